@@ -27,20 +27,20 @@ from twisted.web.xmlrpc import XMLRPC
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.dispatch import Dispatch, serve
 from merkatd.base.clock import asyncio_reactor
 from merkatd.cluster import Decision, Plan, Snapshot
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.memory_transport import MemoryTransport
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.market.price import PriceRule
-from merkatd.market.quote import Place, Quotes
-from merkatd.scheduler.base.settings import Goods
+from merkatd.market.quote import QuotedPlace, Quotes
+from merkatd.scheduler.base.settings import GoodsSettings
 from merkatd.service.base.identity import Logins
-from merkatd.service.base.order_limits import Orders
-from merkatd.service.base.period_view import Prepared, Present
-from merkatd.service.services import House
+from merkatd.service.base.order_limits import OrderCounts
+from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.services import DaemonServices
 from tests.clouds import crowded
 
 HOSTS = 1_000
@@ -74,11 +74,11 @@ class QuietSite(web.Site):
         """Nothing."""
 
 
-class Decided:
+class FixedDecision:
     """A period in which everybody stayed where they were, prepared."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        view = view_of(snapshot, 0)
+        view = market_view(snapshot, 0)
         allocations = np.zeros_like(snapshot.vms.bid)
         allocations[view.vms] = view.on_hosts(view.place).allocation
         prices = view.bid.sum(axis=0) / view.total
@@ -89,7 +89,7 @@ class Decided:
             prices={"default": dict(zip(snapshot.resources, prices.tolist(), strict=True))},
         )
         self.latest = latest
-        now = Present(
+        now = PeriodView(
             at_s=latest.at_s,
             snapshot=snapshot,
             states=("RUNNING",) * len(snapshot.vms),
@@ -101,33 +101,33 @@ class Decided:
             messages={},
         )
         quotes = Quotes.of(snapshot, 0, host, PriceRule.CLEARING, np.zeros(len(prices)))
-        self._prepared = Prepared(latest, now, [quotes], [False])
+        self._prepared = QuotedView(latest, now, [quotes], [False])
 
-    async def prepared(self) -> Prepared:
+    async def prepared(self) -> QuotedView:
         """Always the same."""
         return self._prepared
 
 
-def house(reactor: Any, hosts: int = HOSTS) -> House:
+def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
     """The interface on that period, with an embedded cloud that knows who calls."""
-    cloud = Cloud(reactor, np.random.default_rng(1))
+    cloud = EmbeddedCloud(reactor, np.random.default_rng(1))
     cloud.found(SESSION.partition(":")[2])
-    decided: Any = Decided(crowded(hosts, 1))
-    questions: Any = SimpleNamespace(world=SimpleNamespace(goods=Goods()))
-    return House(
+    decided: Any = FixedDecision(crowded(hosts, 1))
+    questions: Any = SimpleNamespace(world=SimpleNamespace(goods=GoodsSettings()))
+    return DaemonServices(
         questions=questions,
         preparing=decided,
         ledger=_UNUSED,
         logins=Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0),
         version="0",
-        orders=Orders(reactor, _UNBOUNDED),
+        orders=OrderCounts(reactor, _UNBOUNDED),
     )
 
 
 def serve_both() -> None:
     """Serve until the input ends."""
     reactor = asyncio_reactor()
-    settings = Settings(user_calls=_UNBOUNDED, address_calls=_UNBOUNDED)
+    settings = ApiSettings(user_calls=_UNBOUNDED, address_calls=_UNBOUNDED)
     door = serve(reactor, settings, Dispatch(house(reactor), settings, reactor))
     site: Any = QuietSite(Empty())  # type: ignore[no-untyped-call]  # Twisted's web has no types
     empty = reactor.listenTCP(0, site, interface="127.0.0.1")
@@ -145,7 +145,7 @@ def _end_with_input(reactor: Any) -> None:
     reactor.callFromThread(reactor.stop)
 
 
-class Caller:
+class BenchmarkCaller:
     """A few connections to one port, each with one call under way."""
 
     def __init__(self, port: int) -> None:
@@ -211,7 +211,7 @@ def over_the_wire(figures: Figures) -> None:
             input_.flush()
             return float(output.readline())
 
-        ours, theirs = (Caller(int(port)) for port in output.readline().split())
+        ours, theirs = (BenchmarkCaller(int(port)) for port in output.readline().split())
         for number in range(ROUNDS + 1):
             for name, arguments in calls.items():
                 caller, expected = (ours, _DONE) if arguments else (theirs, b"<int>0</int>")
@@ -248,7 +248,7 @@ def in_this_process(figures: Figures) -> None:
             rows = np.random.default_rng(0).integers(0, vms, 200).tolist()
             begin = time.process_time()
             for row in rows:
-                quotes.quote(cast("Place", quotes.place_of(row)), [1.0, 2.0])
+                quotes.quote(cast("QuotedPlace", quotes.place_of(row)), [1.0, 2.0])
             laps[vms].append((time.process_time() - begin) / len(rows))
     small, large = (np.array(laps[vms]) for vms in markets)
     for vms, found in laps.items():

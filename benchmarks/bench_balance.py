@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.support.measurement import Figures
 from benchmarks.support.reference_strategies import climbed, greatest_relief
 from merkatd.cluster import Decision, Migrate, Snapshot
-from merkatd.market.error import assess
-from merkatd.market.market_view import view_of
+from merkatd.market.error import assess_placement
+from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.tabu.even_loads import host_bids, host_loads
 from merkatd.placement.tabu.tabu import TabuSettings
@@ -32,9 +32,9 @@ SEEDS = (0, 1, 2)
 def outcome(snapshot: Snapshot, decision: Decision | None) -> tuple[float, float]:
     """The shortfall and the largest load, as it is or once the plan is carried out."""
     host = snapshot.vms.host if decision is None else placed(snapshot, decision)
-    view = view_of(snapshot, 0)
+    view = market_view(snapshot, 0)
     load = host_loads(host_bids(view, host), view.capacity).max()
-    return float(assess(snapshot, host).shortfall[0]), float(load)
+    return float(assess_placement(snapshot, host).shortfall[0]), float(load)
 
 
 def main() -> int:

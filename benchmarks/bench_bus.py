@@ -28,7 +28,7 @@ from benchmarks.support.bus_load import (
     PERIODS,
     PLATFORMS,
     ROLES,
-    Board,
+    ArrivalTimes,
     Nobody,
     assignment,
     attend,
@@ -39,7 +39,7 @@ from benchmarks.support.bus_load import (
 )
 from benchmarks.support.measurement import Figures
 from merkatd.bus.hub import Hub
-from merkatd.bus.settings import Settings
+from merkatd.bus.settings import BusSettings
 from merkatd.bus.socket_paths import LOOPBACK
 from merkatd.platforms.processes.supervisor import AT_ONCE
 from merkatd.protocol.curve_keys import Passport, fresh
@@ -92,7 +92,7 @@ class Crowd:
 
 
 async def all_there(
-    board: Board, crowd: Crowd, peers: list[tuple[int, Passport]], count: int
+    board: ArrivalTimes, crowd: Crowd, peers: list[tuple[int, Passport]], count: int
 ) -> None:
     """Have so many processes be the peers, a few coming at a time, until all have greeted.
 
@@ -110,11 +110,11 @@ async def all_there(
 
 
 async def _there(
-    board: Board, crowd: Crowd, begun: Sequence[int], coming: int, late_s: float
+    board: ArrivalTimes, crowd: Crowd, begun: Sequence[int], coming: int, late_s: float
 ) -> None:
     """Until fewer than so many of those that have begun are still to greet."""
     while True:
-        column = board.column(Board.READY)
+        column = board.column(ArrivalTimes.READY)
         missing = sum(not column[number] for number in begun)
         if missing < coming:
             return
@@ -134,7 +134,7 @@ async def round_trip(passport: Passport) -> float:
     return median(took)
 
 
-async def reached(hub: Hub, board: Board) -> tuple[float, float]:
+async def reached(hub: Hub, board: ArrivalTimes) -> tuple[float, float]:
     """How long until the last had the price, and the last controller its news: medians."""
     prices, standings = [], []
     for period in range(1, PERIODS + 1):
@@ -144,8 +144,8 @@ async def reached(hub: Hub, board: Board) -> tuple[float, float]:
         hub.announce([market(period)], told)
         while time.perf_counter() - begin < PERIOD_S:
             await asyncio.sleep(PERIOD_S / 2)
-        priced = board.column(Board.PRICE + period - 1)
-        heard = board.column(Board.NEWS + period - 1)
+        priced = board.column(ArrivalTimes.PRICE + period - 1)
+        heard = board.column(ArrivalTimes.NEWS + period - 1)
         if all(priced) and sum(map(bool, heard)) >= PLATFORMS:
             prices.append(max(priced) - begin)
             standings.append(max(heard) - begin)
@@ -156,7 +156,7 @@ async def reached(hub: Hub, board: Board) -> tuple[float, float]:
 
 async def measured(figures: Figures, processes: int, what: str) -> None:
     """All figures, with the peers in so many processes, which are told by a word what they are."""
-    settings = Settings(endpoint=LOOPBACK, messages=1e6, messages_at_once=10**6)
+    settings = BusSettings(endpoint=LOOPBACK, messages=1e6, messages_at_once=10**6)
     hub = Hub(fresh(), Nobody(), time.monotonic, settings)
     for platform in range(1, PLATFORMS + 2):
         hub.admit(assignment(platform), frozenset(ROLES))
@@ -164,12 +164,12 @@ async def measured(figures: Figures, processes: int, what: str) -> None:
         hub.passport(platform, role) for platform in range(1, PLATFORMS + 1) for role in ROLES
     ]
     with tempfile.NamedTemporaryFile() as file:
-        board = Board(file.name, PEERS)
+        board = ArrivalTimes(file.name, PEERS)
         crowd = Crowd([what, file.name])
         try:
             await all_there(board, crowd, list(enumerate(passports)), processes)
             trip = await round_trip(hub.passport(PLATFORMS + 1, ROLES[0]))
-            beat = median(board.column(Board.TRIP))
+            beat = median(board.column(ArrivalTimes.TRIP))
             price_s, news_s = await reached(hub, board)
             await asyncio.sleep(SETTLED_S)
             cpu, begin = time.process_time(), time.perf_counter()
@@ -194,14 +194,14 @@ def main(words: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if words[:1] == ["--peers"]:
         pairs = json.loads(sys.stdin.readline())
-        board = Board(words[1], PEERS)
+        board = ArrivalTimes(words[1], PEERS)
         asyncio.run(
             attend(board, [row for row, _ in pairs], [Passport.read(one) for _, one in pairs])
         )
         return 0
     if words[:1] == ["--listeners"]:
         ((row, passport),) = json.loads(sys.stdin.readline())
-        only_listen(Board(words[1], PEERS), row, Passport.read(passport))
+        only_listen(ArrivalTimes(words[1], PEERS), row, Passport.read(passport))
         return 0
     if words == ["--trips"]:
         asyncio.run(trips(Passport.read(json.loads(sys.stdin.readline()))))

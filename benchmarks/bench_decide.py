@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.support.measurement import Figures, seconds, yardstick
 from benchmarks.support.reference_strategies import climbed, transcribed
 from merkatd.cluster import Snapshot
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.least_load import start
-from merkatd.placement.tabu.even_loads import climb
-from merkatd.placement.tabu.paper import MarketSettings, walk
+from merkatd.placement.tabu.even_loads import level_loads
+from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from merkatd.placement.tabu.tabu import TabuSettings
 from tests.clouds import crowded
 
@@ -39,7 +39,7 @@ def deciding(snapshot: Snapshot, migrations: int) -> float:
 
 def sharing(snapshot: Snapshot) -> float:
     """Seconds for all shares: market and hosts, two resources, caps and floors."""
-    view = view_of(snapshot, 0)
+    view = market_view(snapshot, 0)
     everybody = view.place >= 0
     return seconds(lambda: (view.first(everybody), view.on_hosts(view.place)))
 
@@ -49,8 +49,8 @@ def climbing(figures: Figures, snapshot: Snapshot, moves: int, whole: float) -> 
     name = f"{len(snapshot.hosts)} hosts, {len(snapshot.vms)} VMs"
     decision = seconds(lambda: climbed(snapshot, moves))
     figures.at_most(f"decision / hill climb as a decision, {name}", whole / decision, 30)
-    view = view_of(snapshot, 0)
-    bare = seconds(lambda: climb(view, view.place, view.movable, moves))
+    view = market_view(snapshot, 0)
+    bare = seconds(lambda: level_loads(view, view.place, view.movable, moves))
     figures.plain(f"decision / the hill climb's moves alone, {name}", whole / bare)
 
 
@@ -77,9 +77,9 @@ def main() -> int:
     figures.at_most("memory of the whole process, 100000 VMs, GiB", memory_gib(), 0.5)
     snapshot = crowded(100, seed=1)
     settings = MarketSettings()
-    ours = seconds(lambda: walk(start(snapshot, 0), settings), times=15)
+    ours = seconds(lambda: algorithm_1(start(snapshot, 0), settings), times=15)
     theirs = seconds(lambda: transcribed(snapshot, settings), times=3)
-    if (transcribed(snapshot, settings) != walk(start(snapshot, 0), settings)).any():
+    if (transcribed(snapshot, settings) != algorithm_1(start(snapshot, 0), settings)).any():
         raise AssertionError("the transcription places otherwise than what it is compared with")
     figures.at_least("Algorithm 1 as printed / paper, 100 hosts, 1000 VMs", theirs / ours, 100)
     return figures.exit_code()

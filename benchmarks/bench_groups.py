@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.support.measurement import Figures, seconds, yardstick
 from merkatd.cluster import Floats, Ints, Snapshot
-from merkatd.limits.core_assignment import pins
+from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.enforced_limits import Pinned, Topology
 from merkatd.placement.base.least_load import start
 from merkatd.placement.groups.group_strategy import regrouped
@@ -56,7 +56,7 @@ def pinned(snapshot: Snapshot, place: Ints, share: Floats) -> int:
     count = 0
     for host in range(HOSTS):
         there = order[ends[host] : ends[host + 1]].tolist()
-        chosen = pins(
+        chosen = assign_cores(
             topology, [Pinned(vm, vcpus[vm], shares[vm], rate=rates[vm]) for vm in there], 20.0
         )
         count += sum(map(len, chosen.values()))

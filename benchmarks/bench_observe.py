@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.large_pools import HOSTS, VMS, host_pool, samples, vm_pool
 from benchmarks.support.measurement import Figures
-from merkatd.limits import InForce
+from merkatd.limits import EnforcedLimits
 from merkatd.opennebula.observation_builder import Pools, observed
 from merkatd.opennebula.pools.host_pool import HostPool, read_samples
 from merkatd.opennebula.pools.vm_pool import VmRow, read_page
-from merkatd.scheduler.base.ports import Observation, Use
-from merkatd.scheduler.base.settings import RESOURCES, Market
-from merkatd.scheduler.observation.bidders import wishes
-from merkatd.scheduler.observation.snapshot_builder import Known, snapshot_of
+from merkatd.scheduler.base.ports import GuestUse, Observation
+from merkatd.scheduler.base.settings import RESOURCES, MarketRules
+from merkatd.scheduler.observation.bidders import template_bids
+from merkatd.scheduler.observation.snapshot_builder import StoredInputs, snapshot_of
 
 PAGE = 1_000
 ROUNDS = 7
@@ -56,13 +56,15 @@ def read(pages: Sequence[str], hosts: str, sampled: str) -> Pools:
 
 def snapshot(seen: Observation) -> None:
     """The snapshot of what was seen, as a period makes it where no bid is known yet."""
-    said = {vm: wishes(text, RESOURCES) for vm, text in seen.attributes.items()}
+    said = {vm: template_bids(text, RESOURCES) for vm, text in seen.attributes.items()}
     nothing = np.zeros(0)
     no_ids = np.zeros(0, dtype=np.int64)
     none = np.zeros(0, dtype=bool)
-    in_force = InForce(no_ids, no_ids, no_ids, no_ids, nothing, none, none)
-    use = Use(no_ids, nothing, nothing, nothing, in_force)
-    found = snapshot_of(1, seen, use, Known(bids={}, wishes=said, waiting=()), (Market(),))
+    in_force = EnforcedLimits(no_ids, no_ids, no_ids, no_ids, nothing, none, none)
+    use = GuestUse(no_ids, nothing, nothing, nothing, in_force)
+    found = snapshot_of(
+        1, seen, use, StoredInputs(bids={}, wishes=said, waiting=()), (MarketRules(),)
+    )
     if (len(found.hosts), len(found.vms)) != (HOSTS, VMS):
         raise AssertionError(f"{len(found.hosts)} hosts and {len(found.vms)} VMs were read")
 

@@ -28,18 +28,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
 from merkatd.base.clock import Inline, OwnedExecutor, Threads, asyncio_reactor
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler.journal import of_plan
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.state_file import SqliteStore
 from merkatd.hypervisor import EmbeddedHypervisors
-from merkatd.limits import decide as decide_limits
+from merkatd.limits import plan_limits as decide_limits
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
 from merkatd.placement import strategy_named
 from merkatd.scheduler.charging.charge import charge
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.message_writer import Telling
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.act import act
@@ -92,7 +92,7 @@ class Laps:
         return float(np.median(self._laps[name]))
 
 
-class Timed:
+class TimedCloud:
     """Stands for an object; the time of one of its methods is noted."""
 
     def __init__(self, laps: Laps, name: str, thing: Any, method: str) -> None:
@@ -104,12 +104,12 @@ class Timed:
         return self._of if name == self._method else getattr(self._thing, name)
 
 
-async def one_round(world: World, laps: Laps, passes: Callable[[], None]) -> None:
+async def one_round(world: PeriodContext, laps: Laps, passes: Callable[[], None]) -> None:
     """A whole period as the daemon makes it, then its parts one by one."""
     timed = replace(
         world,
-        cloud=Timed(laps, "reading the pools", world.cloud, "observe"),
-        hypervisors=Timed(laps, "reading the hosts", world.hypervisors, "read"),
+        cloud=TimedCloud(laps, "reading the pools", world.cloud, "observe"),
+        hypervisors=TimedCloud(laps, "reading the hosts", world.hypervisors, "read"),
     )
     passes()
     await laps.of("whole period", Scheduler(timed).period)
@@ -137,7 +137,9 @@ async def one_round(world: World, laps: Laps, passes: Callable[[], None]) -> Non
     await laps.of("limits", limits)
 
 
-async def rounds(figures: Figures, name: str, world: World, passes: Callable[[], None]) -> None:
+async def rounds(
+    figures: Figures, name: str, world: PeriodContext, passes: Callable[[], None]
+) -> None:
     """All figures of one way to the cloud."""
     await one_round(world, Laps(), passes)
     laps = Laps()
@@ -157,10 +159,10 @@ async def rounds(figures: Figures, name: str, world: World, passes: Callable[[],
 
 def world_of(
     transport: Transport, database: Database, clock: Any, executor: OwnedExecutor, now: Any
-) -> World:
+) -> PeriodContext:
     """What the daemon builds, from other parts."""
     client = Client(transport, ADMIN, clock)
-    return World(
+    return PeriodContext(
         cloud=OpenNebulaCloud(client, clock, executor, now=now),
         hypervisors=EmbeddedHypervisors(client),
         database=database,
@@ -169,7 +171,7 @@ def world_of(
         rng=np.random.default_rng(1),
         now=now,
         # Owners whose credits run short are told so in each period.
-        money=Money(starting_credits=1e9),
+        money=MoneySettings(starting_credits=1e9),
     )
 
 

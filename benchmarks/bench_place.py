@@ -57,7 +57,7 @@ _KIB = 1024
 _WORDS = ("CPU", "MEMORY")
 
 
-class Server:
+class MeasuredServer:
     """The calls that are made here, as the administrator."""
 
     def __init__(self, endpoint: str, auth: str) -> None:
@@ -150,7 +150,7 @@ def cpu_s(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def overfull(server: Server) -> int:
+def overfull(server: MeasuredServer) -> int:
     """How many hosts can't hold the floors of all and the full size of who is left alone."""
     floors: dict[int, list[float]] = {}
     for vm in server.vms():
@@ -172,14 +172,14 @@ def overfull(server: Server) -> int:
     return sum(held[0] > room[host][0] or held[1] > room[host][1] for host, held in floors.items())
 
 
-def measured(server: Server, pid: int, already_s: float) -> float:
+def measured(server: MeasuredServer, pid: int, already_s: float) -> float:
     """CPU time of a process until all VMs are placed, and a little longer."""
     _until(lambda: not server.vms(_PENDING), "all VMs are placed")
     time.sleep(AFTER_S)
     return cpu_s(pid) - already_s
 
 
-def merkat(server: Server) -> float:
+def merkat(server: MeasuredServer) -> float:
     """The daemon as it is run everywhere, but that it waits until it is told to begin."""
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
@@ -212,7 +212,7 @@ def merkat(server: Server) -> float:
                 daemon.wait(60)
 
 
-def built_in(server: Server, command: str) -> float:
+def built_in(server: MeasuredServer, command: str) -> float:
     """OpenNebula's own scheduler."""
     with subprocess.Popen(shlex.split(command), stdout=subprocess.DEVNULL) as scheduler:
         try:
@@ -225,7 +225,9 @@ def built_in(server: Server, command: str) -> float:
                 scheduler.kill()
 
 
-def by_turns(server: Server, runs: dict[str, Callable[[], float]], figures: Figures) -> list[float]:
+def by_turns(
+    server: MeasuredServer, runs: dict[str, Callable[[], float]], figures: Figures
+) -> list[float]:
     """The median CPU time of each, in their order; each run finds all VMs waiting."""
     used: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(RUNS):
@@ -247,7 +249,7 @@ def main() -> int:
         print(__doc__)
         print("MERKAT_ONE_ENDPOINT and MERKAT_ONE_AUTH are not set: nothing was measured.")
         return 2
-    server = Server(endpoint, auth)
+    server = MeasuredServer(endpoint, auth)
     server.refuse_to_harm()
     command = os.environ.get("MERKAT_ONE_SCHEDULER", "")
     runs: dict[str, Callable[[], float]] = {"merkatd": lambda: merkat(server)}

@@ -9,23 +9,23 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from merkatd.policies.deadline import Purse, Work, bid_max, performance
+from merkatd.policies.deadline import Funds, Work, bid_max, performance
 from merkatd.policies.horizontal import Fleet, Prices, scale, upper_bound
 from merkatd.policies.suspension import Case, suspends
-from merkatd.policies.vertical import Means, Performance, Standing, adapt
+from merkatd.policies.vertical import Performance, SpendingLimit, VmPosition, adapt
 
 MOST_S = 50e-6
 ROUNDS, CALLS = 30, 300
 PRICES = Prices(others=(1.0, 0.1), capacity=(7000.0, 235520.0))
 SIZE = (100.0, 900.0)
 SLOW = Performance(value=1.3, reference=1.0, low=0.75, high=0.95)
-STANDING = Standing(
+STANDING = VmPosition(
     bid=(4.0, 4.0), allocation=(50.0, 500.0), least=(10.0, 90.0), most=SIZE, keeping=(103.0, 92.0)
 )
-MEANS = Means(bid_min=1e-6, bid_max=1000.0)
+MEANS = SpendingLimit(bid_min=1e-6, bid_max=1000.0)
 FLEET = Fleet(vms=40, most=200, size=SIZE)
 WORK = Work(steps=1000, done=400, ideal_step_s=2.0)
-PURSE = Purse(credits=1000.0, renewal=100.0, renewal_s=3600.0)
+PURSE = Funds(credits=1000.0, renewal=100.0, renewal_s=3600.0)
 CASE = Case(purse=PURSE, left_s=3000.0, work_s=1200.0, full=SIZE, prices=PRICES, interval_s=60.0)
 
 

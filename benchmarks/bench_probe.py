@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from controllers.monitors.ssh_pool import Limits, Place, Pool, Said, key_of
+from controllers.monitors.ssh_pool import Said, SshLimits, SshPool, SshTarget, key_of
 from merkatd.protocol.guest_keys import GuestKeys
 from tests.controllers.monitors.sshd import running, user
 
@@ -26,7 +26,7 @@ MOST = 1.3 * VMS / POOL
 KEYS = GuestKeys(b"a secret of thirty-two bytes....")
 
 
-def probed_s(pool: Pool, places: Mapping[int, Place]) -> float:
+def probed_s(pool: SshPool, places: Mapping[int, SshTarget]) -> float:
     """How long it took to ask these VMs, all of which must answer."""
     began_s = time.perf_counter()
     heard = asyncio.run(pool.ask(places, lambda _: "cat /proc/loadavg"))
@@ -40,10 +40,10 @@ def probed_s(pool: Pool, places: Mapping[int, Place]) -> float:
 def main() -> int:
     """1 where it took longer."""
     figures = Figures()
-    limits = Limits(pool=POOL, connect_s=60.0, command_s=60.0)
+    limits = SshLimits(pool=POOL, connect_s=60.0, command_s=60.0)
     with tempfile.TemporaryDirectory() as folder, running(Path(folder), KEYS, VMS) as sshds:
         places = {
-            vm: Place(
+            vm: SshTarget(
                 address=one.address,
                 port=one.port,
                 user=user(),
@@ -51,7 +51,7 @@ def main() -> int:
             )
             for vm, one in enumerate(sshds, start=1)
         }
-        pool = Pool(key_of(KEYS.ours), limits)
+        pool = SshPool(key_of(KEYS.ours), limits)
         try:
             figures.plain("probe: 100 VMs for the first time, seconds", probed_s(pool, places))
             batches, wholes = [], []

@@ -16,47 +16,47 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures, seconds, yardstick
-from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.constraints import judge_feasibility
 from merkatd.opennebula.pools.constraint_facts import (
-    AclRule,
-    Datastore,
-    Estate,
-    Facts,
-    Member,
-    Network,
-    Stay,
-    User,
-    Wants,
+    AccessRule,
+    DatastoreFacts,
+    DiskLocation,
+    HostFacts,
+    NetworkFacts,
+    RoleMember,
+    SiteFacts,
+    UserFacts,
+    VmRequirements,
 )
-from merkatd.opennebula.requirements import FactTable, holding, holds, parse
+from merkatd.opennebula.requirements import FactTable, holds, hosts_where, parse
 
 HOSTS, VMS, DISTINCT = 1_000, 10_000, 100
 CLUSTERS, USERS = 10, 200
-EVERY_HOST = AclRule(0, 4 << 32, 4 << 32 | 0x2000000000, 2, 4 << 32)
+EVERY_HOST = AccessRule(0, 4 << 32, 4 << 32 | 0x2000000000, 2, 4 << 32)
 
 
 @dataclass(frozen=True, slots=True)
-class Vm:
+class BenchmarkVm:
     """A VM of a user."""
 
     id: int
     owner: int
     group: int
-    wants: Wants
-    member: Member | None = None
-    stay: Stay | None = None
+    wants: VmRequirements
+    member: RoleMember | None = None
+    stay: DiskLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class BenchmarkHost:
     """A host."""
 
     id: int
     name: str
-    facts: Facts
+    facts: HostFacts
 
 
-def host(row: int, rng: np.random.Generator) -> Host:
+def host(row: int, rng: np.random.Generator) -> BenchmarkHost:
     """A host with forty attributes."""
     values = {f"ATTRIBUTE_{number}": [str(rng.integers(1000))] for number in range(30)}
     values |= {
@@ -72,7 +72,9 @@ def host(row: int, rng: np.random.Generator) -> Host:
     }
     if row % 3 == 0:
         values["RACK"] = [f"r{row % 40}"]
-    return Host(row, values["NAME"][0], Facts(row, row % CLUSTERS, values, frozenset({row + 5})))
+    return BenchmarkHost(
+        row, values["NAME"][0], HostFacts(row, row % CLUSTERS, values, frozenset({row + 5}))
+    )
 
 
 def requirement(number: int) -> str:
@@ -94,11 +96,11 @@ def texts() -> list[str]:
     ]
 
 
-def vms() -> list[Vm]:
+def vms() -> list[BenchmarkVm]:
     """VMs of many users; those that ask for the same share what was read."""
     automatic = " | ".join(f"CLUSTER_ID = {cluster}" for cluster in range(CLUSTERS))
     wants = [
-        Wants(
+        VmRequirements(
             automatic=f"({automatic}) & !(PUBLIC_CLOUD = YES)",
             requirements=requirement(number),
             rank="- LOAD * 100" if number % 3 == 0 else "",
@@ -106,34 +108,38 @@ def vms() -> list[Vm]:
         )
         for number in range(DISTINCT)
     ]
-    return [Vm(row, 2 + row % USERS, 100, wants[row % DISTINCT]) for row in range(VMS)]
+    return [BenchmarkVm(row, 2 + row % USERS, 100, wants[row % DISTINCT]) for row in range(VMS)]
 
 
-def estate() -> Estate:
+def estate() -> SiteFacts:
     """Datastores, networks, users and a rule that lets everybody use all hosts."""
     everywhere = frozenset(range(CLUSTERS))
-    return Estate(
+    return SiteFacts(
         datastores=[
-            Datastore(row, f"system{row}", 1, everywhere, True, 1e6 + row, 2e6, True, 0, 0, 0o644)
+            DatastoreFacts(
+                row, f"system{row}", 1, everywhere, True, 1e6 + row, 2e6, True, 0, 0, 0o644
+            )
             for row in range(5)
         ],
-        networks=[Network(row, f"net{row}", everywhere, 100, 0, 0, 0o644) for row in range(20)],
-        users={row: User(row, f"user{row}", (100,)) for row in range(2, 2 + USERS)},
+        networks=[
+            NetworkFacts(row, f"net{row}", everywhere, 100, 0, 0, 0o644) for row in range(20)
+        ],
+        users={row: UserFacts(row, f"user{row}", (100,)) for row in range(2, 2 + USERS)},
         acl=[EVERY_HOST],
     )
 
 
-def one_by_one(hosts: Sequence[Host]) -> int:
+def one_by_one(hosts: Sequence[BenchmarkHost]) -> int:
     """Every requirement asked of every host alone."""
     expressions = [parse(text) for text in texts()]
     facts = [(one.facts.values, one.facts.vms) for one in hosts]
     return sum(holds(one, *fact) for one in expressions for fact in facts)
 
 
-def at_once(hosts: Sequence[Host]) -> int:
+def at_once(hosts: Sequence[BenchmarkHost]) -> int:
     """The same in columns, which are made anew."""
     table = FactTable([one.facts.values for one in hosts], [one.facts.vms for one in hosts])
-    return sum(int(holding(parse(text), table).sum()) for text in texts())
+    return sum(int(hosts_where(parse(text), table).sum()) for text in texts())
 
 
 def main() -> int:
@@ -147,7 +153,7 @@ def main() -> int:
     yard = yardstick(VMS)
     single = seconds(lambda: one_by_one(hosts), 3)
     columns = seconds(lambda: at_once(hosts))
-    judged = seconds(lambda: judge(everybody, hosts, everything))
+    judged = seconds(lambda: judge_feasibility(everybody, hosts, everything))
     figures.plain("yardstick, ms", yard * 1e3)
     figures.plain("a single evaluation, us", single / HOSTS / DISTINCT * 1e6)
     figures.plain("100 requirements of 1000 hosts in columns, ms", columns * 1e3)

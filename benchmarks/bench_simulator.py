@@ -17,10 +17,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.queue_baselines import fcfs
 from simulator.experiments.compared_systems import MARKET, applications_of
-from simulator.experiments.experiment import Options, Task
+from simulator.experiments.experiment import ExperimentOptions, Task
 from simulator.market.market_run import simulate
 from simulator.model.simulated_cloud import HPC2N
 from simulator.workloads import read_swf
@@ -43,9 +43,11 @@ def main() -> int:
     figures.plain("FCFS, mean wait, s", queued.mean_wait_s(jobs))
     figures.plain("FCFS, mean slowdown", queued.mean_slowdown(jobs))
     for level in LEVELS:
-        applications = applications_of(HPC2N, Options(trace=trace), Task(MARKET, level, 0))
+        applications = applications_of(
+            HPC2N, ExperimentOptions(trace=trace), Task(MARKET, level, 0)
+        )
         begin_s = time.process_time()
-        run = simulate(applications, HPC2N, Temper(), np.random.default_rng(0))
+        run = simulate(applications, HPC2N, PatienceSettings(), np.random.default_rng(0))
         cpu_ms = 1000.0 * (time.process_time() - begin_s)
         periods = run.span_s / HPC2N.period_s
         figures.at_most(f"market at {level:g}, ms a period", cpu_ms / periods, 2.0)

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
 from merkatd.cluster import Limit
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction
@@ -25,7 +25,7 @@ from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.database.scheduler.period_store import PERIODS as PERIODS_TABLE
-from merkatd.ledger import Bill, fold, forget, met, settle
+from merkatd.ledger import Bill, fold_details, forget, settle_bill, update_tenants
 from tests import servers
 
 APPLICATIONS = 1_000
@@ -90,7 +90,7 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         seconds=np.full(VMS, 60.0),
         names=[f"vm-{one}" for one in range(VMS)],
     )
-    settle(connection, bill, number * 60.0)
+    settle_bill(connection, bill, number * 60.0)
     period_store.charged(connection, begun, number * 60.0)
 
 
@@ -134,9 +134,9 @@ def main() -> int:
     with servers.mariadb() as server:
         engine = make_engine(server.make("storage"))
         migrations.upgrade(engine)
-        money = Money(supply=1e9, starting_credits=1e5)
+        money = MoneySettings(supply=1e9, starting_credits=1e5)
         owners = dict.fromkeys(range(APPLICATIONS))
-        transaction(engine, lambda c: met(c, owners, money, 0.0))
+        transaction(engine, lambda c: update_tenants(c, owners, money, 0.0))
         payers = [
             one.id
             for one in transaction(engine, lambda c: account_store.every(c, AccountKind.TENANT))
@@ -147,7 +147,7 @@ def main() -> int:
         full = sizes(engine)
         transaction(engine, lasting)
         more = sizes(engine)
-        transaction(engine, fold)
+        transaction(engine, fold_details)
         while transaction(engine, lambda c: forget(c, PERIODS + 1, 0.0)):
             pass
         engine.dispose()

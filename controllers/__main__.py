@@ -10,8 +10,8 @@ from typing import Any
 
 from controllers.controller import Controller
 from controllers.monitors.monitor import Monitor
-from controllers.process import passport, run_controller, run_monitor
-from merkatd.protocol.controller_kinds import CONTROLLERS, MONITORS, file_of, known
+from controllers.process import run_controller, run_monitor, take_passport
+from merkatd.protocol.controller_kinds import CONTROLLERS, MONITORS, file_of, known_kinds
 
 _BASES: dict[str, tuple[type, dict[str, str], Any]] = {
     "controller": (Controller, dict(CONTROLLERS), run_controller),
@@ -23,7 +23,7 @@ class UnknownError(Exception):
     """There is no such controller or monitor, or its file holds none; the message says why."""
 
 
-def found(what: str, kind: str, folder: Path) -> type:
+def class_of(what: str, kind: str, folder: Path) -> type:
     """The class of a kind, of those that come with Merkat or of a site's own."""
     base, built_in, _ = _BASES[what]
     if kind in built_in:
@@ -32,7 +32,7 @@ def found(what: str, kind: str, folder: Path) -> type:
         return built
     path = file_of(kind, folder)
     if path is None:
-        there = ", ".join(known(folder, built_in)) or "none"
+        there = ", ".join(known_kinds(folder, built_in)) or "none"
         raise UnknownError(f"there is no {what} {kind!r}; there are: {there}")
     return _only(_loaded(path), base)
 
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
     what, kind, folder = words
     run = _BASES[what][2]
     try:
-        asyncio.run(run(found(what, kind, Path(folder)), passport()))
+        asyncio.run(run(class_of(what, kind, Path(folder)), take_passport()))
     except UnknownError as error:
         sys.stderr.write(f"{error}\n")
         return 2

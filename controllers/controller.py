@@ -11,17 +11,17 @@ from typing import Any, Protocol
 
 from merkatd.protocol.bus_messages import Measured, Remember
 from merkatd.protocol.platform_messages import (
+    ActionOutcome,
     Amounts,
     Assignment,
     Claim,
-    Done,
     GiveUp,
     News,
-    Outcome,
-    Report,
+    ProgressReport,
     SetBids,
     SetSize,
-    Suspend,
+    SuspendPlatform,
+    WorkDone,
 )
 
 
@@ -57,7 +57,7 @@ class Controller:
     async def on_progress(self, measured: Measured) -> None:
         """Called when a monitor has something to tell."""
 
-    async def set_bids(self, bids: Mapping[int, Amounts], reason: str = "") -> Outcome:
+    async def set_bids(self, bids: Mapping[int, Amounts], reason: str = "") -> ActionOutcome:
         """Bid so much for these VMs, in credits per period by resource, until told otherwise."""
         return await self._act(SetBids(bids=bids, reason=reason))
 
@@ -68,30 +68,30 @@ class Controller:
         *,
         victims: Iterable[int] = (),
         reason: str = "",
-    ) -> Outcome:
+    ) -> ActionOutcome:
         """Have so many VMs in a cluster, or end the ones named."""
         wish = SetSize(cluster=cluster, count=count, victims=tuple(victims), reason=reason)
         return await self._act(wish)
 
-    async def claim(self, price: float, units: float) -> Outcome:
+    async def claim(self, price: float, units: float) -> ActionOutcome:
         """Have it known that so much CPU is wanted up to this price, but not by whom."""
         return await self._act(Claim(price=price, units=units))
 
-    async def suspend(self, reason: str = "") -> Outcome:
+    async def suspend(self, reason: str = "") -> ActionOutcome:
         """Suspend the platform, until the price allows it to go on."""
-        return await self._act(Suspend(reason=reason))
+        return await self._act(SuspendPlatform(reason=reason))
 
-    async def done(self, reason: str = "") -> Outcome:
+    async def done(self, reason: str = "") -> ActionOutcome:
         """The work is done: everything can be ended, and no credit is spent any more."""
-        return await self._act(Done(reason=reason))
+        return await self._act(WorkDone(reason=reason))
 
-    async def give_up(self, reason: str) -> Outcome:
+    async def give_up(self, reason: str) -> ActionOutcome:
         """The work can't be done any more: everything is to be ended."""
         return await self._act(GiveUp(reason=reason))
 
-    async def report(self, **how: Any) -> Outcome:
+    async def report(self, **how: Any) -> ActionOutcome:
         """Tell the tenant how it goes; the words are the fields of `Report`."""
-        return await self._act(Report(**how))
+        return await self._act(ProgressReport(**how))
 
     def left_s(self) -> float:
         """Seconds to the deadline, infinite where there is none."""
@@ -116,8 +116,8 @@ class Controller:
             await self._hand.ask(Remember(memory=self.memory))
             self._kept = written
 
-    async def _act(self, action: Any) -> Outcome:
-        outcome: Outcome = await self._hand.ask(action)
+    async def _act(self, action: Any) -> ActionOutcome:
+        outcome: ActionOutcome = await self._hand.ask(action)
         return outcome
 
     def _written(self) -> str:

@@ -18,7 +18,7 @@ from merkatd.protocol.platform_messages import MarketNow, News
 _MOST_BYTES = 1 << 16
 
 
-def passport() -> Passport:
+def take_passport() -> Passport:
     """The passport of this process; it can be taken once, and nobody started later sees it."""
     number = os.environ.pop(SECRET_FD, None)
     if number is None:

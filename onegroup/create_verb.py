@@ -9,14 +9,14 @@ from merkatd.client import Groups
 from merkatd.commands.terminal import command_parser
 from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.table_columns import short
-from onegroup.help_verbs import elsewhere
-from onegroup.verb import TemplateError, add_endpoint, asked, program
+from merkatd.commands.terminal.table_columns import shortened
+from onegroup.help_verbs import opennebulas_onegroup
+from onegroup.verb import TemplateArgumentError, add_endpoint, ask_groups, program
 
-LONGEST = 32_768
+MAX_TEMPLATE_LENGTH = 32_768
 
 
-class Template(TypedDict, total=False):
+class TemplateArgument(TypedDict, total=False):
     """One of the three."""
 
     template: str
@@ -24,33 +24,35 @@ class Template(TypedDict, total=False):
     template_name: str
 
 
-def template(word: str) -> Template:
+def template(word: str) -> TemplateArgument:
     """Digits are an id; what is a file is read; else it is a name. Raises TemplateError."""
     if word.isascii() and word.isdigit() and len(word) <= 10:
         return {"template_id": int(word)}
     try:
         if word == "-":
-            return {"template": _checked(word, sys.stdin.buffer.read(LONGEST + 1))}
+            return {"template": _checked(word, sys.stdin.buffer.read(MAX_TEMPLATE_LENGTH + 1))}
         path = Path(word)
         if path.is_file():
             with path.open("rb") as file:
-                return {"template": _checked(word, file.read(LONGEST + 1))}
+                return {"template": _checked(word, file.read(MAX_TEMPLATE_LENGTH + 1))}
     except OSError as error:
-        raise TemplateError(f"{short(word)}: {error.strerror}") from None
+        raise TemplateArgumentError(f"{shortened(word)}: {error.strerror}") from None
     except ValueError:
-        raise TemplateError(f"{short(word)}: no file can be called so") from None
+        raise TemplateArgumentError(f"{shortened(word)}: no file can be called so") from None
     if "/" in word:
-        raise TemplateError(f"{short(word)}: there is no such file")
+        raise TemplateArgumentError(f"{shortened(word)}: there is no such file")
     return {"template_name": word}
 
 
 def _checked(word: str, found: bytes) -> str:
-    if len(found) > LONGEST:
-        raise TemplateError(f"{short(word)}: a template has at most {LONGEST} bytes")
+    if len(found) > MAX_TEMPLATE_LENGTH:
+        raise TemplateArgumentError(
+            f"{shortened(word)}: a template has at most {MAX_TEMPLATE_LENGTH} bytes"
+        )
     try:
         return found.decode()
     except UnicodeDecodeError:
-        raise TemplateError(f"{short(word)}: it is no text in UTF-8") from None
+        raise TemplateArgumentError(f"{shortened(word)}: it is no text in UTF-8") from None
 
 
 _DESCRIPTION = """\
@@ -115,7 +117,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.rate is None or arguments.count is None:
         why = (
             "-s RATE and -n COUNT are needed; a group of users, which has neither, is made with"
-            f" {elsewhere()} create"
+            f" {opennebulas_onegroup()} create"
         )
         return complain("create", why, WRONG_WORDS, program())
     if len(given) != 1:
@@ -133,7 +135,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"ID: {new.id}")
         return DONE
 
-    return asked("create", arguments, work)
+    return ask_groups("create", arguments, work)
 
 
 CREATE = Verb(

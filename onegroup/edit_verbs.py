@@ -10,7 +10,7 @@ from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, NotDoneE
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.screen_text import plain
 from onegroup.create_verb import add_rate_and_number
-from onegroup.verb import add_endpoint, add_group, asked, id_of, program
+from onegroup.verb import add_endpoint, add_group, ask_groups, id_of, program
 
 _EDIT = """\
 Change what a group spends and how many VMs it has, from the next period on. Exactly the difference
@@ -57,7 +57,7 @@ def _edit(arguments: argparse.Namespace) -> int:
         )
         return DONE
 
-    return asked("edit", arguments, work)
+    return ask_groups("edit", arguments, work)
 
 
 def _add_delete(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def _delete(arguments: argparse.Namespace) -> int:
             groups.delete(group)
         return DONE
 
-    return asked("delete", arguments, work)
+    return ask_groups("delete", arguments, work)
 
 
 def _ask(groups: Groups, group: int) -> None:
@@ -122,7 +122,7 @@ def _verb(
             call(groups, id_of(groups, given.group), given)
             return DONE
 
-        return asked(name, given, work)
+        return ask_groups(name, given, work)
 
     return Verb(name, summary, "", add, run)
 

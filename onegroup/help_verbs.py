@@ -5,12 +5,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from merkatd.commands.terminal.command_model import words_of
+from merkatd.commands.terminal.command_model import model_of
 from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS
 from merkatd.commands.terminal.manual_pages import page
-from merkatd.commands.terminal.table_columns import short
+from merkatd.commands.terminal.table_columns import shortened
 from onegroup.verb import NAME, program
 
 _LONGEST_LINE = 256
@@ -30,7 +30,7 @@ VERBS = frozenset(
 """Those that ours does not have too."""
 
 
-def elsewhere(environment: Mapping[str, str] = os.environ) -> str:
+def opennebulas_onegroup(environment: Mapping[str, str] = os.environ) -> str:
     """Where OpenNebula's command is, as far as the PATH knows: the first one written in Ruby."""
     for folder in environment.get("PATH", "").split(os.pathsep):
         path = Path(folder) / NAME
@@ -51,7 +51,7 @@ def answer(verb: str) -> str:
     """What is said to one of its verbs."""
     return (
         f"{verb} is about groups of users, which are OpenNebula's; here groups are of VMs that"
-        f" share a spending rate. For groups of users: {elsewhere()} {verb}"
+        f" share a spending rate. For groups of users: {opennebulas_onegroup()} {verb}"
     )
 
 
@@ -72,10 +72,10 @@ def _add_manual(parser: argparse.ArgumentParser) -> None:
 
 
 def _manual(arguments: argparse.Namespace) -> int:
-    all_words = words_of(arguments.parser())
+    all_words = model_of(arguments.parser())
     known = sorted(command.name for command in all_words.commands)
     if arguments.verb is not None and arguments.verb not in known:
-        why = f"no verb is called {short(arguments.verb)}; there are: {', '.join(known)}"
+        why = f"no verb is called {shortened(arguments.verb)}; there are: {', '.join(known)}"
         return complain("manual", why, WRONG_WORDS, program())
     print("\n".join(page(all_words, arguments.verb)))
     return DONE
@@ -88,7 +88,7 @@ def _add_completion(parser: argparse.ArgumentParser) -> None:
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    print("\n".join(SHELLS[arguments.shell](words_of(arguments.parser()))))
+    print("\n".join(SHELLS[arguments.shell](model_of(arguments.parser()))))
     return DONE
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from merkatd.base.quantities import credits_text, time_text
 from merkatd.client import Groups
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import (
@@ -19,47 +19,74 @@ from merkatd.commands.terminal.output import (
     print_lines,
 )
 from merkatd.commands.terminal.table_columns import figure
-from onegroup.verb import add_endpoint, add_group, asked, id_of
+from onegroup.verb import add_endpoint, add_group, ask_groups, id_of
 
-GROUPS = Table(
+GROUPS = ScreenTable(
     "GROUP",
     (
-        Column("ID", "id", Kind.WHOLE, "its id"),
-        Column("USER", "user", Kind.TEXT, "the user whose it is", least=4),
-        Column("GROUP", "group", Kind.TEXT, "the group of users it permits", least=4),
-        Column("NAME", "name", Kind.TEXT, "its name", least=6),
-        Column("SRATE", "spending_rate", Kind.CREDITS, "its spending rate: credits for each core"
-               " that its VMs use for a period"),
-        Column("NVM", "nvm", Kind.WHOLE, "how many VMs it is to have"),
-        Column("RUN", "running", Kind.WHOLE, "how many of them run"),
-        Column("VMID", "vm_ids", Kind.LIST, "the ids of its VMs", least=8),
-        Column("CPU", "cpu", Kind.NUMBER, "what they get together, percent of a core"),
-        Column("COST", "cost_at_most", Kind.CREDITS, "credits a period if they use all of it",
-               optional=True),
-        Column("STAT", "state", Kind.TEXT, "active, or ending once it was deleted"),
-        Column("PERM", "may", Kind.TEXT, "use, manage, admin: owner, group, others",
-               default=False),
-        Column("OCTET", "permissions", Kind.TEXT, "the same as chmod takes it", default=False),
-        Column("VM_RATE", "rate_of_a_vm", Kind.CREDITS, "the part of the rate that each VM has",
-               default=False),
-        Column("MARKET", "market", Kind.TEXT, "the market its VMs are in", default=False),
-        Column("UID", "owner", Kind.WHOLE, "its user's id", default=False),
-        Column("GID", "user_group", Kind.WHOLE, "its group of users' id", default=False),
-        Column("CREATED", "created_s", Kind.TIME, "when it was created", default=False),
-        Column("WHY", "why", Kind.TEXT, "what went otherwise than was asked for", default=False,
-               least=10),
+        Column("ID", "id", ColumnFormat.WHOLE, "its id"),
+        Column("USER", "user", ColumnFormat.TEXT, "the user whose it is", least=4),
+        Column("GROUP", "group", ColumnFormat.TEXT, "the group of users it permits", least=4),
+        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
+        Column(
+            "SRATE",
+            "spending_rate",
+            ColumnFormat.CREDITS,
+            "its spending rate: credits for each core that its VMs use for a period",
+        ),
+        Column("NVM", "nvm", ColumnFormat.WHOLE, "how many VMs it is to have"),
+        Column("RUN", "running", ColumnFormat.WHOLE, "how many of them run"),
+        Column("VMID", "vm_ids", ColumnFormat.LIST, "the ids of its VMs", least=8),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "what they get together, percent of a core"),
+        Column(
+            "COST",
+            "cost_at_most",
+            ColumnFormat.CREDITS,
+            "credits a period if they use all of it",
+            optional=True,
+        ),
+        Column("STAT", "state", ColumnFormat.TEXT, "active, or ending once it was deleted"),
+        Column(
+            "PERM",
+            "may",
+            ColumnFormat.TEXT,
+            "use, manage, admin: owner, group, others",
+            default=False,
+        ),
+        Column(
+            "OCTET", "permissions", ColumnFormat.TEXT, "the same as chmod takes it", default=False
+        ),
+        Column(
+            "VM_RATE",
+            "rate_of_a_vm",
+            ColumnFormat.CREDITS,
+            "the part of the rate that each VM has",
+            default=False,
+        ),
+        Column("MARKET", "market", ColumnFormat.TEXT, "the market its VMs are in", default=False),
+        Column("UID", "owner", ColumnFormat.WHOLE, "its user's id", default=False),
+        Column("GID", "user_group", ColumnFormat.WHOLE, "its group of users' id", default=False),
+        Column("CREATED", "created_s", ColumnFormat.TIME, "when it was created", default=False),
+        Column(
+            "WHY",
+            "why",
+            ColumnFormat.TEXT,
+            "what went otherwise than was asked for",
+            default=False,
+            least=10,
+        ),
     ),
-)  # fmt: skip
-VMS = Table(
+)
+VMS = ScreenTable(
     "VM",
     (
-        Column("ID", "vm", Kind.WHOLE, "its id; none until it is made"),
-        Column("NUMBER", "number", Kind.WHOLE, "the how-manieth of its group it is"),
-        Column("STATE", "state", Kind.TEXT, "what it is doing"),
-        Column("HOST", "host", Kind.TEXT, "where", least=6),
-        Column("RATE", "bid", Kind.CREDITS, "its part of the spending rate"),
-        Column("CPU", "cpu", Kind.NUMBER, "what it gets, percent of a core"),
-        Column("LEAVING", "leaving", Kind.TEXT, "whether it is to end"),
+        Column("ID", "vm", ColumnFormat.WHOLE, "its id; none until it is made"),
+        Column("NUMBER", "number", ColumnFormat.WHOLE, "the how-manieth of its group it is"),
+        Column("STATE", "state", ColumnFormat.TEXT, "what it is doing"),
+        Column("HOST", "host", ColumnFormat.TEXT, "where", least=6),
+        Column("RATE", "bid", ColumnFormat.CREDITS, "its part of the spending rate"),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "what it gets, percent of a core"),
+        Column("LEAVING", "leaving", ColumnFormat.TEXT, "whether it is to end"),
     ),
 )
 
@@ -90,11 +117,11 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    return asked("list", arguments, lambda groups: _shown(arguments, lambda: _rows(groups)))
+    return ask_groups("list", arguments, lambda groups: _shown(arguments, lambda: _rows(groups)))
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    return asked(
+    return ask_groups(
         "show", arguments, lambda groups: _shown(arguments, lambda: _row(groups, arguments.group))
     )
 
@@ -108,7 +135,7 @@ def _watch(arguments: argparse.Namespace) -> int:
             return _shown(arguments, lambda: _rows(groups))
         return _shown(arguments, lambda: _row(groups, arguments.group))
 
-    return asked("watch", arguments, work)
+    return ask_groups("watch", arguments, work)
 
 
 def _rows(groups: Groups) -> Any:

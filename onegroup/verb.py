@@ -9,7 +9,7 @@ from merkatd.client import Groups, Merkat, MerkatError
 from merkatd.commands.terminal import command_parser
 from merkatd.commands.terminal.command_parser import NOT_DONE, WRONG_WORDS, NotDoneError, complain
 from merkatd.commands.terminal.output import WordsError
-from merkatd.commands.terminal.table_columns import short
+from merkatd.commands.terminal.table_columns import shortened
 
 NAME, BESIDE = "onegroup", "merkat-onegroup"
 
@@ -25,7 +25,7 @@ def program() -> str:
     return called if called == BESIDE else NAME
 
 
-class TemplateError(Exception):
+class TemplateArgumentError(Exception):
     """There is no such template; the message says what would be right."""
 
 
@@ -46,14 +46,14 @@ def add_group(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def asked(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int]) -> int:
+def ask_groups(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int]) -> int:
     """The exit code of a verb that asks the daemon."""
     try:
         with Merkat(arguments.endpoint) as merkat:
             return work(Groups(merkat))
     except WordsError as error:
         return complain(verb, str(error), WRONG_WORDS, program())
-    except (MerkatError, NotDoneError, TemplateError) as error:
+    except (MerkatError, NotDoneError, TemplateArgumentError) as error:
         return complain(verb, str(error), NOT_DONE, program())
     except BrokenPipeError:
         raise
@@ -69,5 +69,5 @@ def id_of(groups: Groups, word: str) -> int:
     named = [one.id for one in groups.list() if one.name == word]
     if len(named) != 1:
         there = ", ".join(map(str, named[:5])) if named else "none"
-        raise NotDoneError(f"which group is {short(word)}? By that name there is {there}")
+        raise NotDoneError(f"which group is {shortened(word)}? By that name there is {there}")
     return named[0]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from simulator import sweep
 from simulator.baselines.queue_baselines import TooLargeError
-from simulator.experiments import EXPERIMENTS, Experiment, Options
+from simulator.experiments import EXPERIMENTS, Experiment, ExperimentOptions
 from simulator.experiments.experiment import Rows
 from simulator.report import as_text, draw, write_csv
 from simulator.scenario import ScenarioError
-from simulator.scenario_experiment import described
+from simulator.scenario_experiment import scenario_experiment
 from simulator.workloads import SwfError
 
 
@@ -28,11 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
     scenario = _scenario(arguments.name or "")
     if scenario is None and arguments.name not in EXPERIMENTS:
         return _complain(f"no experiment is called {arguments.name!r}; see: experiment list")
-    options = Options(
+    options = ExperimentOptions(
         trace=arguments.trace, seeds=arguments.seeds, quick=arguments.quick, scenario=scenario
     )
     try:
-        experiment = described(scenario) if scenario else EXPERIMENTS[arguments.name]
+        experiment = scenario_experiment(scenario) if scenario else EXPERIMENTS[arguments.name]
         folder = arguments.output / experiment.name
         rows = _rows(experiment, options, folder, arguments)
     except (SwfError, TooLargeError, ScenarioError, sweep.ClusterError, OSError) as error:
@@ -48,7 +48,7 @@ def _scenario(name: str) -> Path | None:
 
 
 def _rows(
-    experiment: Experiment, options: Options, folder: Path, arguments: argparse.Namespace
+    experiment: Experiment, options: ExperimentOptions, folder: Path, arguments: argparse.Namespace
 ) -> Rows:
     file = folder.with_name(experiment.runs or folder.name) / "rows.jsonl"
     if arguments.what == "report":
@@ -62,7 +62,7 @@ def _rows(
         return sweep.sweep(experiment, options, file, pool, sweep.show)
 
 
-def _show(experiment: Experiment, rows: Rows, options: Options, folder: Path) -> None:
+def _show(experiment: Experiment, rows: Rows, options: ExperimentOptions, folder: Path) -> None:
     report = experiment.report(rows, options)
     sys.stdout.write(f"{experiment.name}: {experiment.summary}\n\n{as_text(report)}\n")
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from simulator.experiments.experiment import Grid, Report, Rows
+from simulator.experiments.experiment import ExperimentReport, Grid, Rows
 
 
 def write_csv(rows: Rows, path: Path) -> None:
@@ -18,7 +18,7 @@ def write_csv(rows: Rows, path: Path) -> None:
             lines.writerow([task.system, f"{task.level:g}", task.seed, *values])
 
 
-def draw(report: Report, title: str, path: Path) -> bool:
+def draw(report: ExperimentReport, title: str, path: Path) -> bool:
     """Write the figure; False where matplotlib is not installed or there is nothing to draw."""
     if not report.panels:
         return False
@@ -49,12 +49,12 @@ def draw(report: Report, title: str, path: Path) -> bool:
     return True
 
 
-def as_text(report: Report) -> str:
+def as_text(report: ExperimentReport) -> str:
     """All of it, one line a statement."""
     return "\n".join(_lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: ExperimentReport) -> Iterator[str]:
     for grid in report.grids:
         yield from _grid(grid)
         yield ""

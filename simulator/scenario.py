@@ -13,18 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.base.toml_reader import Table, count, duration, name, number, one_of, text
+from merkatd.base.toml_reader import TomlTable, count, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
 from simulator.experiments.compared_systems import EASY, EDF, FCFS, MARKET
-from simulator.model.simulated_cloud import CORE, HPC2N, Cloud, Costs
+from simulator.model.simulated_cloud import CORE, HPC2N, OperationCosts, SimulatedCloud
 from simulator.workloads import SwfJob, read_swf
-from simulator.workloads.job_applications import Application, Assignment, Tenant, assign, bursts
+from simulator.workloads.job_applications import (
+    Application,
+    TaskAssignment,
+    TenantKind,
+    assign,
+    bursts,
+)
 from simulator.workloads.lublin import lublin
 
 SYSTEMS = (FCFS, EASY, EDF, MARKET)
-MOST = 1_000_000
-_KINDS = tuple(kind.value for kind in Tenant)
+MAX_COUNT = 1_000_000
+_KINDS = tuple(kind.value for kind in TenantKind)
 Make = Callable[[np.random.Generator], tuple[Application, ...]]
 
 
@@ -40,7 +46,7 @@ class Scenario:
     systems: tuple[str, ...]
     levels: tuple[float, ...]
     """By which times between arrivals are multiplied, one after the other."""
-    cloud: Cloud
+    cloud: SimulatedCloud
     parts: tuple[Make, ...]
     """What makes the applications, from a seed."""
 
@@ -66,19 +72,19 @@ def scenario_of(path: Path) -> Scenario:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: {error}") from None
     problems: list[str] = []
-    scenario = _scenario(Table(values, "", problems), path)
+    scenario = _scenario(TomlTable(values, "", problems), path)
     if problems:
         raise ScenarioError("\n".join(f"{path}: {problem}" for problem in problems))
     return scenario
 
 
-def _scenario(table: Table, path: Path) -> Scenario:
+def _scenario(table: TomlTable, path: Path) -> Scenario:
     cloud = _cloud(table.table("cloud"))
     systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
     # The queues count cores: beside them no task may need more memory than comes with its core.
     most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) != {MARKET} else 1.0)
-    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload", MOST)]
-    alone = [_application(one, cloud, most_mib) for one in table.tables("application", MOST)]
+    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload", MAX_COUNT)]
+    alone = [_application(one, cloud, most_mib) for one in table.tables("application", MAX_COUNT)]
     if alone:
         given = tuple(alone)
         parts.append(lambda _rng: given)
@@ -95,14 +101,15 @@ def _scenario(table: Table, path: Path) -> Scenario:
     return found
 
 
-def _cloud(table: Table) -> Cloud:
+def _cloud(table: TomlTable) -> SimulatedCloud:
     costs = table.table("costs")
-    default = Costs()
+    default = OperationCosts()
     given = {
-        one.name: costs.take(one.name, number, getattr(default, one.name)) for one in fields(Costs)
+        one.name: costs.take(one.name, number, getattr(default, one.name))
+        for one in fields(OperationCosts)
     }
     costs.end()
-    found = Cloud(
+    found = SimulatedCloud(
         nodes=table.take("nodes", _at_least_one, HPC2N.nodes),
         cpu=table.take("cores", _at_least_one, int(HPC2N.cpu / CORE)) * CORE,
         memory_mib=table.take("memory_mib", _positive, HPC2N.memory_mib),
@@ -114,13 +121,13 @@ def _cloud(table: Table) -> Cloud:
         reserve_memory=table.take("reserve_memory", _positive, HPC2N.reserve_memory),
         period_s=table.take("period", _some_time, HPC2N.period_s),
         renewal_s=table.take("renewal", _some_time, HPC2N.renewal_s),
-        costs=Costs(**given),
+        costs=OperationCosts(**given),
     )
     table.end()
     return found
 
 
-def _workload(table: Table, path: Path, cloud: Cloud, most_mib: float) -> Make:
+def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: float) -> Make:
     """Jobs of a trace, or of the Lublin-Feitelson model, with terms."""
     trace = table.take("trace", text, "")
     jobs = table.take("jobs", _at_least_one, 1000)
@@ -134,7 +141,7 @@ def _workload(table: Table, path: Path, cloud: Cloud, most_mib: float) -> Make:
     least_memory, most_memory = table.take("memory", _pair, (0.2 * a_core, a_core))
     if most_memory * cloud.memory_mib > most_mib * (1 + 1e-9):
         table.wrong("memory", f"parts of a node's, at most {_most(most_mib, cloud)}, are right")
-    terms = Assignment(
+    terms = TaskAssignment(
         node_memory_mib=cloud.memory_mib,
         boot_s=cloud.costs.boot_s,
         least_factor=least,
@@ -142,7 +149,7 @@ def _workload(table: Table, path: Path, cloud: Cloud, most_mib: float) -> Make:
         base_budget=table.take("budget", _positive, 2000.0),
         least_memory=least_memory,
         most_memory=most_memory,
-        tenant=Tenant(table.take("tenant", one_of(*_KINDS), Tenant.FULL_DEADLINE.value)),
+        tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
     )
     if trace and not (path.parent / trace).is_file():
         table.wrong("trace", "there is no such file beside the scenario's")
@@ -173,7 +180,7 @@ def _scaled(jobs: list[SwfJob], span_s: float, mean_run_s: float) -> list[SwfJob
     ]
 
 
-def _application(table: Table, cloud: Cloud, most_mib: float) -> Application:
+def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Application:
     """One that is described."""
     run_s = table.need("run", _some_time, 1.0)
     ideal_s = run_s + cloud.costs.boot_s
@@ -186,7 +193,7 @@ def _application(table: Table, cloud: Cloud, most_mib: float) -> Application:
         ideal_s=ideal_s,
         deadline_s=table.need("deadline", _some_time, ideal_s),
         budget=table.take("budget", _positive, 1000.0),
-        tenant=Tenant(table.take("tenant", one_of(*_KINDS), Tenant.FULL_DEADLINE.value)),
+        tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
     )
     table.end()
     if found.tasks > cloud.cores:
@@ -196,7 +203,7 @@ def _application(table: Table, cloud: Cloud, most_mib: float) -> Application:
     return found
 
 
-def _most(most_mib: float, cloud: Cloud) -> str:
+def _most(most_mib: float, cloud: SimulatedCloud) -> str:
     part = most_mib / cloud.memory_mib
     if part == 1.0:
         return "1, all that a node has"
@@ -210,7 +217,7 @@ def _positive(value: Any) -> float:
 
 
 def _at_least_one(value: Any) -> int:
-    if count(MOST)(value) < 1:
+    if count(MAX_COUNT)(value) < 1:
         raise ValueError("a whole number from 1 on is right")
     return int(value)
 

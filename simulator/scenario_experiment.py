@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.compared_systems import run
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
     Panel,
-    Report,
     Row,
     Rows,
     Task,
@@ -26,13 +26,13 @@ COLUMNS = (
 )
 
 
-def described(path: Path) -> Experiment:
+def scenario_experiment(path: Path) -> Experiment:
     """What the file describes. Raises ScenarioError, or OSError."""
     scenario = scenario_of(path)
     return Experiment(scenario.name, f"as {path} says", tasks, measure, report)
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """Each system at each level, seed by seed."""
     scenario = scenario_of(_file(options))
     return [
@@ -43,14 +43,14 @@ def tasks(options: Options) -> Sequence[Task]:
     ]
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """One of them."""
     scenario = scenario_of(_file(options))
     applications = scenario.applications(task.seed, task.level)
-    return run(task.system, applications, scenario.cloud, Temper(), task.seed)
+    return run(task.system, applications, scenario.cloud, PatienceSettings(), task.seed)
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """A table and a plot."""
     systems, over = experiment.systems(rows), experiment.levels(rows)
 
@@ -58,7 +58,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
         known = all(name in row for task, row in rows.items() if task.system == system)
         return experiment.cell(rows, name, system, level, form) if known else "-"
 
-    return Report(
+    return ExperimentReport(
         (
             Grid(
                 "By the level at which times between arrivals are scaled",
@@ -88,7 +88,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
     )
 
 
-def _file(options: Options) -> Path:
+def _file(options: ExperimentOptions) -> Path:
     if options.scenario is None:
         raise ValueError("a scenario is run from its file")
     return options.scenario

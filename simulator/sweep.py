@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from simulator.experiments.experiment import Experiment, Options, Row, Rows, Task
+from simulator.experiments.experiment import Experiment, ExperimentOptions, Row, Rows, Task
 
 Progress = Callable[[int, int, float], None]
 """How many are done, of how many, and the seconds left."""
@@ -28,7 +28,7 @@ class ClusterError(Exception):
 
 def sweep(
     experiment: Experiment,
-    options: Options,
+    options: ExperimentOptions,
     file: Path,
     pool: Executor,
     progress: Progress = lambda _done, _all, _left_s: None,
@@ -55,7 +55,7 @@ def sweep(
     return {task: rows[task] for task in tasks}
 
 
-def stored(experiment: Experiment, options: Options, file: Path) -> Rows:
+def stored(experiment: Experiment, options: ExperimentOptions, file: Path) -> Rows:
     """The rows that the file has, without running anything."""
     known = _known(file, options)
     tasks = experiment.tasks(options)
@@ -95,7 +95,7 @@ def show(done: int, of: int, left_s: float) -> None:
     sys.stderr.flush()
 
 
-def _begin(file: Path, options: Options, known: Mapping[str, Row]) -> None:
+def _begin(file: Path, options: ExperimentOptions, known: Mapping[str, Row]) -> None:
     """Put what is known into a fresh file: a sweep that was killed may have left half a line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
@@ -120,7 +120,7 @@ def _finished(futures: dict["Future[Row]", Task]) -> Iterator[tuple[Task, Row]]:
         yield task, future.result()
 
 
-def _heading(options: Options) -> dict[str, object]:
+def _heading(options: ExperimentOptions) -> dict[str, object]:
     heading: dict[str, object] = {"trace": _print(options.trace), "quick": options.quick}
     return heading | ({"scenario": _print(options.scenario)} if options.scenario else {})
 
@@ -129,7 +129,7 @@ def _print(file: Path | None) -> str | None:
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file else None
 
 
-def _known(file: Path, options: Options) -> dict[str, Row]:
+def _known(file: Path, options: ExperimentOptions) -> dict[str, Row]:
     """By a task's key: what was found by runs with the same trace and size."""
     if not file.exists():
         return {}

@@ -6,7 +6,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from merkatd.api.metrics.call_metrics import SERVERS, Calls
-from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.api.metrics.notice_metrics import Noticed
 from merkatd.api.metrics.period_metrics import Fair
 from merkatd.api.metrics.reactor_metrics import Holds
@@ -18,7 +18,7 @@ def all_figures() -> Iterable[Metric]:
     """Everything that a daemon tells, as its page is read."""
     frontend = Frontend(hosts=2)
     frontend.vm(5.0)
-    figures = Figures("1", {server: Calls() for server in SERVERS})
+    figures = MetricRegistry("1", {server: Calls() for server in SERVERS})
     announcement = frontend.periods(2)
     figures.announced(announcement)
     figures.balances({"users": 1.0}, 1.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.cli import main
-from merkatd.cluster.columns import forms
+from merkatd.cluster.columns import column_types
 from merkatd.cluster.snapshot_json import loads
 from merkatd.cluster.snapshot_json_reader import TABLES
 from merkatd.config.loader import parse
@@ -32,7 +32,7 @@ def test_the_snapshot_page_shows_a_snapshot_and_names_every_column() -> None:
     assert json.loads(example[1])["merkat_snapshot"] == 1
     for name, table in TABLES.items():
         assert f"`{name}`" in page
-        for column in forms(table):
+        for column in column_types(table):
             assert f"`{column}`" in page, f"{name}.{column}"
 
 

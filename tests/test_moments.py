@@ -18,7 +18,7 @@ from merkatd.base.quantities import (
 )
 from merkatd.base.toml_reader import duration
 from merkatd.fleets.vm_template_text import TemplateError
-from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.lifecycle.template_reader import (
     moment,
     moment_of_text,
@@ -78,6 +78,6 @@ def test_a_template_that_was_stored_without_bounds_can_still_be_read() -> None:
     with pytest.raises(TemplateError, match="at most 3650d"):
         read_template(text)
     found = read_stored(text)
-    assert found.goal.deadline == Moment(after_s=LONGEST_S)
+    assert found.goal.deadline == TemplateTime(after_s=LONGEST_S)
     assert found.goal.ideal_s == LONGEST_S
-    assert found.start.not_before == Moment(at_s=LATEST_S)
+    assert found.start.not_before == TemplateTime(at_s=LATEST_S)

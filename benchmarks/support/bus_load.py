@@ -17,17 +17,17 @@ import zmq.asyncio
 
 from merkatd.bus.peer import Peer
 from merkatd.bus.subscription import Event
-from merkatd.protocol.bus_messages import Beat
+from merkatd.protocol.bus_messages import Heartbeat
 from merkatd.protocol.curve_keys import Passport
 from merkatd.protocol.platform_messages import (
-    PAST,
+    HISTORY_PERIODS,
     Action,
+    ActionOutcome,
     Assignment,
     ClusterTerms,
     MarketNow,
     News,
-    Outcome,
-    Standing,
+    PlatformStatus,
     VmNow,
 )
 from merkatd.protocol.wire_format import market_topic
@@ -39,7 +39,7 @@ PERIODS = 30
 TRIPS, TRIP_S = 200, 0.02
 
 
-class Board:
+class ArrivalTimes:
     """A table of times that all processes share: a row for each peer, a column for each period."""
 
     PRICE, NEWS, READY, TRIP = 0, PERIODS, 2 * PERIODS, 2 * PERIODS + 1
@@ -63,10 +63,10 @@ class Board:
         ]
 
 
-class Timed(Peer):
+class TimedPeer(Peer):
     """Notes when it had each period's price, and its own news, in hand."""
 
-    def __init__(self, board: Board, row: int, passport: Passport, context: Any) -> None:
+    def __init__(self, board: ArrivalTimes, row: int, passport: Passport, context: Any) -> None:
         self._board = board
         self._row = row
         self._priced = 0
@@ -76,8 +76,8 @@ class Timed(Peer):
         """How long its last beat and the answer took, too."""
         begin = time.perf_counter()
         answer = await super().ask(body, action_id)
-        if isinstance(body, Beat):
-            self._board.note(self._row, Board.TRIP, time.perf_counter() - begin)
+        if isinstance(body, Heartbeat):
+            self._board.note(self._row, ArrivalTimes.TRIP, time.perf_counter() - begin)
         return answer
 
     def _take(self, events: Iterable[Event]) -> None:
@@ -86,28 +86,28 @@ class Timed(Peer):
         market, now = self.market, time.perf_counter()
         if market is not None and market.period != self._priced:
             self._priced = market.period
-            self._board.note(self._row, Board.PRICE + market.period - 1, now)
+            self._board.note(self._row, ArrivalTimes.PRICE + market.period - 1, now)
         for one in events:
             if isinstance(one, News):
-                self._board.note(self._row, Board.NEWS + one.period - 1, now)
+                self._board.note(self._row, ArrivalTimes.NEWS + one.period - 1, now)
 
 
-async def attend(board: Board, rows: Sequence[int], passports: Sequence[Passport]) -> None:
+async def attend(board: ArrivalTimes, rows: Sequence[int], passports: Sequence[Passport]) -> None:
     """Be these peers until standard input ends."""
     context = zmq.asyncio.Context()
     pairs = zip(rows, passports, strict=True)
-    peers = [Timed(board, row, one, context) for row, one in pairs]
+    peers = [TimedPeer(board, row, one, context) for row, one in pairs]
     for one in peers:
         await one.open()
     for row in rows:
-        board.note(row, Board.READY, 1.0)
+        board.note(row, ArrivalTimes.READY, 1.0)
     await ended()
     for one in peers:
         await one.close()
     context.term()
 
 
-def only_listen(board: Board, row: int, passport: Passport) -> None:
+def only_listen(board: ArrivalTimes, row: int, passport: Passport) -> None:
     """Be a subscriber that does nothing but read: libzmq alone, without an event loop."""
     socket: zmq.Socket[bytes] = zmq.Context().socket(zmq.SUB)
     socket.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
@@ -115,12 +115,12 @@ def only_listen(board: Board, row: int, passport: Passport) -> None:
     socket.set(zmq.CURVE_SECRETKEY, passport.secret.encode())
     socket.connect(passport.listening)
     socket.subscribe(market_topic(passport.market))
-    board.note(row, Board.READY, 1.0)
+    board.note(row, ArrivalTimes.READY, 1.0)
     for period in range(PERIODS):
         socket.recv()
         now = time.perf_counter()
-        board.note(row, Board.PRICE + period, now)
-        board.note(row, Board.NEWS + period, now)
+        board.note(row, ArrivalTimes.PRICE + period, now)
+        board.note(row, ArrivalTimes.NEWS + period, now)
     sys.stdin.read()
 
 
@@ -139,7 +139,7 @@ async def trips(passport: Passport) -> None:
     for _ in range(TRIPS):
         await asyncio.sleep(TRIP_S)
         begin = time.perf_counter()
-        await peer.ask(Beat())
+        await peer.ask(Heartbeat())
         took.append(time.perf_counter() - begin)
     await peer.close()
     print(json.dumps(took), flush=True)
@@ -152,9 +152,9 @@ MARKET = "default"
 class Nobody:
     """A manager of platforms that takes everything."""
 
-    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+    async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
         """Taken."""
-        return Outcome(accepted=bool(platform and action_id and action))
+        return ActionOutcome(accepted=bool(platform and action_id and action))
 
     async def remember(self, platform: int, memory: Any) -> None:
         """Forgotten."""
@@ -198,14 +198,14 @@ def market(period: int) -> MarketNow:
         prices=amounts,
         capacity={"cpu": 40_000.0, "memory": 1_048_576.0},
         reserve=dict.fromkeys(amounts, 0.0),
-        past={name: (price,) * PAST for name, price in amounts.items()},
+        past={name: (price,) * HISTORY_PERIODS for name, price in amounts.items()},
     )
 
 
-def standing(platform: int, period: int) -> Standing:
+def standing(platform: int, period: int) -> PlatformStatus:
     """What each of a platform's VMs got."""
     amounts = {"cpu": 12.5, "memory": 512.25}
-    return Standing(
+    return PlatformStatus(
         platform=platform,
         period=period,
         at_s=60.0 * period,

@@ -18,20 +18,20 @@ from merkatd.placement.base.board import where_floors_fit
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, divide, score
 from merkatd.placement.base.least_load import start
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.host_errors import errors_on
-from merkatd.placement.market.settlement import play
-from merkatd.placement.tabu.even_loads import climb
+from merkatd.placement.market.settlement import decide_markets
+from merkatd.placement.tabu.even_loads import level_loads
 from merkatd.placement.tabu.paper import MarketSettings
 
 
 def climbed(snapshot: Snapshot, moves: int) -> Decision:
     """A decision that lowers the largest load by at most so many single moves."""
-    return play(
+    return decide_markets(
         snapshot,
         Pricing(),
-        lambda game: climb(game.view, game.started, game.movable, moves)[0],
+        lambda game: level_loads(game.view, game.started, game.movable, moves)[0],
         SUM_OF_SHORTFALLS,
     )
 
@@ -59,7 +59,7 @@ def transcribed(snapshot: Snapshot, settings: MarketSettings) -> Ints:
     return best
 
 
-def _next_move(game: Game, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, int]:
+def _next_move(game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, int]:
     board = game.board
     for vm in np.argsort(-np.where(game.movable, e, -1.0), kind="stable").tolist():
         source = int(board.place[vm])
@@ -80,7 +80,7 @@ def _next_move(game: Game, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, 
     return -1, -1
 
 
-def _compute_errors(game: Game) -> Floats:
+def _compute_errors(game: PlacementProblem) -> Floats:
     """Both allocations of every VM, from the whole market and from its host, and Eq. 2."""
     board = game.board
     out = np.zeros(len(board.place))

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from controllers.applications.market_position import (
     LEAST_BID,
     bidding,
-    kept,
     market_without,
     most,
     purse,
-    standing,
     traces_of,
+    traces_to_keep,
+    vm_positions,
 )
 from controllers.controller import Controller
 from merkatd.base.parameter_bounds import number
 from merkatd.policies.deadline import bid_max
 from merkatd.policies.horizontal import Prices, upper_bound
-from merkatd.policies.vertical import Means, Performance, Standing, Trace, adapt
+from merkatd.policies.vertical import BidTrace, Performance, SpendingLimit, VmPosition, adapt
 from merkatd.protocol.platform_messages import Amounts, Assignment, ClusterTerms, News, VmNow
 
 _WANTING = Performance(value=2.0, reference=1.0, low=0.75, high=0.95)
@@ -32,12 +32,12 @@ _PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WantedSize:
     """What is to be asked for in one virtual cluster."""
 
     size: int
     bids: Mapping[int, Amounts]
-    traces: Mapping[int, tuple[Trace, ...]] = field(default_factory=dict)
+    traces: Mapping[int, tuple[BidTrace, ...]] = field(default_factory=dict)
 
 
 def part(assignment: Assignment, news: News, horizon_s: float) -> float:
@@ -52,31 +52,31 @@ def wish(
     names: Sequence[str],
     market: Prices,
     spending: float,
-    traces: Mapping[int, Sequence[Trace]],
-) -> Wish:
+    traces: Mapping[int, Sequence[BidTrace]],
+) -> WantedSize:
     """What to ask for with so many credits a period."""
     mine = bidding(vms)
     size = _size(terms, vms, names, market, spending)
     if not mine:
-        return Wish(size, {})
-    means = Means(bid_min=LEAST_BID, bid_max=spending / len(mine))
+        return WantedSize(size, {})
+    means = SpendingLimit(bid_min=LEAST_BID, bid_max=spending / len(mine))
     if means.bid_max <= LEAST_BID * len(names):
-        return Wish(size, {one.vm: dict.fromkeys(names, 0.0) for one in mine})
+        return WantedSize(size, {one.vm: dict.fromkeys(names, 0.0) for one in mine})
     adapted = {
         one.vm: adapt(_standing(terms, one, market, names), _WANTING, means, traces.get(one.vm, ()))
         for one in mine
     }
-    return Wish(
+    return WantedSize(
         size,
         {vm: dict(zip(names, one.bid, strict=True)) for vm, one in adapted.items()},
         {vm: one.traces for vm, one in adapted.items()},
     )
 
 
-def _standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]) -> Standing:
+def _standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]) -> VmPosition:
     """Of what it knows no bound for, a VM can always use more."""
     unbound = tuple(terms.ceiling.get(name, math.inf) for name in names)
-    return replace(standing(terms, vm, market, names), most=unbound)
+    return replace(vm_positions(terms, vm, market, names), most=unbound)
 
 
 def _size(
@@ -109,10 +109,10 @@ class BestEffort(Controller):
             traces = traces_of(self.memory.get(terms.name, {}))
             wished = wish(terms, mine, names, market, spending * terms.most / whole, traces)
             await self._say(terms, news.sizes.get(terms.name), wished, spending)
-            self.memory[terms.name] = kept(wished.traces)
+            self.memory[terms.name] = traces_to_keep(wished.traces)
 
     async def _say(
-        self, terms: ClusterTerms, size: int | None, wished: Wish, spending: float
+        self, terms: ClusterTerms, size: int | None, wished: WantedSize, spending: float
     ) -> None:
         reason = f"{spending:g} credits a period can be spent"
         if wished.bids:

@@ -18,19 +18,26 @@ spare than a rest. When to start, and to go on, the manager reads in the same bo
 from collections.abc import Mapping, Sequence
 
 from controllers.applications.iterative import Iterative
-from controllers.applications.market_position import LEAST_BID, Scene, market_without, purse
-from merkatd.policies.deadline import lacking, performance
+from controllers.applications.market_position import LEAST_BID, DecisionInput, market_without, purse
+from merkatd.policies.deadline import missing_allocation, performance
 from merkatd.policies.horizontal import bids_for
-from merkatd.policies.patience import Book, Temper, clung, limit_price, must_yield, need_of
+from merkatd.policies.patience import (
+    Book,
+    PatienceSettings,
+    claim_while_running,
+    limit_price,
+    must_yield,
+    need_of,
+)
 from merkatd.policies.suspension import rested
-from merkatd.policies.vertical import Performance, Standing
+from merkatd.policies.vertical import Performance, VmPosition
 from merkatd.protocol.platform_messages import Assignment, Claim, News
 
 
 class FullDeadline(Iterative):
     """Tracks the pace that is needed (t_ref)."""
 
-    def judged(self, scene: Scene) -> Performance:
+    def judged(self, scene: DecisionInput) -> Performance:
         """An iteration's time against the one that is needed."""
         return performance(scene.work, scene.usable_s, scene.pace_s)
 
@@ -43,9 +50,9 @@ class FullDeadline(Iterative):
 class FullPerformance(Iterative):
     """Tracks an allocation."""
 
-    def judged(self, scene: Scene) -> Performance:
+    def judged(self, scene: DecisionInput) -> Performance:
         """What its VMs have against all that they can use."""
-        return lacking(scene.held)
+        return missing_allocation(scene.held)
 
     def why(self, judged: Performance) -> str:
         """What its tenant reads of a bid."""
@@ -57,7 +64,7 @@ class PartialDeadline(FullDeadline):
 
 
 CPU = "cpu"
-TEMPER = Temper()
+TEMPER = PatienceSettings()
 
 
 class Patient(FullDeadline):
@@ -69,14 +76,16 @@ class Patient(FullDeadline):
         if self.deadline_s is None:
             await self.give_up("slo.deadline is missing: patience needs one")
 
-    async def goes_on(self, scene: Scene) -> bool:
+    async def goes_on(self, scene: DecisionInput) -> bool:
         """While those who would pay as much leave room for it, and as long as it rests."""
         news, units = scene.news, units_of(self.assignment, scene.news)
         funds, capacity = purse(self.assignment, news), news.market.capacity[CPU]
         need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
         limit = limit_price(need, self.assignment.interval_s, TEMPER)
         before = news.claim or Claim(price=0.0, units=units)
-        price = clung(max(limit, before.price / TEMPER.clinging), funds, units, TEMPER)
+        price = claim_while_running(
+            max(limit, before.price / TEMPER.clinging), funds, units, TEMPER
+        )
         others = without(news.market.claims, before)
         book = Book(capacity, [*((one.price, one.units) for one in others), (price, units)])
         if units > 0 and must_yield(book, price) and rested(scene.case):
@@ -90,7 +99,7 @@ class Patient(FullDeadline):
         self._price = price
         return True
 
-    async def bid(self, scene: Scene, standings: Mapping[int, Standing]) -> None:
+    async def bid(self, scene: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
         """What full speed takes, and for CPU no more than the price it claimed."""
         market, count = market_without(scene.news), len(standings)
         bids = {}

@@ -20,7 +20,13 @@ from controllers.monitors.queue_monitor import Head
 from controllers.monitors.queues.systems import batch_of
 from controllers.monitors.ssh_pool import Said
 from merkatd.base.parameter_bounds import number
-from merkatd.policies.batch_queue import Aim, Load, by_clock, drained, judged
+from merkatd.policies.batch_queue import (
+    Aim,
+    QueueLoad,
+    by_clock,
+    queue_performance,
+    workers_to_release,
+)
 from merkatd.policies.deadline import bid_max
 from merkatd.policies.horizontal import Fleet, Scaled, bids_for, scale
 from merkatd.protocol.bus_messages import Measured
@@ -167,7 +173,7 @@ class Elastic(Controller):
         # A worker that somebody else closed does no waiting job.
         others = _told(seen, CLOSED).keys() - {*map(int, self.memory.get(_DRAINING, ()))}
         useless = sum(jobs.get(vm) == 0 for vm in others) if waiting else 0
-        load = Load(
+        load = QueueLoad(
             waiting=waiting,
             wanted=int(seen["wanted"]),
             longest_s=seen["longest_s"],
@@ -183,7 +189,7 @@ class Elastic(Controller):
             growth=self.wants.growth if crew.settled else 0,
             waiting=int(self.memory.get(_WAITING, 0)),
         )
-        how = judged(load, self.wants.aim, crew.size, self.wants.target_s)
+        how = queue_performance(load, self.wants.aim, crew.size, self.wants.target_s)
         scaled = scale(
             fleet,
             how,
@@ -215,7 +221,7 @@ class Elastic(Controller):
         since = self._since(news)
         joined = {vm for vm, jobs in crew.there.items() if jobs is not None}
         limit_s = self.wants.drain_limit_s
-        plan = drained(
+        plan = workers_to_release(
             crew.there,
             closed,
             crew.size - scaled.vms,

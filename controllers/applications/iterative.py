@@ -15,21 +15,21 @@ from typing import Final
 from controllers.applications.application_progress import Progress
 from controllers.applications.market_position import (
     LEAST_BID,
-    Absent,
-    Scene,
+    DecisionInput,
+    UnresponsiveVms,
     all_run,
     bidding,
     cost_of,
     held_part,
     in_words,
-    kept,
     market_without,
     purse,
-    standing,
     to_make_anew,
     too_late,
     traces_of,
+    traces_to_keep,
     usable_s,
+    vm_positions,
 )
 from controllers.applications.parts import Parts, slowest
 from controllers.applications.shares import Shares
@@ -38,7 +38,7 @@ from merkatd.base.parameter_bounds import whole
 from merkatd.policies.deadline import least_part, reference_s, worthwhile
 from merkatd.policies.horizontal import Prices
 from merkatd.policies.suspension import Case, payable_part, spending, suspends
-from merkatd.policies.vertical import Means, Performance, Standing, adapt
+from merkatd.policies.vertical import Performance, SpendingLimit, VmPosition, adapt
 from merkatd.protocol.bus_messages import Measured
 from merkatd.protocol.platform_messages import ClusterTerms, News, VmNow
 
@@ -69,7 +69,7 @@ class Iterative(Controller):
     _hears = False
     """Whether this process has heard news."""
 
-    def judged(self, scene: Scene) -> Performance:
+    def judged(self, scene: DecisionInput) -> Performance:
         """What is compared with what."""
         raise NotImplementedError
 
@@ -97,7 +97,7 @@ class Iterative(Controller):
         most_s = 2 * self.assignment.interval_s
         parts = self._parts().after(measured.cluster, measured.at_s, measured.values, most_s)
         self.memory[_PROGRESS] = parts.kept()
-        absent = Absent.of(self.memory.get(_ABSENT, {}))
+        absent = UnresponsiveVms.of(self.memory.get(_ABSENT, {}))
         self.memory[_ABSENT] = absent.after(measured.cluster, measured.values).kept()
         shares = self._shares().after(measured.cluster, measured.values, self.steps)
         self.memory[_SHARES] = shares.kept()
@@ -154,7 +154,7 @@ class Iterative(Controller):
 
     def _counting(self, parts: Parts, news: News) -> Mapping[str, Progress]:
         """Those that have a part in the work, with what VMs that are away have to do."""
-        absent = Absent.of(self.memory.get(_ABSENT, {}))
+        absent = UnresponsiveVms.of(self.memory.get(_ABSENT, {}))
         counting = parts.counting(self._unheard(news))
         whole = all_run(news)
         return self._shares().counted(counting, absent, news, self.steps, whole=whole)
@@ -164,7 +164,7 @@ class Iterative(Controller):
 
     def _unheard(self, news: News) -> AbstractSet[str]:
         """Clusters whose monitors have told nothing yet."""
-        heard = Absent.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
+        heard = UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
         watched = {one.name for one in self.assignment.clusters if one.monitor is not None}
         return {name for name in watched - heard if news.sizes.get(name, 0)}
 
@@ -178,10 +178,10 @@ class Iterative(Controller):
             size = news.sizes.get(order.cluster, there)
             await self.set_size(order.cluster, size, victims=order.vms, reason=order.why)
 
-    def _standings(self, vms: list[VmNow], market: Prices, news: News) -> dict[int, Standing]:
+    def _standings(self, vms: list[VmNow], market: Prices, news: News) -> dict[int, VmPosition]:
         terms = self._terms()
         names = tuple(news.prices)
-        return {one.vm: standing(terms[one.cluster], one, market, names) for one in vms}
+        return {one.vm: vm_positions(terms[one.cluster], one, market, names) for one in vms}
 
     def _terms(self) -> Mapping[str, ClusterTerms]:
         return {one.name: one for one in self.assignment.clusters}
@@ -212,11 +212,11 @@ class Iterative(Controller):
     def _scene(
         self,
         parts: Parts,
-        standings: Mapping[int, Standing],
+        standings: Mapping[int, VmPosition],
         vms: list[VmNow],
         market: Prices,
         news: News,
-    ) -> Scene:
+    ) -> DecisionInput:
         running = [one.vm for one in vms if one.state == "running" and not one.leaving]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
         whole = all_run(news)
@@ -229,7 +229,7 @@ class Iterative(Controller):
         case = self._case(work.ideal_s, market, news)
         there = spending(case.purse, case.left_s, case.interval_s)
         part = payable_part(there, case.full, case.prices)
-        return Scene(
+        return DecisionInput(
             work=work,
             left_s=self.left_s(),
             usable_s=usable_s(self.left_s(), self.assignment.interval_s),
@@ -249,7 +249,7 @@ class Iterative(Controller):
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 
-    async def _given_up(self, scene: Scene) -> bool:
+    async def _given_up(self, scene: DecisionInput) -> bool:
         """Whether all hope is lost, and its tenant told so."""
         hopeless = self.gives_up and scene.hopeless
         if self._in_a_row(_LOST, scene.news.period, holds=hopeless) < LAST_HOPE:
@@ -257,7 +257,7 @@ class Iterative(Controller):
         await self.give_up(too_late(scene))
         return True
 
-    async def goes_on(self, scene: Scene) -> bool:
+    async def goes_on(self, scene: DecisionInput) -> bool:
         """Whether it is to run in the next period; what else is asked for at once."""
         if not scene.sure:
             return True
@@ -281,7 +281,7 @@ class Iterative(Controller):
         self.memory[name] = count, last
         return int(count)
 
-    def compared(self, scene: Scene) -> tuple[Performance, float]:
+    def compared(self, scene: DecisionInput) -> tuple[Performance, float]:
         """What the bids are judged by, `judged` once something is known, and what may be spent.
 
         Before that whoever bids all that may be spent pays for nothing, and two who do so take
@@ -294,11 +294,11 @@ class Iterative(Controller):
         part = 1.0 if scene.measured else UNKNOWN_PART
         return worthwhile(scene.held or 1.0), scene.spending * part
 
-    async def bid(self, scene: Scene, standings: Mapping[int, Standing]) -> None:
+    async def bid(self, scene: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
         """What is bid for each VM in the next period, and why."""
         judged, may_spend = self.compared(scene)
         each = may_spend / len(standings)
-        means = Means(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
+        means = SpendingLimit(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
         # Another deadline makes all that was learned of the pace worth nothing.
         same = self.memory.get(_DEADLINE) == self.deadline_s
         self.memory[_DEADLINE] = self.deadline_s
@@ -311,11 +311,11 @@ class Iterative(Controller):
             adapted = adapt(asked, judged, means, traces.get(vm, ()))
             bids[vm] = dict(zip(scene.names, adapted.bid, strict=True))
             seen[vm] = adapted.traces
-        self.memory[_TRACES] = kept(seen)
+        self.memory[_TRACES] = traces_to_keep(seen)
         known = scene.measured and scene.held > 0
         await self.set_bids(bids, self.why(judged) if known else "its pace is not known yet")
 
-    async def _tell(self, scene: Scene) -> None:
+    async def _tell(self, scene: DecisionInput) -> None:
         """Say in each report how much is done and left: the daemon judges by the last one."""
         work, left_s = scene.work, scene.left_s
         known: dict[str, float | None] = {

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controllers.applications.market_position import OFF, SEEN, overdue
+from controllers.applications.market_position import OFF, SEEN, overdue_vms
 from merkatd.base.parameter_bounds import number
 from merkatd.policies.batch_queue import by_clock
 from merkatd.protocol.platform_messages import News, VmNow
@@ -27,7 +27,7 @@ _KEPT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingVms:
     """Workers that the batch system does not show."""
 
     lost: AbstractSet[int]
@@ -51,7 +51,7 @@ class Joining:
 
     def missing(
         self, news: News, workers: Sequence[VmNow], jobs: Mapping[int, int], looked_s: float
-    ) -> Missing:
+    ) -> MissingVms:
         """Judge by the news, and by the look at `looked_s`, which showed the workers of `jobs`."""
         joined = self._joined(workers, jobs)
         unseen = [one for one in workers if one.vm not in jobs and one.state != OFF]
@@ -64,7 +64,7 @@ class Joining:
         off = [one.vm for one in workers if one.state == OFF]
         others = {one.vm for one in unseen} - {*absent}
         since = self._absent_since(looked_s)
-        return Missing(
+        return MissingVms(
             lost={
                 *self._late(_OFF, off, self._off_since(news.at_s), news.at_s, "off_limit_s"),
                 *self._late(_ABSENT, absent, since, looked_s, "boot_limit_s"),
@@ -84,7 +84,7 @@ class Joining:
         self, key: str, missed: Iterable[int], since: Mapping[str, float], at_s: float, limit: str
     ) -> Sequence[int]:
         limit_s = number(self._parameters, limit)
-        self._memory[key], late = overdue(missed, since, at_s, limit_s)
+        self._memory[key], late = overdue_vms(missed, since, at_s, limit_s)
         return late
 
     def _off_since(self, at_s: float) -> dict[str, float]:

@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 from controllers.measurements import ABSENT
 from merkatd.base.parameter_bounds import number
 from merkatd.policies.batch_queue import by_clock
-from merkatd.policies.deadline import Purse, Work, grace_s, least_deadline_s
+from merkatd.policies.deadline import Funds, Work, grace_s, least_deadline_s
 from merkatd.policies.horizontal import Prices, bids_for, others_price
 from merkatd.policies.suspension import Case
-from merkatd.policies.vertical import Standing, Trace
+from merkatd.policies.vertical import BidTrace, VmPosition
 from merkatd.protocol.platform_messages import Assignment, ClusterTerms, News, VmNow
 
 """How a monitor names what it tells of such a VM: for how many seconds it has run unanswering."""
@@ -26,7 +26,7 @@ OFF: Final = "powered_off"
 UNKNOWN: Final = "unknown"
 SEEN: Final = frozenset({"running", UNKNOWN})
 """States in which a worker may be at work, so that its batch system says whether it is there."""
-MOST: Final = 2
+MAX_REPLACEMENTS: Final = 2
 """So many of a cluster are replaced in a period for the same reason."""
 _ABSENT: Final = "absent"
 _GONE: Final = {
@@ -39,24 +39,24 @@ _GONE_S: Final = "gone_at_s"
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class UnresponsiveVms:
     """By cluster and VM, for how long it has been missed."""
 
     by_cluster: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, memory: Mapping[str, Any]) -> "Absent":
+    def of(cls, memory: Mapping[str, Any]) -> "UnresponsiveVms":
         """As it was kept."""
         return cls(dict(memory))
 
-    def after(self, cluster: str, values: Mapping[str, float]) -> "Absent":
+    def after(self, cluster: str, values: Mapping[str, float]) -> "UnresponsiveVms":
         """When the cluster's monitor has told more: it names all that it misses each time."""
         missed = {
             name.removeprefix(ABSENT): seconds
             for name, seconds in values.items()
             if name.startswith(ABSENT)
         }
-        return Absent({**self.by_cluster, cluster: missed})
+        return UnresponsiveVms({**self.by_cluster, cluster: missed})
 
     def kept(self) -> dict[str, Any]:
         """For a controller's memory."""
@@ -79,10 +79,10 @@ class Absent:
             for vm, seconds in missed.items()
             if seconds >= limit_s and int(vm) in running
         }
-        return tuple(sorted(late, key=lambda vm: (-late[vm], vm))[:MOST])
+        return tuple(sorted(late, key=lambda vm: (-late[vm], vm))[:MAX_REPLACEMENTS])
 
 
-class Order(NamedTuple):
+class MarketOrder(NamedTuple):
     """VMs of a cluster that are to be made anew, and why."""
 
     cluster: str
@@ -92,7 +92,7 @@ class Order(NamedTuple):
 
 def to_make_anew(
     given: Assignment, news: News, memory: dict[str, Any], spared: AbstractSet[int] = frozenset()
-) -> Iterator[Order]:
+) -> Iterator[MarketOrder]:
     """Those that are said to run but were never reached, and those that are gone for too long.
 
     Since when they are is remembered. Those `spared` have nothing to do any more.
@@ -112,17 +112,17 @@ def to_make_anew(
         counted = by_clock(since, last_s, news.at_s, most_s)
         limit_s = number(given.parameters, limit)
         kept = {str(vm): since_s for vm, since_s in counted.items()}
-        memory[word], late = overdue(missed, kept, news.at_s, limit_s)
+        memory[word], late = overdue_vms(missed, kept, news.at_s, limit_s)
         gone.append((late, why))
-    absent = Absent.of(memory.get(_ABSENT, {}))
+    absent = UnresponsiveVms.of(memory.get(_ABSENT, {}))
     for terms in given.clusters:
         mine = {one.vm for one in news.vms if one.cluster == terms.name}
         found = [(absent.to_replace(terms, news.vms), "never answered")]
         found += [(tuple(vm for vm in late if vm in mine), why) for late, why in gone]
-        yield from (Order(terms.name, vms, why) for vms, why in found if vms)
+        yield from (MarketOrder(terms.name, vms, why) for vms, why in found if vms)
 
 
-def overdue(
+def overdue_vms(
     missed: Iterable[int], since: Mapping[str, float], at_s: float, limit_s: float
 ) -> tuple[dict[str, float], tuple[int, ...]]:
     """Since when each has been missed, for a controller's memory; those missed for too long.
@@ -130,7 +130,9 @@ def overdue(
     These begin anew: whoever is still there after so long again is named again.
     """
     known = {vm: since.get(str(vm), at_s) for vm in missed}
-    late = sorted(vm for vm, since_s in known.items() if abs(at_s - since_s) >= limit_s)[:MOST]
+    late = sorted(vm for vm, since_s in known.items() if abs(at_s - since_s) >= limit_s)[
+        :MAX_REPLACEMENTS
+    ]
     return {str(vm): at for vm, at in known.items() if vm not in late}, tuple(late)
 
 
@@ -141,7 +143,7 @@ SPARE_MOST: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class DecisionInput:
     """All that a decision is made of."""
 
     work: Work
@@ -189,7 +191,7 @@ def usable_s(left_s: float, interval_s: float) -> float:
     return max(left_s - SPARE_PERIODS * interval_s, left_s * (1 - SPARE_MOST))
 
 
-def in_words(scene: Scene, spare_s: float) -> str:
+def in_words(scene: DecisionInput, spare_s: float) -> str:
     """How far it is, and when it will be done."""
     work = scene.work
     said = f"{int(work.done)} of {work.steps} iterations, {scene.pace_s:.3g} s each"
@@ -202,7 +204,7 @@ def in_words(scene: Scene, spare_s: float) -> str:
     return f"{said}: {-spare_s:.0f} s late; could be done in {least_s:.0f} s{away}"
 
 
-def too_late(scene: Scene) -> str:
+def too_late(scene: DecisionInput) -> str:
     """Why no deadline can be met."""
     return (
         f"{scene.work.left:.0f} iterations are left and take {scene.work.ideal_s:.0f} s at least,"
@@ -238,9 +240,9 @@ def market_without(news: News) -> Prices:
     )
 
 
-def purse(assignment: Assignment, news: News) -> Purse:
+def purse(assignment: Assignment, news: News) -> Funds:
     """What there is, and what will be added."""
-    return Purse(
+    return Funds(
         credits=max(news.balance, 0.0),
         renewal=news.replenishment,
         renewal_s=assignment.replenishment_s or math.inf,
@@ -252,10 +254,12 @@ def most(terms: ClusterTerms, names: Iterable[str]) -> Sizes:
     return tuple(terms.ceiling.get(name, 0.0) for name in names)
 
 
-def standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]) -> Standing:
+def vm_positions(
+    terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]
+) -> VmPosition:
     """A VM in the market."""
     sizes = most(terms, names)
-    return Standing(
+    return VmPosition(
         bid=tuple(vm.bid.get(name, 0.0) for name in names),
         allocation=tuple(vm.allocation.get(name, 0.0) for name in names),
         least=tuple(terms.floor.get(name, 0.0) for name in names),
@@ -264,18 +268,18 @@ def standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str
     )
 
 
-def held_part(now: Standing) -> float:
+def held_part(now: VmPosition) -> float:
     """Of all that a VM can use, the part that it has, in its scarcest resource."""
     parts = [got / size for got, size in zip(now.allocation, now.most, strict=True) if size > 0]
     return min(parts, default=1.0)
 
 
-def kept(traces: Mapping[int, Sequence[Trace]]) -> dict[str, Any]:
+def traces_to_keep(traces: Mapping[int, Sequence[BidTrace]]) -> dict[str, Any]:
     """Traces for JSON: of each VM one short text, as a platform may have thousands of them."""
     return {str(vm): ";".join(map(_written, rows)) for vm, rows in traces.items()}
 
 
-def traces_of(memory: Mapping[str, Any]) -> dict[int, tuple[Trace, ...]]:
+def traces_of(memory: Mapping[str, Any]) -> dict[int, tuple[BidTrace, ...]]:
     """The traces that were kept so, or by the names of their numbers as they were once."""
     return {int(vm): tuple(map(_read, _apart(rows))) for vm, rows in memory.items()}
 
@@ -283,10 +287,10 @@ def traces_of(memory: Mapping[str, Any]) -> dict[int, tuple[Trace, ...]]:
 _ORDER: Final = ("change", "limit", "run", "market", "market_before", "short", "short_keeping")
 """In which the numbers of a trace are written: the last ones are often not known."""
 _UNKNOWN: Final = "?"
-_BLANK: Final = Trace()
+_BLANK: Final = BidTrace()
 
 
-def _written(trace: Trace) -> str:
+def _written(trace: BidTrace) -> str:
     """Its numbers, to three digits: they are compared by factors of 1.1 and more."""
     words = [
         _UNKNOWN if value in {getattr(_BLANK, name), math.inf} else f"{value:.3g}"
@@ -302,15 +306,15 @@ def _apart(rows: Any) -> Sequence[Any]:
     return rows.split(";") if isinstance(rows, str) else rows
 
 
-def _read(one: Any) -> Trace:
+def _read(one: Any) -> BidTrace:
     if isinstance(one, Mapping):
-        return Trace(**one)
+        return BidTrace(**one)
     known = {
         name: float(word)
         for name, word in zip(_ORDER, one.split(), strict=False)
         if word != _UNKNOWN
     }
-    return Trace(**known | {"run": int(known.get("run", 0))})  # type: ignore[arg-type]
+    return BidTrace(**known | {"run": int(known.get("run", 0))})  # type: ignore[arg-type]
 
 
 def all_run(news: News) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from controllers.applications.application_progress import Progress
-from controllers.applications.market_position import UNKNOWN, Absent
+from controllers.applications.market_position import UNKNOWN, UnresponsiveVms
 from controllers.measurements import ENDED, MADE
 from merkatd.protocol.platform_messages import News
 
@@ -22,14 +22,14 @@ Made = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class WorkShare:
     """That of one cluster."""
 
     logs: int = 0
     """So many of its VMs had a log at once, at the most."""
     made: Mapping[int, Made] = field(default_factory=dict)
 
-    def after(self, values: Mapping[str, float], steps: int) -> "Share":
+    def after(self, values: Mapping[str, float], steps: int) -> "WorkShare":
         """When its monitor has told more; what has ended well has made all `steps`."""
         told = {vm: int(count) for vm, count in _of_vms(values, MADE).items()}
         made = dict(self.made)
@@ -37,7 +37,7 @@ class Share:
             before = self.made.get(vm, (count, count))[0]
             made[vm] = count, count + max(count - before, 1)
         made |= dict.fromkeys(_of_vms(values, ENDED), (steps, steps))
-        return Share(max(self.logs, len(told)), made)
+        return WorkShare(max(self.logs, len(told)), made)
 
     def over(self, cluster: str, news: News, steps: int) -> AbstractSet[int]:
         """Those of its VMs that have made all, or could have before they went off."""
@@ -77,7 +77,7 @@ class Share:
 class Shares:
     """Those of all clusters whose monitors tell of each VM."""
 
-    by_cluster: Mapping[str, Share] = field(default_factory=dict)
+    by_cluster: Mapping[str, WorkShare] = field(default_factory=dict)
 
     @classmethod
     def of(cls, memory: Mapping[str, Any]) -> "Shares":
@@ -102,12 +102,18 @@ class Shares:
         """When the monitor of a cluster has told more."""
         return Shares({**self.by_cluster, cluster: self.share(cluster).after(values, steps)})
 
-    def share(self, cluster: str) -> Share:
+    def share(self, cluster: str) -> WorkShare:
         """That of a cluster."""
-        return self.by_cluster.get(cluster, Share())
+        return self.by_cluster.get(cluster, WorkShare())
 
     def counted(
-        self, parts: Mapping[str, Progress], absent: Absent, news: News, steps: int, *, whole: bool
+        self,
+        parts: Mapping[str, Progress],
+        absent: UnresponsiveVms,
+        news: News,
+        steps: int,
+        *,
+        whole: bool,
     ) -> dict[str, Progress]:
         """These parts: one that is over in the VMs that run is as far as those that are away.
 
@@ -140,6 +146,6 @@ def _of_vms(values: Mapping[str, float], prefix: str) -> dict[int, float]:
     return found
 
 
-def _read(kept: Mapping[str, Any]) -> Share:
+def _read(kept: Mapping[str, Any]) -> WorkShare:
     made = {int(vm): (int(done), int(could)) for vm, (done, could) in kept["made"].items()}
-    return Share(int(kept["logs"]), made)
+    return WorkShare(int(kept["logs"]), made)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from controllers.controller import Hand
-from controllers.monitors.ssh_pool import Heard, Limits, Place, Pool, key_of
+from controllers.monitors.ssh_pool import Heard, SshLimits, SshPool, SshTarget, key_of
 from merkatd.base.parameter_bounds import whole
-from merkatd.protocol.bus_messages import Latest, Look
+from merkatd.protocol.bus_messages import Latest, LatestRequest
 from merkatd.protocol.controller_kinds import HOME, SSH
 from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 from merkatd.protocol.monitor_terms import check_address
@@ -22,7 +22,7 @@ from merkatd.protocol.platform_messages import VmNow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class SshReach:
     """How VMs are reached."""
 
     address: str
@@ -31,25 +31,25 @@ class Reach:
     """Other addresses that a template may name."""
     user: str = "root"
     port: int = 22
-    limits: Limits = field(default_factory=Limits)
+    limits: SshLimits = field(default_factory=SshLimits)
 
     @classmethod
-    def read(cls, text: str) -> "Reach":
+    def read(cls, text: str) -> "SshReach":
         """What the daemon wrote."""
         values = json.loads(text)
         return cls(
             **{
                 **values,
                 "allowed": tuple(values["allowed"]),
-                "limits": Limits(**values["limits"]),
+                "limits": SshLimits(**values["limits"]),
             }
         )
 
-    def but(self, parameters: Mapping[str, Any]) -> "Reach":
+    def but(self, parameters: Mapping[str, Any]) -> "SshReach":
         """As a template's monitor wants it. Raise ValueError for an address that is not allowed."""
         address = str(parameters.get("address", self.address))
         check_address(address, (self.address, *self.allowed))
-        return Reach(
+        return SshReach(
             address=address,
             allowed=self.allowed,
             user=str(parameters.get("user", self.user)),
@@ -57,9 +57,9 @@ class Reach:
             limits=self.limits,
         )
 
-    def place(self, vm: VmNow, keys: GuestKeys) -> Place:
+    def place(self, vm: VmNow, keys: GuestKeys) -> SshTarget:
         """Where a VM is, and who it must be."""
-        return Place(
+        return SshTarget(
             address=self.address.replace("{vm}", str(vm.vm)),
             port=self.port,
             user=self.user,
@@ -67,15 +67,15 @@ class Reach:
         )
 
 
-class Guests:
+class GuestAccess:
     """Those of one cluster."""
 
-    def __init__(self, reach: Reach, keys: GuestKeys, hand: Hand, cluster: str) -> None:
+    def __init__(self, reach: SshReach, keys: GuestKeys, hand: Hand, cluster: str) -> None:
         self._reach = reach
         self._keys = keys
         self._hand = hand
         self._cluster = cluster
-        self._pool = Pool(key_of(keys.ours), reach.limits)
+        self._pool = SshPool(key_of(keys.ours), reach.limits)
 
     async def there(self) -> Mapping[int, VmNow] | None:
         """Return all of them, as the last period saw them; None where there was no period yet."""
@@ -100,7 +100,7 @@ class Guests:
 
 async def there(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
     """Return a cluster's VMs as the last period saw them; None where there was no period yet."""
-    latest = await hand.ask(Look())
+    latest = await hand.ask(LatestRequest())
     if not isinstance(latest, Latest) or latest.standing is None:
         return None
     return {one.vm: one for one in latest.standing.vms if one.cluster == cluster}
@@ -116,11 +116,11 @@ def home() -> Path:
     return Path(os.environ[HOME])
 
 
-def reach_here(parameters: Mapping[str, Any]) -> Reach | None:
+def reach_here(parameters: Mapping[str, Any]) -> SshReach | None:
     """How VMs are reached; None where the configuration names no addresses."""
     if SSH not in os.environ:
         return None
-    found = Reach.read(os.environ[SSH]).but(parameters)
+    found = SshReach.read(os.environ[SSH]).but(parameters)
     return found if found.address else None
 
 

@@ -84,7 +84,7 @@ def of_guest(told: Mapping[str, Any]) -> Count:
     return Count(done=int(log[-1][1]), took_s=took, at_s=float(log[-1][0]))
 
 
-def told(
+def measured_values(
     counts: Mapping[int, Count], absent: Mapping[int, float], now_s: float
 ) -> dict[str, float]:
     """What the controller is to know: an application is where its slowest part is."""
@@ -106,7 +106,7 @@ KEPT_S: Final = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProbeResult:
     """All VMs of the cluster that run, at one moment."""
 
     at_s: float
@@ -122,7 +122,7 @@ class Seen:
 class Way(Protocol):
     """How the application in the VMs is looked at."""
 
-    async def look(self) -> Seen:
+    async def look(self) -> ProbeResult:
         """Once, at all VMs."""
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class ProbeMemory:
     """What is known of one VM."""
 
     first_s: float
@@ -150,7 +150,7 @@ class Known:
         return asdict(self)
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> "Known":
+    def read(cls, told: Mapping[str, Any]) -> "ProbeMemory":
         """What was written so."""
         count = told["count"]
         if count is not None:
@@ -166,8 +166,8 @@ class Known:
 
 
 def remembered(
-    known: Mapping[int, Known], there: Mapping[int, VmNow], at_s: float
-) -> dict[int, Known]:
+    known: Mapping[int, ProbeMemory], there: Mapping[int, VmNow], at_s: float
+) -> dict[int, ProbeMemory]:
     """Return what stays known when the news name these VMs.
 
     One that is away was configured all the same. One that has never answered is missed from the
@@ -181,7 +181,7 @@ def remembered(
     for vm, now in there.items():
         before = known.get(vm)
         if before is None or before.key not in {"", now.key}:
-            before = Known(first_s=at_s)
+            before = ProbeMemory(first_s=at_s)
         if before.up or now.state == "running":
             kept[vm] = replace(before, key=now.key, named_s=at_s)
     return kept
@@ -193,14 +193,14 @@ class Notebook:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def load(self) -> dict[int, Known]:
+    def load(self) -> dict[int, ProbeMemory]:
         """What was kept."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             told = json.loads(self._path.read_text())
-            return {int(vm): Known.read(one) for vm, one in told.items()}
+            return {int(vm): ProbeMemory.read(one) for vm, one in told.items()}
         return {}
 
-    def keep(self, known: Mapping[int, Known]) -> None:
+    def keep(self, known: Mapping[int, ProbeMemory]) -> None:
         """Instead of what was kept before."""
         half = self._path.with_suffix(".new")
         half.write_text(json.dumps({str(vm): one.written() for vm, one in known.items()}))

@@ -50,7 +50,7 @@ def read_signs(line: bytes) -> Signs:
     return found
 
 
-def told(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
+def sign_values(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
     """What a controller is to know of all those that answered; `logs`: VMs that have a log.
 
     It has ended well when it has in each of these; which have is told too.
@@ -70,7 +70,7 @@ def told(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
     return more
 
 
-MOST: Final = 1 << 17
+MAX_READ_BYTES: Final = 1 << 17
 """Bytes that are read at once; what is beyond them the next time."""
 _SCRIPT: Final = (
     "f={file}; i={inode}; o={offset}; "
@@ -97,7 +97,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class LogPart:
     """What came, and whether there may be more at once."""
 
     position: Position
@@ -110,28 +110,28 @@ class Read:
 def tail_command(path: str, position: Position) -> str:
     """For a POSIX shell on the VM."""
     return _SCRIPT.format(
-        file=shlex.quote(path), inode=position.inode, offset=position.offset, most=MOST
+        file=shlex.quote(path), inode=position.inode, offset=position.offset, most=MAX_READ_BYTES
     )
 
 
-def read_tail(position: Position, answer: bytes) -> Read:
+def read_tail(position: Position, answer: bytes) -> LogPart:
     """What the VM's answer says. ValueError where it is none."""
     head, _, data = answer.partition(b"\n")
     words = head.decode("ascii", "replace").split()
     if words == ["none"]:
-        return Read(position, (), more=False)
+        return LogPart(position, (), more=False)
     if len(words) not in {2, 3} or words[0] not in {"same", "new", "old", "cut"}:
         raise ValueError(f"not an answer: {head[:80]!r}")
     state, offset = words[0], int(words[-1])
     inode = int(words[1]) if len(words) == 3 else 0
     whole = data.rfind(b"\n") + 1
     lines = tuple(data[:whole].decode("utf-8", "replace").splitlines())
-    if whole == 0 and len(data) >= MOST:  # a line longer than one read is left out
+    if whole == 0 and len(data) >= MAX_READ_BYTES:  # a line longer than one read is left out
         whole = len(data)
     if state == "old":
         # Nobody writes there any more: its last line is whole, or will never be.
-        done = len(data) < MOST
+        done = len(data) < MAX_READ_BYTES
         at = Position() if done else Position(inode=position.inode, offset=offset + whole)
-        return Read(at, lines, more=True)
+        return LogPart(at, lines, more=True)
     at = Position(inode=inode, offset=offset + whole)
-    return Read(at, lines, more=len(data) >= MOST, begun_anew=state == "cut")
+    return LogPart(at, lines, more=len(data) >= MAX_READ_BYTES, begun_anew=state == "cut")

@@ -11,7 +11,7 @@ from typing import Any
 from controllers.controller import Hand
 from controllers.measurements import CLOSED, JOBS
 from controllers.monitors.batch_systems.batch_system import Queue
-from controllers.monitors.guest_access import Guests, keys_here, reach_here
+from controllers.monitors.guest_access import GuestAccess, keys_here, reach_here
 from controllers.monitors.monitor import Monitor
 from controllers.monitors.queues.systems import batch_of
 from controllers.monitors.ssh_pool import Said
@@ -21,7 +21,7 @@ from merkatd.protocol.monitor_terms import WORKER, WorkerNames
 class Head:
     """Of one virtual cluster the VM with the lowest id."""
 
-    def __init__(self, guests: Guests) -> None:
+    def __init__(self, guests: GuestAccess) -> None:
         self._guests = guests
 
     @classmethod
@@ -30,7 +30,7 @@ class Head:
         reach = reach_here(parameters)
         if reach is None:
             raise ValueError("[bus] ssh_address, or the monitor's parameters.address, is missing")
-        return cls(Guests(reach, keys_here(), hand, cluster))
+        return cls(GuestAccess(reach, keys_here(), hand, cluster))
 
     async def say(self, command: str) -> Said | None:
         """What a command comes to; None where the head can't be asked."""
@@ -69,12 +69,12 @@ class QueueMonitor(Monitor):
             return None
         try:
             queue = self._batch.read(said.out.decode("utf-8", "replace"))
-            return self._now(), told(queue, self._names)
+            return self._now(), queue_values(queue, self._names)
         except (ValueError, ArithmeticError):
             return None  # the tenant's own machine may say anything
 
 
-def told(queue: Queue, names: WorkerNames) -> dict[str, float]:
+def queue_values(queue: Queue, names: WorkerNames) -> dict[str, float]:
     """What the controller is to know; workers that are lost are not there."""
     values = {
         "waiting": float(queue.waiting),

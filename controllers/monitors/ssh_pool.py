@@ -25,7 +25,7 @@ _GRACE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SshTarget:
     """Where a VM is, and who it must be."""
 
     address: str
@@ -36,7 +36,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SshLimits:
     """How many at once, and how long."""
 
     pool: int = 20
@@ -72,18 +72,18 @@ def key_of(text: str) -> paramiko.PKey:
         raise ValueError(f"no Ed25519 key: {error}") from None
 
 
-class Pool:
+class SshPool:
     """Closed, no thread and no connection is left."""
 
-    def __init__(self, key: paramiko.PKey, limits: Limits) -> None:
+    def __init__(self, key: paramiko.PKey, limits: SshLimits) -> None:
         self._key = key
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.pool, thread_name_prefix="ssh")
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, _SshConnection] = {}
         self._lock = threading.Lock()
 
     async def ask(
-        self, places: Mapping[int, Place], command: Callable[[int], str]
+        self, places: Mapping[int, SshTarget], command: Callable[[int], str]
     ) -> dict[int, Heard]:
         """What each VM says to its command, all of them at once as far as the pool goes."""
         loop = asyncio.get_running_loop()
@@ -106,25 +106,25 @@ class Pool:
         self.forget(())
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _one(self, vm: int, place: Place, command: str) -> Heard:
+    def _one(self, vm: int, place: SshTarget, command: str) -> Heard:
         with self._lock:
             line = self._lines.get(vm)
             if line is None or line.place != place:
                 if line is not None:
                     line.hang_up()
-                line = self._lines[vm] = _Line(place)
+                line = self._lines[vm] = _SshConnection(place)
         return line.ask(command, self._key, self._limits)
 
 
-class _Line:
+class _SshConnection:
     """A connection that is opened when it is needed, and again when it was lost."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SshTarget) -> None:
         self.place = place
         self._client: paramiko.SSHClient | None = None
         self._lock = threading.Lock()
 
-    def ask(self, command: str, key: paramiko.PKey, limits: Limits) -> Heard:
+    def ask(self, command: str, key: paramiko.PKey, limits: SshLimits) -> Heard:
         """The answer; a kept connection that turns out to be dead is opened once more."""
         with self._lock:
             for kept in (self._client is not None, False):
@@ -150,7 +150,7 @@ class _Line:
         self.hang_up()
         self._client = None
 
-    def _opened(self, key: paramiko.PKey, limits: Limits) -> paramiko.SSHClient:
+    def _opened(self, key: paramiko.PKey, limits: SshLimits) -> paramiko.SSHClient:
         if self._client is not None:
             return self._client
         place = self.place

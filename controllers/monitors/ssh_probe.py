@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controllers.monitors import log_probe
-from controllers.monitors.guest_access import Guests, running
-from controllers.monitors.iteration_count import PATTERN, Count, Notebook, Seen, counted, remembered
+from controllers.monitors.guest_access import GuestAccess, running
+from controllers.monitors.iteration_count import (
+    PATTERN,
+    Count,
+    Notebook,
+    ProbeResult,
+    counted,
+    remembered,
+)
 from controllers.monitors.log_probe import Signs
 from controllers.monitors.ssh_pool import Heard, Said
 from merkatd.base.line_patterns import Pattern, pattern_of
@@ -46,7 +53,7 @@ class ThroughSsh:
 
     def __init__(
         self,
-        guests: Guests,
+        guests: GuestAccess,
         watched: Watched,
         notebook: Notebook,
         now: Callable[[], float] = time.time,
@@ -57,12 +64,12 @@ class ThroughSsh:
         self._now = now
         self._known = notebook.load()
 
-    async def look(self) -> Seen:
+    async def look(self) -> ProbeResult:
         """Configure those that came up, ask for signs, read on in all logs."""
         there = await self._guests.there()
         at_s = self._now()
         if there is None:
-            return Seen(at_s=at_s)
+            return ProbeResult(at_s=at_s)
         vms = running(there)
         self._known = remembered(self._known, there, at_s)
         await self._configure({vm: one for vm, one in vms.items() if not self._known[vm].up})
@@ -71,12 +78,12 @@ class ThroughSsh:
         self._notebook.keep(self._known)
         counts = self._counts(up)
         missed = [vm for vm in vms if not self._known[vm].up]
-        return Seen(
+        return ProbeResult(
             at_s=at_s,
             # What one has done since, nobody knows: so nobody knows how far all are.
             counts={} if unheard else counts,
             absent={vm: at_s - self._known[vm].first_s for vm in missed},
-            more=log_probe.told(seen, counts),
+            more=log_probe.sign_values(seen, counts),
         )
 
     def close(self) -> None:

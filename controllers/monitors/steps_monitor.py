@@ -13,11 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from controllers.controller import Hand
-from controllers.monitors.guest_access import Guests, home, keys_here, reach_here
-from controllers.monitors.iteration_count import Count, Notebook, Seen, Way, of_guest, told
+from controllers.monitors.guest_access import GuestAccess, home, keys_here, reach_here
+from controllers.monitors.iteration_count import (
+    Count,
+    Notebook,
+    ProbeResult,
+    Way,
+    measured_values,
+    of_guest,
+)
 from controllers.monitors.monitor import Monitor
 from controllers.monitors.ssh_probe import ThroughSsh, Watched
-from merkatd.protocol.bus_messages import Latest, Look
+from merkatd.protocol.bus_messages import Latest, LatestRequest
 
 
 class ThroughCloud:
@@ -30,18 +37,18 @@ class ThroughCloud:
         self._hand = hand
         self._cluster = cluster
 
-    async def look(self) -> Seen:
+    async def look(self) -> ProbeResult:
         """What each VM's guest has done."""
-        latest = await self._hand.ask(Look())
+        latest = await self._hand.ask(LatestRequest())
         if not isinstance(latest, Latest) or latest.standing is None:
-            return Seen(at_s=0.0)
+            return ProbeResult(at_s=0.0)
         vms = [
             one.vm
             for one in latest.standing.vms
             if one.cluster == self._cluster and one.state == "running" and not one.leaving
         ]
         counts = await asyncio.to_thread(self._counts, vms)
-        return Seen(at_s=latest.standing.at_s, counts=counts)
+        return ProbeResult(at_s=latest.standing.at_s, counts=counts)
 
     def close(self) -> None:
         """Hang up."""
@@ -71,7 +78,7 @@ class Steps(Monitor):
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
         """None while nothing can be told."""
         seen = await self._way.look()
-        values = {**told(seen.counts, seen.absent, seen.at_s), **seen.more}
+        values = {**measured_values(seen.counts, seen.absent, seen.at_s), **seen.more}
         return (seen.at_s, values) if values else None
 
     def _found(self) -> Way:
@@ -80,7 +87,7 @@ class Steps(Monitor):
             if has_cloud(here):
                 return ThroughCloud(here, self._hand, self.cluster.name)
             raise ValueError("[bus] ssh_address, or the monitor's parameters.address, is missing")
-        guests = Guests(reach, keys_here(), self._hand, self.cluster.name)
+        guests = GuestAccess(reach, keys_here(), self._hand, self.cluster.name)
         folder = here / "platforms" / str(self.assignment.platform)
         notebook = Notebook(folder / f"{self.cluster.name}.json")
         return ThroughSsh(guests, Watched.of(self.parameters), notebook)

@@ -14,13 +14,13 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
+class RestartHistory:
     """How it went so far."""
 
     failures: int = 0
     """Starts in a row that came to nothing."""
 
-    def after(self, lived_s: float, patience: Patience) -> "Restarts":
+    def after(self, lived_s: float, patience: Patience) -> "RestartHistory":
         """After one more end; who lived longer than the longest wait begins anew."""
         return replace(self, failures=1 if lived_s > patience.most_s else self.failures + 1)
 

@@ -13,6 +13,18 @@ from twisted.python.threadpool import ThreadPool
 Result = TypeVar("Result")
 
 
+class Clock(Protocol):
+    """A reactor's time, or a virtual one."""
+
+    def seconds(self) -> float:
+        """Now."""
+
+    def callLater(  # noqa: N802 - Twisted's name
+        self, delay: float, call: Callable[..., object], /, *arguments: object
+    ) -> Any:
+        """Call it after so many seconds."""
+
+
 class Executor(Protocol):
     """Runs blocking calls somewhere, so that the reactor goes on."""
 

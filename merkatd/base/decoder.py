@@ -18,12 +18,12 @@ R = TypeVar("R")
 _PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
-def dump(record: object) -> str:
+def to_plain(record: object) -> str:
     """A record as a line of JSON."""
     return json.dumps(_lower(record), separators=(",", ":"))
 
 
-def load(kind: type[R], text: str) -> R:
+def from_plain(kind: type[R], text: str) -> R:
     """The record that a line of JSON holds."""
     read: Callable[[Any], R] = _reader(cast("Any", kind))
     return read(json.loads(text))
@@ -125,7 +125,7 @@ _WORDS: Mapping[type, str] = {
 
 
 @cache
-def reader(hint: Hashable) -> Reader:
+def decoder_of(hint: Hashable) -> Reader:
     """What reads a value of this type, or raises ShapeError."""
     if hint is Any:
         return _anything
@@ -180,13 +180,13 @@ def _number(value: Any) -> float:
 
 def _optional(hint: Any) -> Reader:
     (inner,) = (one for one in get_args(hint) if one is not NoneType)
-    read = reader(inner)
+    read = decoder_of(inner)
     return lambda value: None if value is None else read(value)
 
 
 def _mapping(key: type, element: Any) -> Reader:
-    read, checked = reader(element), _plain(dict)
-    read_key = _id if key is int else reader(key)
+    read, checked = decoder_of(element), _plain(dict)
+    read_key = _id if key is int else decoder_of(key)
 
     def read_all(value: Any) -> Any:
         if key is int and len(checked(value)) > MOST_IDS:
@@ -210,7 +210,7 @@ def _id(name: str) -> int:
 
 
 def _sequence(element: Any) -> Reader:
-    read, checked = reader(element), _plain(list)
+    read, checked = decoder_of(element), _plain(list)
 
     def read_all(value: Any) -> Any:
         found = []
@@ -226,7 +226,7 @@ def _sequence(element: Any) -> Reader:
 
 def _object(wanted: type) -> Reader:
     hints = get_type_hints(wanted)
-    readers = {one.name: reader(hints[one.name]) for one in fields(wanted)}
+    readers = {one.name: decoder_of(hints[one.name]) for one in fields(wanted)}
     needed = frozenset(
         one.name
         for one in fields(wanted)

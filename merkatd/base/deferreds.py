@@ -72,7 +72,7 @@ async def few_at_once(
     return [found[number] for number in range(len(found))]
 
 
-class Once(Generic[Result]):
+class SharedResult(Generic[Result]):
     """A coroutine that runs from now on; each who waits gets its result or its error."""
 
     def __init__(self, running: Coroutine[Deferred[Any], Any, Result]) -> None:

@@ -14,7 +14,7 @@ _COUNT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberBounds:
     """The bounds of a parameter."""
 
     usual: float
@@ -39,20 +39,20 @@ class Number:
         return min(max(number, self.least), self.most)
 
 
-NUMBERS: Final[Mapping[str, Number]] = {
-    "every_s": Number(20.0, 1.0, _DAY_S),
-    "boot_limit_s": Number(300.0, 10.0, 30 * _DAY_S),
-    "off_limit_s": Number(60.0, 0.0, 30 * _DAY_S),
-    "unknown_limit_s": Number(900.0, 0.0, 30 * _DAY_S),
-    "horizon_s": Number(_DAY_S, 60.0, 3_660 * _DAY_S),
-    "target_s": Number(60.0, 1.0, 366 * _DAY_S),
-    "drain_limit_s": Number(600.0, 0.0, 30 * _DAY_S),
-    "slots": Number(1, 1, 10_000, whole=True),
-    "growth": Number(2, 1, _COUNT, whole=True),
-    "patience": Number(3, 0, _COUNT, whole=True),
-    "steps": Number(1, 1, 1e12),
-    "least_part": Number(0.3, 0.0, 1.0),
-    "port": Number(22, 1, 65_535, whole=True),
+NUMBERS: Final[Mapping[str, NumberBounds]] = {
+    "every_s": NumberBounds(20.0, 1.0, _DAY_S),
+    "boot_limit_s": NumberBounds(300.0, 10.0, 30 * _DAY_S),
+    "off_limit_s": NumberBounds(60.0, 0.0, 30 * _DAY_S),
+    "unknown_limit_s": NumberBounds(900.0, 0.0, 30 * _DAY_S),
+    "horizon_s": NumberBounds(_DAY_S, 60.0, 3_660 * _DAY_S),
+    "target_s": NumberBounds(60.0, 1.0, 366 * _DAY_S),
+    "drain_limit_s": NumberBounds(600.0, 0.0, 30 * _DAY_S),
+    "slots": NumberBounds(1, 1, 10_000, whole=True),
+    "growth": NumberBounds(2, 1, _COUNT, whole=True),
+    "patience": NumberBounds(3, 0, _COUNT, whole=True),
+    "steps": NumberBounds(1, 1, 1e12),
+    "least_part": NumberBounds(0.3, 0.0, 1.0),
+    "port": NumberBounds(22, 1, 65_535, whole=True),
 }
 """By name. Each name has one meaning in all kinds that come with Merkat."""
 

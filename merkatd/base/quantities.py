@@ -71,7 +71,7 @@ def utc_text(seconds: float) -> str:
     return utc(round(bounded(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def lasting(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration, in the largest unit of which there is one at least."""
     for unit, length in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
         if seconds >= length:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 
-class Throttle:
+class NamedRateLimits:
     """Lets each name do a thing `rate` times a second, and `burst` times at once."""
 
     def __init__(self, now: Callable[[], float], rate: float, burst: float) -> None:
@@ -36,7 +36,7 @@ class Throttle:
 _MOST_KNOWN = 10_000
 
 
-class Rates:
+class RateLimit:
     """Buckets by name: users, or addresses."""
 
     def __init__(self, per_s: float, burst_s: float) -> None:

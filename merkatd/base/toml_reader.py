@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from merkatd.base.quantities import OutOfBoundsError, checked_duration
 
 Value = TypeVar("Value")
-MOST = 1e15
+MAX_NUMBER = 1e15
 MOST_PROBLEMS = 20
 """So many are told of one text: looking for the nearest known key takes time."""
 _LONGEST_KEY = 40
@@ -17,7 +17,7 @@ _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-class Table:
+class TomlTable:
     """One table; keys that nobody takes are wrong."""
 
     def __init__(
@@ -55,12 +55,12 @@ class Table:
             self.wrong(key, "is missing")
         return self.take(key, read, default)
 
-    def table(self, key: str) -> "Table":
+    def table(self, key: str) -> "TomlTable":
         """The table of this name, an empty one where there is none."""
         self._known.append(key)
         return self._inner(self._values.get(key, {}), self._name(key))
 
-    def tables(self, key: str, most: int) -> "list[Table]":
+    def tables(self, key: str, most: int) -> "list[TomlTable]":
         """All tables of this name; of more than `most`, one more than that."""
         self._known.append(key)
         given = self._values.get(key, [])
@@ -72,8 +72,8 @@ class Table:
             self._inner(one, f"{name}[{at}]") for at, one in enumerate(given[: most + 1], start=1)
         ]
 
-    def _inner(self, values: Any, path: str) -> "Table":
-        return Table(values, path, self.problems, stored=self.stored)
+    def _inner(self, values: Any, path: str) -> "TomlTable":
+        return TomlTable(values, path, self.problems, stored=self.stored)
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""
@@ -129,7 +129,7 @@ def flag(value: Any) -> bool:
     return value
 
 
-def number(value: Any, most: float = MOST) -> float:
+def number(value: Any, most: float = MAX_NUMBER) -> float:
     """A number from 0 on."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise ValueError(f"it must be a number from 0 to {most:g}")

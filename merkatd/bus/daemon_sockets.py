@@ -12,7 +12,7 @@ import zmq.asyncio
 from twisted.logger import Logger
 from zmq.utils import z85
 
-from merkatd.base.rate_limit import Throttle
+from merkatd.base.rate_limit import NamedRateLimits
 from merkatd.bus.guarded_tasks import Tasks
 from merkatd.bus.socket_paths import ASKED, PUBLISHED, handshake_ms, socket_at
 from merkatd.protocol.curve_keys import KeyPair
@@ -25,10 +25,12 @@ _ADDRESS = "inproc://zeromq.zap.01"
 _OK, _REFUSED = b"200", b"400"
 
 
-class Allowing:
+class ConnectionFilter:
     """Answers libzmq's question for each new connection to a context."""
 
-    def __init__(self, context: zmq.asyncio.Context, throttle: Throttle, tasks: Tasks) -> None:
+    def __init__(
+        self, context: zmq.asyncio.Context, throttle: NamedRateLimits, tasks: Tasks
+    ) -> None:
         self._throttle = throttle
         self._platforms: dict[str, int] = {}
         self._socket = context.socket(zmq.REP)
@@ -100,14 +102,14 @@ class Heard:
     data: bytes
 
 
-class Door:
+class DaemonSockets:
     """Open from its making to its closing."""
 
     def __init__(
         self,
         keys: KeyPair,
         endpoint: str,
-        throttle: Throttle,
+        throttle: NamedRateLimits,
         heard: Callable[[Heard], Coroutine[Any, Any, None]],
         topics: Callable[[int], Container[bytes]],
         tasks: Tasks,
@@ -118,7 +120,7 @@ class Door:
         self._throttle = throttle
         _check_room()
         self._context = zmq.asyncio.Context()
-        self.allowing = Allowing(self._context, throttle, tasks)
+        self.allowing = ConnectionFilter(self._context, throttle, tasks)
         limit_ms = handshake_ms(endpoint)
         self._asked = self._socket(zmq.ROUTER, keys, limit_ms)
         self._published = self._socket(zmq.XPUB, keys, limit_ms)

@@ -10,25 +10,32 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.base.rate_limit import Throttle
-from merkatd.bus.daemon_sockets import Door, Heard
+from merkatd.base.rate_limit import NamedRateLimits
+from merkatd.bus.daemon_sockets import DaemonSockets, Heard
 from merkatd.bus.guarded_tasks import Tasks
-from merkatd.bus.platform_sessions import Board, Desk, ReplayedError, Session, Sessions, StaleError
-from merkatd.bus.settings import Settings
+from merkatd.bus.platform_sessions import (
+    BusSession,
+    BusSessions,
+    MarketChannel,
+    PlatformChannel,
+    ReplayedError,
+    StaleError,
+)
+from merkatd.bus.settings import BusSettings
 from merkatd.protocol.bus_messages import (
     TO_DAEMON,
-    Beat,
     Beaten,
+    Heartbeat,
     Hello,
-    Kept,
-    Look,
+    LatestRequest,
     Measured,
     Refused,
     Remember,
+    Stored,
     Welcome,
 )
 from merkatd.protocol.curve_keys import KeyPair, Passport, fresh
-from merkatd.protocol.platform_messages import Assignment, Attendant, MarketNow, Standing
+from merkatd.protocol.platform_messages import ActionReceiver, Assignment, MarketNow, PlatformStatus
 from merkatd.protocol.wire_format import (
     Envelope,
     MalformedError,
@@ -58,9 +65,9 @@ class Hub:
     def __init__(
         self,
         keys: KeyPair,
-        attendant: Attendant,
+        attendant: ActionReceiver,
         now: Callable[[], float],
-        settings: Settings,
+        settings: BusSettings,
         greeted: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
         """`greeted` hears of each process of a platform that has said its first word."""
@@ -70,26 +77,26 @@ class Hub:
         self._settings = settings
         self._life = secrets.token_hex(_TOKEN_BYTES)
         self._keys = keys
-        self._desks: dict[int, Desk] = {}
-        self._boards: dict[str, Board] = {}
-        self._unsaid: dict[int, Standing] = {}
+        self._desks: dict[int, PlatformChannel] = {}
+        self._boards: dict[str, MarketChannel] = {}
+        self._unsaid: dict[int, PlatformStatus] = {}
         self._saying: asyncio.Handle | None = None
-        self._sessions = Sessions()
+        self._sessions = BusSessions()
         self.tasks = Tasks()
-        self._rates = Throttle(now, settings.messages, settings.messages_at_once)
-        self._traffic = Throttle(
+        self._rates = NamedRateLimits(now, settings.messages, settings.messages_at_once)
+        self._traffic = NamedRateLimits(
             now, settings.traffic_mib * 2**20, settings.traffic_at_once_mib * 2**20
         )
-        self._warnings = Throttle(now, _WARNINGS_PER_S, _WARNINGS_AT_ONCE)
-        self._door = Door(
+        self._warnings = NamedRateLimits(now, _WARNINGS_PER_S, _WARNINGS_AT_ONCE)
+        self._door = DaemonSockets(
             keys, settings.endpoint, self._warnings, self._heard, self._topics, self.tasks
         )
 
     def admit(self, assignment: Assignment, roles: frozenset[str]) -> None:
         """Let processes of these roles speak for a platform; it gets new keys."""
         self.dismiss(assignment.platform)
-        board = self._boards.setdefault(assignment.market, Board())
-        desk = Desk(assignment, roles, fresh(), asyncio.Queue(_WAITING), board)
+        board = self._boards.setdefault(assignment.market, MarketChannel())
+        desk = PlatformChannel(assignment, roles, fresh(), asyncio.Queue(_WAITING), board)
         name = f"server of platform {assignment.platform}"
         desk.task = self.tasks.start(name, partial(self._serve, desk))
         self._desks[assignment.platform] = desk
@@ -126,7 +133,7 @@ class Hub:
         """When a process was last heard, None where it has not said `Hello` yet."""
         return self._sessions.heard_s(platform, role)
 
-    def announce(self, markets: Iterable[MarketNow], standings: Iterable[Standing]) -> None:
+    def announce(self, markets: Iterable[MarketNow], standings: Iterable[PlatformStatus]) -> None:
         """Tell everybody the prices, then each controller its own news; who comes later, the last.
 
         A price is written once for all in a market, and goes to all of them at once. What is for
@@ -134,7 +141,7 @@ class Hub:
         price first, and the event loop is never held for long.
         """
         for market in markets:
-            board = self._boards.setdefault(market.name, Board())
+            board = self._boards.setdefault(market.name, MarketChannel())
             board.now, board.published = market, board.published + 1
             data = pack(Envelope(board.packed(), self._life, board.published))
             self._door.publish(market_topic(market.name), data)
@@ -172,7 +179,7 @@ class Hub:
             desk.standing = standing
             self._publish(desk, desk.packed())
 
-    def _publish(self, desk: Desk, body: Packed | Measured) -> None:
+    def _publish(self, desk: PlatformChannel, body: Packed | Measured) -> None:
         desk.published += 1
         data = pack(Envelope(body, self._life, desk.published))
         self._door.publish(topic_of(desk.assignment.platform), data)
@@ -219,7 +226,7 @@ class Hub:
         session = self._sessions.of(heard.platform, hello.role)
         if session is None or session.route != heard.route:
             token = secrets.token_hex(_TOKEN_BYTES)
-            session = Session(token, heard.platform, hello.role, heard.route, self._now())
+            session = BusSession(token, heard.platform, hello.role, heard.route, self._now())
             self._sessions.open(session)
         # Who greets twice on one connection was impatient: what it says already stays true.
         session.heard_s = self._now()
@@ -234,22 +241,22 @@ class Hub:
         await self._answer(session, envelope, welcome)
         self._greeted(heard.platform, hello.role)
 
-    async def _pass(self, session: Session, envelope: Envelope) -> None:
+    async def _pass(self, session: BusSession, envelope: Envelope) -> None:
         desk = self._desks[session.platform]
         match envelope.body:
-            case Beat():
+            case Heartbeat():
                 beaten = Beaten(published=desk.published, priced=desk.board.published)
                 await self._answer(session, envelope, beaten)
-            case Look():
+            case LatestRequest():
                 self._say_now(session.platform)
                 await self._answer(session, envelope, desk.latest())
             case Measured() as measured:
                 self._publish(desk, measured)
-                await self._answer(session, envelope, Kept())
+                await self._answer(session, envelope, Stored())
             case _:
                 await self._queue(desk, session, envelope)
 
-    async def _queue(self, desk: Desk, session: Session, envelope: Envelope) -> None:
+    async def _queue(self, desk: PlatformChannel, session: BusSession, envelope: Envelope) -> None:
         if not isinstance(envelope.body, Remember) and not envelope.id:
             await self._answer(session, envelope, Refused(why="an action needs an id"))
             return
@@ -266,7 +273,7 @@ class Hub:
             why = f"{_WAITING} wait already: wait for answers"
             await self._answer(session, envelope, Refused(why=why))
 
-    async def _serve(self, desk: Desk) -> None:
+    async def _serve(self, desk: PlatformChannel) -> None:
         """Bring one platform's wishes to the attendant, one after the other."""
         while True:
             key = await desk.waiting.get()
@@ -283,15 +290,15 @@ class Hub:
                 asked = desk.asked.pop(key)
             await self._answer(*asked, answer)
 
-    async def _done(self, desk: Desk, envelope: Envelope) -> Any:
+    async def _done(self, desk: PlatformChannel, envelope: Envelope) -> Any:
         platform = desk.assignment.platform
         if isinstance(envelope.body, Remember):
             await _finished(self._attendant.remember(platform, envelope.body.memory))
             desk.assignment = replace(desk.assignment, memory=envelope.body.memory)
-            return Kept()
+            return Stored()
         return await _finished(self._attendant.act(platform, envelope.id, envelope.body))
 
-    async def _answer(self, session: Session, to: Envelope, body: Any) -> None:
+    async def _answer(self, session: BusSession, to: Envelope, body: Any) -> None:
         data = pack(Envelope(body, session.token, to.number, to.id))
         self._traffic.spend(session.platform, len(data))
         await self._door.answer(session.route, data)

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import zmq
 import zmq.asyncio
 
-from merkatd.bus.subscription import Event, Hearing, Listening
+from merkatd.bus.subscription import Event, Subscription, SubscriptionState
 from merkatd.protocol.bus_messages import (
     FROM_DAEMON,
-    Beat,
     Beaten,
+    Heartbeat,
     Hello,
     Latest,
-    Look,
+    LatestRequest,
     Refused,
     Welcome,
 )
@@ -46,7 +46,7 @@ _ID_BYTES = 12
 """The role of who looks after a platform; its monitors have others."""
 
 
-class RefusedError(Exception):
+class MessageRefusedError(Exception):
     """The daemon did not take a message; the text says why."""
 
 
@@ -72,8 +72,8 @@ class Peer:
         self._context = context or zmq.asyncio.Context()
         self._asking = self._connected(self._context.socket(zmq.DEALER), passport.asking)
         attends = passport.role == CONTROLLER
-        self._listening = Listening(self._subscribed(attends=attends), self._listen)
-        self._hearing = Hearing(attends=attends)
+        self._listening = Subscription(self._subscribed(attends=attends), self._listen)
+        self._hearing = SubscriptionState(attends=attends)
         self._session = ""
         self._number = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -122,7 +122,7 @@ class Peer:
             if isinstance(answer, Refused) and answer.greet:
                 await self._greet(session)
             elif isinstance(answer, Refused):
-                raise RefusedError(answer.why)
+                raise MessageRefusedError(answer.why)
             else:
                 return answer
         raise LostError("no session with the daemon lasts")
@@ -186,7 +186,7 @@ class Peer:
         data = pack(envelope)
         most = largest_bytes(0 if self.welcome is None else self.welcome.assignment.most_vms)
         if len(data) > most:
-            raise RefusedError(f"{len(data)} bytes are more than the {most} that are taken")
+            raise MessageRefusedError(f"{len(data)} bytes are more than the {most} that are taken")
         return data
 
     async def _greet(self, stale: str) -> Welcome:
@@ -196,7 +196,7 @@ class Peer:
                 return self.welcome
             answer = await self._answered(Envelope(Hello(role=self._passport.role)))
             if not isinstance(answer, Welcome):
-                raise RefusedError(getattr(answer, "why", "greeted with something else"))
+                raise MessageRefusedError(getattr(answer, "why", "greeted with something else"))
             self._welcomed(answer)
             return answer
 
@@ -211,7 +211,7 @@ class Peer:
             try:
                 envelope = unpack(data, FROM_DAEMON, LARGEST_NEWS_BYTES)
             except OtherVersionError as error:
-                self._fail(RefusedError(f"the daemon {error}: it is to be restarted"))
+                self._fail(MessageRefusedError(f"the daemon {error}: it is to be restarted"))
             except MalformedError:
                 continue
             else:
@@ -240,12 +240,12 @@ class Peer:
         """Say that this end is here, and see whether something was missed."""
         while True:
             await asyncio.sleep(every_s)
-            answer = await self.ask(Beat())
+            answer = await self.ask(Heartbeat())
             if not isinstance(answer, Beaten) or not self._hearing.misses(answer):
                 continue
             # What is on its way now will have come by then.
             await asyncio.sleep(min(1.0, every_s))
             if self._hearing.misses(answer):
-                latest = await self.ask(Look())
+                latest = await self.ask(LatestRequest())
                 if isinstance(latest, Latest):
                     self._take(self._hearing.catch_up(latest))

@@ -16,14 +16,20 @@ from twisted.logger import Logger
 
 from merkatd.base.backoff import Patience
 from merkatd.bus.hub import Hub
-from merkatd.bus.settings import Settings
+from merkatd.bus.settings import BusSettings
 from merkatd.bus.socket_paths import endpoint_in
 from merkatd.platforms.processes.process_files import last_words
 from merkatd.platforms.processes.program import Bounds, Program
 from merkatd.platforms.processes.supervisor import Ended, Supervisor
-from merkatd.protocol.controller_kinds import CONTROLLER, CONTROLLERS, MONITORS, SSH, known
+from merkatd.protocol.controller_kinds import CONTROLLER, CONTROLLERS, MONITORS, SSH, known_kinds
 from merkatd.protocol.curve_keys import daemon_keys
-from merkatd.protocol.platform_messages import Assignment, Attendant, Kinds, MarketNow, Standing
+from merkatd.protocol.platform_messages import (
+    ActionReceiver,
+    Assignment,
+    Kinds,
+    MarketNow,
+    PlatformStatus,
+)
 
 
 def sweep(folder: Path, kept: AbstractSet[int]) -> int:
@@ -55,13 +61,13 @@ class PlatformProcesses:
     """The `Controllers` of the ports; made on the event loop, closed when the daemon ends."""
 
     def __init__(
-        self, home: Path, clock: Any, rng: np.random.Generator, settings: Settings
+        self, home: Path, clock: Any, rng: np.random.Generator, settings: BusSettings
     ) -> None:
         self._home = home
         self._folder = home / settings.controllers.expanduser()
         self._clock = clock
         self._settings = settings
-        self._attendant: Attendant | None = None
+        self._attendant: ActionReceiver | None = None
         self._hub: Hub | None = None
         self._programs: dict[int, Mapping[str, str]] = {}
         patience = Patience(
@@ -81,7 +87,7 @@ class PlatformProcesses:
         """How many of the bus's tasks have ended unasked since the daemon's start."""
         return 0 if self._hub is None else self._hub.tasks.ended
 
-    def attend(self, attendant: Attendant) -> None:
+    def attend(self, attendant: ActionReceiver) -> None:
         """Bring to this one whatever controllers ask for."""
         self._attendant = attendant
 
@@ -89,8 +95,8 @@ class PlatformProcesses:
         """Those that come with Merkat, and the files in the site's own folder."""
         settings = self._settings
         return Kinds(
-            known(self._folder, CONTROLLERS),
-            known(self._folder, MONITORS),
+            known_kinds(self._folder, CONTROLLERS),
+            known_kinds(self._folder, MONITORS),
             addresses=(settings.ssh_address, *settings.ssh_allowed.split()),
             tenant_processes=min(
                 settings.tenant_processes, settings.tenant_memory_mib // settings.memory_mib
@@ -126,7 +132,7 @@ class PlatformProcesses:
         if self._hub is not None and platform not in self._programs:
             self._hub.dismiss(platform)
 
-    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
         """Tell all processes what the last period came to, each for their own part."""
         if self._hub is not None:
             self._hub.announce(markets, standings)
@@ -216,7 +222,7 @@ class PlatformProcesses:
                 self._supervisor.again(name, _GRACE_S)
 
 
-def _ssh(settings: Settings) -> str:
+def _ssh(settings: BusSettings) -> str:
     """How monitors reach VMs, for their environment."""
     limits = {
         "pool": settings.ssh_pool,

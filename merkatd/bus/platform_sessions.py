@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from merkatd.protocol.bus_messages import Latest
 from merkatd.protocol.curve_keys import KeyPair
-from merkatd.protocol.platform_messages import Assignment, MarketNow, Standing
-from merkatd.protocol.wire_format import Envelope, Once, Packed, pack_body, pack_fields
+from merkatd.protocol.platform_messages import Assignment, MarketNow, PlatformStatus
+from merkatd.protocol.wire_format import Envelope, Packed, PackedOnce, pack_body, pack_fields
 
 
 class StaleError(Exception):
@@ -18,7 +18,7 @@ class ReplayedError(Exception):
 
 
 @dataclass(slots=True)
-class Session:
+class BusSession:
     """One process, from its `Hello` on."""
 
     token: str
@@ -37,14 +37,14 @@ class Session:
         self.last = number
 
 
-class Sessions:
+class BusSessions:
     """All that are open: at most one for each role of a platform."""
 
     def __init__(self) -> None:
-        self._by_token: dict[str, Session] = {}
-        self._by_role: dict[tuple[int, str], Session] = {}
+        self._by_token: dict[str, BusSession] = {}
+        self._by_role: dict[tuple[int, str], BusSession] = {}
 
-    def open(self, session: Session) -> None:
+    def open(self, session: BusSession) -> None:
         """The newest process of a role has it; the one before is heard no more."""
         role = (session.platform, session.role)
         before = self._by_role.pop(role, None)
@@ -52,7 +52,7 @@ class Sessions:
             del self._by_token[before.token]
         self._by_role[role] = self._by_token[session.token] = session
 
-    def find(self, token: str, platform: int, route: bytes) -> Session:
+    def find(self, token: str, platform: int, route: bytes) -> BusSession:
         """The session of a message that came this way; StaleError where there is none such."""
         session = self._by_token.get(token)
         # A token is worth nothing to other platforms, nor on another connection.
@@ -65,7 +65,7 @@ class Sessions:
         session = self.of(platform, role)
         return None if session is None else session.heard_s
 
-    def of(self, platform: int, role: str) -> Session | None:
+    def of(self, platform: int, role: str) -> BusSession | None:
         """The session of this process, None where it has none."""
         return self._by_role.get((platform, role))
 
@@ -76,13 +76,13 @@ class Sessions:
 
 
 @dataclass
-class Board:
+class MarketChannel:
     """Of a market: what everybody in it was told last."""
 
     now: MarketNow | None = None
     published: int = 0
     """Publications up to now."""
-    _once: Once = field(default_factory=Once, repr=False)
+    _once: PackedOnce = field(default_factory=PackedOnce, repr=False)
 
     def packed(self) -> Packed:
         """Return the JSON of `now`."""
@@ -90,7 +90,7 @@ class Board:
 
 
 @dataclass
-class Desk:
+class PlatformChannel:
     """Of a platform: who may speak for it, what it waits for, what it was told last."""
 
     assignment: Assignment
@@ -98,17 +98,19 @@ class Desk:
     keys: KeyPair
     waiting: "asyncio.Queue[str]"
     """Keys of what is asked for, oldest first."""
-    board: Board
+    board: MarketChannel
     """Of its market."""
-    standing: Standing | None = None
+    standing: PlatformStatus | None = None
     published: int = 0
     """Publications up to now."""
-    asked: dict[str, tuple[Session, Envelope]] = field(default_factory=dict)
+    asked: dict[str, tuple[BusSession, Envelope]] = field(default_factory=dict)
     """By key: what waits, or is being done, as it was said last."""
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
-    _standing_once: Once = field(default_factory=Once, repr=False)
-    _assigned: tuple[Assignment, Standing | None, Packed] | None = field(default=None, repr=False)
+    _standing_once: PackedOnce = field(default_factory=PackedOnce, repr=False)
+    _assigned: tuple[Assignment, PlatformStatus | None, Packed] | None = field(
+        default=None, repr=False
+    )
 
     def packed(self) -> Packed:
         """Return the JSON of `standing`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class BusSettings:
     """Controllers and monitors: how they are reached, and how they are kept."""
 
     endpoint: str = ""

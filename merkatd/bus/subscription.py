@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import zmq
 
-from merkatd.protocol.bus_messages import Beaten, Latest, Measured, joined
-from merkatd.protocol.platform_messages import MarketNow, News, Standing
+from merkatd.protocol.bus_messages import Beaten, Latest, Measured, news_of
+from merkatd.protocol.platform_messages import MarketNow, News, PlatformStatus
 from merkatd.protocol.wire_format import Envelope
 
 Event = News | Measured | MarketNow
 """What a controller is told (news, measurements), and what a monitor is (its market)."""
 
 
-class Hearing:
+class SubscriptionState:
     """Puts together what a period's news bring in two parts."""
 
     def __init__(self, *, attends: bool) -> None:
@@ -28,7 +28,7 @@ class Hearing:
         self._priced = 0
         self.market: MarketNow | None = None
         """As it was announced last."""
-        self._standing: Standing | None = None
+        self._standing: PlatformStatus | None = None
         self._told = False
         """Whether what is known of the last period was told."""
 
@@ -69,7 +69,7 @@ class Hearing:
         if number <= self._published:
             return []
         self._published = number
-        if isinstance(body, Standing):
+        if isinstance(body, PlatformStatus):
             return self._standing_is(body)
         return [body] if isinstance(body, Measured) else []
 
@@ -77,13 +77,13 @@ class Hearing:
         self.market = market
         return self._news() if self._attends else [market]
 
-    def _standing_is(self, standing: Standing) -> list[Event]:
+    def _standing_is(self, standing: PlatformStatus) -> list[Event]:
         if standing != self._standing:
             self._standing, self._told = standing, False
         return self._news()
 
     def _news(self) -> list[Event]:
-        news = None if self._told else joined(self.market, self._standing)
+        news = None if self._told else news_of(self.market, self._standing)
         self._told = self._told or news is not None
         return [] if news is None else [news]
 
@@ -92,7 +92,7 @@ _TURN = 16
 """After so many messages in a row others get the event loop."""
 
 
-class Listening:
+class Subscription:
     """Reads a socket that nobody else reads, from its making to its closing."""
 
     def __init__(self, socket: "zmq.Socket[bytes]", take: Callable[[bytes], None]) -> None:

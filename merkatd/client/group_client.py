@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from merkatd.client.answers import read, read_all
-from merkatd.client.merkat import SELF, Merkat, given
+from merkatd.client.merkat import SELF, Merkat, without_none
 
 _STAYS = -1
 
@@ -68,7 +68,7 @@ class Groups:
         market: str | None = None,
     ) -> Group:
         """So many VMs that share a spending rate, from a text or one of OpenNebula's templates."""
-        asked = given(
+        asked = without_none(
             rate=float(rate),
             count=count,
             template=template,
@@ -96,7 +96,9 @@ class Groups:
         vms: Sequence[int] = (),
     ) -> Group:
         """Another rate or number; of VMs that are too many the newest end, or these."""
-        change = given(rate=None if rate is None else float(rate), count=count, vms=[*vms] or None)
+        change = without_none(
+            rate=None if rate is None else float(rate), count=count, vms=[*vms] or None
+        )
         return self._one("edit", group, change)
 
     def delete(self, group: int) -> Group:

@@ -184,7 +184,7 @@ class Merkat:
         replenishment: float | None = None,
     ) -> Budget:
         """Change what an application may spend; None leaves it as it is."""
-        change = given(budget=budget, replenishment=replenishment)
+        change = without_none(budget=budget, replenishment=replenishment)
         return read(Budget, self.call("merkat.budget.set", application, change))
 
     def statement(self, tenant: int = SELF, month: str = "") -> Statement:
@@ -198,7 +198,7 @@ class Merkat:
         return read(Quote, self.call(method, vm, amounts, size or {}), resources=QuotedResource)
 
 
-def given(**said: Any) -> dict[str, Any]:
+def without_none(**said: Any) -> dict[str, Any]:
     """The members of a struct; what is None is left out."""
     return {name: value for name, value in said.items() if value is not None}
 

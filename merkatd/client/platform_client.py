@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from merkatd.client.answers import read, read_all
-from merkatd.client.merkat import SELF, Merkat, given
+from merkatd.client.merkat import SELF, Merkat, without_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Platforms:
         replenishment: float | None = None,
     ) -> Platform:
         """Change what it is to reach or may spend; a deadline as "6h" or a time with its zone."""
-        change = given(
+        change = without_none(
             deadline=deadline, performance=performance, budget=budget, replenishment=replenishment
         )
         return self._one("update", platform, change)

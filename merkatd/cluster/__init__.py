@@ -23,7 +23,7 @@ from merkatd.cluster.plan import (
     Terminate,
     Throttle,
 )
-from merkatd.cluster.snapshot import History, Snapshot
+from merkatd.cluster.snapshot import Snapshot, UsageHistory
 from merkatd.cluster.urgent import urgent_vms
 from merkatd.cluster.vms import RESTING, RolePolicy, Roles, VmKind, Vms, VmState
 
@@ -35,7 +35,6 @@ __all__ = [
     "Decision",
     "Deploy",
     "Floats",
-    "History",
     "HostState",
     "Hosts",
     "Ints",
@@ -55,6 +54,7 @@ __all__ = [
     "Suspend",
     "Terminate",
     "Throttle",
+    "UsageHistory",
     "VmKind",
     "VmState",
     "Vms",

@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     """The same values, in an array that refuses to be changed."""
     if not array.flags.writeable:
         return array
@@ -27,7 +27,7 @@ def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ColumnType:
     """What the values of a column are.
 
     `what` is one of: whole, number, flag, text, choice, vector (a number per resource),
@@ -57,27 +57,27 @@ class Form:
 
 def whole(default: Any = MISSING) -> Any:
     """A whole number; None as default means that null is allowed and stored as -1."""
-    return field(metadata={"form": Form("whole", default)})
+    return field(metadata={"form": ColumnType("whole", default)})
 
 
 def number(default: Any = MISSING, *, later: bool = False) -> Any:
     """A number; None as default means that null is allowed and stored as NaN."""
-    return _column(Form("number", default, later=later))
+    return _column(ColumnType("number", default, later=later))
 
 
 def flag(default: Any = MISSING, *, later: bool = False) -> Any:
     """True or false."""
-    return _column(Form("flag", default, later=later))
+    return _column(ColumnType("flag", default, later=later))
 
 
 def text(default: Any = MISSING) -> Any:
     """Words, kept as a tuple of strings."""
-    return field(metadata={"form": Form("text", default)})
+    return field(metadata={"form": ColumnType("text", default)})
 
 
 def choice(choices: type[IntEnum], default: Any = MISSING) -> Any:
     """One of a few named values."""
-    return field(metadata={"form": Form("choice", default, choices)})
+    return field(metadata={"form": ColumnType("choice", default, choices)})
 
 
 def vector(default: Any = MISSING, *, later: bool = False) -> Any:
@@ -85,35 +85,35 @@ def vector(default: Any = MISSING, *, later: bool = False) -> Any:
 
     One that came later has no columns at all where a table is made without it.
     """
-    return _column(Form("vector", default, later=later))
+    return _column(ColumnType("vector", default, later=later))
 
 
 def reference(target: str, default: Any = None, *, later: bool = False) -> Any:
     """A row of another table, -1 where there is none."""
-    return _column(Form("reference", default, None, target, later))
+    return _column(ColumnType("reference", default, None, target, later))
 
 
 def members(target: str) -> Any:
     """Any rows of another table, as a truth value for each."""
-    return field(metadata={"form": Form("members", MISSING, None, target)})
+    return field(metadata={"form": ColumnType("members", MISSING, None, target)})
 
 
 def scores(target: str) -> Any:
     """A number for each row of another table; no columns at all where nobody scores anything."""
-    return _column(Form("scores", None, None, target, later=True))
+    return _column(ColumnType("scores", None, None, target, later=True))
 
 
 def pairs() -> Any:
     """Two whole numbers per name: a domain and the redundant one, -1 where there is none."""
-    return field(metadata={"form": Form("pairs", None)})
+    return field(metadata={"form": ColumnType("pairs", None)})
 
 
 def levels() -> Any:
     """A fixed number of whole numbers a row."""
-    return field(metadata={"form": Form("levels", None)})
+    return field(metadata={"form": ColumnType("levels", None)})
 
 
-def _column(form: Form) -> Any:
+def _column(form: ColumnType) -> Any:
     if form.later:
         return field(default=None, metadata={"form": form})
     return field(metadata={"form": form})
@@ -130,15 +130,15 @@ class Table:
         return len(getattr(self, self.key))
 
     def __post_init__(self) -> None:
-        for name, form in forms(type(self)).items():
+        for name, form in column_types(type(self)).items():
             value = getattr(self, name)
             if value is None and form.later:
                 value = form.column(len(self))
             if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, frozen(value))
+                object.__setattr__(self, name, read_only(value))
 
 
-def forms(table: type[Table]) -> dict[str, Form]:
+def column_types(table: type[Table]) -> dict[str, ColumnType]:
     """The form of each column of a table, by name and in order."""
     return {entry.name: entry.metadata["form"] for entry in _fields(table)}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
-from merkatd.cluster.columns import Floats, frozen
+from merkatd.cluster.columns import Floats, read_only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,5 +247,5 @@ class Decision:
     """By market: how its strategy failed. Its VMs stay where they are."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allocations", frozen(self.allocations))
-        object.__setattr__(self, "prices", frozen(self.prices))
+        object.__setattr__(self, "allocations", read_only(self.allocations))
+        object.__setattr__(self, "prices", read_only(self.prices))

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
-from merkatd.cluster.columns import Floats, Form, Table, _row, forms, frozen
+from merkatd.cluster.columns import ColumnType, Floats, Table, _row, column_types, read_only
 from merkatd.cluster.hosts import Hosts, Markets, Requirements
 from merkatd.cluster.vms import RolePairs, Roles, Vms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class UsageHistory:
     """Recent use, oldest first; NaN where a VM or host was not there yet."""
 
     at_s: Floats
@@ -29,13 +29,13 @@ class History:
 
     def __post_init__(self) -> None:
         for entry in fields(self):
-            object.__setattr__(self, entry.name, frozen(getattr(self, entry.name)))
+            object.__setattr__(self, entry.name, read_only(getattr(self, entry.name)))
 
 
 def no_rows(table: type[Table]) -> Any:
     """A table of this type with nothing in it, for what a cloud does not have."""
     columns: dict[str, Any] = {}
-    for name, form in forms(table).items():
+    for name, form in column_types(table).items():
         if form.what == "text":
             columns[name] = ()
         elif form.what in {"number", "vector"}:
@@ -66,7 +66,7 @@ class Snapshot:
     stages: Stages = field(default_factory=lambda: no_rows(Stages))
     services: Services = field(default_factory=lambda: no_rows(Services))
     replicated: Replicated = field(default_factory=lambda: no_rows(Replicated))
-    history: History | None = None
+    history: UsageHistory | None = None
 
     def tables(self) -> Iterator[tuple[str, Table]]:
         """Each table with its name, in the order in which references can be resolved."""
@@ -93,7 +93,7 @@ class SnapshotError(ValueError):
     """A snapshot that can't be used; the message names the place, the value and what is right."""
 
 
-def checked(snapshot: Snapshot) -> Snapshot:
+def checked_snapshot(snapshot: Snapshot) -> Snapshot:
     """The snapshot itself, when it is consistent; SnapshotError otherwise."""
     if len(set(snapshot.resources)) != len(snapshot.resources) or not snapshot.resources:
         raise SnapshotError("resources: must be different names, at least one")
@@ -101,7 +101,7 @@ def checked(snapshot: Snapshot) -> Snapshot:
         raise SnapshotError(f"now_s: {snapshot.now_s} is no time")
     sizes = {name: len(table) for name, table in snapshot.tables()}
     for name, table in snapshot.tables():
-        for column, form in forms(type(table)).items():
+        for column, form in column_types(type(table)).items():
             _check_column(snapshot, table, name, column, form, sizes)
     _check_ids("hosts", snapshot.hosts)
     _check_ids("vms", snapshot.vms)
@@ -113,7 +113,12 @@ def checked(snapshot: Snapshot) -> Snapshot:
 
 
 def _check_column(
-    snapshot: Snapshot, table: Table, name: str, column: str, form: Form, sizes: dict[str, int]
+    snapshot: Snapshot,
+    table: Table,
+    name: str,
+    column: str,
+    form: ColumnType,
+    sizes: dict[str, int],
 ) -> None:
     rows = len(table)
     values = getattr(table, column)
@@ -144,7 +149,9 @@ def _check_shape(where: str, values: npt.NDArray[Any], shape: tuple[int, ...]) -
         raise SnapshotError(f"{where}: has the shape {values.shape}, {shape} is right")
 
 
-def _check_values(where: str, values: npt.NDArray[Any], form: Form, sizes: dict[str, int]) -> None:
+def _check_values(
+    where: str, values: npt.NDArray[Any], form: ColumnType, sizes: dict[str, int]
+) -> None:
     if form.what in {"number", "vector", "scores"}:
         _refuse(where, values, np.isinf(values), "must be finite")
         if form.default is not None or form.what == "scores":

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from merkatd.cluster.columns import Form, Table, forms
-from merkatd.cluster.snapshot import History, Snapshot, SnapshotError
+from merkatd.cluster.columns import ColumnType, Table, column_types
+from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory
 from merkatd.cluster.snapshot_json_reader import read_snapshot
 
 VERSION = 1
@@ -66,12 +66,12 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _rows(snapshot: Snapshot, table: Table) -> list[dict[str, Any]]:
     columns = {
         name: _cells(snapshot, form, getattr(table, name), len(table))
-        for name, form in forms(type(table)).items()
+        for name, form in column_types(type(table)).items()
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _cells(snapshot: Snapshot, form: Form, values: Any, rows: int) -> list[Any]:
+def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list[Any]:
     """A column as JSON has it."""
     what = form.what
     if what == "text":
@@ -110,7 +110,7 @@ def _scores(keys: Any, values: Any) -> list[Any]:
     ]
 
 
-def _cell(snapshot: Snapshot, form: Form, value: Any) -> Any:
+def _cell(snapshot: Snapshot, form: ColumnType, value: Any) -> Any:
     if form.what == "reference":
         return None if value < 0 else _keys(snapshot, form.target)[value]
     if form.what == "choice" and form.choices is not None:
@@ -136,7 +136,7 @@ def _known(value: int) -> int | None:
     return None if value < 0 else value
 
 
-def _history(history: History) -> dict[str, Any]:
+def _history(history: UsageHistory) -> dict[str, Any]:
     return {
         "at_s": history.at_s.tolist(),
         "vms": _with_nulls(history.vms),

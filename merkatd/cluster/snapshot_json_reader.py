@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
-from merkatd.cluster.columns import Form, Table, forms
+from merkatd.cluster.columns import ColumnType, Table, column_types
 from merkatd.cluster.hosts import Hosts, Markets, Requirements
-from merkatd.cluster.snapshot import History, Snapshot, SnapshotError, checked
+from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_snapshot
 from merkatd.cluster.vms import RolePairs, Roles, Vms
 
 TABLES: Mapping[str, type[Table]] = {
@@ -47,7 +47,7 @@ def read_snapshot(data: Mapping[str, Any]) -> Snapshot:
         name: _read_table(name, table, data.get(name, []), tuple(resources), names)
         for name, table in TABLES.items()
     }
-    return checked(
+    return checked_snapshot(
         Snapshot(
             now_s=_number("now_s", data.get("now_s")),
             period=_whole("period", data.get("period")),
@@ -63,7 +63,7 @@ def _read_table(
 ) -> Any:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SnapshotError(f"{name}: {_short(rows)}: a list of objects is right")
-    columns = forms(table)
+    columns = column_types(table)
     for at, row in enumerate(rows):
         _refuse_unknown(f"{name}[{at}]", row, set(columns))
     if "id" in columns:
@@ -84,7 +84,7 @@ def _read_table(
 def _read_column(
     name: str,
     column: str,
-    form: Form,
+    form: ColumnType,
     rows: list[dict[str, Any]],
     resources: tuple[str, ...],
     names: Names,
@@ -111,7 +111,9 @@ def _read_column(
     return np.array(cells, dtype=kind)
 
 
-def _read_cell(where: str, form: Form, value: Any, resources: tuple[str, ...], names: Names) -> Any:
+def _read_cell(
+    where: str, form: ColumnType, value: Any, resources: tuple[str, ...], names: Names
+) -> Any:
     if form.what == "vector":
         return _vector(where, form, value, resources)
     if form.what == "members":
@@ -131,7 +133,7 @@ def _read_cell(where: str, form: Form, value: Any, resources: tuple[str, ...], n
     return readers[form.what](where, value)
 
 
-def _vector(where: str, form: Form, value: Any, resources: tuple[str, ...]) -> list[float]:
+def _vector(where: str, form: ColumnType, value: Any, resources: tuple[str, ...]) -> list[float]:
     if not isinstance(value, dict):
         if value is None and form.default is None:
             return [np.nan] * len(resources)
@@ -169,7 +171,7 @@ def _row(where: str, target: str, value: Any, names: Names) -> int:
     raise SnapshotError(f"{where}: {_short(value)}: there is none among {target}")
 
 
-def _choice(where: str, form: Form, value: Any) -> int:
+def _choice(where: str, form: ColumnType, value: Any) -> int:
     if form.choices is None:
         raise TypeError(form)
     if not isinstance(value, str):
@@ -213,7 +215,7 @@ def _read_scores(name: str, column: str, rows: list[dict[str, Any]], names: dict
     return found
 
 
-def _read_history(data: Any, resources: int) -> History | None:
+def _read_history(data: Any, resources: int) -> UsageHistory | None:
     if data is None:
         return None
     _refuse_unknown("history", _object("history", data), {"at_s", "vms", "hosts"})
@@ -229,7 +231,7 @@ def _read_history(data: Any, resources: int) -> History | None:
         if part.ndim != dimensions:
             raise SnapshotError(f"history.{name}: must be nested {dimensions} deep")
         parts[name] = part
-    return History(**parts)
+    return UsageHistory(**parts)
 
 
 def _object(where: str, value: Any) -> dict[str, Any]:

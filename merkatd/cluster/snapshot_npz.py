@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster.columns import Form, Table, forms
-from merkatd.cluster.snapshot import History, Snapshot, SnapshotError, checked
+from merkatd.cluster.columns import ColumnType, Table, column_types
+from merkatd.cluster.snapshot import Snapshot, SnapshotError, UsageHistory, checked_snapshot
 from merkatd.cluster.snapshot_json import MARK, VERSION
 from merkatd.cluster.snapshot_json_reader import TABLES
 
@@ -26,7 +26,7 @@ def to_npz(snapshot: Snapshot) -> bytes:
     }
     arrays: dict[str, Any] = {HEAD: np.array(json.dumps(head))}
     for name, table in snapshot.tables():
-        for column, form in forms(type(table)).items():
+        for column, form in column_types(type(table)).items():
             value = getattr(table, column)
             if form.what == "pairs":
                 arrays |= {f"{name}.{column}.{kind}": part for kind, part in value.items()}
@@ -50,7 +50,7 @@ def from_npz(data: bytes) -> Snapshot:
         raise SnapshotError(f"not a compact snapshot: {error}") from None
     if unknown:
         raise SnapshotError(f"nothing is called {min(unknown)!r}")
-    return checked(snapshot)
+    return checked_snapshot(snapshot)
 
 
 _UNREADABLE = (
@@ -76,7 +76,7 @@ def _read(data: bytes) -> tuple[Snapshot, set[str]]:
     history = None
     if "history.at_s" in arrays:
         parts = {part: arrays.pop(f"history.{part}").astype(float) for part in _HISTORY}
-        history = History(**parts)
+        history = UsageHistory(**parts)
     snapshot = Snapshot(
         now_s=float(head["now_s"]),
         period=int(head["period"]),
@@ -89,7 +89,7 @@ def _read(data: bytes) -> tuple[Snapshot, set[str]]:
 
 def _table(name: str, table: type[Table], arrays: dict[str, Any]) -> Any:
     columns = {}
-    for column, form in forms(table).items():
+    for column, form in column_types(table).items():
         if form.what == "pairs":
             prefix = f"{name}.{column}."
             kinds = [key for key in arrays if key.startswith(prefix)]
@@ -101,7 +101,7 @@ def _table(name: str, table: type[Table], arrays: dict[str, Any]) -> Any:
     return table(**columns)
 
 
-def _column(values: Any, form: Form) -> Any:
+def _column(values: Any, form: ColumnType) -> Any:
     if form.what == "text":
         return tuple(str(value) for value in values.tolist())
     kinds: dict[str, Any] = {"number": float, "vector": float, "flag": bool, "members": bool}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from merkatd.api.control.control_client import ControlError, NobodyError, ask
-from merkatd.commands.terminal import Table, command_parser
+from merkatd.commands.terminal import ScreenTable, command_parser
 from merkatd.commands.terminal.command_parser import (
     DONE,
     NOT_DONE,
@@ -99,7 +99,7 @@ _STRANGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflo
 """What becomes of an answer that has not the form of one."""
 
 
-def answered(command: str, arguments: argparse.Namespace, show: Callable[[Ask], int]) -> int:
+def ask_daemon(command: str, arguments: argparse.Namespace, show: Callable[[Ask], int]) -> int:
     """The exit code of a command that asks the daemon and shows what it answered."""
     socket = daemon_socket(command, arguments.config)
     return NOT_DONE if socket is None else _shown(command, arguments, socket, show)
@@ -186,7 +186,7 @@ def add_newest(parser: argparse.ArgumentParser) -> None:
 def show_view(
     command: str,
     arguments: argparse.Namespace,
-    table: Table,
+    table: ScreenTable,
     fetch: Callable[[Ask], Any],
     *,
     rows: Callable[[Any], Any] = lambda answer: answer,
@@ -212,4 +212,4 @@ def show_view(
                 return DONE
             sleep(arguments.delay)
 
-    return answered(command, arguments, show)
+    return ask_daemon(command, arguments, show)

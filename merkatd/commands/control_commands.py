@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import Any
 
-from merkatd.commands.ask_daemon import Ask, add_config, add_view, answered, show_view, user
-from merkatd.commands.terminal import Column, Kind, Table, command_parser
+from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, user
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError, complain
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import WordsError, rows_of
@@ -30,7 +30,7 @@ def run_host(arguments: argparse.Namespace) -> int:
         print(_drained(answer) if arguments.action == "drain" else _undrained(answer))
         return DONE
 
-    return answered("host", arguments, show)
+    return ask_daemon("host", arguments, show)
 
 
 def _drained(answer: Any) -> str:
@@ -88,7 +88,7 @@ def run_mode(arguments: argparse.Namespace) -> int:
         print("\n".join(_lines(ask("mode", to=arguments.mode, who=user()), arguments.mode)))
         return DONE
 
-    return answered("mode", arguments, show)
+    return ask_daemon("mode", arguments, show)
 
 
 def _lines(answer: Any, wanted: str | None) -> list[str]:
@@ -136,7 +136,7 @@ def run_pause(arguments: argparse.Namespace) -> int:
         print(f"{'Paused' if new else 'Paused already'}: no period begins until `merkatd resume`.")
         return DONE
 
-    return answered("pause", arguments, show)
+    return ask_daemon("pause", arguments, show)
 
 
 PAUSE = Verb(
@@ -153,12 +153,14 @@ again is still paused; so are all that share its database.
 )
 
 
-RELEASE_TABLE = Table(
+RELEASE_TABLE = ScreenTable(
     "RELEASE",
     (
-        Column("ID", "id", Kind.WHOLE, "OpenNebula's id of the VM"),
-        Column("DID", "did", Kind.TEXT, "what it was given back", least=10),
-        Column("PROBLEM", "problem", Kind.TEXT, "what could not be given, and why", least=10),
+        Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id of the VM"),
+        Column("DID", "did", ColumnFormat.TEXT, "what it was given back", least=10),
+        Column(
+            "PROBLEM", "problem", ColumnFormat.TEXT, "what could not be given, and why", least=10
+        ),
     ),
 )
 _AT_ONCE = 100
@@ -233,7 +235,7 @@ def run_resume(arguments: argparse.Namespace) -> int:
         print("Going on: the next period begins at the next full interval.")
         return DONE
 
-    return answered("resume", arguments, show)
+    return ask_daemon("resume", arguments, show)
 
 
 RESUME = Verb(

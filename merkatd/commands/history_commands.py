@@ -6,31 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from merkatd.commands.ask_daemon import Ask, add_newest, add_view, show_view
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
 from merkatd.protocol.control_messages import KINDS, STATES
 
-LOG_TABLE = Table(
+LOG_TABLE = ScreenTable(
     "STEP",
     (
-        Column("PERIOD", "period", Kind.WHOLE, "the period that decided it"),
-        Column("TIME", "at_s", Kind.TIME, "when it was decided", optional=True),
-        Column("KIND", "kind", Kind.TEXT, "what is done"),
-        Column("VM", "vm", Kind.WHOLE, "the VM's id"),
-        Column("NAME", "name", Kind.TEXT, "the VM's name, as long as it exists", least=6),
-        Column("FROM", "source", Kind.TEXT, "the host it leaves", default=False, least=6),
-        Column("HOST", "host", Kind.TEXT, "the host it is taken to", least=6),
-        Column("STATE", "state", Kind.TEXT, "how far it came"),
-        Column("GAIN", "gain", Kind.CREDITS, "what a migration was worth", default=False),
-        Column("REASON", "reason", Kind.TEXT, "why", least=40),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the period that decided it"),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when it was decided", optional=True),
+        Column("KIND", "kind", ColumnFormat.TEXT, "what is done"),
+        Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name, as long as it exists", least=6),
+        Column("FROM", "source", ColumnFormat.TEXT, "the host it leaves", default=False, least=6),
+        Column("HOST", "host", ColumnFormat.TEXT, "the host it is taken to", least=6),
+        Column("STATE", "state", ColumnFormat.TEXT, "how far it came"),
+        Column("GAIN", "gain", ColumnFormat.CREDITS, "what a migration was worth", default=False),
+        Column("REASON", "reason", ColumnFormat.TEXT, "why", least=40),
         Column(
-            "REPLY", "reply", Kind.TEXT, "why it was refused or expired", least=10, optional=True
+            "REPLY",
+            "reply",
+            ColumnFormat.TEXT,
+            "why it was refused or expired",
+            least=10,
+            optional=True,
         ),
-        Column("SENT", "sent_s", Kind.TIME, "when it was sent", default=False),
-        Column("ENDED", "ended_s", Kind.TIME, "when that was known", default=False),
-        Column("ID", "id", Kind.TEXT, "the step's id", default=False),
-        Column("AFTER", "after", Kind.LIST, "the steps that had to come first", default=False),
+        Column("SENT", "sent_s", ColumnFormat.TIME, "when it was sent", default=False),
+        Column("ENDED", "ended_s", ColumnFormat.TIME, "when that was known", default=False),
+        Column("ID", "id", ColumnFormat.TEXT, "the step's id", default=False),
+        Column(
+            "AFTER", "after", ColumnFormat.LIST, "the steps that had to come first", default=False
+        ),
     ),
 )
 
@@ -106,20 +113,26 @@ where OpenNebula or the host would not, and expired where nothing came of it.
 )
 
 
-SHADOW_TABLE = Table(
+SHADOW_TABLE = ScreenTable(
     "PLACED",
     (
-        Column("TIME", "at_s", Kind.TIME, "when it was seen there", optional=True),
-        Column("PERIOD", "period", Kind.WHOLE, "the period that saw it", default=False),
-        Column("VM", "vm", Kind.WHOLE, "the VM's id"),
-        Column("NAME", "name", Kind.TEXT, "the VM's name", least=6),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when it was seen there", optional=True),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the period that saw it", default=False),
+        Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=6),
         Column(
-            "FROM", "source", Kind.TEXT, "where it was; empty where it was placed", optional=True
+            "FROM",
+            "source",
+            ColumnFormat.TEXT,
+            "where it was; empty where it was placed",
+            optional=True,
         ),
-        Column("THEIRS", "theirs", Kind.TEXT, "the host that the other one chose", least=6),
-        Column("OURS", "ours", Kind.TEXT, "the host that Merkat would have chosen", least=6),
-        Column("SAME", "same", Kind.TEXT, "whether these are the same"),
-        Column("WHY", "why", Kind.TEXT, "why there, or why it would have waited", least=30),
+        Column("THEIRS", "theirs", ColumnFormat.TEXT, "the host that the other one chose", least=6),
+        Column(
+            "OURS", "ours", ColumnFormat.TEXT, "the host that Merkat would have chosen", least=6
+        ),
+        Column("SAME", "same", ColumnFormat.TEXT, "whether these are the same"),
+        Column("WHY", "why", ColumnFormat.TEXT, "why there, or why it would have waited", least=30),
     ),
 )
 

@@ -5,21 +5,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
 
 RESOURCES = ("cpu", "memory", "network", "disk")
-BID_TABLE = Table(
+BID_TABLE = ScreenTable(
     "BID",
     (
-        Column("RESOURCE", "resource", Kind.TEXT, "cpu, memory ..."),
-        Column("OLD", "old", Kind.CREDITS, "the bid until now, in credits a period"),
-        Column("NEW", "new", Kind.CREDITS, "the bid from now on"),
-        Column("SHARE", "share", Kind.NUMBER, "what the old one gets, in % of a core or MiB"),
-        Column("NEW_SHARE", "new_share", Kind.NUMBER, "what the new one would get"),
-        Column("COST", "cost", Kind.CREDITS, "what a period costs with the old one"),
-        Column("NEW_COST", "new_cost", Kind.CREDITS, "and would cost with the new one"),
+        Column("RESOURCE", "resource", ColumnFormat.TEXT, "cpu, memory ..."),
+        Column("OLD", "old", ColumnFormat.CREDITS, "the bid until now, in credits a period"),
+        Column("NEW", "new", ColumnFormat.CREDITS, "the bid from now on"),
+        Column(
+            "SHARE", "share", ColumnFormat.NUMBER, "what the old one gets, in % of a core or MiB"
+        ),
+        Column("NEW_SHARE", "new_share", ColumnFormat.NUMBER, "what the new one would get"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "what a period costs with the old one"),
+        Column("NEW_COST", "new_cost", ColumnFormat.CREDITS, "and would cost with the new one"),
     ),
 )
 
@@ -90,34 +92,46 @@ and cost now, where it is, while all others stay as they are.
 )
 
 
-NOW = Table(
+NOW = ScreenTable(
     "PRICE",
     (
-        Column("MARKET", "market", Kind.TEXT, "the market", least=6),
-        Column("RESOURCE", "resource", Kind.TEXT, "cpu: a percent of a core; memory: a MiB"),
-        Column("PRICE", "price", Kind.PRICE, "credits per unit and period; - where none clears"),
-        Column("BEFORE", "before", Kind.PRICE, "a period earlier", optional=True),
-        Column("LEAST", "least", Kind.PRICE, "of the last 60 periods", optional=True),
-        Column("MOST", "most", Kind.PRICE, "of the last 60 periods", optional=True),
-        Column("TREND", "trend", Kind.TREND, "of the last 60 periods, oldest first", least=10),
-        Column("PERIOD", "period", Kind.WHOLE, "the number of the period", default=False),
-        Column("TIME", "at_s", Kind.TIME, "when it was announced", default=False),
+        Column("MARKET", "market", ColumnFormat.TEXT, "the market", least=6),
+        Column(
+            "RESOURCE", "resource", ColumnFormat.TEXT, "cpu: a percent of a core; memory: a MiB"
+        ),
+        Column(
+            "PRICE", "price", ColumnFormat.PRICE, "credits per unit and period; - where none clears"
+        ),
+        Column("BEFORE", "before", ColumnFormat.PRICE, "a period earlier", optional=True),
+        Column("LEAST", "least", ColumnFormat.PRICE, "of the last 60 periods", optional=True),
+        Column("MOST", "most", ColumnFormat.PRICE, "of the last 60 periods", optional=True),
+        Column(
+            "TREND", "trend", ColumnFormat.TREND, "of the last 60 periods, oldest first", least=10
+        ),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period", default=False),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when it was announced", default=False),
     ),
 )
-HISTORY = Table(
+HISTORY = ScreenTable(
     "PRICE",
     (
-        Column("PERIOD", "period", Kind.WHOLE, "the number of the period"),
-        Column("TIME", "at_s", Kind.TIME, "when it began", optional=True),
-        Column("MARKET", "market", Kind.TEXT, "the market", least=6),
-        Column("CPU", "cpu", Kind.PRICE, "credits per percent of a core and period"),
-        Column("MEMORY", "memory", Kind.PRICE, "credits per MiB and period"),
-        Column("NETWORK", "network", Kind.PRICE, "credits per Mbit/s and period", sometimes=True),
-        Column("DISK", "disk", Kind.PRICE, "credits per MiB/s and period", sometimes=True),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period"),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when it began", optional=True),
+        Column("MARKET", "market", ColumnFormat.TEXT, "the market", least=6),
+        Column("CPU", "cpu", ColumnFormat.PRICE, "credits per percent of a core and period"),
+        Column("MEMORY", "memory", ColumnFormat.PRICE, "credits per MiB and period"),
+        Column(
+            "NETWORK",
+            "network",
+            ColumnFormat.PRICE,
+            "credits per Mbit/s and period",
+            sometimes=True,
+        ),
+        Column("DISK", "disk", ColumnFormat.PRICE, "credits per MiB/s and period", sometimes=True),
         Column(
             "SUPPLY",
             "supply",
-            Kind.TEXT,
+            ColumnFormat.TEXT,
             "how the supply of credits was changed then, and why",
             least=20,
             sometimes=True,
@@ -166,16 +180,28 @@ of disks, where these are sold.
 )
 
 
-QUOTE_TABLE = Table(
+QUOTE_TABLE = ScreenTable(
     "QUOTE",
     (
-        Column("RESOURCE", "resource", Kind.TEXT, "cpu, memory ..."),
-        Column("WANTED", "wanted", Kind.NUMBER, "what was asked for, in % of a core or MiB"),
-        Column("BID", "bid", Kind.CREDITS, "credits a period; - where no bid gets what is wanted"),
-        Column("SHARE", "share", Kind.NUMBER, "what it gets; where no bid does, the most there is"),
-        Column("MOST", "most", Kind.NUMBER, "all that the VM can use", default=False),
-        Column("PRICE", "price", Kind.PRICE, "of a unit, once the bid counts"),
-        Column("COST", "cost", Kind.CREDITS, "what a period costs"),
+        Column("RESOURCE", "resource", ColumnFormat.TEXT, "cpu, memory ..."),
+        Column(
+            "WANTED", "wanted", ColumnFormat.NUMBER, "what was asked for, in % of a core or MiB"
+        ),
+        Column(
+            "BID",
+            "bid",
+            ColumnFormat.CREDITS,
+            "credits a period; - where no bid gets what is wanted",
+        ),
+        Column(
+            "SHARE",
+            "share",
+            ColumnFormat.NUMBER,
+            "what it gets; where no bid does, the most there is",
+        ),
+        Column("MOST", "most", ColumnFormat.NUMBER, "all that the VM can use", default=False),
+        Column("PRICE", "price", ColumnFormat.PRICE, "of a unit, once the bid counts"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "what a period costs"),
     ),
 )
 

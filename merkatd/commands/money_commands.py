@@ -6,23 +6,23 @@ from typing import Any
 
 from merkatd.base.quantities import credits_text, time_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import WordsError
 
-BUDGET_TABLE = Table(
+BUDGET_TABLE = ScreenTable(
     "BUDGET",
     (
-        Column("APPLICATION", "application", Kind.WHOLE, "its id"),
-        Column("NAME", "name", Kind.TEXT, "its name", least=6),
-        Column("USER", "owner_name", Kind.TEXT, "the tenant whose it is", least=6),
-        Column("OWNER", "owner", Kind.WHOLE, "its id", default=False),
-        Column("BUDGET", "budget", Kind.CREDITS, "what replenishment never lifts it above"),
-        Column("REPLENISHMENT", "replenishment", Kind.CREDITS, "what is added each time"),
-        Column("BALANCE", "balance", Kind.CREDITS, "what it holds"),
-        Column("MICRO", "micro", Kind.WHOLE, "the same in micro-credits", default=False),
-        Column("OPENED", "opened_s", Kind.TIME, "when it was opened", default=False),
-        Column("ENDED", "ended_s", Kind.TIME, "when it ended", optional=True),
+        Column("APPLICATION", "application", ColumnFormat.WHOLE, "its id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
+        Column("USER", "owner_name", ColumnFormat.TEXT, "the tenant whose it is", least=6),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "its id", default=False),
+        Column("BUDGET", "budget", ColumnFormat.CREDITS, "what replenishment never lifts it above"),
+        Column("REPLENISHMENT", "replenishment", ColumnFormat.CREDITS, "what is added each time"),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "what it holds"),
+        Column("MICRO", "micro", ColumnFormat.WHOLE, "the same in micro-credits", default=False),
+        Column("OPENED", "opened_s", ColumnFormat.TIME, "when it was opened", default=False),
+        Column("ENDED", "ended_s", ColumnFormat.TIME, "when it ended", optional=True),
     ),
 )
 
@@ -78,20 +78,24 @@ much goes back there. Replenishment adds to it at an interval, never above that 
 )
 
 
-TENANT_TABLE = Table(
+TENANT_TABLE = ScreenTable(
     "TENANT",
     (
-        Column("ID", "id", Kind.WHOLE, "OpenNebula's id of the user"),
-        Column("NAME", "name", Kind.TEXT, "the user's name, where it is known", least=6),
-        Column("GROUP", "group_name", Kind.TEXT, "its primary group", least=6, optional=True),
-        Column("GID", "group", Kind.WHOLE, "that group's id", default=False),
-        Column("WEIGHT", "weight", Kind.CREDITS, "its own weight, its group's, or 1"),
-        Column("OWN", "own_weight", Kind.CREDITS, "its own weight alone", default=False),
-        Column("ENTITLEMENT", "entitlement", Kind.CREDITS, "what a renewal tops it up to"),
-        Column("BALANCE", "balance", Kind.CREDITS, "credits of its own account"),
-        Column("APPLICATIONS", "in_applications", Kind.CREDITS, "credits in its applications"),
-        Column("HOLDINGS", "holdings", Kind.CREDITS, "both together"),
-        Column("MICRO", "micro", Kind.WHOLE, "the same in micro-credits", default=False),
+        Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id of the user"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the user's name, where it is known", least=6),
+        Column(
+            "GROUP", "group_name", ColumnFormat.TEXT, "its primary group", least=6, optional=True
+        ),
+        Column("GID", "group", ColumnFormat.WHOLE, "that group's id", default=False),
+        Column("WEIGHT", "weight", ColumnFormat.CREDITS, "its own weight, its group's, or 1"),
+        Column("OWN", "own_weight", ColumnFormat.CREDITS, "its own weight alone", default=False),
+        Column("ENTITLEMENT", "entitlement", ColumnFormat.CREDITS, "what a renewal tops it up to"),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "credits of its own account"),
+        Column(
+            "APPLICATIONS", "in_applications", ColumnFormat.CREDITS, "credits in its applications"
+        ),
+        Column("HOLDINGS", "holdings", ColumnFormat.CREDITS, "both together"),
+        Column("MICRO", "micro", ColumnFormat.WHOLE, "the same in micro-credits", default=False),
     ),
 )
 _RETIRED_SHOWN = 10

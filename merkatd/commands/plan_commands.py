@@ -13,28 +13,28 @@ from merkatd.cluster import Snapshot
 from merkatd.cluster.snapshot import SnapshotError
 from merkatd.cluster.snapshot_json import loads
 from merkatd.cluster.snapshot_npz import from_npz, to_npz
-from merkatd.commands.ask_daemon import Ask, add_config, add_view, answered, show_view, user
+from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, user
 from merkatd.commands.plan_text import plan_lines
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import WordsError, rows_of
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT, warm_up
-from merkatd.service.market.plans import Costs, at_price, plan_value
+from merkatd.service.market.plans import PlanCosts, at_price, plan_value
 
-STANDING = Table(
+STANDING = ScreenTable(
     "PROPOSED",
     (
-        Column("NUMBER", "number", Kind.WHOLE, "the step's number, for --skip"),
-        Column("KIND", "kind", Kind.TEXT, "what would be done"),
-        Column("VM", "vm", Kind.WHOLE, "the VM's id"),
-        Column("NAME", "name", Kind.TEXT, "the VM's name", least=6),
-        Column("FROM", "source", Kind.TEXT, "the host it would leave", least=6),
-        Column("HOST", "host", Kind.TEXT, "the host it would go to", least=6),
-        Column("SKIPPED", "skipped", Kind.TEXT, "whether it was left out", default=False),
-        Column("BECAME", "became", Kind.TEXT, "what became of it", least=8, optional=True),
-        Column("REASON", "reason", Kind.TEXT, "why", least=30),
+        Column("NUMBER", "number", ColumnFormat.WHOLE, "the step's number, for --skip"),
+        Column("KIND", "kind", ColumnFormat.TEXT, "what would be done"),
+        Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=6),
+        Column("FROM", "source", ColumnFormat.TEXT, "the host it would leave", least=6),
+        Column("HOST", "host", ColumnFormat.TEXT, "the host it would go to", least=6),
+        Column("SKIPPED", "skipped", ColumnFormat.TEXT, "whether it was left out", default=False),
+        Column("BECAME", "became", ColumnFormat.TEXT, "what became of it", least=8, optional=True),
+        Column("REASON", "reason", ColumnFormat.TEXT, "why", least=30),
     ),
 )
 
@@ -63,7 +63,7 @@ def answer_standing_plan(arguments: argparse.Namespace) -> int:
         print("\n".join(_answered(given)))
         return DONE
 
-    return answered("plan", arguments, give)
+    return ask_daemon("plan", arguments, give)
 
 
 def _answered(plan: Any) -> list[str]:
@@ -88,27 +88,33 @@ def _text(plan: Any, cells: int | None) -> Sequence[str]:
     return [head, *to_text(STANDING.default(), steps, cells)]
 
 
-PLAN_TABLE = Table(
+PLAN_TABLE = ScreenTable(
     "STEP",
     (
-        Column("KIND", "kind", Kind.TEXT, "what would be done"),
-        Column("VM", "vm", Kind.WHOLE, "the VM's id"),
-        Column("NAME", "name", Kind.TEXT, "the VM's name", least=6),
-        Column("FROM", "source", Kind.TEXT, "the host it would leave", least=6),
-        Column("HOST", "host", Kind.TEXT, "the host it would go to", least=6),
-        Column("GAIN", "gain", Kind.CREDITS, "what a migration is worth", optional=True),
-        Column("COST", "cost", Kind.CREDITS, "credits a period that a deployed VM would cost"),
+        Column("KIND", "kind", ColumnFormat.TEXT, "what would be done"),
+        Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=6),
+        Column("FROM", "source", ColumnFormat.TEXT, "the host it would leave", least=6),
+        Column("HOST", "host", ColumnFormat.TEXT, "the host it would go to", least=6),
+        Column("GAIN", "gain", ColumnFormat.CREDITS, "what a migration is worth", optional=True),
+        Column(
+            "COST", "cost", ColumnFormat.CREDITS, "credits a period that a deployed VM would cost"
+        ),
         Column(
             "RATE",
             "rate",
-            Kind.CREDITS,
+            ColumnFormat.CREDITS,
             "credits for each core that it uses, where use is charged and COST is the most",
             sometimes=True,
         ),
-        Column("MOVES", "moves_mib", Kind.NUMBER, "MiB that a migration carries", optional=True),
-        Column("REASON", "reason", Kind.TEXT, "why", least=40),
-        Column("ID", "id", Kind.TEXT, "the step's id", default=False),
-        Column("AFTER", "after", Kind.LIST, "the steps that must come first", default=False),
+        Column(
+            "MOVES", "moves_mib", ColumnFormat.NUMBER, "MiB that a migration carries", optional=True
+        ),
+        Column("REASON", "reason", ColumnFormat.TEXT, "why", least=40),
+        Column("ID", "id", ColumnFormat.TEXT, "the step's id", default=False),
+        Column(
+            "AFTER", "after", ColumnFormat.LIST, "the steps that must come first", default=False
+        ),
     ),
 )
 
@@ -199,7 +205,7 @@ def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
     # Where use is charged, a snapshot does not say over how many VMs a rate is spread.
     unknown = np.full(len(snapshot.vms), np.nan)
     if entry.by_use:
-        costs = Costs(unknown, unknown)
+        costs = PlanCosts(unknown, unknown)
     else:
         costs = at_price(snapshot, decision, entry.settings.pricing)
     return plan_value(snapshot, decision, decision.plan, name, took_ms, decision.reasons, costs)
@@ -248,7 +254,7 @@ def add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_snapshot(arguments: argparse.Namespace) -> int:
     """Ask, and write the file."""
-    return answered("snapshot", arguments, lambda ask: _save(ask, arguments.file))
+    return ask_daemon("snapshot", arguments, lambda ask: _save(ask, arguments.file))
 
 
 def _save(ask: Ask, name: str) -> int:

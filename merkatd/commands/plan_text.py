@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from merkatd.commands.terminal import Column, Kind, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, to_text
 from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.screen_text import plain, wrapped
 
@@ -83,18 +83,18 @@ def _vm_lines(plan: Any, rows: int, cells: int | None) -> list[str]:
     if not order:
         return []
     columns = [
-        Column("VM", "id", Kind.WHOLE, ""),
-        Column("NAME", "name", Kind.TEXT, "", least=6, optional=True),
-        Column("HOST", "host", Kind.TEXT, "", least=6),
+        Column("VM", "id", ColumnFormat.WHOLE, ""),
+        Column("NAME", "name", ColumnFormat.TEXT, "", least=6, optional=True),
+        Column("HOST", "host", ColumnFormat.TEXT, "", least=6),
     ]
     for name in plan["resources"]:
         columns += [
-            Column(f"{name.upper()} FIRST", f"first {name}", Kind.NUMBER, ""),
-            Column("SHARE", f"share {name}", Kind.NUMBER, ""),
+            Column(f"{name.upper()} FIRST", f"first {name}", ColumnFormat.NUMBER, ""),
+            Column("SHARE", f"share {name}", ColumnFormat.NUMBER, ""),
         ]
     columns += [
-        Column("ERROR", "error", Kind.PART, ""),
-        Column("BEFORE", "error_before", Kind.PART, ""),
+        Column("ERROR", "error", ColumnFormat.PART, ""),
+        Column("BEFORE", "error_before", ColumnFormat.PART, ""),
     ]
     lines = to_text(columns, [_flat(vm) for vm in order], cells)
     if len(vms) > len(order):

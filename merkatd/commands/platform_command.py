@@ -9,12 +9,12 @@ from typing import Any
 
 from merkatd.base.quantities import credits_text, time_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view, user
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import WordsError
 from merkatd.commands.terminal.screen_text import wrapped
-from merkatd.commands.terminal.table_columns import short
+from merkatd.commands.terminal.table_columns import shortened
 
 _SOLD = {"cpu": ("a core", 100.0), "memory": ("a GiB", 1024.0)}
 """What people call so many units."""
@@ -131,27 +131,39 @@ def _amount(value: float) -> str:
 _OVER = frozenset({"done", "cancelled", "failed"})
 
 
-PLATFORM_TABLE = Table(
+PLATFORM_TABLE = ScreenTable(
     "PLATFORM",
     (
-        Column("ID", "id", Kind.WHOLE, "its id"),
-        Column("NAME", "name", Kind.TEXT, "its name", least=6),
-        Column("OWNER", "owner", Kind.WHOLE, "the tenant whose it is"),
-        Column("CONTROLLER", "controller", Kind.TEXT, "the kind of its controller", least=6),
-        Column("STATE", "state", Kind.TEXT, "where it is in its life"),
-        Column("VMS", "size", Kind.WHOLE, "how many VMs it is to have"),
-        Column("ON_TRACK", "on_track", Kind.TEXT, "as its controller sees it", optional=True),
-        Column("DONE", "done", Kind.NUMBER, "the part of its work that is done", optional=True),
-        Column("DEADLINE", "deadline_s", Kind.TIME, "its deadline", optional=True),
-        Column("END", "projected_end_s", Kind.TIME, "when it expects to be done", default=False),
-        Column("SPENT", "spent", Kind.CREDITS, "what its VMs cost up to now"),
-        Column("BALANCE", "balance", Kind.CREDITS, "what it has left"),
-        Column("BUDGET", "budget", Kind.CREDITS, "what it was given", default=False),
-        Column("APPLICATION", "application", Kind.WHOLE, "who pays", default=False),
-        Column("SUBMITTED", "submitted_s", Kind.TIME, "when it was submitted", default=False),
-        Column("SINCE", "since_s", Kind.TIME, "since when it is in its state", default=False),
-        Column("WHY", "why", Kind.TEXT, "why it is in its state", default=False, least=10),
-        Column("NEEDS", "needs", Kind.TEXT, "what it would take", default=False, least=10),
+        Column("ID", "id", ColumnFormat.WHOLE, "its id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "the tenant whose it is"),
+        Column(
+            "CONTROLLER", "controller", ColumnFormat.TEXT, "the kind of its controller", least=6
+        ),
+        Column("STATE", "state", ColumnFormat.TEXT, "where it is in its life"),
+        Column("VMS", "size", ColumnFormat.WHOLE, "how many VMs it is to have"),
+        Column(
+            "ON_TRACK", "on_track", ColumnFormat.TEXT, "as its controller sees it", optional=True
+        ),
+        Column(
+            "DONE", "done", ColumnFormat.NUMBER, "the part of its work that is done", optional=True
+        ),
+        Column("DEADLINE", "deadline_s", ColumnFormat.TIME, "its deadline", optional=True),
+        Column(
+            "END", "projected_end_s", ColumnFormat.TIME, "when it expects to be done", default=False
+        ),
+        Column("SPENT", "spent", ColumnFormat.CREDITS, "what its VMs cost up to now"),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "what it has left"),
+        Column("BUDGET", "budget", ColumnFormat.CREDITS, "what it was given", default=False),
+        Column("APPLICATION", "application", ColumnFormat.WHOLE, "who pays", default=False),
+        Column(
+            "SUBMITTED", "submitted_s", ColumnFormat.TIME, "when it was submitted", default=False
+        ),
+        Column(
+            "SINCE", "since_s", ColumnFormat.TIME, "since when it is in its state", default=False
+        ),
+        Column("WHY", "why", ColumnFormat.TEXT, "why it is in its state", default=False, least=10),
+        Column("NEEDS", "needs", ColumnFormat.TEXT, "what it would take", default=False, least=10),
     ),
 )
 VERBS = ("submit", "list", "show", "update", "suspend", "resume", "stop")
@@ -279,13 +291,13 @@ def _read(name: str) -> str:
                 found = file.read(_LONGEST + 1)
         text = found.decode()
     except OSError as error:
-        raise NotDoneError(f"{short(name)}: {error.strerror}") from None
+        raise NotDoneError(f"{shortened(name)}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise NotDoneError(f"{short(name)}: it is no text in UTF-8") from None
+        raise NotDoneError(f"{shortened(name)}: it is no text in UTF-8") from None
     except ValueError:
-        raise NotDoneError(f"{short(name)}: no file can be called so") from None
+        raise NotDoneError(f"{shortened(name)}: no file can be called so") from None
     if len(found) > _LONGEST:
-        raise NotDoneError(f"{short(name)}: a template has at most {_LONGEST} bytes")
+        raise NotDoneError(f"{shortened(name)}: a template has at most {_LONGEST} bytes")
     return text
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.table_columns import present
+from merkatd.commands.terminal.table_columns import column_text
 from merkatd.currency import MICRO
 
 
@@ -15,39 +15,47 @@ def _of_good(good: str, hours: str, unit: str) -> tuple[Column, ...]:
     """What is said of a good that may be sold besides CPU and memory."""
     name, what = good.upper(), f"{unit} that it was given x hours"
     return (
-        Column(f"{name}_HOURS", hours, Kind.NUMBER, what, sometimes=True),
-        Column(f"{name}_COST", f"{good}_cost", Kind.CREDITS, f"credits for {good}", sometimes=True),
+        Column(f"{name}_HOURS", hours, ColumnFormat.NUMBER, what, sometimes=True),
+        Column(
+            f"{name}_COST",
+            f"{good}_cost",
+            ColumnFormat.CREDITS,
+            f"credits for {good}",
+            sometimes=True,
+        ),
     )
 
 
-STATEMENT_TABLE = Table(
+STATEMENT_TABLE = ScreenTable(
     "SHOWBACK",
     (
-        Column("UID", "uid", Kind.WHOLE, "the user's id", default=False),
-        Column("USER_NAME", "user_name", Kind.TEXT, "its name, where known", least=6),
-        Column("GID", "gid", Kind.WHOLE, "the id of its group", default=False),
-        Column("GROUP_NAME", "group_name", Kind.TEXT, "its name", least=6, optional=True),
-        Column("VM_ID", "vm_id", Kind.WHOLE, "the VM's id"),
-        Column("VM_NAME", "vm_name", Kind.TEXT, "the VM's name", least=8),
-        Column("MONTH", "month", Kind.WHOLE, "the month", optional=True),
-        Column("YEAR", "year", Kind.WHOLE, "the year", optional=True),
-        Column("HOURS", "hours", Kind.NUMBER, "hours that were charged for"),
+        Column("UID", "uid", ColumnFormat.WHOLE, "the user's id", default=False),
+        Column("USER_NAME", "user_name", ColumnFormat.TEXT, "its name, where known", least=6),
+        Column("GID", "gid", ColumnFormat.WHOLE, "the id of its group", default=False),
+        Column("GROUP_NAME", "group_name", ColumnFormat.TEXT, "its name", least=6, optional=True),
+        Column("VM_ID", "vm_id", ColumnFormat.WHOLE, "the VM's id"),
+        Column("VM_NAME", "vm_name", ColumnFormat.TEXT, "the VM's name", least=8),
+        Column("MONTH", "month", ColumnFormat.WHOLE, "the month", optional=True),
+        Column("YEAR", "year", ColumnFormat.WHOLE, "the year", optional=True),
+        Column("HOURS", "hours", ColumnFormat.NUMBER, "hours that were charged for"),
         Column(
             "RUNNING_HOURS",
             "running_hours",
-            Kind.NUMBER,
+            ColumnFormat.NUMBER,
             "hours that it ran: the same, as nothing else is charged for",
             optional=True,
         ),
-        Column("CPU_HOURS", "cpu_hours", Kind.NUMBER, "cores that it was given x hours"),
-        Column("MEMORY_HOURS", "memory_hours", Kind.NUMBER, "GiB that it was given x hours"),
-        Column("CPU_COST", "cpu_cost", Kind.CREDITS, "credits for CPU"),
-        Column("MEMORY_COST", "memory_cost", Kind.CREDITS, "credits for memory"),
+        Column("CPU_HOURS", "cpu_hours", ColumnFormat.NUMBER, "cores that it was given x hours"),
+        Column(
+            "MEMORY_HOURS", "memory_hours", ColumnFormat.NUMBER, "GiB that it was given x hours"
+        ),
+        Column("CPU_COST", "cpu_cost", ColumnFormat.CREDITS, "credits for CPU"),
+        Column("MEMORY_COST", "memory_cost", ColumnFormat.CREDITS, "credits for memory"),
         *_of_good("network", "network_mbit_hours", "Mbit/s"),
         *_of_good("disk", "disk_mib_hours", "MiB/s"),
-        Column("COST", "cost", Kind.CREDITS, "credits for all"),
-        Column("MICRO", "micro", Kind.WHOLE, "the same in micro-credits", default=False),
-        Column("ACCOUNT", "account", Kind.WHOLE, "the account that paid", default=False),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits for all"),
+        Column("MICRO", "micro", ColumnFormat.WHOLE, "the same in micro-credits", default=False),
+        Column("ACCOUNT", "account", ColumnFormat.WHOLE, "the account that paid", default=False),
     ),
 )
 
@@ -97,7 +105,7 @@ def _statement_text(answer: Any, cells: int | None) -> Sequence[str]:
         lines.append(f"Owed now, and collected from what comes in: {answer['debt'] / MICRO:,.6f}")
     lines += [
         "",
-        *to_text(present(STATEMENT_TABLE.default(), answer["lines"]), answer["lines"], cells),
+        *to_text(column_text(STATEMENT_TABLE.default(), answer["lines"]), answer["lines"], cells),
         "",
     ]
     total = f"{answer['charged'] / MICRO:,.6f}"

@@ -11,50 +11,61 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from merkatd.commands.ask_daemon import Ask, add_config, add_view, answered, show_view, sleep
+from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, sleep
 from merkatd.commands.history_commands import LOG_TABLE as STEPS
 from merkatd.commands.list_command import VMS
 from merkatd.commands.market_commands import RESOURCES
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of, screen_width
 from merkatd.commands.terminal.screen_text import cut, padded, plain, spark
-from merkatd.commands.terminal.table_columns import present
+from merkatd.commands.terminal.table_columns import column_text
 
-STATUS_TABLE = Table(
+STATUS_TABLE = ScreenTable(
     "STATUS",
     (
-        Column("PERIOD", "period", Kind.WHOLE, "the latest period that came to its end"),
-        Column("TIME", "at_s", Kind.TIME, "when it did"),
-        Column("HOSTS", "hosts", Kind.WHOLE, "hosts seen then"),
-        Column("VMS", "vms", Kind.WHOLE, "VMs seen then"),
-        Column("MODE", "mode", Kind.TEXT, "how much of what is decided is done"),
-        Column("PAUSED", "paused", Kind.TEXT, "whether no more periods begin"),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the latest period that came to its end"),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when it did"),
+        Column("HOSTS", "hosts", ColumnFormat.WHOLE, "hosts seen then"),
+        Column("VMS", "vms", ColumnFormat.WHOLE, "VMs seen then"),
+        Column("MODE", "mode", ColumnFormat.TEXT, "how much of what is decided is done"),
+        Column("PAUSED", "paused", ColumnFormat.TEXT, "whether no more periods begin"),
         Column(
             "WAITING_PLAN",
             "waiting_plan",
-            Kind.WHOLE,
+            ColumnFormat.WHOLE,
             "the plan that waits for approval, in mode ask",
             optional=True,
         ),
         Column(
             "CONFIGURATION",
             "configuration",
-            Kind.TEXT,
+            ColumnFormat.TEXT,
             "why the newest configuration is not in force",
             optional=True,
         ),
-        Column("STANDBY", "standby", Kind.TEXT, "why another daemon acts", optional=True),
-        Column("FAILURES", "failures", Kind.WHOLE, "periods failed since the last good one"),
+        Column("STANDBY", "standby", ColumnFormat.TEXT, "why another daemon acts", optional=True),
         Column(
-            "OUTSTANDING", "outstanding_steps", Kind.WHOLE, "steps neither confirmed nor given up"
+            "FAILURES", "failures", ColumnFormat.WHOLE, "periods failed since the last good one"
         ),
-        Column("SOUND", "accounts_sound", Kind.TEXT, "whether no credit is lost or too many"),
-        Column("DRIFT", "drift", Kind.WHOLE, "limits that others were found to have changed"),
-        Column("NEWEST", "newest_period", Kind.WHOLE, "the period begun last", default=False),
-        Column("NEWEST_STATE", "newest_state", Kind.TEXT, "how far it came", default=False),
-        Column("INTERVAL", "interval_s", Kind.NUMBER, "seconds a period", default=False),
+        Column(
+            "OUTSTANDING",
+            "outstanding_steps",
+            ColumnFormat.WHOLE,
+            "steps neither confirmed nor given up",
+        ),
+        Column(
+            "SOUND", "accounts_sound", ColumnFormat.TEXT, "whether no credit is lost or too many"
+        ),
+        Column(
+            "DRIFT", "drift", ColumnFormat.WHOLE, "limits that others were found to have changed"
+        ),
+        Column(
+            "NEWEST", "newest_period", ColumnFormat.WHOLE, "the period begun last", default=False
+        ),
+        Column("NEWEST_STATE", "newest_state", ColumnFormat.TEXT, "how far it came", default=False),
+        Column("INTERVAL", "interval_s", ColumnFormat.NUMBER, "seconds a period", default=False),
     ),
 )
 
@@ -200,7 +211,7 @@ def _bar(given: float, capacity: float | None, cells: int) -> str:
 
 
 def _vms(vms: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
-    columns = present(VMS.chosen(_VM_COLUMNS), vms)
+    columns = column_text(VMS.chosen(_VM_COLUMNS), vms)
     return to_text(columns, vms, cells)
 
 
@@ -251,7 +262,7 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_top(arguments: argparse.Namespace) -> int:
     """Ask and draw, again and again."""
-    return answered("top", arguments, lambda ask: _show(ask, arguments))
+    return ask_daemon("top", arguments, lambda ask: _show(ask, arguments))
 
 
 def _show(ask: Ask, arguments: argparse.Namespace) -> int:

@@ -5,47 +5,59 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from merkatd.commands.ask_daemon import add_view, show_view
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import rows_of
 from merkatd.commands.terminal.screen_text import plain, wrapped
 from merkatd.commands.terminal.table_columns import figure
 
-EXPLAIN_TABLE = Table(
+EXPLAIN_TABLE = ScreenTable(
     "SHARE",
     (
-        Column("RESOURCE", "resource", Kind.TEXT, "cpu in percent of a core, memory in MiB"),
-        Column("BID", "bid", Kind.CREDITS, "its bid, in credits a period"),
-        Column("BIDS", "bids", Kind.CREDITS, "all bids on its host"),
-        Column("CAPACITY", "capacity", Kind.NUMBER, "what there is to divide on its host"),
-        Column("BY_BID", "by_bid", Kind.NUMBER, "BID / BIDS x CAPACITY"),
-        Column("OTHERS", "others", Kind.NUMBER, "what others leave over or need to live"),
-        Column("FLOOR", "floor", Kind.NUMBER, "what its floor adds"),
-        Column("CAP", "cap", Kind.NUMBER, "what its cap cuts off"),
-        Column("REST", "rest", Kind.NUMBER, "what the strategy or an overfull host changes"),
-        Column("SHARE", "share", Kind.NUMBER, "BY_BID + OTHERS + FLOOR + CAP + REST"),
-        Column("USED", "used", Kind.NUMBER, "what it really used since the period before"),
+        Column(
+            "RESOURCE", "resource", ColumnFormat.TEXT, "cpu in percent of a core, memory in MiB"
+        ),
+        Column("BID", "bid", ColumnFormat.CREDITS, "its bid, in credits a period"),
+        Column("BIDS", "bids", ColumnFormat.CREDITS, "all bids on its host"),
+        Column("CAPACITY", "capacity", ColumnFormat.NUMBER, "what there is to divide on its host"),
+        Column("BY_BID", "by_bid", ColumnFormat.NUMBER, "BID / BIDS x CAPACITY"),
+        Column("OTHERS", "others", ColumnFormat.NUMBER, "what others leave over or need to live"),
+        Column("FLOOR", "floor", ColumnFormat.NUMBER, "what its floor adds"),
+        Column("CAP", "cap", ColumnFormat.NUMBER, "what its cap cuts off"),
+        Column(
+            "REST", "rest", ColumnFormat.NUMBER, "what the strategy or an overfull host changes"
+        ),
+        Column("SHARE", "share", ColumnFormat.NUMBER, "BY_BID + OTHERS + FLOOR + CAP + REST"),
+        Column("USED", "used", ColumnFormat.NUMBER, "what it really used since the period before"),
         Column(
             "USED_LATELY",
             "used_lately",
-            Kind.NUMBER,
+            ColumnFormat.NUMBER,
             "the same, on average over a dozen periods",
             default=False,
         ),
-        Column("LEAST", "least", Kind.NUMBER, "its floor", default=False),
-        Column("MOST", "most", Kind.NUMBER, "its cap", default=False),
+        Column("LEAST", "least", ColumnFormat.NUMBER, "its floor", default=False),
+        Column("MOST", "most", ColumnFormat.NUMBER, "its cap", default=False),
         Column(
-            "FIRST", "first", Kind.NUMBER, "its share if its market were one host", default=False
+            "FIRST",
+            "first",
+            ColumnFormat.NUMBER,
+            "its share if its market were one host",
+            default=False,
         ),
-        Column("ERROR", "error", Kind.PART, "|FIRST - SHARE| / FIRST (Eq. 2)", default=False),
-        Column("BIDDERS", "bidders", Kind.WHOLE, "VMs that bid on its host", default=False),
-        Column("PRICE", "price", Kind.PRICE, "credits per unit and period", default=False),
-        Column("COST", "cost", Kind.CREDITS, "credits that a period costs", default=False),
-        Column("LIMITED_BY", "limited_by", Kind.TEXT, "what keeps it from more", default=False),
+        Column(
+            "ERROR", "error", ColumnFormat.PART, "|FIRST - SHARE| / FIRST (Eq. 2)", default=False
+        ),
+        Column("BIDDERS", "bidders", ColumnFormat.WHOLE, "VMs that bid on its host", default=False),
+        Column("PRICE", "price", ColumnFormat.PRICE, "credits per unit and period", default=False),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits that a period costs", default=False),
+        Column(
+            "LIMITED_BY", "limited_by", ColumnFormat.TEXT, "what keeps it from more", default=False
+        ),
         Column(
             "BID_FOR_ALL",
             "bid_for_all",
-            Kind.CREDITS,
+            ColumnFormat.CREDITS,
             "the bid that would get its cap here; - where none would",
             default=False,
         ),
@@ -141,38 +153,59 @@ get by itself (BY_BID), what its neighbours leave over or take (OTHERS), what it
 )
 
 
-LIMITS_TABLE = Table(
+LIMITS_TABLE = ScreenTable(
     "LIMITS",
     (
-        Column("ID", "id", Kind.WHOLE, "OpenNebula's id"),
-        Column("NAME", "name", Kind.TEXT, "the VM's name", least=8),
-        Column("HOST", "host", Kind.TEXT, "where it is", least=7),
-        Column("CPU", "cpu", Kind.NUMBER, "its share, in percent of a core"),
-        Column("SET_CPU", "set_cpu", Kind.NUMBER, "what its quota lets it use; -: no quota"),
-        Column("USED_CPU", "used_cpu", Kind.NUMBER, "what it used since the latest period"),
-        Column("WEIGHT", "weight", Kind.WHOLE, "against its neighbours", default=False),
-        Column("MEMORY", "memory", Kind.NUMBER, "its share, in MiB"),
-        Column("SET_MEMORY", "set_memory", Kind.NUMBER, "what its balloon was told; -: nothing"),
-        Column("HELD_MEMORY", "held_memory", Kind.NUMBER, "what it holds", optional=True),
-        Column("USED_MEMORY", "used_memory", Kind.NUMBER, "what it uses of that, if it tells"),
-        Column("NETWORK", "network", Kind.NUMBER, "its share, in Mbit/s each way", sometimes=True),
+        Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=8),
+        Column("HOST", "host", ColumnFormat.TEXT, "where it is", least=7),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "its share, in percent of a core"),
+        Column(
+            "SET_CPU", "set_cpu", ColumnFormat.NUMBER, "what its quota lets it use; -: no quota"
+        ),
+        Column("USED_CPU", "used_cpu", ColumnFormat.NUMBER, "what it used since the latest period"),
+        Column("WEIGHT", "weight", ColumnFormat.WHOLE, "against its neighbours", default=False),
+        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its share, in MiB"),
+        Column(
+            "SET_MEMORY", "set_memory", ColumnFormat.NUMBER, "what its balloon was told; -: nothing"
+        ),
+        Column("HELD_MEMORY", "held_memory", ColumnFormat.NUMBER, "what it holds", optional=True),
+        Column(
+            "USED_MEMORY", "used_memory", ColumnFormat.NUMBER, "what it uses of that, if it tells"
+        ),
+        Column(
+            "NETWORK",
+            "network",
+            ColumnFormat.NUMBER,
+            "its share, in Mbit/s each way",
+            sometimes=True,
+        ),
         Column(
             "SET_NETWORK",
             "set_network",
-            Kind.NUMBER,
+            ColumnFormat.NUMBER,
             "what its interfaces may send together; -: anything, or they can't be limited",
             sometimes=True,
         ),
-        Column("DISK", "disk", Kind.NUMBER, "its share, in MiB/s", sometimes=True),
+        Column("DISK", "disk", ColumnFormat.NUMBER, "its share, in MiB/s", sometimes=True),
         Column(
             "SET_DISK",
             "set_disk",
-            Kind.NUMBER,
+            ColumnFormat.NUMBER,
             "what its disks may do together; -: anything, or they can't be limited",
             sometimes=True,
         ),
-        Column("PINS", "pins", Kind.TEXT, "cores of each virtual CPU", least=6, optional=True),
-        Column("NOTE", "note", Kind.TEXT, "why something is left alone", least=12, optional=True),
+        Column(
+            "PINS", "pins", ColumnFormat.TEXT, "cores of each virtual CPU", least=6, optional=True
+        ),
+        Column(
+            "NOTE",
+            "note",
+            ColumnFormat.TEXT,
+            "why something is left alone",
+            least=12,
+            optional=True,
+        ),
     ),
 )
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from merkatd.config.interface_sections import Api, Bus, Metrics, Web
-from merkatd.config.market_sections import Goods, Market, Money
+from merkatd.config.market_sections import GoodsSection, MarketSection, MoneySection
 from merkatd.config.process_sections import (
-    Acting,
-    Cloud,
-    Daemon,
+    ActingSection,
+    CloudSection,
+    DaemonSection,
     DatabaseSection,
-    Driver,
+    DriverSection,
     Hypervisor,
-    Period,
+    PeriodSection,
 )
 from merkatd.config.setting_schema import rules
 from merkatd.config.socket_path import control_socket
@@ -43,18 +43,18 @@ def _market_name(name: str) -> str | None:
 class Config:
     """What an administrator can choose."""
 
-    daemon: Daemon = field(default_factory=Daemon)
-    period: Period = field(default_factory=Period)
-    acting: Acting = field(default_factory=Acting)
-    cloud: Cloud = field(default_factory=Cloud)
-    driver: Driver = field(default_factory=Driver)
+    daemon: DaemonSection = field(default_factory=DaemonSection)
+    period: PeriodSection = field(default_factory=PeriodSection)
+    acting: ActingSection = field(default_factory=ActingSection)
+    cloud: CloudSection = field(default_factory=CloudSection)
+    driver: DriverSection = field(default_factory=DriverSection)
     api: Api = field(default_factory=Api)
     web: Web = field(default_factory=Web)
     database: DatabaseSection = field(default_factory=DatabaseSection)
     hypervisor: Hypervisor = field(default_factory=Hypervisor)
-    goods: Goods = field(default_factory=Goods)
-    markets: Mapping[str, Market] = field(
-        default_factory=lambda: {"default": Market()},
+    goods: GoodsSection = field(default_factory=GoodsSection)
+    markets: Mapping[str, MarketSection] = field(
+        default_factory=lambda: {"default": MarketSection()},
         metadata=rules(
             key="market", check_name=_market_name, without=frozenset({"name", "pricing"})
         ),
@@ -65,7 +65,7 @@ class Config:
         metadata=rules(key="strategy", fixed=True, without=frozenset({"pricing"})),
     )
     limits: LimitsSettings = field(default_factory=LimitsSettings)
-    money: Money = field(default_factory=Money)
+    money: MoneySection = field(default_factory=MoneySection)
     bus: Bus = field(default_factory=Bus)
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -134,7 +134,7 @@ class Config:
         path = self.state_directory / match["file"]
         return f"{match['scheme']}{path}{match['rest'] or ''}"
 
-    def priced_markets(self) -> tuple[Market, ...]:
+    def priced_markets(self) -> tuple[MarketSection, ...]:
         """The markets in the order of the file, each with its name and its prices.
 
         Of network and disk, where they are traded, a VM bids 1 by default if nothing is said: who

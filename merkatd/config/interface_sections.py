@@ -9,7 +9,7 @@ from merkatd.api.http import settings as xmlrpc
 from merkatd.api.http.forwarded_addresses import wrong_network
 from merkatd.api.metrics import settings as metrics
 from merkatd.bus import settings as bus
-from merkatd.config.setting_schema import Rules
+from merkatd.config.setting_schema import SettingRules
 from merkatd.web import settings as web
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
@@ -23,25 +23,25 @@ def _networks(names: frozenset[str] | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Api(xmlrpc.Settings):
+class Api(xmlrpc.ApiSettings):
     """The tenants' XML-RPC interface."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "port": Rules(most=65_535),
-        "body_mib": Rules(above=0, most=64),
-        "depth": Rules(least=2, most=100),
-        "connections": Rules(least=1, most=65_535),
-        "connections_per_address": Rules(least=1),
-        "in_flight": Rules(least=1),
-        "unknown_in_flight": Rules(least=1),
-        "trusted_proxies": Rules(check=_networks),
-        "call_s": Rules(above=0),
-        "answer_s": Rules(above=0),
-        "idle_s": Rules(above=0),
-        "user_calls": Rules(above=0),
-        "address_calls": Rules(above=0),
-        "user_orders": Rules(least=1),
-        "burst_s": Rules(above=0),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "port": SettingRules(most=65_535),
+        "body_mib": SettingRules(above=0, most=64),
+        "depth": SettingRules(least=2, most=100),
+        "connections": SettingRules(least=1, most=65_535),
+        "connections_per_address": SettingRules(least=1),
+        "in_flight": SettingRules(least=1),
+        "unknown_in_flight": SettingRules(least=1),
+        "trusted_proxies": SettingRules(check=_networks),
+        "call_s": SettingRules(above=0),
+        "answer_s": SettingRules(above=0),
+        "idle_s": SettingRules(above=0),
+        "user_calls": SettingRules(above=0),
+        "address_calls": SettingRules(above=0),
+        "user_orders": SettingRules(least=1),
+        "burst_s": SettingRules(above=0),
     }
 
 
@@ -53,18 +53,18 @@ def _host_names(names: frozenset[str] | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Web(web.Settings):
+class Web(web.WebSettings):
     """The web page, for browsers. It needs the tenants' interface, through whose door it goes."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "port": Rules(most=65_535),
-        "hosts": Rules(check=_host_names),
-        "trusted_proxies": Rules(check=_networks),
-        "session_s": Rules(above=0),
-        "session_idle_s": Rules(above=0),
-        "sessions_per_user": Rules(least=1, most=1_000),
-        "listeners": Rules(least=0),
-        "listeners_per_user": Rules(least=0),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "port": SettingRules(most=65_535),
+        "hosts": SettingRules(check=_host_names),
+        "trusted_proxies": SettingRules(check=_networks),
+        "session_s": SettingRules(above=0),
+        "session_idle_s": SettingRules(above=0),
+        "sessions_per_user": SettingRules(least=1, most=1_000),
+        "listeners": SettingRules(least=0),
+        "listeners_per_user": SettingRules(least=0),
     }
 
 
@@ -75,36 +75,36 @@ def _bus_endpoint(value: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics(metrics.Settings):
+class Metrics(metrics.MetricsSettings):
     """Figures for Prometheus, and whether the daemon is well: /metrics and /healthz, over HTTP."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {"port": Rules(least=0, most=65535)}
+    RULES: ClassVar[Mapping[str, SettingRules]] = {"port": SettingRules(least=0, most=65535)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bus(bus.Settings):
+class Bus(bus.BusSettings):
     """The processes that look after virtual platforms: how they are reached and kept."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "endpoint": Rules(check=_bus_endpoint),
-        "beat_s": Rules(above=0),
-        "silence_s": Rules(above=0),
-        "messages": Rules(above=0),
-        "messages_at_once": Rules(least=1),
-        "traffic_mib": Rules(above=0),
-        "traffic_at_once_mib": Rules(least=1),
-        "restart_least_s": Rules(above=0),
-        "restart_most_s": Rules(above=0),
-        "restart_tries": Rules(least=0),
-        "memory_mib": Rules(least=64),
-        "cpu_s": Rules(least=1),
-        "files": Rules(least=32),
-        "log_mib": Rules(above=0),
-        "logs": Rules(least=1, most=100),
-        "tenant_processes": Rules(least=1),
-        "tenant_memory_mib": Rules(least=1),
-        "ssh_port": Rules(least=1, most=65535),
-        "ssh_pool": Rules(least=1, most=200),
-        "ssh_connect_s": Rules(above=0),
-        "ssh_command_s": Rules(above=0),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "endpoint": SettingRules(check=_bus_endpoint),
+        "beat_s": SettingRules(above=0),
+        "silence_s": SettingRules(above=0),
+        "messages": SettingRules(above=0),
+        "messages_at_once": SettingRules(least=1),
+        "traffic_mib": SettingRules(above=0),
+        "traffic_at_once_mib": SettingRules(least=1),
+        "restart_least_s": SettingRules(above=0),
+        "restart_most_s": SettingRules(above=0),
+        "restart_tries": SettingRules(least=0),
+        "memory_mib": SettingRules(least=64),
+        "cpu_s": SettingRules(least=1),
+        "files": SettingRules(least=32),
+        "log_mib": SettingRules(above=0),
+        "logs": SettingRules(least=1, most=100),
+        "tenant_processes": SettingRules(least=1),
+        "tenant_memory_mib": SettingRules(least=1),
+        "ssh_port": SettingRules(least=1, most=65535),
+        "ssh_pool": SettingRules(least=1, most=200),
+        "ssh_connect_s": SettingRules(above=0),
+        "ssh_command_s": SettingRules(above=0),
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from merkatd.config.errors import closest
-from merkatd.config.setting_schema import Rules, rules
+from merkatd.config.setting_schema import SettingRules, rules
 from merkatd.currency import income
 from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
@@ -30,12 +30,12 @@ def _known_resources_each(given: Mapping[str, Mapping[str, float]]) -> str | Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Market(settings.Market):
+class MarketSection(settings.MarketRules):
     """A set of clusters with a price of its own."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "default_bid": Rules(check=_known_resources),
-        "group_bids": Rules(check=_known_resources_each),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "default_bid": SettingRules(check=_known_resources),
+        "group_bids": SettingRules(check=_known_resources_each),
     }
 
     clusters: frozenset[int] | None = None
@@ -61,36 +61,36 @@ class Market(settings.Market):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goods(settings.Goods):
+class GoodsSection(settings.GoodsSettings):
     """What is traded besides CPU and memory."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "host_network_mbit_s": Rules(above=0),
-        "host_disk_mib_s": Rules(above=0),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "host_network_mbit_s": SettingRules(above=0),
+        "host_disk_mib_s": SettingRules(above=0),
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupplyPolicy(income.SupplyPolicy):
+class SupplyPolicySection(income.SupplyPolicy):
     """The supply follows prices: lowered where they rise for long, raised where they fall."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "days": Rules(least=1, most=365),
-        "drift_part": Rules(above=0),
-        "step_part": Rules(above=0),
-        "most_times": Rules(least=1),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "days": SettingRules(least=1, most=365),
+        "drift_part": SettingRules(above=0),
+        "step_part": SettingRules(above=0),
+        "most_times": SettingRules(least=1),
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Money(currency.Money):
+class MoneySection(currency.MoneySettings):
     """The currency: how much there is, and when it goes where."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "renewal_s": Rules(above=0),
-        "replenishment_s": Rules(above=0),
-        "unpaid_periods": Rules(least=1),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "renewal_s": SettingRules(above=0),
+        "replenishment_s": SettingRules(above=0),
+        "unpaid_periods": SettingRules(least=1),
     }
 
-    policy: SupplyPolicy = field(default_factory=SupplyPolicy)
+    policy: SupplyPolicySection = field(default_factory=SupplyPolicySection)
     """When the supply is changed, and by how much."""

@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from merkatd.config.setting_schema import Rules, rules
+from merkatd.config.setting_schema import SettingRules, rules
 from merkatd.config.socket_path import CONTROL_SOCKET, STATE_DIRECTORY
 from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, wrong_command, wrong_pattern
-from merkatd.scheduler.base.settings import Acting as _Acting
+from merkatd.scheduler.base.settings import ActingSettings as _Acting
 from merkatd.scheduler.base.settings import Rhythm
 
 DATABASES = ("sqlite", "mysql", "mariadb")
@@ -71,7 +71,7 @@ def _publisher(endpoint: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
+class DaemonSection:
     """The process."""
 
     state_directory: Path = STATE_DIRECTORY
@@ -87,25 +87,25 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period(Rhythm):
+class PeriodSection(Rhythm):
     """The loop: observe, decide, act, charge, tell."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "interval_s": Rules(above=0),
-        "least_interval_s": Rules(above=0),
-        "step_limit_s": Rules(above=0),
-        "act_limit_s": Rules(above=0),
-        "tell_limit_s": Rules(above=0),
-        "boot_retries": Rules(least=0, most=100),
-        "in_flight": Rules(least=1),
-        "in_flight_per_host": Rules(least=1),
-        "new_vms": Rules(least=1),
-        "keep_allocations": Rules(least=1),
-        "keep_history_s": Rules(least=86_400),
-        "migration_limit_s": Rules(above=0),
-        "most_periods_charged": Rules(least=1),
-        "least_charge_s": Rules(least=0),
-        "arrival_look_s": Rules(least=0),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "interval_s": SettingRules(above=0),
+        "least_interval_s": SettingRules(above=0),
+        "step_limit_s": SettingRules(above=0),
+        "act_limit_s": SettingRules(above=0),
+        "tell_limit_s": SettingRules(above=0),
+        "boot_retries": SettingRules(least=0, most=100),
+        "in_flight": SettingRules(least=1),
+        "in_flight_per_host": SettingRules(least=1),
+        "new_vms": SettingRules(least=1),
+        "keep_allocations": SettingRules(least=1),
+        "keep_history_s": SettingRules(least=86_400),
+        "migration_limit_s": SettingRules(above=0),
+        "most_periods_charged": SettingRules(least=1),
+        "least_charge_s": SettingRules(least=0),
+        "arrival_look_s": SettingRules(least=0),
     }
 
     grace_s: float = 30.0
@@ -113,12 +113,12 @@ class Period(Rhythm):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acting(_Acting):
+class ActingSection(_Acting):
     """How much of what is decided is done."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "quiet_periods": Rules(least=0),
-        "quiet_migrations": Rules(least=0),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "quiet_periods": SettingRules(least=0),
+        "quiet_migrations": SettingRules(least=0),
     }
 
     quiet_periods: int = 3
@@ -127,7 +127,7 @@ class Acting(_Acting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cloud:
+class CloudSection:
     """The cloud that is managed: one of the daemon's own, simulated, or OpenNebula."""
 
     kind: CloudKind = CloudKind.EMBEDDED
@@ -162,7 +162,7 @@ class Cloud:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class DriverSection:
     """The scheduler driver that OpenNebula runs from 7.0 on."""
 
     socket: Path = Path("driver.sock")
@@ -215,14 +215,14 @@ class HypervisorKinds:
 class Hypervisor(LibvirtSettings, HypervisorKinds):
     """What sets limits on hosts."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "threads": Rules(least=1, most=1_000),
-        "call_limit_s": Rules(above=0),
-        "period_limit_s": Rules(above=0),
-        "keepalive_s": Rules(least=1),
-        "retry_least_s": Rules(above=0),
-        "retry_most_s": Rules(above=0),
-        "check_every": Rules(least=1),
-        "balloon_stats_s": Rules(least=1),
-        "xen_command": Rules(check=wrong_command),
+    RULES: ClassVar[Mapping[str, SettingRules]] = {
+        "threads": SettingRules(least=1, most=1_000),
+        "call_limit_s": SettingRules(above=0),
+        "period_limit_s": SettingRules(above=0),
+        "keepalive_s": SettingRules(least=1),
+        "retry_least_s": SettingRules(above=0),
+        "retry_most_s": SettingRules(above=0),
+        "check_every": SettingRules(least=1),
+        "balloon_stats_s": SettingRules(least=1),
+        "xen_command": SettingRules(check=wrong_command),
     }

@@ -18,7 +18,7 @@ _FIXED_OF_MARKETS = ("strategy",)
 
 
 @dataclass(frozen=True, slots=True)
-class Anew:
+class ReloadEffect:
     """What a new configuration comes to."""
 
     config: Config
@@ -29,7 +29,7 @@ class Anew:
     """and those that only count after a restart."""
 
 
-def anew(present: Config, new: Config) -> Anew:
+def changes_at_once(present: Config, new: Config) -> ReloadEffect:
     """The present configuration with all of the new one that can count while running."""
     before, after = _keys(present), _keys(new)
     different = sorted(
@@ -38,7 +38,7 @@ def anew(present: Config, new: Config) -> Anew:
     same_markets = tuple(present.markets) == tuple(new.markets)
     changed = [path for path in different if _is_live(path, same_markets)]
     restart = [path for path in different if not _is_live(path, same_markets)]
-    return Anew(
+    return ReloadEffect(
         config=replace(
             present,
             daemon=replace(present.daemon, log_level=new.daemon.log_level),

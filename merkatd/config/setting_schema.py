@@ -21,7 +21,7 @@ _META = "config"
 
 
 @plain(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SettingRules:
     """What a field asks of its value beyond its type."""
 
     least: float = 0.0
@@ -42,7 +42,7 @@ class Rules:
 
 def rules(**given: Any) -> Mapping[str, Any]:
     """The metadata of a field with these rules."""
-    return {_META: Rules(**given)}
+    return {_META: SettingRules(**given)}
 
 
 @plain(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Setting:
     key: str
     hint: Any
     doc: str
-    rules: Rules
+    rules: SettingRules
     unit: Unit | None
     default: Any
 
@@ -112,7 +112,7 @@ def _settings(section: Any) -> tuple[Setting, ...]:
     hints = get_type_hints(section)
     words = docs_of(section)
     # Where settings come from another package, what is asked of them is said here.
-    rules_of: Mapping[str, Rules] = getattr(section, "RULES", {})
+    rules_of: Mapping[str, SettingRules] = getattr(section, "RULES", {})
     return tuple(
         _setting(entry, hints[entry.name], words.get(entry.name, ""), rules_of)
         for entry in fields(section)
@@ -138,8 +138,10 @@ def _docs_in(section: type) -> dict[str, str]:
     return found
 
 
-def _setting(entry: Field[Any], hint: Any, doc: str, rules_of: Mapping[str, Rules]) -> Setting:
-    given = rules_of.get(entry.name) or entry.metadata.get(_META, Rules())
+def _setting(
+    entry: Field[Any], hint: Any, doc: str, rules_of: Mapping[str, SettingRules]
+) -> Setting:
+    given = rules_of.get(entry.name) or entry.metadata.get(_META, SettingRules())
     unit = unit_of(entry.name) if hint in {int, float} else None
     made = entry.default_factory is not MISSING
     default = entry.default_factory() if made else entry.default  # type: ignore[operator]

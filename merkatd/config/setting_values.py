@@ -14,10 +14,10 @@ from typing import Any, get_args, get_origin
 from merkatd.base.quantities import Unit
 from merkatd.config.configuration import Config
 from merkatd.config.errors import KeyPath, closest
-from merkatd.config.setting_schema import Rules, Setting, doc_of, settings_of
+from merkatd.config.setting_schema import Setting, SettingRules, doc_of, settings_of
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-LARGEST = 2**53
+MAX_WHOLE_NUMBER = 2**53
 """Whole numbers beyond this are nobody's intention, and no longer exact everywhere."""
 _TOML_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
@@ -67,7 +67,7 @@ def _read(setting: Setting, wanted: Any, given: Any) -> Any:
     return _read_plain(setting.rules, wanted, given)
 
 
-def _read_plain(rules: Rules, wanted: type, given: Any) -> Any:
+def _read_plain(rules: SettingRules, wanted: type, given: Any) -> Any:
     if wanted in {int, float}:
         return _bounded(rules, _number(wanted, given))
     if wanted is Path:
@@ -112,12 +112,12 @@ def _number(wanted: type, given: Any) -> float:
     return value
 
 
-def _bounded(rules: Rules, value: float) -> float:
+def _bounded(rules: SettingRules, value: float) -> float:
     if rules.above is not None and value <= rules.above:
         raise ValueProblemError(f"must be above {rules.above:g}")
     if value < rules.least:
         raise ValueProblemError(f"must be at least {rules.least:g}")
-    most = LARGEST if rules.most is None and isinstance(value, int) else rules.most
+    most = MAX_WHOLE_NUMBER if rules.most is None and isinstance(value, int) else rules.most
     if most is not None and value > most:
         raise ValueProblemError(f"must be at most {most:g}")
     return value

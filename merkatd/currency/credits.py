@@ -82,7 +82,7 @@ def parse_month(text: str) -> Month:
 Key = TypeVar("Key", bound=Hashable)
 
 
-def rounded_down(total: int, weights: Mapping[Key, float]) -> dict[Key, int]:
+def divided_rounding_down(total: int, weights: Mapping[Key, float]) -> dict[Key, int]:
     """Total x weight / sum of weights, each rounded down; the remainder belongs to nobody.
 
     Nobody's part falls when their own weight rises, which dealing out the remainder could
@@ -95,7 +95,7 @@ def rounded_down(total: int, weights: Mapping[Key, float]) -> dict[Key, int]:
     return {key: int(total * weight / whole) for key, weight in exact.items()}
 
 
-def dealt_out(total: int, amounts: Sequence[int]) -> list[int]:
+def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
     """Total in proportion to the amounts, of which it is at most the sum; all of it.
 
     Each gets its part rounded down; what is left goes one by one to those that lost most by

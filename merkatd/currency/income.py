@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from merkatd.currency.credits import rounded_down
+from merkatd.currency.credits import divided_rounding_down
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class RenewalPart:
     """What a renewal needs to know of one tenant."""
 
     owner: int
@@ -17,24 +17,24 @@ class Tenant:
     """Micro-credits of its account and its applications' together."""
 
 
-def entitlements(supply: int, tenants: Iterable[Tenant]) -> dict[int, int]:
+def entitlements(supply: int, tenants: Iterable[RenewalPart]) -> dict[int, int]:
     """By owner: the part of the supply that its weight stands for."""
-    return rounded_down(supply, {tenant.owner: tenant.weight for tenant in tenants})
+    return divided_rounding_down(supply, {tenant.owner: tenant.weight for tenant in tenants})
 
 
-def incomes(supply: int, treasury: int, tenants: Iterable[Tenant]) -> dict[int, int]:
+def incomes(supply: int, treasury: int, tenants: Iterable[RenewalPart]) -> dict[int, int]:
     """By owner: what a renewal pays. All are scaled down alike where the treasury is short."""
     known = list(tenants)
     entitled = entitlements(supply, known)
     lacking = {one.owner: max(0, entitled[one.owner] - one.holdings) for one in known}
-    return affordable(treasury, lacking)
+    return scaled_to_treasury(treasury, lacking)
 
 
-def affordable(purse: int, wanted: Mapping[int, int]) -> dict[int, int]:
+def scaled_to_treasury(purse: int, wanted: Mapping[int, int]) -> dict[int, int]:
     """What is wanted, or the same part of all of it where the purse is short."""
     if sum(wanted.values()) <= purse:
         return dict(wanted)
-    return rounded_down(purse, wanted)
+    return divided_rounding_down(purse, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def replenishments(purse: int, budgets: Iterable[Refill]) -> dict[int, int]:
     wanted = {
         one.application: max(0, min(one.amount, one.initial - one.balance)) for one in budgets
     }
-    return affordable(purse, wanted)
+    return scaled_to_treasury(purse, wanted)
 
 
 Prices = Mapping[tuple[str, str], float]

@@ -11,7 +11,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Money:
+class MoneySettings:
     """The currency: how much there is, and when it goes where."""
 
     supply: float = 0.0

@@ -66,7 +66,7 @@ _NEARLY = 0.25
 """Intervals. No two are equally long: those before patience ends need not be whole."""
 
 
-def counted(
+def arrears_after(
     before: Mapping[int, float],
     short: Collection[int],
     owing: Collection[int],
@@ -84,7 +84,7 @@ def counted(
     }
 
 
-def suspended(counts: Mapping[int, float], patience: int = PATIENCE) -> frozenset[int]:
+def due_for_suspension(counts: Mapping[int, float], patience: int = PATIENCE) -> frozenset[int]:
     """The owners that have not paid for long enough."""
     return frozenset(owner for owner, count in counts.items() if _over(count, patience))
 
@@ -131,12 +131,12 @@ def time_until_empty(balance: int, cost: float, period_s: float) -> float:
     return balance / cost * period_s if cost > 0 else math.inf
 
 
-def stage(left_s: float) -> float | None:
+def warning_stage(left_s: float) -> float | None:
     """The stage that is reached: the same until the next one is, so that nobody is told twice."""
     return next((limit for limit in STAGES_S if left_s < limit), None)
 
 
-def words(limit_s: float) -> str:
+def warning_text(limit_s: float) -> str:
     """What an owner is told at a stage."""
     hours = round(limit_s / 3600)
     return f"credits last for less than {hours} {'hour' if hours == 1 else 'hours'} at this cost"

@@ -9,7 +9,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.control.control_server import listen
-from merkatd.api.metrics.call_metrics import Calls, Load
+from merkatd.api.metrics.call_metrics import Calls, CallStatistics
 from merkatd.api.metrics.reactor_metrics import Holds
 from merkatd.base.clock import Threads
 from merkatd.bus.platform_processes import PlatformProcesses
@@ -19,16 +19,22 @@ from merkatd.daemon.backends import client_of, hypervisors_of
 from merkatd.daemon.errors import StartError
 from merkatd.daemon.interfaces import open_doors, open_to_scrapes
 from merkatd.daemon.interpreter import Garbage, switch_quickly
-from merkatd.daemon.reload import Going, Reloading, rules_of
+from merkatd.daemon.reload import Reloading, RunningParts, rules_of
 from merkatd.daemon.safe_files import keys_of
 from merkatd.daemon.shutdown import Closing, ended
-from merkatd.daemon.single_instance import certain, leading_of, older_ended, surely, taken
+from merkatd.daemon.single_instance import (
+    ensure_leading,
+    leading_of,
+    lock_state_directory,
+    older_ended,
+    surely,
+)
 from merkatd.database import Database
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import end_of_removed as groups_of_removed
 from merkatd.opennebula import OpenNebulaCloud
-from merkatd.opennebula.current_state import HostsNow, start_again
-from merkatd.opennebula.driver.driver_answer import Driver
+from merkatd.opennebula.current_state import HostChecks, start_again
+from merkatd.opennebula.driver.driver_answer import DriverAnswers
 from merkatd.opennebula.driver.driver_socket import serve as serve_driver
 from merkatd.opennebula.hook_events import Events
 from merkatd.opennebula.pools.removed_user_check import missing_users
@@ -36,7 +42,7 @@ from merkatd.placement import strategy_named
 from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_removed
-from merkatd.scheduler.context import World, all_of
+from merkatd.scheduler.context import PeriodContext, all_of
 from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.period import Scheduler
 from merkatd.service import DaemonQuestions
@@ -44,7 +50,7 @@ from merkatd.service.groups import GroupQuestions
 from merkatd.service.platforms import PlatformQuestions
 from merkatd.web.web_server import WebPage
 
-__all__ = ["Daemon", "StartError", "start"]
+__all__ = ["RunningDaemon", "StartError", "start"]
 
 _log = Logger()
 
@@ -53,7 +59,7 @@ _WORKERS = 2
 
 
 @dataclass
-class Daemon:
+class RunningDaemon:
     """What was started, in the order in which it was; it is stopped the other way round."""
 
     scheduler: Scheduler
@@ -73,7 +79,7 @@ class Daemon:
         await self._closing.close()
 
 
-async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon:
+async def start(reactor: Any, config: Config, *, paused: bool = False) -> RunningDaemon:
     """Build the daemon and begin its first period; where that fails, nothing is left open.
 
     With `paused` it waits until it is told to resume.
@@ -95,14 +101,14 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon
     return daemon
 
 
-async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
+async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemon:
     config.state_directory.mkdir(parents=True, exist_ok=True)
-    closing.add("the state directory's lock", taken(config.state_directory))
+    closing.add("the state directory's lock", lock_state_directory(config.state_directory))
     workers = Threads(reactor, _WORKERS, name="workers")
     closing.add("the worker threads", workers.stop)
     leaders: list[Leading] = []
     calls = Calls()
-    ours = partial(certain, leaders)
+    ours = partial(ensure_leading, leaders)
     client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
     rng = np.random.default_rng()
     database = await Database.open(
@@ -113,9 +119,9 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         before=older_ended(reactor, config),
     )
     closing.add("the database", lambda: ensureDeferred(database.close()))
-    loads: dict[str, Load] = {"opennebula": calls, "database": database}
+    loads: dict[str, CallStatistics] = {"opennebula": calls, "database": database}
     cloud = OpenNebulaCloud(client, clock, workers, now=now)
-    world = World(
+    world = PeriodContext(
         cloud=cloud,
         hypervisors=hypervisors_of(
             reactor, config, client, closing, loads, workers, partial(surely, leaders)
@@ -129,7 +135,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         goods=config.goods,
         **rules_of(config),
         handing=config.cloud.mode is CloudMode.DRIVER,
-        why_not_on=HostsNow(client, workers, now, cloud.hosts_seen).why_not,
+        why_not_on=HostChecks(client, workers, now, cloud.hosts_seen).why_not,
         retry=partial(start_again, client),
         chores=cloud.run_scheduled,
         missing_users=partial(missing_users, client),
@@ -162,7 +168,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         leaders.append(leading)
         closing.add("the lease", lambda: ensureDeferred(leading.stop()))
         driver = serve_driver(
-            reactor, config.driver_socket, config.driver.group, Driver(scheduler).answer
+            reactor, config.driver_socket, config.driver.group, DriverAnswers(scheduler).answer
         )
         closing.add("the driver's socket", driver.stopListening)
         leading.start()
@@ -170,5 +176,5 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
         closing.add("the events", events.stop)
     ledgers = questions.ledger, platforms.ledger
-    going = Going(scheduler, manager, keeper, ledgers, leading, renewals)
-    return Daemon(scheduler, Reloading(going, config), reactor, page, closing)
+    going = RunningParts(scheduler, manager, keeper, ledgers, leading, renewals)
+    return RunningDaemon(scheduler, Reloading(going, config), reactor, page, closing)

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.api.metrics.call_metrics import Calls, Load
+from merkatd.api.metrics.call_metrics import Calls, CallStatistics
 from merkatd.base.clock import Executor, Threads
 from merkatd.base.deferreds import Time
 from merkatd.config.configuration import Config
@@ -17,18 +17,18 @@ from merkatd.config.process_sections import CloudKind, HypervisorKind
 from merkatd.daemon.errors import StartError
 from merkatd.daemon.safe_files import once_written
 from merkatd.daemon.shutdown import Closing
-from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.cloud_file import HostGroup, Plan, clock_of, open_cloud
+from merkatd.embedded.cloud import EmbeddedCloud
+from merkatd.embedded.cloud_file import CloudDescription, HostGroup, clock_of, open_cloud
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.rpc_server import serve
 from merkatd.embedded.state_file import SqliteStore
 from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
-from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, MissingError
+from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, LibvirtMissingError
 from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
-from merkatd.opennebula.rpc.credentials import Login, LoginError, login_from
-from merkatd.opennebula.rpc.transport import Guarded
-from merkatd.scheduler.base.ports import Hypervisors
+from merkatd.opennebula.rpc.credentials import Credentials, LoginError, login_from
+from merkatd.opennebula.rpc.transport import LeaderOnlyTransport
+from merkatd.scheduler.base.ports import HypervisorPort
 
 _log = Logger()
 
@@ -58,7 +58,7 @@ def client_of(
     if config.cloud.kind is CloudKind.OPENNEBULA:
         transport = transport_to_cloud(reactor, config, workers)
         closing.add("the connections to OpenNebula", lambda: ensureDeferred(transport.close()))
-        guarded = Guarded(calls.through(transport), certain)
+        guarded = LeaderOnlyTransport(calls.through(transport), certain)
         return _speaking(guarded, _login(config.auth_file), reactor, config), reactor, time.time
     store = SqliteStore(config.state_directory / "cloud.db")
     clock = clock_of(config.cloud.speed, store, reactor)
@@ -66,8 +66,8 @@ def client_of(
     once_written(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
     login = _login(auth)
     size = HostSize(config.cloud.host_cores * 100, config.cloud.host_memory_mib)
-    plan = Plan(hosts=(HostGroup(config.cloud.hosts, size),))
-    cloud: Cloud = open_cloud(
+    plan = CloudDescription(hosts=(HostGroup(config.cloud.hosts, size),))
+    cloud: EmbeddedCloud = open_cloud(
         clock, plan, login.session.partition(":")[2], config.cloud.seed, store
     )
     closing.add("the embedded cloud", cloud.close)
@@ -83,7 +83,7 @@ def client_of(
     return client, clock, clock.seconds
 
 
-def _speaking(transport: Transport, login: Login, clock: Time, config: Config) -> Client:
+def _speaking(transport: Transport, login: Credentials, clock: Time, config: Config) -> Client:
     return Client(
         transport,
         login.session,
@@ -93,7 +93,7 @@ def _speaking(transport: Transport, login: Login, clock: Time, config: Config) -
     )
 
 
-def _login(path: Path) -> Login:
+def _login(path: Path) -> Credentials:
     try:
         return login_from(path)
     except LoginError as error:
@@ -105,10 +105,10 @@ def hypervisors_of(
     config: Config,
     client: Client,
     closing: Closing,
-    loads: dict[str, Load],
+    loads: dict[str, CallStatistics],
     executor: Executor,
     surely: Callable[[], bool],
-) -> Hypervisors:
+) -> HypervisorPort:
     """What tells hosts their limits; where they are called, `loads` comes to count that.
 
     What goes through all VMs runs on `executor`. Hosts are told something while this daemon is
@@ -129,7 +129,7 @@ def hypervisors_of(
             executor=executor,
             surely=surely,
         )
-    except MissingError as error:
+    except LibvirtMissingError as error:
         raise StartError(str(error)) from None
     closing.add("the hosts", lambda: ensureDeferred(found.close()))
     loads["hosts"] = found.lines

@@ -8,10 +8,10 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.api.http.http_server import Door, NotServedError
-from merkatd.api.http.settings import Settings
-from merkatd.api.metrics.call_metrics import Load
-from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.http.http_server import ListeningPort, NotServedError
+from merkatd.api.http.settings import ApiSettings
+from merkatd.api.metrics.call_metrics import CallStatistics
+from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.api.metrics.metrics_server import Health, PortError, health
 from merkatd.api.metrics.metrics_server import listen as listen_for_scrapes
 from merkatd.api.metrics.notice_metrics import Noticed
@@ -29,9 +29,9 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.period import Scheduler
 from merkatd.service import DaemonQuestions
 from merkatd.service.base.identity import Logins
-from merkatd.service.base.order_limits import Orders
+from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.groups import GroupQuestions
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 from merkatd.web.web_server import WebPage
 from merkatd.web.web_server import serve as serve_page
 
@@ -45,13 +45,13 @@ def open_to_scrapes(
     reactor: Any,
     config: Config,
     scheduler: Scheduler,
-    loads: Mapping[str, Load],
+    loads: Mapping[str, CallStatistics],
     tasks_ended: Callable[[], int],
     holds: Holds,
 ) -> Callable[[], Any]:
     """Count what happens, and open the port where the figures are read; what closes it."""
     world = scheduler.world
-    figures = Figures(
+    figures = MetricRegistry(
         metadata.version("merkat"), loads, interval_s=lambda: scheduler.world.rhythm.interval_s
     )
     scheduler.listen(figures.announced)
@@ -116,13 +116,13 @@ def _open_to_tenants(
     questions: DaemonQuestions,
     groups: GroupQuestions,
     closing: Closing,
-) -> tuple[Dispatch, Door]:
+) -> tuple[Dispatch, ListeningPort]:
     """Open the tenants' interface, and leave word where it is; what answers there."""
     # Connections of its own: however many tenants log in, the period's calls don't wait.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
     closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
     settings = _bounds(config)
-    house = House(
+    house = DaemonServices(
         questions=questions,
         preparing=questions.preparing,
         ledger=questions.ledger,
@@ -130,7 +130,7 @@ def _open_to_tenants(
             transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s
         ),
         version=metadata.version("merkat"),
-        orders=Orders(reactor, settings.user_orders),
+        orders=OrderCounts(reactor, settings.user_orders),
         groups=groups,
     )
     dispatch = Dispatch(house, settings, reactor)
@@ -144,7 +144,7 @@ def _open_to_tenants(
     return dispatch, door
 
 
-def _bounds(config: Config) -> Settings:
+def _bounds(config: Config) -> ApiSettings:
     """Return the bounds of each door."""
     return within(config.api_settings, 2 if config.web.enabled else 1, files())
 

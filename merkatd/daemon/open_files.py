@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from twisted.logger import Logger
 
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 
 _MOST = 1 << 17
 OWN = 512
@@ -33,7 +33,7 @@ def files() -> int:
     return _MOST if soft == resource.RLIM_INFINITY else soft
 
 
-def within(settings: Settings, doors: int, most_files: int) -> Settings:
+def within(settings: ApiSettings, doors: int, most_files: int) -> ApiSettings:
     """Return the bounds of each of so many doors, with no more connections than there is room for.
 
     What is too much is said in the log.

@@ -10,7 +10,7 @@ from merkatd.api.http.http_server import CertificateError
 from merkatd.config.configuration import Config
 from merkatd.config.cross_checks import conflicts
 from merkatd.config.errors import ConfigError, Problem
-from merkatd.config.reload_rules import anew
+from merkatd.config.reload_rules import changes_at_once
 from merkatd.groups.group_keeper import Keeper
 from merkatd.hypervisor.libvirt import LibvirtHypervisors
 from merkatd.ledger import Ledger
@@ -22,7 +22,7 @@ _log = Logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class RunningParts:
     """Those who go by it."""
 
     scheduler: Scheduler
@@ -63,7 +63,7 @@ def rules_of(config: Config) -> dict[str, Any]:
 class Reloading:
     """The configuration in force."""
 
-    def __init__(self, going: Going, config: Config) -> None:
+    def __init__(self, going: RunningParts, config: Config) -> None:
         self._going = going
         self.config = config
 
@@ -72,7 +72,7 @@ class Reloading:
 
         Raises ConfigError where what can be does not go with what can't.
         """
-        found = anew(self.config, new)
+        found = changes_at_once(self.config, new)
         problems = [
             Problem(conflict.keys[0], f"{conflict.message}; only a restart changes both")
             for conflict in conflicts(found.config)

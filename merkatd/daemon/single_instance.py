@@ -19,9 +19,9 @@ from merkatd.config.process_sections import CloudKind
 from merkatd.daemon.errors import StartError
 from merkatd.daemon.safe_files import once_written
 from merkatd.database import Database, migrations
-from merkatd.database.scheduler.lease_store import LEASES, NOBODY, Lease, present
+from merkatd.database.scheduler.lease_store import LEASES, NOBODY, Lease, read_lease
 from merkatd.opennebula import Client
-from merkatd.opennebula.current_state import leads
+from merkatd.opennebula.current_state import server_leads
 from merkatd.scheduler.leadership import Leading, lease_s_of
 
 _PARTS = 3
@@ -30,7 +30,7 @@ _log = Logger()
 _MACHINE = Path("/etc/machine-id")
 
 
-def taken(directory: Path) -> Callable[[], None]:
+def lock_state_directory(directory: Path) -> Callable[[], None]:
     """Take the state directory for this daemon alone; what is returned gives it back.
 
     The system gives it back too, however the process ends.
@@ -53,7 +53,7 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
         reactor,
         holder_of(config.state_directory / "holder"),
         lease_s_of(config.period.interval_s),
-        partial(leads, client),
+        partial(server_leads, client),
         # Goes on while the machine sleeps, as the lease does.
         partial(time.clock_gettime, time.CLOCK_BOOTTIME),
         migrations.newest(),
@@ -96,10 +96,10 @@ def _in_the_way(connection: sa.Connection) -> Lease | None:
     """The lease, where the schema is an older one."""
     if migrations.revision_of(connection) in {None, migrations.newest()}:
         return None
-    return present(connection) if sa.inspect(connection).has_table(LEASES.name) else None
+    return read_lease(connection) if sa.inspect(connection).has_table(LEASES.name) else None
 
 
-async def certain(leaders: Sequence[Leading]) -> None:
+async def ensure_leading(leaders: Sequence[Leading]) -> None:
     """Return only where every lease is surely ours. Raises LeaseLostError."""
     for one in leaders:
         await one.certain()

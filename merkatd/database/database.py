@@ -14,7 +14,7 @@ from merkatd.base.deferreds import Time
 from merkatd.database import migrations
 from merkatd.database.base import engine as engine_module
 from merkatd.database.base.engine import SILENCE_S, MissingDriverError, connections_of, make_engine
-from merkatd.database.base.transactions import Retries, passes
+from merkatd.database.base.transactions import Retries, is_transient
 
 Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
@@ -181,7 +181,7 @@ class Database:
             try:
                 return await executor.run(call)
             except Exception as error:
-                if attempt >= self._retries.attempts or not passes(error):
+                if attempt >= self._retries.attempts or not is_transient(error):
                     raise
                 wait_s = self._retries.wait_s(attempt, float(self._rng.random()))
                 self._log.info(

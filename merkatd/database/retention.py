@@ -57,7 +57,7 @@ _AS_AN_ACCOUNT = 10
 _ENDED = (PeriodState.CHARGED, PeriodState.FAILED, PeriodState.WATCHED)
 
 
-class Kept(StrEnum):
+class RetentionTimes(StrEnum):
     """How long rows are kept."""
 
     DETAILS = "details"
@@ -65,36 +65,36 @@ class Kept(StrEnum):
     PRESENT = "present"
 
 
-KEPT: Mapping[str, Kept] = {
-    "accounts": Kept.HISTORY,
-    "allocations": Kept.DETAILS,
-    "arrears": Kept.PRESENT,
-    "bid_words": Kept.DETAILS,
-    "bids": Kept.PRESENT,
-    "budgets": Kept.HISTORY,
-    "comparisons": Kept.DETAILS,
-    "details": Kept.DETAILS,
-    "entries": Kept.HISTORY,
-    "leases": Kept.PRESENT,
-    "notes": Kept.HISTORY,
-    "orders": Kept.HISTORY,
-    "periods": Kept.HISTORY,
-    "plans": Kept.DETAILS,
-    "platform_doings": Kept.DETAILS,
-    "platform_vms": Kept.DETAILS,
-    "platforms": Kept.HISTORY,
-    "prices": Kept.HISTORY,
-    "reservations": Kept.PRESENT,
-    "rollups": Kept.PRESENT,
-    "rounds": Kept.DETAILS,
-    "shortfalls": Kept.HISTORY,
-    "steps": Kept.DETAILS,
-    "tenant_groups": Kept.PRESENT,
-    "tenants": Kept.PRESENT,
-    "transactions": Kept.HISTORY,
-    "uses": Kept.HISTORY,
-    "vm_group_vms": Kept.DETAILS,
-    "vm_groups": Kept.HISTORY,
+KEPT: Mapping[str, RetentionTimes] = {
+    "accounts": RetentionTimes.HISTORY,
+    "allocations": RetentionTimes.DETAILS,
+    "arrears": RetentionTimes.PRESENT,
+    "bid_words": RetentionTimes.DETAILS,
+    "bids": RetentionTimes.PRESENT,
+    "budgets": RetentionTimes.HISTORY,
+    "comparisons": RetentionTimes.DETAILS,
+    "details": RetentionTimes.DETAILS,
+    "entries": RetentionTimes.HISTORY,
+    "leases": RetentionTimes.PRESENT,
+    "notes": RetentionTimes.HISTORY,
+    "orders": RetentionTimes.HISTORY,
+    "periods": RetentionTimes.HISTORY,
+    "plans": RetentionTimes.DETAILS,
+    "platform_doings": RetentionTimes.DETAILS,
+    "platform_vms": RetentionTimes.DETAILS,
+    "platforms": RetentionTimes.HISTORY,
+    "prices": RetentionTimes.HISTORY,
+    "reservations": RetentionTimes.PRESENT,
+    "rollups": RetentionTimes.PRESENT,
+    "rounds": RetentionTimes.DETAILS,
+    "shortfalls": RetentionTimes.HISTORY,
+    "steps": RetentionTimes.DETAILS,
+    "tenant_groups": RetentionTimes.PRESENT,
+    "tenants": RetentionTimes.PRESENT,
+    "transactions": RetentionTimes.HISTORY,
+    "uses": RetentionTimes.HISTORY,
+    "vm_group_vms": RetentionTimes.DETAILS,
+    "vm_groups": RetentionTimes.HISTORY,
 }
 """By table."""
 

@@ -119,7 +119,7 @@ def wrapped(text: str, first: int, others: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BarPart:
     """A part of a bar."""
 
     amount: float
@@ -127,7 +127,7 @@ class Share:
     style: str
 
 
-def shares(parts: Sequence[Share], capacity: float, width: int) -> Line:
+def shares(parts: Sequence[BarPart], capacity: float, width: int) -> Line:
     """A bar in which each part has its length, and begins with a capital letter."""
     pieces: list[Piece] = []
     sum_, at = 0.0, 0
@@ -141,7 +141,7 @@ def shares(parts: Sequence[Share], capacity: float, width: int) -> Line:
     return tuple(piece for piece in pieces if piece.text)
 
 
-def _labelled(part: Share, width: int) -> str:
+def _labelled(part: BarPart, width: int) -> str:
     """The letter, repeated, with the amount in the middle where there is room."""
     fill = part.letter + part.letter.lower() * (width - 1)
     label = f" {part.amount:.2g} " if 0 < part.amount < 1 else f" {part.amount:.0f} "

@@ -7,8 +7,14 @@ import numpy as np
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
 from merkatd.demo.demo_script import Character
-from merkatd.demo.demo_tenant import Application, Player
-from merkatd.demo.display_state import Decided, HostRow, Standing, TenantRow, VmBar
+from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
+from merkatd.demo.display_state import (
+    DisplayedDecision,
+    DisplayedHost,
+    DisplayedTenant,
+    GoalStatus,
+    VmBar,
+)
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.base.goals import Goal
 
@@ -25,13 +31,13 @@ def prices(latest: Announcement) -> tuple[float, float]:
     return market["cpu"] * CORE_UNITS, market["memory"] * GIB_UNITS
 
 
-def hosts(latest: Announcement, cast: Cast) -> tuple[HostRow, ...]:
+def hosts(latest: Announcement, cast: Cast) -> tuple[DisplayedHost, ...]:
     """Every host with the VMs that are there, or are on their way there."""
     snapshot = latest.seen.snapshot
     vms, given = snapshot.vms, latest.decided.decision.allocations
     place = _places(latest)
     return tuple(
-        HostRow(
+        DisplayedHost(
             name=name,
             cpu=float(snapshot.hosts.capacity[row, CPU]),
             memory=float(snapshot.hosts.capacity[row, MEMORY]),
@@ -77,7 +83,7 @@ def counts(latest: Announcement) -> tuple[int, int]:
 
 def decisions(
     latest: Announcement, cast: Cast, told_before: Mapping[int, str]
-) -> tuple[Decided, ...]:
+) -> tuple[DisplayedDecision, ...]:
     """What was decided about VMs and their places, and who waits for something new."""
     found = [
         _decided(latest, step.vm, _words(latest, step), step.reason, cast)
@@ -104,12 +110,12 @@ def limits_set(latest: Announcement) -> int:
     return sum(isinstance(step, OnHost) for step in latest.decided.steps)
 
 
-def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> Decided:
+def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> DisplayedDecision:
     vms = latest.seen.snapshot.vms
     row = int(np.searchsorted(vms.id, vm))
     known = row < len(vms.id) and vms.id[row] == vm
     tenant = cast.get(int(vms.owner[row]), NOBODY) if known else NOBODY
-    return Decided(period=latest.period, tenant=tenant, what=what, why=why)
+    return DisplayedDecision(period=latest.period, tenant=tenant, what=what, why=why)
 
 
 def _words(latest: Announcement, step: Step) -> str:
@@ -147,18 +153,18 @@ def bid_of(latest: Announcement | None, user: int) -> float | None:
 
 
 def tenant_row(
-    player: Player,
+    player: ScriptPlayer,
     latest: Announcement | None,
     now_min: float,
     balance: float,
     got: float | None = None,
-) -> TenantRow:
+) -> DisplayedTenant:
     """A tenant as it stands."""
     kept = sum(one.kept for one in player.past)
-    common = TenantRow(
+    common = DisplayedTenant(
         name=player.tenant.name,
         character=str(player.tenant.character),
-        standing=Standing.AWAY,
+        standing=GoalStatus.AWAY,
         kept=kept,
         missed=len(player.past) - kept,
         balance=balance,
@@ -182,13 +188,13 @@ def tenant_row(
     )
 
 
-def standing(now: Application, now_min: float, cores: float) -> Standing:
+def standing(now: RunningErrand, now_min: float, cores: float) -> GoalStatus:
     """Whether it would be done in time if it went on with what it gets now."""
     if now_min > now.deadline_min:
-        return Standing.OVERDUE
+        return GoalStatus.OVERDUE
     missing = now.errand.work * now.errand.vms * (1.0 - now.done)
     in_time = missing <= cores * (now.deadline_min - now_min) or not now.pace(now_min).behind
-    return Standing.ON_TRACK if in_time else Standing.BEHIND
+    return GoalStatus.ON_TRACK if in_time else GoalStatus.BEHIND
 
 
 def pending_of(latest: Announcement | None, user: int) -> int:
@@ -200,7 +206,7 @@ def pending_of(latest: Announcement | None, user: int) -> int:
     return int((waits & (vms.owner == user)).sum())
 
 
-def newest(told: Sequence[Decided], most: int = 200) -> tuple[Decided, ...]:
+def newest(told: Sequence[DisplayedDecision], most: int = 200) -> tuple[DisplayedDecision, ...]:
     """No more than any screen can show."""
     return tuple(told[-most:])
 
@@ -216,7 +222,7 @@ _MANNERS = {
 
 
 def goals(
-    players: Sequence[Player],
+    players: Sequence[ScriptPlayer],
     latest: Announcement | None,
     began_s: float,
     now_min: float,
@@ -240,7 +246,7 @@ def goals(
             continue
         ending_min = min(_endings(now, now_min, cores), default=None)
         stands = standing(now, now_min, cores)
-        if stands is Standing.ON_TRACK and ending_min is not None:
+        if stands is GoalStatus.ON_TRACK and ending_min is not None:
             ending_min = min(ending_min, now.deadline_min)  # late by less than counts
         found.append(
             Goal(
@@ -252,13 +258,13 @@ def goals(
                 deadline_s=at_s(now.deadline_min),
                 projected_end_s=None if ending_min is None else at_s(ending_min),
                 done=now.done,
-                on_track=stands is Standing.ON_TRACK,
+                on_track=stands is GoalStatus.ON_TRACK,
             )
         )
     return found
 
 
-def _over(name: str, owner: int, last: Application, at_s: Callable[[float], float]) -> Goal:
+def _over(name: str, owner: int, last: RunningErrand, at_s: Callable[[float], float]) -> Goal:
     """What a tenant did last, and whether that was in time."""
     ended_s = None if last.ended_min is None else at_s(last.ended_min)
     return Goal(
@@ -275,7 +281,7 @@ def _over(name: str, owner: int, last: Application, at_s: Callable[[float], floa
     )
 
 
-def _endings(now: Application, now_min: float, cores: float) -> Iterator[float]:
+def _endings(now: RunningErrand, now_min: float, cores: float) -> Iterator[float]:
     """When it would be done if it went on with what it gets now, and with what it got on average.
 
     The better of the two counts: who is ahead of its time may be slow for a while.

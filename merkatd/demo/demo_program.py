@@ -14,30 +14,30 @@ from merkatd.api.control.control_client import ControlError
 from merkatd.daemon.assembly import StartError
 from merkatd.demo.coloured_text import bare, painted
 from merkatd.demo.demo_run import Demo
-from merkatd.demo.demo_site import Options, Site
-from merkatd.demo.display_state import Decided, State
+from merkatd.demo.demo_site import DemoOptions, DemoSite
+from merkatd.demo.display_state import DisplayedDecision, DisplayState
 from merkatd.demo.real_guests import GuestsError
 from merkatd.demo.terminal_frame import frame
 from merkatd.demo.terminal_screen import Log, Terminal
 
 
-class Live:
+class LiveScreen:
     """Draws frames on a terminal."""
 
     def __init__(self, terminal: Terminal, *, colours: bool) -> None:
         self._terminal = terminal
         self._drawn = painted if colours else bare
 
-    def show(self, state: State, _decisions: list[Decided]) -> None:
+    def show(self, state: DisplayState, _decisions: list[DisplayedDecision]) -> None:
         """Draw it at the terminal's size."""
         lines = frame(state, *self._terminal.size())
         self._terminal.draw([self._drawn(line) for line in lines])
 
 
-def show(reactor: Any, options: Options, output: TextIO, *, plain: bool) -> int:
+def show(reactor: Any, options: DemoOptions, output: TextIO, *, plain: bool) -> int:
     """Run a demo; the exit code is 0 where it ended by itself or was told to."""
     with ExitStack() as stack:
-        site = stack.enter_context(Site(options))
+        site = stack.enter_context(DemoSite(options))
         command = f"{_program()} status --config {site.configuration}"
         if plain:
             log = Log(output)
@@ -45,7 +45,7 @@ def show(reactor: Any, options: Options, output: TextIO, *, plain: bool) -> int:
             demo = Demo(reactor, site, options, log, command)
         else:
             terminal = stack.enter_context(Terminal(output, sys.stdin))
-            live = Live(terminal, colours="NO_COLOR" not in os.environ)
+            live = LiveScreen(terminal, colours="NO_COLOR" not in os.environ)
             demo = Demo(reactor, site, options, live, command)
         ending = _run(reactor, demo)
     if ending.failure is None:

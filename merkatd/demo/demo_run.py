@@ -9,25 +9,25 @@ from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 
 from merkatd.base.clock import Inline
 from merkatd.currency import MICRO
-from merkatd.daemon.assembly import Daemon, start
+from merkatd.daemon.assembly import RunningDaemon, start
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.demo import demo_picture
 from merkatd.demo.demo_picture import goals
 from merkatd.demo.demo_script import CAST
-from merkatd.demo.demo_site import Options, Site
-from merkatd.demo.demo_tenant import Application, Player
-from merkatd.demo.display_state import Decided, State
+from merkatd.demo.demo_site import DemoOptions, DemoSite
+from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
+from merkatd.demo.display_state import DisplayedDecision, DisplayState
 from merkatd.demo.real_guests import RealGuests
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.rpc.errors import OneError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.base.goals import Goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class TenantSummary:
     """A tenant's whole story."""
 
     name: str
@@ -46,10 +46,10 @@ class Account:
         return self.spent / self.done * 60.0 if self.done > 0 else 0.0
 
 
-def account(player: Player, now_min: float, spent: float) -> Account:
+def account(player: ScriptPlayer, now_min: float, spent: float) -> TenantSummary:
     """The story of one tenant."""
     kept = sum(one.kept for one in player.past)
-    return Account(
+    return TenantSummary(
         name=player.tenant.name,
         character=str(player.tenant.character),
         done=sum(sum(one.vms.values()) for one in player.applications),
@@ -60,7 +60,7 @@ def account(player: Player, now_min: float, spent: float) -> Account:
     )
 
 
-def _under_way(now: Application | None, now_min: float) -> str:
+def _under_way(now: RunningErrand | None, now_min: float) -> str:
     if now is None:
         return ""
     left = now.deadline_min - now_min
@@ -68,7 +68,7 @@ def _under_way(now: Application | None, now_min: float) -> str:
     return f"{now.done:.0%}, {when}"
 
 
-def summary(accounts: Sequence[Account], minutes: float, periods: int) -> list[str]:
+def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> list[str]:
     """Lines for everybody to read, at most 80 columns wide."""
     head = f"{'tenant':14} {'core-hours':>10} {'kept':>4} {'missed':>6} {'credits':>8}"
     lines = [
@@ -98,7 +98,7 @@ _PASSWORD = "demo"  # noqa: S105 - of users of a cloud that lives for a minute
 class Watcher(Protocol):
     """Shows what happens."""
 
-    def show(self, state: State, decisions: list[Decided]) -> None:
+    def show(self, state: DisplayState, decisions: list[DisplayedDecision]) -> None:
         """What there is to see now; all decisions there ever were."""
 
 
@@ -106,7 +106,7 @@ class Demo:
     """One demo. It ends after its time, or when it is told to."""
 
     def __init__(
-        self, reactor: Any, site: Site, options: Options, watcher: Watcher, command: str
+        self, reactor: Any, site: DemoSite, options: DemoOptions, watcher: Watcher, command: str
     ) -> None:
         self._reactor = reactor
         self._site = site
@@ -117,10 +117,10 @@ class Demo:
         self._ended = False
         self._sleeping: Deferred[None] | None = None
         self._latest: Announcement | None = None
-        self._told: list[Decided] = []
+        self._told: list[DisplayedDecision] = []
         self._waiting: Mapping[int, str] = {}
         self._prices: list[tuple[float, float]] = []
-        self._players: list[Player] = []
+        self._players: list[ScriptPlayer] = []
         self._balances: Mapping[int, float] = {}
         self._real: RealGuests | None = None
         self._ending_s = 0.0
@@ -163,7 +163,7 @@ class Demo:
             await transport.close()
             await daemon.stop()
 
-    async def _with_tenants(self, daemon: Daemon, transport: HttpTransport) -> list[str]:
+    async def _with_tenants(self, daemon: RunningDaemon, transport: HttpTransport) -> list[str]:
         def login(session: str) -> Client:
             return Client(transport, session, self._reactor, timeout_s=_CALL_LIMIT_S)
 
@@ -172,7 +172,7 @@ class Demo:
             user = await administrator.call("one.user.allocate", tenant.name, _PASSWORD, "core", [])
             client = login(f"{tenant.name}:{_PASSWORD}")
             options = self._options
-            player = Player(tenant, user, client, options.seed, options.hosts, options.scale)
+            player = ScriptPlayer(tenant, user, client, options.seed, options.hosts, options.scale)
             self._players.append(player)
         world = daemon.scheduler.world
         self._began_s = world.now()
@@ -187,16 +187,19 @@ class Demo:
 
     def _say(self, what: str, why: str) -> None:
         """Something to read while there is nothing to see yet."""
-        self._told.append(Decided(period=0, tenant=demo_picture.NOBODY, what=what, why=why))
+        self._told.append(
+            DisplayedDecision(period=0, tenant=demo_picture.NOBODY, what=what, why=why)
+        )
         left_s = self._options.seconds
         told = demo_picture.newest(self._told)
         self._watcher.show(
-            State(command=self._command, page=self._page, left_s=left_s, decisions=told), self._told
+            DisplayState(command=self._command, page=self._page, left_s=left_s, decisions=told),
+            self._told,
         )
 
     # -- one turn -----------------------------------------------------------------------------
 
-    async def _turn(self, daemon: Daemon, administrator: Client) -> None:
+    async def _turn(self, daemon: RunningDaemon, administrator: Client) -> None:
         """Let everybody act, and show what there is to see."""
         now_min = self._now_min(daemon)
         logs = await self._logs(administrator)
@@ -219,14 +222,14 @@ class Demo:
         done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
         return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
 
-    async def _read_balances(self, daemon: Daemon) -> None:
+    async def _read_balances(self, daemon: RunningDaemon) -> None:
         def read(connection: sa.Connection) -> dict[int, float]:
             rows = account_store.every(connection, AccountKind.TENANT)
             return {row.owner: row.balance / MICRO for row in rows if row.owner is not None}
 
         self._balances = await daemon.scheduler.world.database.read(read)
 
-    def _now_min(self, daemon: Daemon) -> float:
+    def _now_min(self, daemon: RunningDaemon) -> float:
         return (daemon.scheduler.world.now() - self._began_s) / self._options.scale.minute_s
 
     def _announced(self, latest: Announcement) -> None:
@@ -239,7 +242,9 @@ class Demo:
         def tell(what: str, why: str) -> None:
             period = 0 if self._latest is None else self._latest.period
             name = "" if at == demo_picture.NOBODY else f"{self._players[at].tenant.name} "
-            self._told.append(Decided(period=period, tenant=at, what=f"{name}{what}", why=why))
+            self._told.append(
+                DisplayedDecision(period=period, tenant=at, what=f"{name}{what}", why=why)
+            )
 
         return tell
 
@@ -247,10 +252,10 @@ class Demo:
     def _cast(self) -> dict[int, int]:
         return {player.user: at for at, player in enumerate(self._players)}
 
-    def _state(self, daemon: Daemon, now_min: float) -> State:
+    def _state(self, daemon: RunningDaemon, now_min: float) -> DisplayState:
         latest = self._latest
         running, pending = (0, 0) if latest is None else demo_picture.counts(latest)
-        return State(
+        return DisplayState(
             period=0 if latest is None else latest.period,
             left_s=self._ending_s - self._reactor.seconds(),
             command=self._command,
@@ -271,19 +276,19 @@ class Demo:
             decisions=demo_picture.newest(self._told),
         )
 
-    def _goals(self, daemon: Daemon) -> list[Goal]:
+    def _goals(self, daemon: RunningDaemon) -> list[Goal]:
         minute_s = self._options.scale.minute_s
         return goals(self._players, self._latest, self._began_s, self._now_min(daemon), minute_s)
 
-    def _got(self, player: Player) -> float | None:
+    def _got(self, player: ScriptPlayer) -> float | None:
         if self._real is None:
             return None
         return self._real.cores(() if player.now is None else player.now.alive)
 
-    def _balance(self, player: Player) -> float:
+    def _balance(self, player: ScriptPlayer) -> float:
         return self._balances.get(player.user, self._options.starting_credits)
 
-    def _accounts(self, now_min: float) -> list[Account]:
+    def _accounts(self, now_min: float) -> list[TenantSummary]:
         had = self._options.starting_credits
         return [account(one, now_min, had - self._balance(one)) for one in self._players]
 
@@ -301,6 +306,6 @@ async def _log(administrator: Client, vm: int) -> float | None:
     """Core-minutes that a VM has done; None where that can't be read, or not yet."""
     try:
         told = await administrator.call("embedded.guest.progress", vm)
-    except (OneError, UnreachableError):
+    except (OneError, CloudUnreachableError):
         return None
     return float(told["done"]) / 60.0

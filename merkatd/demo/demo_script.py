@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from merkatd.demo.guest_domains import Kind
+from merkatd.demo.guest_domains import GuestKind
 
 MOST_TIMES = 12.0
 """So many times its first bid a tenant bids at most,"""
@@ -36,7 +36,7 @@ class Character(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BidPace:
     """How an application stands."""
 
     done: float
@@ -50,7 +50,7 @@ class Pace:
         return self.done < self.passed - 0.03
 
 
-def next_bid(character: Character, first: float, bid: float, pace: Pace) -> float:
+def next_bid(character: Character, first: float, bid: float, pace: BidPace) -> float:
     """What to bid from now on."""
     wanted = _RULES[character](bid, pace)
     return rounded(min(max(wanted, first * LEAST_PART), first * MOST_TIMES))
@@ -61,27 +61,27 @@ def rounded(bid: float) -> float:
     return float(f"{bid:.2g}")
 
 
-def _unmoved(bid: float, _pace: Pace) -> float:
+def _unmoved(bid: float, _pace: BidPace) -> float:
     return bid
 
 
-def _thrifty(bid: float, pace: Pace) -> float:
+def _thrifty(bid: float, pace: BidPace) -> float:
     if pace.behind:
         return bid * 1.3
     return bid * 0.8 if pace.done > pace.passed + 0.08 else bid
 
 
-def _urgent(bid: float, pace: Pace) -> float:
+def _urgent(bid: float, pace: BidPace) -> float:
     if pace.behind:
         return bid * 1.6
     return bid * 0.9 if pace.done > pace.passed + 0.25 else bid
 
 
-def _late(bid: float, pace: Pace) -> float:
+def _late(bid: float, pace: BidPace) -> float:
     return bid * 2.0 if pace.behind and pace.passed > 0.55 else bid
 
 
-_RULES: Mapping[Character, Callable[[float, Pace], float]] = MappingProxyType(
+_RULES: Mapping[Character, Callable[[float, BidPace], float]] = MappingProxyType(
     {
         Character.PATIENT: _unmoved,
         Character.THRIFTY: _thrifty,
@@ -107,7 +107,7 @@ class Scale:
     """What a simulated guest uses of its memory."""
     minute_s: float = 60.0
     """Seconds of the cloud's time in a minute of the script."""
-    real: Kind | None = None
+    real: GuestKind | None = None
     """What real guests are made of; None where they are simulated."""
 
     @property
@@ -129,7 +129,7 @@ class Scale:
 SIMULATED = Scale()
 
 
-def of_this_machine(kind: Kind, cores: int, minute_s: float) -> Scale:
+def of_this_machine(kind: GuestKind, cores: int, minute_s: float) -> Scale:
     """For real guests on the machine that the demo runs on, whose time can't be compressed."""
     return Scale(host_cores=cores, host_memory_mib=_REAL_MEMORY_MIB, minute_s=minute_s, real=kind)
 
@@ -141,7 +141,7 @@ USUAL_HOSTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class ScriptedWork:
     """One application: some equal VMs that are of use once all of them have done their work."""
 
     arrival_min: float
@@ -155,56 +155,58 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class ScriptedTenant:
     """A user of the cloud and the application that it comes with, again and again."""
 
     name: str
     character: Character
-    errand: Errand
+    errand: ScriptedWork
     """As it is on average, in a round that begins at 0."""
 
 
 CAST = (
-    Tenant(
+    ScriptedTenant(
         name="ana",
         character=Character.PATIENT,
-        errand=Errand(arrival_min=0.0, vms=4, work=60.0, deadline_min=42.0, bid=3.0),
+        errand=ScriptedWork(arrival_min=0.0, vms=4, work=60.0, deadline_min=42.0, bid=3.0),
     ),
-    Tenant(
+    ScriptedTenant(
         name="bo",
         character=Character.THRIFTY,
-        errand=Errand(arrival_min=1.0, vms=4, work=45.0, deadline_min=34.0, bid=4.0),
+        errand=ScriptedWork(arrival_min=1.0, vms=4, work=45.0, deadline_min=34.0, bid=4.0),
     ),
-    Tenant(
+    ScriptedTenant(
         name="cy",
         character=Character.URGENT,
-        errand=Errand(arrival_min=8.0, vms=3, work=32.0, deadline_min=13.0, bid=8.0),
+        errand=ScriptedWork(arrival_min=8.0, vms=3, work=32.0, deadline_min=13.0, bid=8.0),
     ),
-    Tenant(
+    ScriptedTenant(
         name="di",
         character=Character.RICH,
-        errand=Errand(arrival_min=17.0, vms=4, work=36.0, deadline_min=18.0, bid=24.0),
+        errand=ScriptedWork(arrival_min=17.0, vms=4, work=36.0, deadline_min=18.0, bid=24.0),
     ),
-    Tenant(
+    ScriptedTenant(
         name="ed",
         character=Character.LATE,
-        errand=Errand(arrival_min=5.0, vms=4, work=42.0, deadline_min=27.0, bid=2.0),
+        errand=ScriptedWork(arrival_min=5.0, vms=4, work=42.0, deadline_min=27.0, bid=2.0),
     ),
-    Tenant(
+    ScriptedTenant(
         name="flo",
         character=Character.URGENT,
-        errand=Errand(arrival_min=24.0, vms=3, work=30.0, deadline_min=12.0, bid=6.0),
+        errand=ScriptedWork(arrival_min=24.0, vms=3, work=30.0, deadline_min=12.0, bid=6.0),
     ),
 )
 
 
-def errand(tenant: Tenant, number: int, seed: int, hosts: int, scale: Scale = SIMULATED) -> Errand:
+def errand(
+    tenant: ScriptedTenant, number: int, seed: int, hosts: int, scale: Scale = SIMULATED
+) -> ScriptedWork:
     """The tenant's application in a round, the first being 0: the same for the same seed."""
     part = CAST.index(tenant)
     rng = np.random.default_rng([seed, number, part])
     usual = tenant.errand
     start_min = number * ROUND_MIN + usual.arrival_min
-    return Errand(
+    return ScriptedWork(
         arrival_min=round(start_min + float(rng.uniform(0.0, 1.5)), 2),
         vms=max(1, round(usual.vms * hosts / USUAL_HOSTS)),
         work=round(usual.work * scale.work_part * float(rng.uniform(0.9, 1.1)), 1),

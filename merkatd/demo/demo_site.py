@@ -39,7 +39,7 @@ _SETTLE_PART = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class DemoOptions:
     """What can be chosen about a demo."""
 
     seconds: float = 60.0
@@ -72,7 +72,7 @@ def _until_closed(log: TextIO) -> Any:
     return observer
 
 
-def _configured(options: Options, directory: Path) -> str:
+def _configured(options: DemoOptions, directory: Path) -> str:
     scale = options.scale
     text = _CONFIGURATION.format(
         directory=directory,
@@ -88,10 +88,10 @@ def _configured(options: Options, directory: Path) -> str:
     return text if scale.real is None else text + _REAL.format(address=scale.real.address)
 
 
-class Site:
+class DemoSite:
     """The directory, and the log of the daemon in it."""
 
-    def __init__(self, options: Options, beginner: LogBeginner = globalLogBeginner) -> None:
+    def __init__(self, options: DemoOptions, beginner: LogBeginner = globalLogBeginner) -> None:
         self._options = options
         self._beginner = beginner
         self._directory = tempfile.TemporaryDirectory(prefix="merkat-demo-")

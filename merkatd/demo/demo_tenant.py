@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from merkatd.demo.demo_script import (
     SIMULATED,
-    Errand,
-    Pace,
+    BidPace,
     Scale,
-    Tenant,
+    ScriptedTenant,
+    ScriptedWork,
     bid_template,
     errand,
     next_bid,
@@ -17,22 +17,22 @@ from merkatd.demo.demo_script import (
 from merkatd.opennebula import Client
 from merkatd.opennebula.pools.vm_pool import read_page
 from merkatd.opennebula.rpc.errors import OneError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 MINE, ALL, NOT_DONE = -3, -1, -1
 POWEROFF = 8
 PATIENCE = 1.25
 """After so many times the time that it had, an application is of no use to anybody."""
 
-Tell = Callable[[str, str], None]
+Notify = Callable[[str, str], None]
 """What a tenant did, and why."""
 
 
 @dataclass
-class Application:
+class RunningErrand:
     """An errand under way, or over."""
 
-    errand: Errand
+    errand: ScriptedWork
     bid: float
     vms: dict[int, float] = field(default_factory=dict)
     """By VM id: core-minutes of work done."""
@@ -49,9 +49,9 @@ class Application:
         """When it should be done."""
         return self.errand.arrival_min + self.errand.deadline_min
 
-    def pace(self, now_min: float) -> Pace:
+    def pace(self, now_min: float) -> BidPace:
         """How it stands."""
-        return Pace(self.done, (now_min - self.errand.arrival_min) / self.errand.deadline_min)
+        return BidPace(self.done, (now_min - self.errand.arrival_min) / self.errand.deadline_min)
 
     @property
     def finished(self) -> bool:
@@ -64,12 +64,12 @@ class Application:
         return self.finished and self.ended_min is not None and self.ended_min <= self.deadline_min
 
 
-class Player:
+class ScriptPlayer:
     """A tenant with its own login; nothing but calls tells it about its VMs."""
 
     def __init__(
         self,
-        tenant: Tenant,
+        tenant: ScriptedTenant,
         user: int,
         client: Client,
         seed: int,
@@ -78,8 +78,8 @@ class Player:
     ) -> None:
         self.tenant = tenant
         self.user = user
-        self.past: list[Application] = []
-        self.now: Application | None = None
+        self.past: list[RunningErrand] = []
+        self.now: RunningErrand | None = None
         self._client = client
         self._seed = seed
         self._hosts = hosts
@@ -88,16 +88,16 @@ class Player:
         self._bid_min = 0.0
 
     @property
-    def applications(self) -> list[Application]:
+    def applications(self) -> list[RunningErrand]:
         """All that it has come with, the newest last."""
         return self.past if self.now is None else [*self.past, self.now]
 
     @property
-    def next_errand(self) -> Errand:
+    def next_errand(self) -> ScriptedWork:
         """What it will come with when it has nothing to do."""
         return errand(self.tenant, len(self.past), self._seed, self._hosts, self._scale)
 
-    async def act(self, now_min: float, work_done: Mapping[int, float], tell: Tell) -> None:
+    async def act(self, now_min: float, work_done: Mapping[int, float], tell: Notify) -> None:
         """Do what is due; `work_done` is what its VMs' logs say, in core-minutes by VM."""
         try:
             if self.now is None:
@@ -105,14 +105,14 @@ class Player:
             else:
                 self.now.vms.update((vm, work_done[vm]) for vm in self.now.vms if vm in work_done)
                 await self._look_after(self.now, now_min, tell)
-        except (OneError, UnreachableError) as error:
+        except (OneError, CloudUnreachableError) as error:
             tell("is refused", str(error))
 
-    async def _arrive(self, now_min: float, tell: Tell) -> None:
+    async def _arrive(self, now_min: float, tell: Notify) -> None:
         wanted = self.next_errand
         if now_min < wanted.arrival_min:
             return
-        self.now = Application(wanted, wanted.bid)
+        self.now = RunningErrand(wanted, wanted.bid)
         self._bid_min = now_min
         tell(
             f"comes with {wanted.vms} VMs and bids {wanted.bid:g}",
@@ -126,7 +126,7 @@ class Player:
             self.now.vms[vm] = 0.0
             self.now.alive.add(vm)
 
-    async def _look_after(self, now: Application, now_min: float, tell: Tell) -> None:
+    async def _look_after(self, now: RunningErrand, now_min: float, tell: Notify) -> None:
         pool = await self._client.call("one.vmpool.infoextended", MINE, ALL, ALL, NOT_DONE)
         states = {row.id: row.state for row in read_page(pool).vms}
         given_up = now_min > now.errand.arrival_min + now.errand.deadline_min * PATIENCE
@@ -146,7 +146,7 @@ class Player:
         when = f"{abs(spare):.0f} min {'before' if spare >= 0 else 'after'} the deadline"
         tell("leaves" if now.finished else "gives up", f"{now.done:.0%} done {when}")
 
-    async def _bid_anew(self, now: Application, now_min: float, tell: Tell) -> None:
+    async def _bid_anew(self, now: RunningErrand, now_min: float, tell: Notify) -> None:
         """Once a minute at most: a bid counts from the next period on."""
         if now_min - self._bid_min < 1.0:
             return

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Standing(StrEnum):
+class GoalStatus(StrEnum):
     """How a tenant's application stands."""
 
     AWAY = "to come"
@@ -27,7 +27,7 @@ class VmBar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostRow:
+class DisplayedHost:
     """A host and who shares it."""
 
     name: str
@@ -37,12 +37,12 @@ class HostRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantRow:
+class DisplayedTenant:
     """A tenant and its application."""
 
     name: str
     character: str
-    standing: Standing
+    standing: GoalStatus
     vms: int = 0
     pending: int = 0
     bid: float = 0.0
@@ -63,7 +63,7 @@ class TenantRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class DisplayedDecision:
     """Something that Merkat or a tenant decided, and why."""
 
     period: int
@@ -74,7 +74,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class DisplayState:
     """The whole picture."""
 
     period: int = 0
@@ -92,7 +92,7 @@ class State:
     """Credits per core and period, oldest first,"""
     memory_prices: tuple[float, ...] = ()
     """and per GiB and period."""
-    hosts: tuple[HostRow, ...] = ()
-    tenants: tuple[TenantRow, ...] = ()
-    decisions: tuple[Decided, ...] = field(default=())
+    hosts: tuple[DisplayedHost, ...] = ()
+    tenants: tuple[DisplayedTenant, ...] = ()
+    decisions: tuple[DisplayedDecision, ...] = field(default=())
     """Oldest first."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from merkatd.embedded.model.vm_states import EXECUTING, FAILURES, Lcm, State
+from merkatd.embedded.model.vm_states import EXECUTING, FAILURES, Lcm, OneVmState
 from merkatd.opennebula.pools.vm_pool import VmRow
 
 SECTOR = 512
@@ -34,7 +34,7 @@ _BOOT_CODE = bytes.fromhex(
 """A guest without an operating system: each of its virtual CPUs runs in a circle for ever."""
 
 
-class Kind(StrEnum):
+class GuestKind(StrEnum):
     """What guests are made of."""
 
     KVM = "kvm"
@@ -44,17 +44,17 @@ class Kind(StrEnum):
     @property
     def address(self) -> str:
         """Where this machine's own libvirtd answers for them."""
-        return "lxc:///system" if self is Kind.LXC else "qemu:///system"
+        return "lxc:///system" if self is GuestKind.LXC else "qemu:///system"
 
     @property
     def words(self) -> str:
         """What whoever watches is told."""
         match self:
-            case Kind.KVM:
+            case GuestKind.KVM:
                 return "virtual machines (KVM)"
-            case Kind.QEMU:
+            case GuestKind.QEMU:
                 return "virtual machines that QEMU emulates in software, as there is no KVM here"
-            case Kind.LXC:
+            case GuestKind.LXC:
                 return "containers, as libvirtd here runs no virtual machines"
 
 
@@ -72,9 +72,9 @@ def disk() -> bytes:
     return (_BOOT_CODE.ljust(SECTOR - len(_SIGNATURE), b"\0") + _SIGNATURE).ljust(_DISK_SIZE, b"\0")
 
 
-def described(kind: Kind, vm: int, vcpus: int, memory_mib: int, disk_path: str) -> str:
+def described(kind: GuestKind, vm: int, vcpus: int, memory_mib: int, disk_path: str) -> str:
     """The domain's XML; `disk_path` is a file with `disk()` in it, unused by containers."""
-    inner = _container(vcpus) if kind is Kind.LXC else _machine(disk_path)
+    inner = _container(vcpus) if kind is GuestKind.LXC else _machine(disk_path)
     return (
         f"<domain type='{kind}'><name>{name_of(vm)}</name>"
         f"<memory unit='MiB'>{memory_mib}</memory><vcpu>{vcpus}</vcpu>"
@@ -106,7 +106,7 @@ _ON_A_HOST = EXECUTING | _STARTING
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartGuest:
     """A guest begins on a host."""
 
     vm: int
@@ -116,7 +116,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveGuest:
     """A guest goes from one host to another."""
 
     vm: int
@@ -132,7 +132,7 @@ class End:
     host: int
 
 
-Change = Start | Move | End
+Change = StartGuest | MoveGuest | End
 
 
 def changes(vms: Iterable[VmRow], there: Mapping[int, int]) -> tuple[Change, ...]:
@@ -140,12 +140,12 @@ def changes(vms: Iterable[VmRow], there: Mapping[int, int]) -> tuple[Change, ...
     wanted = {row.id: row for row in vms if _is_on_a_host(row)}
     ended = [End(vm, host) for vm, host in there.items() if vm not in wanted]
     moved = [
-        Move(vm, host, wanted[vm].host)
+        MoveGuest(vm, host, wanted[vm].host)
         for vm, host in there.items()
         if vm in wanted and wanted[vm].host != host
     ]
     started = [
-        Start(vm, row.host, row.vcpus, row.memory_mib)
+        StartGuest(vm, row.host, row.vcpus, row.memory_mib)
         for vm, row in wanted.items()
         if vm not in there
     ]
@@ -153,4 +153,4 @@ def changes(vms: Iterable[VmRow], there: Mapping[int, int]) -> tuple[Change, ...
 
 
 def _is_on_a_host(row: VmRow) -> bool:
-    return row.state == State.ACTIVE and row.life in _ON_A_HOST and row.host >= 0
+    return row.state == OneVmState.ACTIVE and row.life in _ON_A_HOST and row.host >= 0

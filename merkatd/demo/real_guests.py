@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from merkatd.base.clock import Threads
-from merkatd.demo.demo_tenant import Player, Tell
+from merkatd.demo.demo_tenant import Notify, ScriptPlayer
 from merkatd.demo.guest_domains import (
     NAMES,
     Change,
     End,
-    Kind,
-    Move,
-    Start,
+    GuestKind,
+    MoveGuest,
+    StartGuest,
     changes,
     described,
     disk,
     name_of,
 )
-from merkatd.hypervisor.libvirt.host.libvirt_module import MissingError, needed
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtMissingError, needed
 from merkatd.opennebula import Client
 from merkatd.opennebula.pools.vm_pool import VmRow, read_page
 from merkatd.opennebula.rpc.client import ANY_STATE
@@ -41,10 +41,10 @@ class GuestsError(Exception):
     """Guests can't be started here; the message says why."""
 
 
-class Guests:
+class LibvirtGuests:
     """Guests that this object started; it touches no others."""
 
-    def __init__(self, addresses: Mapping[int, str], describe: Callable[[Start], str]) -> None:
+    def __init__(self, addresses: Mapping[int, str], describe: Callable[[StartGuest], str]) -> None:
         """`addresses` are libvirt's, by host id; `describe` writes a domain's XML.
 
         Raises GuestsError where a host does not answer, or has domains that are named like
@@ -94,10 +94,10 @@ class Guests:
 
     def _do(self, change: Change) -> None:
         match change:
-            case Start(vm=vm, host=host):
+            case StartGuest(vm=vm, host=host):
                 self._connection(host).createXML(self._describe(change), 0)
                 self._there[vm] = host
-            case Move(vm=vm, source=source, host=host):
+            case MoveGuest(vm=vm, source=source, host=host):
                 self._move(vm, source, host)
                 self._there[vm] = host
             case End(vm=vm, host=host):
@@ -149,11 +149,11 @@ class Guests:
                 )
 
 
-def kind_here() -> Kind:
+def kind_here() -> GuestKind:
     """The best guests that this machine's libvirtd runs. Raises GuestsError where it runs none."""
     api = _libvirt()
     why: dict[str, list[str]] = {}
-    for kind in (Kind.QEMU, Kind.LXC):
+    for kind in (GuestKind.QEMU, GuestKind.LXC):
         try:
             connection = api.open(kind.address)
         except api.libvirtError as error:
@@ -161,10 +161,10 @@ def kind_here() -> Kind:
             continue
         described = connection.getCapabilities()
         connection.close()
-        if kind is Kind.LXC:
+        if kind is GuestKind.LXC:
             return kind
         if platform.machine() == _OUR_CODE and f"<domain type='{kind}'" in described:
-            return Kind.KVM if f"<domain type='{Kind.KVM}'" in described else kind
+            return GuestKind.KVM if f"<domain type='{GuestKind.KVM}'" in described else kind
         why.setdefault(f"has no machine that runs {_OUR_CODE}", []).append(kind.address)
     found = "; ".join(f"{' and '.join(addresses)}: {what}" for what, addresses in why.items())
     raise GuestsError(f"no real guests here: {found}")
@@ -184,7 +184,7 @@ def _helped(api: Any, error: Any) -> str:
 def _libvirt() -> Any:
     try:
         api = needed()
-    except MissingError as error:
+    except LibvirtMissingError as error:
         raise GuestsError(str(error)) from error
     # What goes wrong is raised; it would be printed besides.
     api.registerErrorHandler(lambda _context, _error: None, None)
@@ -199,7 +199,7 @@ _HOST = 0
 class RealGuests:
     """The guests of a demo, all on this machine."""
 
-    def __init__(self, reactor: Any, kind: Kind, minute_s: float, directory: Path) -> None:
+    def __init__(self, reactor: Any, kind: GuestKind, minute_s: float, directory: Path) -> None:
         """Raises GuestsError where there can be none; guests boot from a file in `directory`."""
         self._seconds = reactor.seconds
         self._lately: deque[tuple[float, Mapping[int, float]]] = deque()
@@ -208,10 +208,10 @@ class RealGuests:
         self._disk = directory / "guest.img"
         self._disk.write_bytes(disk())
         self._disk.chmod(0o644)
-        self._guests = Guests({_HOST: kind.address}, self._described)
+        self._guests = LibvirtGuests({_HOST: kind.address}, self._described)
         self._thread = Threads(reactor, 1, name="guests")
 
-    async def turn(self, administrator: Client, tell: Tell) -> Mapping[int, float]:
+    async def turn(self, administrator: Client, tell: Notify) -> Mapping[int, float]:
         """Let guests be where the cloud has its VMs; core-minutes that each ever got, by VM."""
         vms = read_page(await administrator.vm_range(0, None, ANY_STATE)).vms
         for why in await self._thread.run(lambda: self._guests.follow(vms)):
@@ -230,7 +230,7 @@ class RealGuests:
         got_s = sum(after.get(vm, 0.0) - before.get(vm, 0.0) for vm in vms)
         return got_s / (ended_s - began_s)
 
-    async def end_finished(self, administrator: Client, player: Player) -> None:
+    async def end_finished(self, administrator: Client, player: ScriptPlayer) -> None:
         """Guests that have done their work turn themselves off."""
         now = player.now
         if now is None:
@@ -248,5 +248,5 @@ class RealGuests:
         await self._thread.run(self._guests.close)
         self._thread.stop()
 
-    def _described(self, start: Start) -> str:
+    def _described(self, start: StartGuest) -> str:
         return described(self._kind, start.vm, start.vcpus, start.memory_mib, str(self._disk))

@@ -10,9 +10,9 @@ from merkatd.demo.coloured_text import (
     PLAIN,
     TITLE,
     WARN,
+    BarPart,
     Line,
     Piece,
-    Share,
     bare,
     chart,
     fitted,
@@ -22,7 +22,13 @@ from merkatd.demo.coloured_text import (
     tenant_style,
     wrapped,
 )
-from merkatd.demo.display_state import Decided, HostRow, Standing, State, TenantRow
+from merkatd.demo.display_state import (
+    DisplayedDecision,
+    DisplayedHost,
+    DisplayedTenant,
+    DisplayState,
+    GoalStatus,
+)
 
 WIDE = 140
 """From so many columns on decisions stand beside all else."""
@@ -31,14 +37,14 @@ _TALLEST = 8
 """Lines of a price's chart."""
 
 _STANDING_STYLE = {
-    Standing.AWAY: FAINT,
-    Standing.ON_TRACK: GOOD,
-    Standing.BEHIND: WARN,
-    Standing.OVERDUE: BAD,
+    GoalStatus.AWAY: FAINT,
+    GoalStatus.ON_TRACK: GOOD,
+    GoalStatus.BEHIND: WARN,
+    GoalStatus.OVERDUE: BAD,
 }
 
 
-def frame(state: State, width: int, height: int) -> tuple[Line, ...]:
+def frame(state: DisplayState, width: int, height: int) -> tuple[Line, ...]:
     """At most `height` lines, each of exactly `width` columns. Every tenant is in it."""
     head = [_title(state, width), _hint(state, width), *_page(state, width)]
     room = height - len(head)
@@ -46,7 +52,7 @@ def frame(state: State, width: int, height: int) -> tuple[Line, ...]:
     return tuple(fitted(line, width) for line in [*head, *body][:height])
 
 
-def _narrow(state: State, width: int, room: int) -> list[Line]:
+def _narrow(state: DisplayState, width: int, room: int) -> list[Line]:
     """One below the other; the decisions get what is left."""
     tenants, prices = _tenants(state, width), _prices(state, width, 1)
     for_hosts = room - len(tenants) - len(prices) - 2
@@ -55,7 +61,7 @@ def _narrow(state: State, width: int, room: int) -> list[Line]:
     return [*lines, *_decisions(state, width, room - len(lines))]
 
 
-def _wide(state: State, width: int, room: int) -> list[Line]:
+def _wide(state: DisplayState, width: int, room: int) -> list[Line]:
     """Side by side."""
     left = (width - _GAP) * 11 // 20
     right = width - _GAP - left
@@ -79,7 +85,7 @@ def _filled(lines: Sequence[Line], rows: int) -> list[Line]:
 # -- parts ------------------------------------------------------------------------------------
 
 
-def _title(state: State, width: int) -> Line:
+def _title(state: DisplayState, width: int) -> Line:
     doing = f"period {state.period}" if state.period else "starting"
     if state.paused:
         doing = "paused"
@@ -93,14 +99,14 @@ def _title(state: State, width: int) -> Line:
     return (Piece(text, TITLE),)
 
 
-def _hint(state: State, width: int) -> Line:
+def _hint(state: DisplayState, width: int) -> Line:
     for lead in (" in a second terminal: ", " elsewhere: ", " "):
         if len(lead) + len(state.command) <= width:
             return (Piece(lead, FAINT), Piece(state.command, BOLD))
     return (Piece(state.command, BOLD),)
 
 
-def _page(state: State, width: int) -> list[Line]:
+def _page(state: DisplayState, width: int) -> list[Line]:
     """Where the web page is, as soon as it is known."""
     lead = " in a browser: "
     fits = bool(state.page) and len(lead) + len(state.page) <= width
@@ -113,7 +119,7 @@ def _heading(name: str, what: str, width: int) -> Line:
     return (*line, Piece("─" * max(rest, 0), FAINT))
 
 
-def _hosts(state: State, width: int, room: int) -> list[Line]:
+def _hosts(state: DisplayState, width: int, room: int) -> list[Line]:
     """Each host's processors; below them its memory where there is room for all of that."""
     what = "the share of each VM in percent of a core"
     both = len(state.hosts) * 2 + 1 <= room
@@ -133,18 +139,18 @@ def _hosts(state: State, width: int, room: int) -> list[Line]:
     return lines
 
 
-def _host_cpu(host: HostRow, letters: Sequence[str], width: int) -> Line:
+def _host_cpu(host: DisplayedHost, letters: Sequence[str], width: int) -> Line:
     used = sum(vm.cpu for vm in host.vms)
     memory = sum(vm.memory for vm in host.vms)
     tail = f" cpu{_part(used, host.cpu)} mem{_part(memory, host.memory)}"
     bar = width - 8 - len(tail)
-    parts = [Share(vm.cpu, *_look(vm.tenant, letters)) for vm in host.vms]
+    parts = [BarPart(vm.cpu, *_look(vm.tenant, letters)) for vm in host.vms]
     return (Piece(f"{host.name[:7]:7} "), *shares(parts, host.cpu, bar), Piece(tail))
 
 
-def _host_memory(host: HostRow, letters: Sequence[str], width: int) -> Line:
+def _host_memory(host: DisplayedHost, letters: Sequence[str], width: int) -> Line:
     bar = width - 8 - len(" cpu100% mem100%")
-    parts = [Share(vm.memory / 1024, *_look(vm.tenant, letters)) for vm in host.vms]
+    parts = [BarPart(vm.memory / 1024, *_look(vm.tenant, letters)) for vm in host.vms]
     return (Piece(" " * 8), *shares(parts, host.memory / 1024, bar))
 
 
@@ -156,7 +162,7 @@ def _part(amount: float, whole: float) -> str:
     return f"{amount / whole if whole else 0.0:4.0%}"
 
 
-def _prices(state: State, width: int, height: int) -> list[Line]:
+def _prices(state: DisplayState, width: int, height: int) -> list[Line]:
     return [
         _heading("PRICES", "credits a period", width),
         *_price("a core", state.cpu_prices, width, height),
@@ -178,7 +184,7 @@ _GOT = 5
 """and of what its guests really got, where they are real."""
 
 
-def _tenants(state: State, width: int) -> list[Line]:
+def _tenants(state: DisplayState, width: int) -> list[Line]:
     real = any(tenant.got is not None for tenant in state.tenants)
     bar = max(width - _FIXED - (_GOT if real else 0), 6)
     legend = next((one for one in _LEGENDS if len(one) <= bar), "")
@@ -195,7 +201,7 @@ def _tenants(state: State, width: int) -> list[Line]:
 _LEGENDS = ("work done, ┃ time passed", "done, ┃ time", "done")
 
 
-def _tenant(at: int, tenant: TenantRow, bar: int) -> Line:
+def _tenant(at: int, tenant: DisplayedTenant, bar: int) -> Line:
     name: Line = (
         Piece(tenant_letter(tenant.name), tenant_style(at)),
         Piece(f" {tenant.name[:4]:5}", BOLD),
@@ -205,7 +211,7 @@ def _tenant(at: int, tenant: TenantRow, bar: int) -> Line:
     tail = Piece(f"{tenant.left_min:4.0f}m {met:>5} {tenant.balance:8.0f}")
     real = tenant.got is not None
     standing = Piece(f" {tenant.standing:9}", _STANDING_STYLE[tenant.standing])
-    if tenant.standing is Standing.AWAY:
+    if tenant.standing is GoalStatus.AWAY:
         got = f"{'-':>{_GOT}}" if real else ""
         nothing = f"{'-':>3} {'-':>5} {'-':>5}{got}  {'':{bar}}"
         return (*name, Piece(nothing, FAINT), standing, tail)
@@ -217,7 +223,7 @@ def _tenant(at: int, tenant: TenantRow, bar: int) -> Line:
     return (*name, *numbers, *bar_of_work, standing, tail)
 
 
-def _decisions(state: State, width: int, room: int) -> list[Line]:
+def _decisions(state: DisplayState, width: int, room: int) -> list[Line]:
     if room < 2:
         return []
     whole = room > _ROOMY
@@ -233,7 +239,7 @@ _ROOMY = 12
 
 
 def _decision(
-    one: Decided, tenants: Sequence[TenantRow], width: int, *, whole: bool
+    one: DisplayedDecision, tenants: Sequence[DisplayedTenant], width: int, *, whole: bool
 ) -> Iterable[Line]:
     known = 0 <= one.tenant < len(tenants)
     letter = tenant_letter(tenants[one.tenant].name) if known else " "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from merkatd.demo.display_state import Decided, State
+from merkatd.demo.display_state import DisplayedDecision, DisplayState
 
 
 class Log:
@@ -21,7 +21,7 @@ class Log:
         """Say how to ask it things."""
         self._say(f"in a second terminal: {command}")
 
-    def show(self, state: State, decisions: Sequence[Decided]) -> None:
+    def show(self, state: DisplayState, decisions: Sequence[DisplayedDecision]) -> None:
         """Write what is new; `decisions` are all there ever were."""
         if state.period != self._period:
             self._period = state.period
@@ -35,7 +35,7 @@ class Log:
         self._output.flush()
 
 
-def period_line(state: State) -> str:
+def period_line(state: DisplayState) -> str:
     """A period in one line."""
     cpu = state.cpu_prices[-1] if state.cpu_prices else 0.0
     memory = state.memory_prices[-1] if state.memory_prices else 0.0
@@ -46,7 +46,7 @@ def period_line(state: State) -> str:
     )
 
 
-def decision_line(one: Decided) -> str:
+def decision_line(one: DisplayedDecision) -> str:
     """A decision in one line."""
     return f"    {one.what}{f': {one.why}' if one.why else ''}"
 

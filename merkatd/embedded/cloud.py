@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from twisted.logger import Logger
 
-from merkatd.embedded.machines.faults import Faults, Kind, Verdict
-from merkatd.embedded.machines.host_simulation import Hypervisors
+from merkatd.embedded.machines.faults import FaultKind, Faults, FaultVerdict
+from merkatd.embedded.machines.host_simulation import HostSimulation
 from merkatd.embedded.machines.lifecycle import Lifecycle
 from merkatd.embedded.machines.usage_samples import Monitoring
-from merkatd.embedded.methods.call import METHODS, Answer, Call, Method, Plain, check_types
+from merkatd.embedded.methods.call import METHODS, Answer, MethodCall, OneMethod, Plain, check_types
 from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
 from merkatd.embedded.methods.host_calls import new_host
 from merkatd.embedded.methods.user_calls import new_user
@@ -21,13 +21,13 @@ from merkatd.embedded.model.errors import (
     NO_CALL,
     UNKNOWN_METHOD,
     WRONG_TYPE,
-    Refusal,
-    RpcFault,
+    OneFault,
+    OneRefusal,
 )
-from merkatd.embedded.model.records import AclRule, Datastore, Group, Vm
+from merkatd.embedded.model.records import AclRule, Datastore, UserGroup, Vm
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.template_text import Template
-from merkatd.embedded.model.vm_states import HostState, Lcm
+from merkatd.embedded.model.vm_states import Lcm, OneHostState
 from merkatd.embedded.model.world import World
 from merkatd.embedded.render.render_cache import RenderCache
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
     from merkatd.base.deferreds import Time
     from merkatd.embedded.model.records import Host
-    from merkatd.embedded.model.settings import Settings
+    from merkatd.embedded.model.settings import EmbeddedSettings
 
 __all__ = [
-    "Cloud",
+    "CallReply",
+    "EmbeddedCloud",
     "HostSize",
-    "Reply",
 ]
 
 
@@ -53,14 +53,14 @@ _LAST = "\uffff"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CallReply:
     """The answer to a call, and how it is to fare on its way."""
 
     success: bool
     value: Answer
     code: int = 0
     oid: int = -1
-    verdict: Verdict = field(default_factory=Verdict)
+    verdict: FaultVerdict = field(default_factory=FaultVerdict)
 
     def plain(self) -> list[Plain]:
         """The array that XML-RPC carries."""
@@ -69,7 +69,7 @@ class Reply:
             if isinstance(self.value, (str, int, float, list, dict))
             else (self.value.text())
         )
-        if self.verdict.fate is Kind.TRUNCATE and isinstance(value, str):
+        if self.verdict.fate is FaultKind.TRUNCATE and isinstance(value, str):
             value = value[: len(value) * 2 // 3]
         if self.success:
             return [True, value, 0]
@@ -86,21 +86,21 @@ class Store(Protocol):
         """Write nothing more."""
 
 
-class Cloud:
+class EmbeddedCloud:
     """The whole cloud. `call` is the one way in for users; the other methods are for tests."""
 
     def __init__(
         self,
         clock: Time,
         rng: np.random.Generator,
-        settings: Settings | None = None,
+        settings: EmbeddedSettings | None = None,
         host_size: HostSize | None = None,
     ) -> None:
         world_rng, fault_rng = rng.spawn(2)
         self.world = World(clock, world_rng, settings)
         self.host_size = host_size or HostSize()
         self.lifecycle = Lifecycle(self.world)
-        self.guests = Hypervisors(self.world, self.lifecycle)
+        self.guests = HostSimulation(self.world, self.lifecycle)
         self.monitoring = Monitoring(self.world, self.guests)
         self.cache = RenderCache(self.world)
         self.faults = Faults(fault_rng)
@@ -115,7 +115,7 @@ class Cloud:
         """Make what every new cloud has: oneadmin, two groups, a cluster, three datastores."""
         world = self.world
         for oid, name in enumerate(("oneadmin", "users")):
-            world.groups.add(Group(oid, name))
+            world.groups.add(UserGroup(oid, name))
             world.changed("group", oid)
         new_user(world, "oneadmin", password, [0])
         new_user(world, "serveradmin", world.uuid(), [0]).enabled = False
@@ -147,47 +147,47 @@ class Cloud:
 
     # -- calls --------------------------------------------------------------------------------
 
-    def call(self, method: str, arguments: Sequence[object]) -> Reply:
+    def call(self, method: str, arguments: Sequence[object]) -> CallReply:
         """Do a call as far as doing it goes; its reply says how it is to be delivered.
 
         Raises RpcFault where XML-RPC itself refuses. What was done is written down on return.
         """
         found, user_arguments = self._resolve(method, arguments)
         verdict = self.faults.on_call(method, user_arguments)
-        if verdict.fate is Kind.HANG:
-            return Reply(success=False, value="", verdict=verdict)
+        if verdict.fate is FaultKind.HANG:
+            return CallReply(success=False, value="", verdict=verdict)
         self.requests += 1
         try:
             value = self._perform(found, str(arguments[0]), user_arguments, verdict)
-        except Refusal as refusal:
+        except OneRefusal as refusal:
             text = f"[{method}] {refusal.text}"
-            return Reply(
+            return CallReply(
                 success=False, value=text, code=refusal.code, oid=refusal.oid, verdict=verdict
             )
         self.commit()
-        return Reply(success=True, value=value, verdict=verdict)
+        return CallReply(success=True, value=value, verdict=verdict)
 
-    def _resolve(self, method: str, arguments: Sequence[object]) -> tuple[Method, list[object]]:
+    def _resolve(self, method: str, arguments: Sequence[object]) -> tuple[OneMethod, list[object]]:
         found = METHODS.get(method)
         if found is None or method in self.world.settings.missing_methods:
-            raise RpcFault(UNKNOWN_METHOD, f"Method '{method}' not defined")
+            raise OneFault(UNKNOWN_METHOD, f"Method '{method}' not defined")
         if not arguments or type(arguments[0]) is not str:
-            raise RpcFault(WRONG_TYPE, f"The first parameter of {method} is the session string")
+            raise OneFault(WRONG_TYPE, f"The first parameter of {method} is the session string")
         if any(isinstance(value, str) and max(value, default="") > _LAST for value in arguments):
-            raise RpcFault(NO_CALL, "Call XML not a proper XML-RPC call.")
+            raise OneFault(NO_CALL, "Call XML not a proper XML-RPC call.")
         values = list(arguments[1:])
         check_types(found, values)
         return found, values[: len(found.required) + len(found.optional)]
 
     def _perform(
-        self, found: Method, session: str, values: list[object], verdict: Verdict
+        self, found: OneMethod, session: str, values: list[object], verdict: FaultVerdict
     ) -> Answer:
         if verdict.refusal is not None:
-            raise Refusal(verdict.refusal.code, verdict.refusal.text)
+            raise OneRefusal(verdict.refusal.code, verdict.refusal.text)
         user = authenticate(self.world, session)
         if user is None:
-            raise Refusal(AUTHENTICATION, "User couldn't be authenticated, aborting call.")
-        return found.function(Call(self, user, found.name), *values)
+            raise OneRefusal(AUTHENTICATION, "User couldn't be authenticated, aborting call.")
+        return found.function(MethodCall(self, user, found.name), *values)
 
     def commit(self) -> None:
         """Settle the hosts, and write down all that has changed."""
@@ -207,7 +207,7 @@ class Cloud:
     def host_down(self, host_id: int, *, crash: bool = True) -> None:
         """A host is seen no longer: dead with its guests, or only cut off from monitoring."""
         host = self.world.hosts.rows[host_id]
-        host.prev_state, host.state = host.state, HostState.ERROR
+        host.prev_state, host.state = host.state, OneHostState.ERROR
         if crash:
             self.guests.crash(host_id)
             host.alive = False
@@ -219,7 +219,7 @@ class Cloud:
         """A host is seen again; guests that died with it are found powered off."""
         host = self.world.hosts.rows[host_id]
         survived, host.alive = host.alive, True
-        host.prev_state, host.state = host.state, HostState.MONITORED
+        host.prev_state, host.state = host.state, OneHostState.MONITORED
         self.world.changed("host", host_id)
         for vm in self._settled_on(host_id):
             self.lifecycle.find(vm, alive=survived)

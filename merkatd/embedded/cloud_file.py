@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from merkatd.base.deferreds import Time
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
 from merkatd.embedded.methods.user_calls import new_group, new_user
 from merkatd.embedded.model import template_text
 from merkatd.embedded.model.event_clock import ScaledClock
-from merkatd.embedded.model.settings import HostSize, Settings
+from merkatd.embedded.model.settings import EmbeddedSettings, HostSize
 from merkatd.embedded.model.template_text import Template
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class HostGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class DescribedUser:
     """A user to be."""
 
     name: str
@@ -52,16 +52,16 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CloudDescription:
     """A cloud to be."""
 
     clusters: tuple[str, ...] = ()
     hosts: tuple[HostGroup, ...] = ()
     groups: tuple[tuple[str, Template], ...] = ()
-    users: tuple[Login, ...] = ()
+    users: tuple[DescribedUser, ...] = ()
 
 
-def read(path: Path) -> Plan:
+def read(path: Path) -> CloudDescription:
     """The plan that a file holds."""
     try:
         with path.open("rb") as file:
@@ -69,7 +69,7 @@ def read(path: Path) -> Plan:
     except tomllib.TOMLDecodeError as error:
         raise CloudFileError(f"{path}: {error}") from None
     _known(document, {"clusters", "hosts", "groups", "users"}, str(path))
-    return Plan(
+    return CloudDescription(
         clusters=tuple(_text(row, "name", "clusters") for row in _rows(document, "clusters")),
         hosts=tuple(_host_group(row) for row in _rows(document, "hosts")),
         groups=tuple(
@@ -80,7 +80,7 @@ def read(path: Path) -> Plan:
     )
 
 
-def build(cloud: Cloud, plan: Plan) -> None:
+def build(cloud: EmbeddedCloud, plan: CloudDescription) -> None:
     """Add everything planned to a cloud that has been founded; clusters share its datastores."""
     for name in plan.clusters:
         cluster = new_cluster(cloud.world, name)
@@ -97,7 +97,7 @@ def build(cloud: Cloud, plan: Plan) -> None:
             host.template = host.template.plus(hosts.template.attributes)
 
 
-def _named(cloud: Cloud, what: str, name: str) -> int:
+def _named(cloud: EmbeddedCloud, what: str, name: str) -> int:
     table = cloud.world.groups if what == "groups" else cloud.world.clusters
     found = table.named(name)
     if found is None:
@@ -154,12 +154,12 @@ def _host_group(row: dict[str, Any]) -> HostGroup:
     return HostGroup(count, size, cluster, prefix, _template(row, "hosts"))
 
 
-def _login(row: dict[str, Any]) -> Login:
+def _login(row: dict[str, Any]) -> DescribedUser:
     _known(row, {"name", "password", "groups", "template"}, "users")
     groups = row.get("groups", ["users"])
     if not isinstance(groups, list) or not groups or not all(type(g) is str for g in groups):
         raise CloudFileError(f"users: groups must be a list of names, not {groups!r}")
-    return Login(
+    return DescribedUser(
         _text(row, "name", "users"),
         _text(row, "password", "users"),
         tuple(groups),
@@ -171,11 +171,11 @@ _EVENTS_PER_TURN = 100
 
 
 def open_cloud(
-    clock: Time, plan: Plan, password: str, seed: int, store: SqliteStore | None
-) -> Cloud:
+    clock: Time, plan: CloudDescription, password: str, seed: int, store: SqliteStore | None
+) -> EmbeddedCloud:
     """The cloud in the store, or a new one made as planned and followed by the store."""
-    settings = Settings(events_per_turn=_EVENTS_PER_TURN)
-    cloud = Cloud(clock, np.random.default_rng(_seed(seed, store)), settings)
+    settings = EmbeddedSettings(events_per_turn=_EVENTS_PER_TURN)
+    cloud = EmbeddedCloud(clock, np.random.default_rng(_seed(seed, store)), settings)
     if store is not None and not store.empty:
         store.restore(cloud)
         return cloud

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 
-from merkatd.embedded.machines.faults import Kind
-from merkatd.embedded.model.errors import RpcFault
+from merkatd.embedded.machines.faults import FaultKind
+from merkatd.embedded.model.errors import OneFault
 
 if TYPE_CHECKING:
-    from merkatd.embedded.cloud import Cloud, Reply
+    from merkatd.embedded.cloud import CallReply, EmbeddedCloud
     from merkatd.embedded.methods.call import Plain
 
 _UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -25,7 +25,7 @@ class ConnectionDropped(ConnectionError):  # noqa: N818 - it is one of the conne
 class MemoryTransport:
     """Calls a cloud directly. Without faults the answer is there when `call` is first awaited."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: EmbeddedCloud) -> None:
         self._cloud = cloud
 
     async def call(self, method: str, *arguments: Any) -> list[Plain]:
@@ -33,7 +33,7 @@ class MemoryTransport:
         sent = [carried(argument) for argument in arguments]
         try:
             reply = self._cloud.call(method, sent)
-        except RpcFault as fault:
+        except OneFault as fault:
             raise xmlrpc.client.Fault(fault.code, fault.text) from None
         await self._delivered(reply)
         answer = carried(reply.plain())
@@ -41,17 +41,17 @@ class MemoryTransport:
             raise TypeError(method)
         return answer
 
-    async def _delivered(self, reply: Reply) -> None:
+    async def _delivered(self, reply: CallReply) -> None:
         verdict = reply.verdict
-        if verdict.fate is Kind.HANG:
+        if verdict.fate is FaultKind.HANG:
             await Deferred[None]()
         if verdict.delay_s > 0:
             waited: Deferred[None] = Deferred()
             self._cloud.world.clock.callLater(verdict.delay_s, waited.callback, None)
             await waited
-        if verdict.fate is Kind.LOSE:
+        if verdict.fate is FaultKind.LOSE:
             raise ConnectionDropped("the connection was lost before the answer")
-        if verdict.fate is Kind.GARBAGE:
+        if verdict.fate is FaultKind.GARBAGE:
             raise xmlrpc.client.ResponseError
 
 

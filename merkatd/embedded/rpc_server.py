@@ -12,14 +12,14 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
-from merkatd.embedded.machines.faults import Kind
-from merkatd.embedded.model.errors import RpcFault
-from merkatd.embedded.render.render_cache import Pool
+from merkatd.embedded.machines.faults import FaultKind
+from merkatd.embedded.model.errors import OneFault
+from merkatd.embedded.render.render_cache import PoolReply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from merkatd.embedded.cloud import Cloud, Reply
+    from merkatd.embedded.cloud import CallReply, EmbeddedCloud
 
 _log = Logger()
 
@@ -49,7 +49,7 @@ PARSE_ERROR = -503
 TOO_LARGE = -509
 
 
-class Server:
+class RpcServer:
     """A port on which a cloud answers."""
 
     def __init__(self, port: Any, site: _Site) -> None:
@@ -70,14 +70,14 @@ class Server:
         self._site.drop_all()
 
 
-def serve(cloud: Cloud, reactor: Any, host: str = "127.0.0.1", port: int = 0) -> Server:
+def serve(cloud: EmbeddedCloud, reactor: Any, host: str = "127.0.0.1", port: int = 0) -> RpcServer:
     """Serve a cloud on a port of any Twisted reactor; port 0 lets the system choose."""
     root: Any = Resource()  # type: ignore[no-untyped-call]  # Twisted's web has no types
     endpoint = _Endpoint(cloud, reactor)
     root.putChild(b"RPC2", endpoint)
     root.putChild(b"", endpoint)
     site = _Site(root, reactor)
-    return Server(reactor.listenTCP(port, site, interface=host), site)
+    return RpcServer(reactor.listenTCP(port, site, interface=host), site)
 
 
 class _Site(Site):
@@ -102,7 +102,7 @@ class _Site(Site):
 class _Endpoint(Resource):
     isLeaf = True  # noqa: N815 - Twisted's name
 
-    def __init__(self, cloud: Cloud, reactor: Any) -> None:
+    def __init__(self, cloud: EmbeddedCloud, reactor: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # so it is
         self._cloud = cloud
         self._reactor = reactor
@@ -123,7 +123,7 @@ class _Endpoint(Resource):
 class _Exchange:
     """One call on its way: parsed, done, rendered in turns, sent in chunks."""
 
-    def __init__(self, request: Any, cloud: Cloud, reactor: Any) -> None:
+    def __init__(self, request: Any, cloud: EmbeddedCloud, reactor: Any) -> None:
         self._request = request
         self._cloud = cloud
         self._reactor = reactor
@@ -135,17 +135,17 @@ class _Exchange:
         try:
             method, arguments = _parse(self._request)
             reply = self._cloud.call(method, arguments)
-        except RpcFault as fault:
+        except OneFault as fault:
             self._send([xmlrpc.client.dumps(xmlrpc.client.Fault(fault.code, fault.text)).encode()])
             return
-        if reply.verdict.fate is Kind.HANG:
+        if reply.verdict.fate is FaultKind.HANG:
             return
         body = await self._render(reply)
         if reply.verdict.delay_s > 0:
             await self._sleep(reply.verdict.delay_s)
         if self._gone:
             return
-        if reply.verdict.fate is Kind.LOSE:
+        if reply.verdict.fate is FaultKind.LOSE:
             self._request.loseConnection()
             return
         self._send(body)
@@ -157,11 +157,11 @@ class _Exchange:
             self._send([xmlrpc.client.dumps(xmlrpc.client.Fault(-500, text)).encode()])
         _log.failure("a call ended in an error of ours", failure=failure)
 
-    async def _render(self, reply: Reply) -> list[bytes]:
-        if reply.verdict.fate is Kind.GARBAGE:
+    async def _render(self, reply: CallReply) -> list[bytes]:
+        if reply.verdict.fate is FaultKind.GARBAGE:
             return [b"<html>\x00 this is no answer"]
         pages = reply.value
-        if not isinstance(pages, Pool) or reply.verdict.fate is not None:
+        if not isinstance(pages, PoolReply) or reply.verdict.fate is not None:
             value: Any = reply.plain()
             return [xmlrpc.client.dumps((value,), methodresponse=True).encode()]
         body = [_HEAD]
@@ -241,11 +241,11 @@ def _parse(request: Any) -> tuple[str, tuple[Any, ...]]:
     content = request.content
     body = content.read(_BODY_BYTES + 1) if content is not None else b""
     if len(body) > _BODY_BYTES:
-        raise RpcFault(TOO_LARGE, f"a call may have {_BODY_BYTES} bytes at most")
+        raise OneFault(TOO_LARGE, f"a call may have {_BODY_BYTES} bytes at most")
     try:
         arguments, method = xmlrpc.client.loads(body)
     except _NO_CALL as error:
-        raise RpcFault(PARSE_ERROR, f"Call is no XML-RPC: {error}") from None
+        raise OneFault(PARSE_ERROR, f"Call is no XML-RPC: {error}") from None
     if method is None:
-        raise RpcFault(PARSE_ERROR, "Call has no method name")
+        raise OneFault(PARSE_ERROR, "Call has no method name")
     return method, arguments

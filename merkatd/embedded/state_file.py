@@ -5,17 +5,17 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from merkatd.base.decoder import dump, load
-from merkatd.embedded.machines.guest_simulation import Guest
+from merkatd.base.decoder import from_plain, to_plain
+from merkatd.embedded.machines.guest_simulation import SimulatedGuest
 from merkatd.embedded.model.records import (
     AclRule,
     Cluster,
     Datastore,
-    Group,
     Host,
     Image,
     Network,
     User,
+    UserGroup,
     Vm,
     VmGroup,
     VmTemplate,
@@ -24,15 +24,15 @@ from merkatd.embedded.model.records import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from merkatd.embedded.cloud import Cloud
+    from merkatd.embedded.cloud import EmbeddedCloud
 
 FORMAT = 2
 _KINDS: dict[str, type] = {
     "acl": AclRule,
     "cluster": Cluster,
     "datastore": Datastore,
-    "group": Group,
-    "guest": Guest,
+    "group": UserGroup,
+    "guest": SimulatedGuest,
     "host": Host,
     "image": Image,
     "template": VmTemplate,
@@ -63,7 +63,7 @@ class SqliteStore:
             "CREATE TABLE IF NOT EXISTS objects (kind TEXT, id INTEGER, body TEXT,"
             " PRIMARY KEY (kind, id)) WITHOUT ROWID;"
         )
-        self._cloud: Cloud | None = None
+        self._cloud: EmbeddedCloud | None = None
         self._stale: dict[tuple[str, int], None] = {}
         found = self.fact("format", str(FORMAT))
         if found != str(FORMAT):
@@ -86,13 +86,13 @@ class SqliteStore:
         """Whether no cloud was ever written down here."""
         return self._database.execute("SELECT 1 FROM objects LIMIT 1").fetchone() is None
 
-    def restore(self, cloud: Cloud) -> None:
+    def restore(self, cloud: EmbeddedCloud) -> None:
         """Fill a new cloud with what was written down, follow it, and let it go on."""
         tables = {table.kind: table for table in cloud.world.tables}
         for kind, body in self._database.execute(
             "SELECT kind, body FROM objects ORDER BY kind, id"
         ):
-            record: Any = load(_KINDS[kind], body)
+            record: Any = from_plain(_KINDS[kind], body)
             if kind == "guest":
                 cloud.guests.restore(record)
             else:
@@ -105,7 +105,7 @@ class SqliteStore:
         # What fell due meanwhile comes before the first call, which would see it half done.
         cloud.world.agenda.catch_up()
 
-    def follow(self, cloud: Cloud) -> None:
+    def follow(self, cloud: EmbeddedCloud) -> None:
         """Write down everything that changes in a cloud from now on."""
         self._cloud = cloud
         cloud.store = self
@@ -125,7 +125,9 @@ class SqliteStore:
             if record is None:
                 run("DELETE FROM objects WHERE kind = ? AND id = ?", (kind, oid))
             else:
-                run("INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", (kind, oid, dump(record)))
+                run(
+                    "INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", (kind, oid, to_plain(record))
+                )
         facts = [(f"next {table.kind}", table.next_id) for table in cloud.world.tables]
         facts.append(("requests", cloud.requests))
         self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)

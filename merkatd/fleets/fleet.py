@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from merkatd.cluster import VmState
 from merkatd.database.fleets.fleet_store import Refusals
-from merkatd.database.fleets.group_vm_store import GroupVm
+from merkatd.database.fleets.group_vm_store import GroupMember
 
 MOST_REFUSALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FleetView:
     """What the period saw."""
 
     period: int
@@ -27,7 +27,7 @@ class Sight:
     deaf: AbstractSet[int] = frozenset()
     """VMs whose guests go on, however often they are asked to end."""
 
-    def is_gone(self, one: GroupVm) -> bool:
+    def is_gone(self, one: GroupMember) -> bool:
         """Whether it is over, or was given up before it was made."""
         if one.vm is None:
             return one.create_key not in self.creating and (
@@ -35,14 +35,14 @@ class Sight:
             )
         return one.vm not in self.states and one.vm not in self.ailing
 
-    def why_never(self, one: GroupVm) -> str | None:
+    def why_never(self, one: GroupMember) -> str | None:
         """Why OpenNebula will not make it; None where it may yet."""
         refused = self.refused.get(one.create_key, Refusals())
         return refused.why if one.vm is None and refused.times >= MOST_REFUSALS else None
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class FleetCounts:
     """How many VMs there are."""
 
     running: Mapping[str, int]

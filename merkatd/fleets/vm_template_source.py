@@ -17,15 +17,22 @@ from merkatd.fleets.vm_template_text import (
 )
 from merkatd.opennebula.owner_text_guard import objection, references
 from merkatd.opennebula.rpc.errors import OneError
-from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, children, one, rows, whole
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.opennebula.rpc.xml_elements import (
+    BrokenError,
+    Element,
+    children,
+    only_child,
+    rows,
+    whole,
+)
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.syntax import Attribute, ParseError
 from merkatd.syntax import Template as VmTemplate
 
 _ALL: Final = (-2, -1, -1)
 
 
-class Source(Protocol):
+class TemplateSource(Protocol):
     """Where a VM template comes from: one of the three is there."""
 
     @property
@@ -41,7 +48,7 @@ class Source(Protocol):
         """Its name."""
 
 
-async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> str:
+async def vm_template(where: str, source: TemplateSource, ask: Ask, *, admin: bool) -> str:
     """Return the lines of a VM template, each value quoted. Raise TemplateError."""
     try:
         text = source.template
@@ -58,16 +65,16 @@ async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> s
     return lines
 
 
-async def _shown(where: str, source: Source, ask: Ask) -> VmTemplate:
+async def _shown(where: str, source: TemplateSource, ask: Ask) -> VmTemplate:
     """One of OpenNebula's own templates."""
     what = f"{where}VM template"
     try:
         wanted = source.template_id
         if wanted is None:
             wanted = await _id_of(source.template_name or "", ask)
-        shown = one(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
+        shown = only_child(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
         return VmTemplate.of(_attribute(row) for row in children(shown)["TEMPLATE"])
-    except (OneError, BrokenError, LookupError, UnreachableError) as error:
+    except (OneError, BrokenError, LookupError, CloudUnreachableError) as error:
         raise TemplateError([f"{what}: {error}"]) from None
 
 
@@ -101,5 +108,5 @@ async def _check(where: str, template: VmTemplate, ask: Ask) -> None:
     for method, wanted in sorted(references(template)):
         try:
             await ask(method, wanted, False)
-        except (OneError, UnreachableError) as error:
+        except (OneError, CloudUnreachableError) as error:
             raise TemplateError([f"{where}{method} {wanted}: {error}"]) from None

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from merkatd.base.bounded_cache import Remembered, digest
-from merkatd.base.toml_reader import MOST
+from merkatd.base.toml_reader import MAX_NUMBER
 from merkatd.opennebula.rpc.errors import OneError
-from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, one
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, only_child
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.syntax import ParseError, Template, UnwritableError, parse, written
 from merkatd.syntax import Template as VmTemplate
 
@@ -46,8 +46,8 @@ async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
     """Return the template with what it says of the user who asks. Raise TemplateError."""
     if any(_SAID.search(text) for text in _texts(template)):
         try:
-            user = one(str(await ask("one.user.info", _ME)), "USER")
-        except (OneError, BrokenError, UnreachableError) as error:
+            user = only_child(str(await ask("one.user.info", _ME)), "USER")
+        except (OneError, BrokenError, CloudUnreachableError) as error:
             raise TemplateError([f"{where}{error}"]) from None
         template = _replaced(where, template, user)
     left = next((found for text in _texts(template) if (found := _LEFT.search(text))), None)
@@ -124,7 +124,7 @@ class _Facts:
     named: bool
 
 
-def wrong(text: str) -> str | None:
+def template_problem(text: str) -> str | None:
     """Why this can't be the template of a platform's VMs; None where it can."""
     try:
         template = _parsed(text)
@@ -138,7 +138,7 @@ def wrong(text: str) -> str | None:
     if found is not None:
         got = _text(template, found) or ""
         shown = repr(got) if len(got) <= _SHOWN else f"{got[:_SHOWN]!r}..."
-        return f"`{found}` must be at most {MOST:g} (got {shown})"
+        return f"`{found}` must be at most {MAX_NUMBER:g} (got {shown})"
     if _number(template, "MEMORY") is None:
         return 'MEMORY="1024", in MiB, is missing'
     if _number(template, "CPU") is None and _number(template, "VCPU") is None:
@@ -192,7 +192,7 @@ def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
     return "\n".join([text.rstrip("\n"), *lines])
 
 
-def named(text: str) -> bool:
+def has_name(text: str) -> bool:
     """Whether the VM has a name already."""
     return _facts(text).named
 
@@ -221,13 +221,13 @@ def _number(template: Template, name: str) -> float | None:
     if found is None or not _NUMBER.fullmatch(found):
         return None
     number = float(found)
-    return number if number <= MOST else None
+    return number if number <= MAX_NUMBER else None
 
 
 def _is_beyond(template: Template, name: str) -> bool:
     """Return whether a template has a number under a name, and one that is too large."""
     found = _text(template, name)
-    return found is not None and _NUMBER.fullmatch(found) is not None and float(found) > MOST
+    return found is not None and _NUMBER.fullmatch(found) is not None and float(found) > MAX_NUMBER
 
 
 def _text(template: Template, name: str) -> str | None:

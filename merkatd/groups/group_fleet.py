@@ -6,10 +6,10 @@ from hashlib import blake2b
 from uuid import UUID
 
 from merkatd.cluster import Create, Step, Terminate, VmState
-from merkatd.database.fleets.group_store import Group
-from merkatd.database.fleets.group_vm_store import GroupVm
-from merkatd.fleets.fleet import Sight
-from merkatd.fleets.vm_template_text import named, with_attributes
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.fleets.fleet import FleetView
+from merkatd.fleets.vm_template_text import has_name, with_attributes
 
 """After so many refusals a VM is not asked for again."""
 
@@ -25,7 +25,7 @@ class Losses:
     """What became of them, where it was not asked for."""
 
 
-def losses(members: Sequence[GroupVm], sight: Sight) -> Losses:
+def losses(members: Sequence[GroupMember], sight: FleetView) -> Losses:
     """Those that are gone."""
     gone = [one for one in members if sight.is_gone(one)]
     unasked = [one for one in gone if not one.leaving]
@@ -39,23 +39,23 @@ def losses(members: Sequence[GroupVm], sight: Sight) -> Losses:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class GroupFleetChange:
     """What is to be done with a group's VMs."""
 
-    add: tuple[GroupVm, ...]
+    add: tuple[GroupMember, ...]
     leave: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
-def orders(
-    group: Group,
-    members: Sequence[GroupVm],
-    sight: Sight,
+def group_change(
+    group: GroupRow,
+    members: Sequence[GroupMember],
+    sight: FleetView,
     *,
-    new: Callable[[int], GroupVm],
-    make: Callable[[GroupVm], Create],
+    new: Callable[[int], GroupMember],
+    make: Callable[[GroupMember], Create],
     room: int,
-) -> Orders:
+) -> GroupFleetChange:
     """Start or end exactly the difference, the newest first.
 
     `members` are those that are not gone; `new` gives the so-many-eth further VM, `make` the step
@@ -76,10 +76,10 @@ def orders(
         if one.vm is not None and _can_end(sight.states.get(one.vm))
     ]
     steps += [make(one) for one in (*unmade, *add)[: max(room, 0)]]
-    return Orders(add, tuple(one.create_key for one in leave), tuple(steps))
+    return GroupFleetChange(add, tuple(one.create_key for one in leave), tuple(steps))
 
 
-def _end(vm: int, sight: Sight, reason: str) -> Step:
+def _end(vm: int, sight: FleetView, reason: str) -> Step:
     return Terminate(period=sight.period, vm=vm, reason=reason, hard=vm in sight.deaf)
 
 
@@ -88,7 +88,7 @@ def _can_end(state: VmState | None) -> bool:
     return state not in {None, VmState.BUSY}
 
 
-def _why_ended(group: Group) -> str:
+def _why_ended(group: GroupRow) -> str:
     if group.ending:
         return f"group {group.id} ({group.name}) was deleted"
     return f"group {group.id} ({group.name}) is to have {group.nvm} VMs"
@@ -97,25 +97,27 @@ def _why_ended(group: Group) -> str:
 GROUP = "MERKAT_GROUP"
 
 
-def numbered(group: Group, highest: int, entropy: bytes) -> Callable[[int], GroupVm]:
+def group_member_factory(
+    group: GroupRow, highest: int, entropy: bytes
+) -> Callable[[int], GroupMember]:
     """Gives further VMs of a group: the so-many-eth of now.
 
     Nobody can guess a key who does not know the entropy.
     """
 
-    def new(at: int) -> GroupVm:
+    def new(at: int) -> GroupMember:
         number = highest + at
         said = f"group {group.id}/{number}".encode()
         key = UUID(bytes=blake2b(said, key=entropy, digest_size=16).digest(), version=4)
-        return GroupVm(create_key=str(key), vm_group=group.id, owner=group.owner, number=number)
+        return GroupMember(create_key=str(key), vm_group=group.id, owner=group.owner, number=number)
 
     return new
 
 
-def created(group: Group, one: GroupVm, period: int) -> Create:
+def group_create_step(group: GroupRow, one: GroupMember, period: int) -> Create:
     """The step that makes a VM, in its group's market."""
     said = {GROUP: str(group.id), "MERKAT_MARKET": group.market}
-    if not named(group.template):
+    if not has_name(group.template):
         said["NAME"] = f"{group.name}-{one.number}"
     return Create(
         period=period,

@@ -15,22 +15,22 @@ from merkatd.cluster import Create, Step, VmState
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.base.transactions import Transactions
 from merkatd.database.fleets import fleet_store, group_store, group_vm_store
-from merkatd.database.fleets.group_store import Group
-from merkatd.database.fleets.group_vm_store import GroupVm
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GroupMember
 from merkatd.database.scheduler import journal
-from merkatd.fleets.fleet import Sight
-from merkatd.fleets.vm_template_text import named
+from merkatd.fleets.fleet import FleetView
+from merkatd.fleets.vm_template_text import has_name
 from merkatd.groups import group_orders
-from merkatd.groups.group_fleet import created, losses, numbered, orders
+from merkatd.groups.group_fleet import group_change, group_create_step, group_member_factory, losses
 from merkatd.groups.group_orders import Creation, Edit
-from merkatd.scheduler.base.troubles import Kind
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.troubles import TroubleKind
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.creation_turns import Room
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class GroupReview:
     """What came of a look after all."""
 
     steps: Sequence[Step] = ()
@@ -45,12 +45,12 @@ def read_all(connection: sa.Connection) -> None:
     """Read the texts of all living groups, so that what they say is known from then on."""
     apart = Apart(connection)
     for group in group_store.living(connection):
-        apart.look(group.id, partial(named, group.template), False)
+        apart.look(group.id, partial(has_name, group.template), False)
 
 
-def tend(
-    connection: sa.Connection, seen: Seen, at_s: float, entropy: bytes, new_vms: int
-) -> Tended:
+def review_groups(
+    connection: sa.Connection, seen: Observed, at_s: float, entropy: bytes, new_vms: int
+) -> GroupReview:
     """The steps that the groups' VMs need, with at most so many `new_vms` of each owner.
 
     All of it is one transaction before any step is recorded: after a crash the next period finds
@@ -64,8 +64,8 @@ def tend(
     late = {one.vm_group for one in present} - living.keys()
     living |= {one.id: one for one in group_store.of_ids(connection, late)}
     if not living:
-        return Tended()
-    members: dict[int, list[GroupVm]] = {group: [] for group in living}
+        return GroupReview()
+    members: dict[int, list[GroupMember]] = {group: [] for group in living}
     for one in present:
         members.get(one.vm_group, []).append(one)
     sight, highest = (
@@ -79,10 +79,10 @@ def tend(
         found = apart.run(group.id, work, _NOTHING)
         room.count(group.owner, found)
         steps += found
-    return Tended(steps, apart.failed)
+    return GroupReview(steps, apart.failed)
 
 
-def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) -> Sight:
+def _sight(connection: sa.Connection, seen: Observed, present: Sequence[GroupMember]) -> FleetView:
     observation, snapshot = seen.observation, seen.snapshot
     # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
     busy = snapshot.vms.state == int(VmState.BUSY)
@@ -94,7 +94,7 @@ def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) ->
         for stored in journal.outstanding(connection)
         if isinstance(stored.step, Create)
     }
-    return Sight(
+    return FleetView(
         period=seen.period,
         states={vm: VmState(state) for vm, state in states},
         ailing=observation.ailing.keys(),
@@ -108,9 +108,9 @@ def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) ->
 
 def _tend_one(
     connection: sa.Connection,
-    group: Group,
-    known: Sequence[GroupVm],
-    sight: Sight,
+    group: GroupRow,
+    known: Sequence[GroupMember],
+    sight: FleetView,
     at_s: float,
     naming: tuple[int, bytes],
     room: int,
@@ -123,12 +123,12 @@ def _tend_one(
     if group.ending and not members:
         group_store.change(connection, group.id, ended_s=at_s)
         return ()
-    result = orders(
+    result = group_change(
         group,
         members,
         sight,
-        new=numbered(group, *naming),
-        make=lambda one: created(group, one, sight.period),
+        new=group_member_factory(group, *naming),
+        make=lambda one: group_create_step(group, one, sight.period),
         room=room,
     )
     group_vm_store.add_group_members(connection, result.add)
@@ -136,7 +136,7 @@ def _tend_one(
     return result.steps
 
 
-def _fewer(connection: sa.Connection, group: Group, count: int, why: str) -> Group:
+def _fewer(connection: sa.Connection, group: GroupRow, count: int, why: str) -> GroupRow:
     """A group goes on without the VMs that ended unasked: none is started in their place."""
     if not count or group.ending:
         return group
@@ -149,7 +149,7 @@ def _fewer(connection: sa.Connection, group: Group, count: int, why: str) -> Gro
 class Keeper:
     """Keeps all groups."""
 
-    def __init__(self, world: World, rng: np.random.Generator | None = None) -> None:
+    def __init__(self, world: PeriodContext, rng: np.random.Generator | None = None) -> None:
         self.world = world
         self._rng = rng or world.rng
         self._has_read = False
@@ -157,7 +157,7 @@ class Keeper:
 
     # -- for the period -----------------------------------------------------------------------
 
-    async def proposals(self, database: Transactions, seen: Seen) -> Sequence[Step]:
+    async def proposals(self, database: Transactions, seen: Observed) -> Sequence[Step]:
         """The steps that groups need in this period."""
         if not self._has_read:
             # Outside of the period's transaction, in which nobody else can write.
@@ -166,9 +166,9 @@ class Keeper:
         at_s, entropy = self.world.now(), self._rng.bytes(32)
         most = self.world.rhythm.new_vms
         tended = await database.run(
-            partial(tend, seen=seen, at_s=at_s, entropy=entropy, new_vms=most)
+            partial(review_groups, seen=seen, at_s=at_s, entropy=entropy, new_vms=most)
         )
-        self.world.troubles.note(Kind.GROUP, "looked after", tended.failed)
+        self.world.troubles.note(TroubleKind.GROUP, "looked after", tended.failed)
         return tended.steps
 
     # -- for users ----------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Keeper:
         template: str,
         spending_rate: float,
         nvm: int,
-    ) -> Group:
+    ) -> GroupRow:
         """A new group. Raises LedgerError."""
         given = Creation(
             token=uuid4().hex,
@@ -197,20 +197,20 @@ class Keeper:
         )
         money, at_s = self.world.money, self.world.now()
         # Outside of the transaction: from now on it is known what the text says.
-        await self.world.executor.run(lambda: named(template))
+        await self.world.executor.run(lambda: has_name(template))
         return await self._run(lambda c: group_orders.create(c, given, money, at_s))
 
-    async def edit(self, group: int, new: Edit) -> Group:
+    async def edit(self, group: int, new: Edit) -> GroupRow:
         """Another spending rate or number of VMs. Raises LedgerError."""
         return await self._run(lambda c: group_orders.edit(c, group, new))
 
-    async def delete(self, group: int) -> Group:
+    async def delete(self, group: int) -> GroupRow:
         """End it and its VMs. Raises LedgerError."""
         return await self._run(lambda c: group_orders.delete(c, group))
 
-    async def change(self, group: int, **values: int | str) -> Group:
+    async def change(self, group: int, **values: int | str) -> GroupRow:
         """Another name, owner, group or permissions. Raises LedgerError."""
         return await self._run(lambda c: group_orders.change(c, group, **values))
 
-    async def _run(self, work: Callable[[sa.Connection], Group]) -> Group:
+    async def _run(self, work: Callable[[sa.Connection], GroupRow]) -> GroupRow:
         return await self.world.database.run(work)

@@ -7,17 +7,17 @@ from enum import IntEnum
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import group_store, group_vm_store
-from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_store import GroupRow
 from merkatd.ledger import LedgerError, NotFoundError
 
 OWN = 0o600
 """What a new group permits: use and manage, to its owner, as OpenNebula's own resources do."""
-MOST = 0o777
+MAX_PERMISSIONS = 0o777
 
 
-class Right(IntEnum):
+class GroupRight(IntEnum):
     """What somebody wants to do, as the bit that permits it."""
 
     USE = 4
@@ -25,7 +25,7 @@ class Right(IntEnum):
     ADMIN = 1
 
 
-def permits(group: Group, user: int, groups: frozenset[int], right: Right) -> bool:
+def permits(group: GroupRow, user: int, groups: frozenset[int], right: GroupRight) -> bool:
     """Whether the bits of any class that the user belongs to permit it."""
     classes = (group.owner == user, group.user_group in groups, True)
     return any(
@@ -80,18 +80,20 @@ class Edit:
     """Ids of VMs that are to end, rather than the newest."""
 
 
-def create(connection: sa.Connection, given: Creation, money: Money, at_s: float) -> Group:
+def create(
+    connection: sa.Connection, given: Creation, money: MoneySettings, at_s: float
+) -> GroupRow:
     """A new group; its VMs are made from the next period on. Raises LedgerError."""
     before = group_store.created_by(connection, given.token)
     if before is not None:
         return before
-    ledger.meet(connection, given.owner, money, at_s)
+    ledger.open_tenant(connection, given.owner, money, at_s)
     own = [one for one in group_store.living(connection) if one.owner == given.owner]
     _check_number(own)
     _room_for(given.nvm, own)
     stored = group_store.add(
         connection,
-        Group(
+        GroupRow(
             token=given.token,
             name=given.name or "",
             owner=given.owner,
@@ -106,15 +108,15 @@ def create(connection: sa.Connection, given: Creation, money: Money, at_s: float
     )
     if given.name is None:
         group_store.change(connection, stored.id, name=f"group-{stored.id}")
-    return found(connection, stored.id)
+    return require_group(connection, stored.id)
 
 
-def _check_number(others: Sequence[Group]) -> None:
+def _check_number(others: Sequence[GroupRow]) -> None:
     if len(others) >= MOST_LIVING:
         raise GroupError(f"a user has at most {MOST_LIVING} groups")
 
 
-def _room_for(nvm: int, others: Sequence[Group]) -> None:
+def _room_for(nvm: int, others: Sequence[GroupRow]) -> None:
     there = sum(group.nvm for group in others)
     if nvm + there > MOST_VMS:
         raise GroupError(
@@ -122,7 +124,7 @@ def _room_for(nvm: int, others: Sequence[Group]) -> None:
         )
 
 
-def found(connection: sa.Connection, group: int) -> Group:
+def require_group(connection: sa.Connection, group: int) -> GroupRow:
     """The group of this id, which nobody else changes meanwhile. Raises NotFoundError."""
     one = group_store.locked(connection, group)
     if one is None or one.ended_s is not None:
@@ -130,7 +132,7 @@ def found(connection: sa.Connection, group: int) -> Group:
     return one
 
 
-def edit(connection: sa.Connection, group: int, new: Edit) -> Group:
+def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
     """Another spending rate or number of VMs, from the next period on. Raises LedgerError.
 
     Edits of several users are made one after another: each starts from what the one before left.
@@ -148,10 +150,10 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> Group:
     if not values:
         raise GroupError("a spending rate, a number of VMs, or VMs that are to end, are right")
     group_store.change(connection, group, **values)
-    return found(connection, group)
+    return require_group(connection, group)
 
 
-def _number(connection: sa.Connection, one: Group, new: Edit) -> int | None:
+def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
     """How many VMs it is to have; those that are named are marked to end."""
     named = set(new.ending)
     if not named:
@@ -173,12 +175,12 @@ def _number(connection: sa.Connection, one: Group, new: Edit) -> int | None:
     return nvm
 
 
-def delete(connection: sa.Connection, group: int) -> Group:
+def delete(connection: sa.Connection, group: int) -> GroupRow:
     """End all its VMs; once they are gone, it is gone too. Raises LedgerError."""
-    one = found(connection, group)
+    one = require_group(connection, group)
     if not one.ending:
         group_store.change(connection, group, ending=True)
-    return found(connection, group)
+    return require_group(connection, group)
 
 
 def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
@@ -193,7 +195,7 @@ def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str |
     return f"its groups ({named}) have ended" if theirs else None
 
 
-def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
+def change(connection: sa.Connection, group: int, **values: int | str) -> GroupRow:
     """Another name, owner, group or permissions. Raises LedgerError.
 
     The new owner's groups and their VMs are bounded as if it created the group.
@@ -205,11 +207,11 @@ def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
         _check_number(theirs)
         _room_for(one.nvm, theirs)
     group_store.change(connection, group, **values)
-    return found(connection, group)
+    return require_group(connection, group)
 
 
-def _alive(connection: sa.Connection, group: int) -> Group:
-    one = found(connection, group)
+def _alive(connection: sa.Connection, group: int) -> GroupRow:
+    one = require_group(connection, group)
     if one.ending:
         raise GroupError(f"group {group} was deleted: its VMs are being ended")
     return one

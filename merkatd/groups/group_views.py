@@ -7,8 +7,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.database.fleets import group_vm_store
-from merkatd.database.fleets.group_store import Group
-from merkatd.database.fleets.group_vm_store import GroupVm
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GroupMember
 from merkatd.groups.group_orders import letters, octal
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
@@ -56,7 +56,7 @@ class Sights:
         found: list[int] = rows[known[rows] == wanted].tolist()
         return found
 
-    def vm(self, one: GroupVm) -> Row:
+    def vm(self, one: GroupMember) -> Row:
         """A VM of a group; those that the period did not see have neither host nor share."""
         known: Row = {"vm": one.vm, "number": one.number, "leaving": one.leaving}
         rows = [] if one.vm is None else self._rows_of([one.vm])
@@ -73,7 +73,7 @@ class Sights:
         }
 
 
-def summary(group: Group, vms: Sequence[int], sights: Sights) -> Row:
+def summary(group: GroupRow, vms: Sequence[int], sights: Sights) -> Row:
     """All but its template and its VMs one by one; given the ids of those that were made."""
     running, cpu = sights.use(vms)
     return {
@@ -100,14 +100,14 @@ def summary(group: Group, vms: Sequence[int], sights: Sights) -> Row:
 
 
 def rows(
-    connection: sa.Connection, some: Sequence[Group], latest: Announcement | None
+    connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
 ) -> list[Row]:
     """What there is to say of these groups in short."""
     sights, vms = Sights(latest), group_vm_store.ids(connection, [one.id for one in some])
     return [summary(one, vms[one.id], sights) for one in some]
 
 
-def shown(connection: sa.Connection, group: Group, latest: Announcement | None) -> Row:
+def group_view(connection: sa.Connection, group: GroupRow, latest: Announcement | None) -> Row:
     """All that is known of one."""
     sights, members = Sights(latest), group_vm_store.living_group_members(connection, group.id)
     made = [one.vm for one in members if one.vm is not None]

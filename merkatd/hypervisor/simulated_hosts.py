@@ -12,10 +12,17 @@ import numpy as np
 from merkatd.base.clock import Executor, Inline
 from merkatd.base.deferreds import few_at_once
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Pin, Throttle
-from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
+from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, EnforcedLimits, Topology
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
-from merkatd.scheduler.base.ports import Observation, Reach, Released, UnreachableError, Use, Whole
+from merkatd.scheduler.base.ports import (
+    CloudUnreachableError,
+    FullSize,
+    GuestUse,
+    HostReachability,
+    Observation,
+    Released,
+)
 
 HostStep = OnHost
 
@@ -33,7 +40,7 @@ _NOWHERE = -1
 
 
 class EmbeddedHypervisors:
-    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
+    """Implements `merkatd.scheduler.base.ports.HypervisorPort`."""
 
     def __init__(
         self,
@@ -59,11 +66,11 @@ class EmbeddedHypervisors:
     def meet(self, seen: Observation) -> None:
         """All hosts are reached the same way, by whatever name."""
 
-    def reach(self) -> Reach:
+    def reach(self) -> HostReachability:
         """They are one: where they can't be asked, nothing is read."""
-        return Reach()
+        return HostReachability()
 
-    async def read(self, vms: Mapping[int, int]) -> Use:
+    async def read(self, vms: Mapping[int, int]) -> GuestUse:
         """Use and limits of these VMs; those that are not on their hosts are left out.
 
         Raises UnreachableError.
@@ -77,7 +84,7 @@ class EmbeddedHypervisors:
         try:
             answer = await self._client.call("embedded.limits.runs", sorted(hosts))
         except OneError as error:
-            raise UnreachableError(f"the hosts can't be read: {error}") from error
+            raise CloudUnreachableError(f"the hosts can't be read: {error}") from error
         return await self._aside(lambda: _runs(answer))
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
@@ -98,13 +105,13 @@ class EmbeddedHypervisors:
             again = [one for one in again if turn[one[0].vm] is not one]
         return refused
 
-    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
         """As guests are when they start."""
         chunks = list(_chunks(vms, self._vms_per_call))
         answers = await few_at_once((self._release(chunk) for chunk in chunks), _AT_ONCE)
         return reduce(dict.__or__, answers, {})
 
-    async def _release(self, vms: Sequence[Whole]) -> dict[int, Released]:
+    async def _release(self, vms: Sequence[FullSize]) -> dict[int, Released]:
         wanted = {
             str(vm.vm): {
                 "vcpu_quota": _NO_QUOTA,
@@ -118,7 +125,7 @@ class EmbeddedHypervisors:
         }
         try:
             refused = await self._client.call("embedded.limits.set", wanted)
-        except (OneError, UnreachableError) as error:
+        except (OneError, CloudUnreachableError) as error:
             return {vm.vm: Released("", str(error)) for vm in vms}
         return {
             vm.vm: Released("", str(refused[str(vm.vm)]))
@@ -131,11 +138,11 @@ class EmbeddedHypervisors:
         try:
             answer = await self._client.call("embedded.limits.table", list(vms))
         except OneError as error:
-            raise UnreachableError(f"the hosts can't be read: {error}") from error
+            raise CloudUnreachableError(f"the hosts can't be read: {error}") from error
         try:
             table: dict[str, Any] = json.loads(answer)
         except (TypeError, ValueError) as error:
-            raise UnreachableError("embedded.limits.table: JSON was expected") from error
+            raise CloudUnreachableError("embedded.limits.table: JSON was expected") from error
         return table
 
     async def _set(self, groups: Sequence[Sequence[HostStep]]) -> dict[str, str]:
@@ -153,7 +160,7 @@ class EmbeddedHypervisors:
         )
         try:
             refused = await self._client.call("embedded.limits.set", wanted)
-        except (OneError, UnreachableError) as error:
+        except (OneError, CloudUnreachableError) as error:
             return {step.id: str(error) for group in groups for step in group}
         return {
             step.id: str(refused[str(step.vm)])
@@ -207,11 +214,11 @@ def _runs(answer: Any) -> dict[int, dict[int, int]]:
     try:
         table: dict[str, dict[str, int]] = json.loads(answer)
     except (TypeError, ValueError) as error:
-        raise UnreachableError("embedded.limits.runs: JSON was expected") from error
+        raise CloudUnreachableError("embedded.limits.runs: JSON was expected") from error
     return {int(host): {int(vm): run for vm, run in there.items()} for host, there in table.items()}
 
 
-def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> Use:
+def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUse:
     """Columns of what the hosts told, in the order given; without VMs that are on other hosts."""
     vm_id, host = _whole(tables, "vm"), _whole(tables, "host")
     here = host == _ints([vms.get(vm, _NOWHERE) for vm in vm_id.tolist()])
@@ -219,12 +226,12 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> Use:
     used_mib = _numbers(tables, "used_mib")[here]
     pins = {int(vm): _cores(pins) for table in tables for vm, pins in table["pins"].items()}
     there = set(told.tolist())
-    return Use(
+    return GuestUse(
         vm_id=told,
         cpu_s=_numbers(tables, "cpu_s")[here],
         held_mib=_numbers(tables, "balloon_mib")[here],
         used_mib=used_mib,
-        in_force=InForce(
+        in_force=EnforcedLimits(
             vcpu_quota_us=_set_or_not(_whole(tables, "vcpu_quota")[here]),
             global_quota_us=_set_or_not(_whole(tables, "global_quota")[here]),
             shares=_whole(tables, "cpu_shares")[here],

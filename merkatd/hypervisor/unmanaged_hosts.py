@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from merkatd.cluster import Ints, OnHost
-from merkatd.limits import InForce, Topology
-from merkatd.scheduler.base.ports import Observation, Reach, Released, Use, Whole
+from merkatd.limits import EnforcedLimits, Topology
+from merkatd.scheduler.base.ports import FullSize, GuestUse, HostReachability, Observation, Released
 
 _WHY = "limits are set by nobody (hypervisor.kind = none)"
 
 
 class UntouchedHypervisors:
-    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
+    """Implements `merkatd.scheduler.base.ports.HypervisorPort`."""
 
     def __init__(self) -> None:
         self._hosts: tuple[int, ...] = ()
@@ -25,11 +25,11 @@ class UntouchedHypervisors:
         """Remember the hosts: none of them is told anything."""
         self._hosts = tuple(seen.host_id.tolist())
 
-    async def read(self, vms: Mapping[int, int]) -> Use:
+    async def read(self, vms: Mapping[int, int]) -> GuestUse:
         """Nothing is known of any VM, and nobody may be told anything."""
         nobody: Ints = np.zeros(0, dtype=np.int64)
         nothing = np.zeros(0)
-        in_force = InForce(
+        in_force = EnforcedLimits(
             vcpu_quota_us=nobody,
             global_quota_us=nobody,
             shares=nobody,
@@ -39,7 +39,7 @@ class UntouchedHypervisors:
             pin_policy=np.zeros(0, dtype=bool),
         )
         away = dict.fromkeys((*self._hosts, *vms.values()), _WHY)
-        return Use(nobody, nothing, nothing, nothing, in_force, away)
+        return GuestUse(nobody, nothing, nothing, nothing, in_force, away)
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
         """No host is asked."""
@@ -54,10 +54,10 @@ class UntouchedHypervisors:
         """No virtual CPU is pinned."""
         return {}
 
-    def reach(self) -> Reach:
+    def reach(self) -> HostReachability:
         """Nothing is amiss with hosts that are not to be asked."""
-        return Reach()
+        return HostReachability()
 
-    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
         """Nothing was ever set."""
         return {vm.vm: Released("nothing was ever set on it") for vm in vms}

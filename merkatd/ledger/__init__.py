@@ -8,12 +8,12 @@ for its owner and them, statements and balances likewise.
 
 from merkatd.currency import MICRO, MOST_CREDITS, credits_of, micro
 from merkatd.currency.credits import Month, month_of, parse_month
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.currency.statement import Statement, StatementLine
-from merkatd.database.ledger.budget_store import Budget
-from merkatd.database.ledger.entry_store import Entry
+from merkatd.database.ledger.budget_store import BudgetRow
+from merkatd.database.ledger.entry_store import EntryRow
 from merkatd.database.ledger.note_store import Note, NoteKind
-from merkatd.ledger.bills import Bill, Settled, payers, settle, short_at, void
+from merkatd.ledger.bills import Bill, SettledBill, payers, settle_bill, short_at, void_period
 from merkatd.ledger.budgets import (
     budget_of,
     budgets_of,
@@ -28,42 +28,42 @@ from merkatd.ledger.ledger import Ledger
 from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
 from merkatd.ledger.reservations import release, reserve
 from merkatd.ledger.retirement import Retired, holding, retire
-from merkatd.ledger.statements import fold, forget, statement
+from merkatd.ledger.statements import fold_details, forget, statement
 from merkatd.ledger.tenants import (
     Person,
-    Standing,
+    TenantAccount,
     accounts_of,
     balance,
     grant,
     history,
-    meet,
-    met,
+    open_tenant,
     set_group_weight,
     set_weight,
     supply_of,
     tenant,
     tenants,
+    update_tenants,
 )
 
 __all__ = [
     "MICRO",
     "MOST_CREDITS",
     "Bill",
-    "Budget",
-    "Entry",
+    "BudgetRow",
+    "EntryRow",
     "Ledger",
     "LedgerError",
-    "Money",
+    "MoneySettings",
     "Month",
     "NotFoundError",
     "Note",
     "NoteKind",
     "Person",
     "Retired",
-    "Settled",
-    "Standing",
+    "SettledBill",
     "Statement",
     "StatementLine",
+    "TenantAccount",
     "accounts_of",
     "balance",
     "budget_of",
@@ -71,17 +71,16 @@ __all__ = [
     "credits_of",
     "debts_of",
     "end_application",
-    "fold",
+    "fold_details",
     "forget",
     "grant",
     "history",
     "holding",
     "keep_supply",
-    "meet",
-    "met",
     "micro",
     "month_of",
     "open_application",
+    "open_tenant",
     "parse_month",
     "payers",
     "release",
@@ -93,11 +92,12 @@ __all__ = [
     "set_budget",
     "set_group_weight",
     "set_weight",
-    "settle",
+    "settle_bill",
     "short_at",
     "statement",
     "supply_of",
     "tenant",
     "tenants",
-    "void",
+    "update_tenants",
+    "void_period",
 ]

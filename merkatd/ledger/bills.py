@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO, solvency
-from merkatd.currency.credits import dealt_out
+from merkatd.currency.credits import divided_exactly
 from merkatd.database.ledger import (
     account_store,
     budget_store,
@@ -21,7 +21,7 @@ from merkatd.database.ledger import (
 )
 from merkatd.database.ledger import charge_store as stored_arrears
 from merkatd.database.ledger.charge_store import Charged
-from merkatd.database.ledger.entry_store import LARGEST, OverdrawnError, Posting, TransactionKind
+from merkatd.database.ledger.entry_store import MAX_AMOUNT, OverdrawnError, Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.ledger.rollup_store import rolled_up_to
 from merkatd.database.ledger.usage_store import Detail
@@ -57,11 +57,11 @@ class Bill:
         for account, amount in zip(self.account.tolist(), each, strict=True):
             found[account] += amount
         # Nobody can hold more; what is asked for beyond can't be paid either way.
-        return {account: min(amount, LARGEST) for account, amount in found.items()}
+        return {account: min(amount, MAX_AMOUNT) for account, amount in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledBill:
     """What settling a bill came to."""
 
     taken: int
@@ -70,16 +70,16 @@ class Settled:
     """Owed and not taken: added to the debts of the owners."""
 
 
-def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
+def settle_bill(connection: sa.Connection, bill: Bill, at_s: float) -> SettledBill:
     """Take what is owed from what is reserved and free, once, however often this is called.
 
     What a payer lacks is its owner's debt from now on, and is collected at once from whatever else
     the owner can move.
     """
     account_store.lock_books(connection)
-    if bill.period <= rolled_up_to(connection) or usage_store.known(connection, bill.period):
+    if bill.period <= rolled_up_to(connection) or usage_store.has_details(connection, bill.period):
         release(connection, bill.period, at_s)
-        return Settled(0, 0)
+        return SettledBill(0, 0)
     freed = reservation_store.release(connection, bill.period)
     owed = _countable(connection, bill.by_account())
     result = charge_store.charge(connection, bill.period, owed, at_s)
@@ -104,21 +104,21 @@ def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
     debts.owe(connection, short)
     owing = debts.collect(connection, cause, at_s)
     before = stored_arrears.load(connection)
-    counts = solvency.counted(before, short.keys() & owing, owing, bill.intervals)
+    counts = solvency.arrears_after(before, short.keys() & owing, owing, bill.intervals)
     stored_arrears.replace(connection, counts)
-    return Settled(sum(result.taken.values()), sum(result.missing.values()))
+    return SettledBill(sum(result.taken.values()), sum(result.missing.values()))
 
 
 def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[int, int]:
     """Return what accounts owe, no more for an owner than its debt can still grow by."""
     debt = debts.of_owners(connection)
-    if sum(owed.values()) + max(debt.values(), default=0) <= LARGEST:
+    if sum(owed.values()) + max(debt.values(), default=0) <= MAX_AMOUNT:
         return owed
     found = dict(owed)
     for account in account_store.get(connection, owed).values():
         if account.owner is not None:
             before = debt.get(account.owner, 0)
-            found[account.id] = min(owed[account.id], LARGEST - before)
+            found[account.id] = min(owed[account.id], MAX_AMOUNT - before)
             debt[account.owner] = before + found[account.id]
     return found
 
@@ -145,12 +145,12 @@ def _charged(bill: Bill, result: Charged) -> Ints:
     charged = bill.owed.copy()
     for account in result.missing:
         rows = np.flatnonzero(bill.account == account)
-        dealt = dealt_out(result.taken[account], bill.owed[rows].ravel().tolist())
+        dealt = divided_exactly(result.taken[account], bill.owed[rows].ravel().tolist())
         charged[rows] = np.array(dealt, dtype=np.int64).reshape(len(rows), -1)
     return charged
 
 
-def void(connection: sa.Connection, period: int, why: str, who: str, at_s: float) -> int:
+def void_period(connection: sa.Connection, period: int, why: str, who: str, at_s: float) -> int:
     """Give back all that was charged for a period, once; the micro-credits that were.
 
     A period in quarantine is closed by this: it will not be charged.

@@ -6,8 +6,8 @@ from merkatd.currency import MICRO
 from merkatd.currency.income import Refill, replenishments
 from merkatd.database.ledger import account_store, budget_store, entry_store, note_store
 from merkatd.database.ledger.account_store import AccountKind
-from merkatd.database.ledger.budget_store import Budget
-from merkatd.database.ledger.entry_store import LARGEST, Posting, TransactionKind
+from merkatd.database.ledger.budget_store import BudgetRow
+from merkatd.database.ledger.entry_store import MAX_AMOUNT, Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind, RoundKind
 from merkatd.ledger.errors import LedgerError, NotFoundError, told
 from merkatd.ledger.tenants import present
@@ -20,7 +20,7 @@ def open_application(
     initial: int,
     replenishment: int,
     at_s: float,
-) -> Budget:
+) -> BudgetRow:
     """A new application of a tenant, its budget moved from the tenant's account.
 
     A name stands for one application for ever: opened again, the same one is returned as it is.
@@ -40,7 +40,7 @@ def open_application(
     return budget_of(connection, account.id)
 
 
-def budget_of(connection: sa.Connection, application: int) -> Budget:
+def budget_of(connection: sa.Connection, application: int) -> BudgetRow:
     """The budget of an application. Raises NotFoundError."""
     found = budget_store.get(connection, application)
     if found is None:
@@ -48,7 +48,7 @@ def budget_of(connection: sa.Connection, application: int) -> Budget:
     return found
 
 
-def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[Budget, ...]:
+def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[BudgetRow, ...]:
     """The budgets of a tenant's applications, or of all that are not over."""
     if owner is None:
         return budget_store.open_ones(connection)
@@ -63,7 +63,7 @@ def set_budget(
     reference: str,
     who: str,
     at_s: float,
-) -> Budget:
+) -> BudgetRow:
     """Another initial amount, replenishment, or both; the balance becomes the new amount.
 
     What it then holds too much goes back to the tenant; what it lacks comes from there, or
@@ -113,10 +113,10 @@ def end_application(connection: sa.Connection, application: int, at_s: float) ->
 def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
     """Replenish all budgets where an interval has passed; the micro-credits that were moved."""
     account_store.lock_books(connection)
-    if not note_store.due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
+    if not note_store.round_due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
         return 0
-    number = note_store.begin(connection, RoundKind.REPLENISHMENT, at_s)
-    by_owner: dict[int, list[Budget]] = {}
+    number = note_store.begin_round(connection, RoundKind.REPLENISHMENT, at_s)
+    by_owner: dict[int, list[BudgetRow]] = {}
     for budget in budget_store.open_ones(connection, locked=True):
         by_owner.setdefault(budget.owner, []).append(budget)
     postings = []
@@ -138,7 +138,7 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
     return sum(-min(posting.amounts.values()) for posting in postings)
 
 
-def _locked(connection: sa.Connection, application: int) -> Budget:
+def _locked(connection: sa.Connection, application: int) -> BudgetRow:
     """The budget as it is now; no other transaction moves credits until this one ends."""
     account_store.lock_books(connection)
     found = budget_store.get(connection, application, locked=True)
@@ -147,15 +147,15 @@ def _locked(connection: sa.Connection, application: int) -> Budget:
     return found
 
 
-def _tenant_of(connection: sa.Connection, budget: Budget) -> int:
+def _tenant_of(connection: sa.Connection, budget: BudgetRow) -> int:
     return account_store.ensure(connection, AccountKind.TENANT, budget.owner).id
 
 
 def _checked(initial: int, replenishment: int) -> None:
     for what, amount in (("a budget", initial), ("a replenishment", replenishment)):
-        if not 0 <= amount <= LARGEST:
+        if not 0 <= amount <= MAX_AMOUNT:
             raise LedgerError(
-                f"{what}: expected 0 to {LARGEST // MICRO} credits, not {amount / MICRO:g}"
+                f"{what}: expected 0 to {MAX_AMOUNT // MICRO} credits, not {amount / MICRO:g}"
             )
 
 

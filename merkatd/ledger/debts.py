@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from merkatd.database.ledger import account_store, charge_store, entry_store
-from merkatd.database.ledger.account_store import Account, AccountKind
+from merkatd.database.ledger.account_store import AccountKind, AccountRow
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
 
@@ -51,7 +51,7 @@ def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int
     return {owner: amount for owner, amount in left.items() if amount}
 
 
-def _moves(debtor: Account, theirs: tuple[Account, ...]) -> dict[int, int]:
+def _moves(debtor: AccountRow, theirs: tuple[AccountRow, ...]) -> dict[int, int]:
     """By account: what it pays of its owner's debt."""
     left, found = debtor.debt, {}
     own_first = sorted(theirs, key=lambda one: (one.kind is not AccountKind.TENANT, one.id))

@@ -1,7 +1,7 @@
 """What the ledger refuses."""
 
 from merkatd.currency import MICRO
-from merkatd.database.ledger.account_store import Account
+from merkatd.database.ledger.account_store import AccountRow
 
 
 class LedgerError(ValueError):
@@ -12,7 +12,7 @@ class NotFoundError(LedgerError):
     """There is no such tenant, application or account."""
 
 
-def told(account: Account) -> str:
+def told(account: AccountRow) -> str:
     """What an account holds and what of it may be moved, in words."""
     held = f"{account.balance / MICRO:g}"
     if not account.reserved:

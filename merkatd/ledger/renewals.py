@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from merkatd.currency import MICRO
 from merkatd.currency.credits import day_of
+from merkatd.currency.income import RenewalPart as Claim
 from merkatd.currency.income import SupplyChange, incomes, supply_change
-from merkatd.currency.income import Tenant as Claim
-from merkatd.currency.settings import DAY_S, Money
+from merkatd.currency.settings import DAY_S, MoneySettings
 from merkatd.database.ledger import account_store, entry_store, note_store
 from merkatd.database.ledger import tenant_store as stored
 from merkatd.database.ledger.account_store import AccountKind
@@ -22,15 +22,15 @@ POLICY = "the supply policy"
 CONFIGURATION = "the configuration"
 
 
-def renew_if_due(connection: sa.Connection, money: Money, at_s: float) -> int:
+def renew_if_due(connection: sa.Connection, money: MoneySettings, at_s: float) -> int:
     """Renew where an interval has passed; the micro-credits that were paid out.
 
     The first interval begins with the first call: until its end all have what they started with.
     """
     account_store.lock_books(connection)
     if note_store.newest(connection, RoundKind.RENEWAL) is None:
-        note_store.begin(connection, RoundKind.RENEWAL, at_s)
-    if not note_store.due(connection, RoundKind.RENEWAL, at_s, money.renewal_s):
+        note_store.begin_round(connection, RoundKind.RENEWAL, at_s)
+    if not note_store.round_due(connection, RoundKind.RENEWAL, at_s, money.renewal_s):
         return 0
     return renew(connection, "the interval", at_s)
 
@@ -38,7 +38,7 @@ def renew_if_due(connection: sa.Connection, money: Money, at_s: float) -> int:
 def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     """Top every tenant up to its part of the supply; the micro-credits that were paid out."""
     account_store.lock_books(connection)
-    number = note_store.begin(connection, RoundKind.RENEWAL, at_s)
+    number = note_store.begin_round(connection, RoundKind.RENEWAL, at_s)
     account_store.issuance(connection)
     every = account_store.holding(connection, locked=True)
     known = standings(connection, every)
@@ -64,13 +64,15 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     return total
 
 
-def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyChange | None:
+def keep_supply(
+    connection: sa.Connection, money: MoneySettings, at_s: float
+) -> SupplyChange | None:
     """Once a day ask the policy; and follow the configuration, or the tenants and their weights."""
     account_store.lock_books(connection)
     weights = [one.weight for one in stored.active(connection)]
     configured = money.supply_for(weights)
     if note_store.newest(connection, RoundKind.SUPPLY) is None:
-        note_store.begin(connection, RoundKind.SUPPLY, at_s)
+        note_store.begin_round(connection, RoundKind.SUPPLY, at_s)
         if money.supply > 0:
             issue(connection, configured, FIRST_ISSUE, at_s)
     if money.policy.enabled:
@@ -88,11 +90,11 @@ def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyC
 
 
 def _by_policy(
-    connection: sa.Connection, money: Money, configured: int, at_s: float
+    connection: sa.Connection, money: MoneySettings, configured: int, at_s: float
 ) -> SupplyChange | None:
-    if not note_store.due(connection, RoundKind.SUPPLY, at_s, DAY_S):
+    if not note_store.round_due(connection, RoundKind.SUPPLY, at_s, DAY_S):
         return None
-    note_store.begin(connection, RoundKind.SUPPLY, at_s)
+    note_store.begin_round(connection, RoundKind.SUPPLY, at_s)
     changed = note_store.recent(connection, 1, kind=NoteKind.SUPPLY)
     wanted = money.policy.days
     # What a change does to prices must be seen whole before the next one.
@@ -108,7 +110,7 @@ def _change(
     connection: sa.Connection, change: SupplyChange, who: str, at_s: float
 ) -> SupplyChange | None:
     """Post it as far as the treasury goes, and write down why; None where it can't go at all."""
-    number = note_store.begin(connection, RoundKind.SUPPLY, at_s)
+    number = note_store.begin_round(connection, RoundKind.SUPPLY, at_s)
     issuance, treasury = (
         account_store.issuance(connection).id,
         account_store.treasury(connection).id,

@@ -55,7 +55,7 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None
     for budget in budget_store.of_owner(connection, owner):
         if budget.ended_s is None:
             end_application(connection, budget.application, at_s)
-    cause = f"retire/{note_store.begin(connection, RoundKind.RETIREMENT, at_s)}"
+    cause = f"retire/{note_store.begin_round(connection, RoundKind.RETIREMENT, at_s)}"
     debts.collect(connection, cause, at_s)
     theirs = account_store.of_owner(connection, owner, locked=True)
     treasury = account_store.treasury(connection).id

@@ -16,7 +16,7 @@ from merkatd.currency.statement import Statement, StatementLine
 from merkatd.database.ledger import account_store, charge_store, entry_store, usage_store
 from merkatd.database.ledger.rollup_store import roll_up, rolled_up_to
 from merkatd.database.ledger.tenant_store import LONGEST_NAME
-from merkatd.database.ledger.usage_store import Detail, Use
+from merkatd.database.ledger.usage_store import DailyUse, Detail
 from merkatd.ledger.tenants import tenant
 
 Numbers = npt.NDArray[Any]
@@ -28,7 +28,7 @@ _VMS = 2**31
 """More than the id of any VM."""
 
 
-def uses_of(found: Iterable[Detail]) -> list[Use]:
+def uses_of(found: Iterable[Detail]) -> list[DailyUse]:
     """What some periods came to, by day, payer and VM."""
     by_day: dict[int, list[Detail]] = {}
     for detail in found:
@@ -36,7 +36,7 @@ def uses_of(found: Iterable[Detail]) -> list[Use]:
     return [use for day in sorted(by_day) for use in _of_day(day, by_day[day])]
 
 
-def _of_day(day: int, found: Sequence[Detail]) -> list[Use]:
+def _of_day(day: int, found: Sequence[Detail]) -> list[DailyUse]:
     key = np.concatenate([one.account * _VMS + one.vm for one in found])
     keys, last, at = np.unique(key[::-1], return_index=True, return_inverse=True)
     at = at[::-1]
@@ -62,7 +62,7 @@ def _of_day(day: int, found: Sequence[Detail]) -> list[Use]:
         cost[:, 2].tolist(),
         cost[:, 3].tolist(),
     )
-    return [Use(account, day, *rest) for account, *rest in zip(*columns, strict=True)]
+    return [DailyUse(account, day, *rest) for account, *rest in zip(*columns, strict=True)]
 
 
 def _of_all_goods(values: Numbers) -> Numbers:
@@ -70,12 +70,12 @@ def _of_all_goods(values: Numbers) -> Numbers:
     return np.pad(values, ((0, 0), (0, _GOODS - values.shape[1])))
 
 
-def fold(connection: sa.Connection, most_periods: int = 60) -> int:
+def fold_details(connection: sa.Connection, most_periods: int = 60) -> int:
     """Add the oldest details to their days; how many periods they were."""
     found = usage_store.unfolded(connection, most_periods)
     if not found:
         return 0
-    by_day: dict[int, list[Use]] = {}
+    by_day: dict[int, list[DailyUse]] = {}
     for use in uses_of(found):
         by_day.setdefault(use.day, []).append(use)
     for day, new in by_day.items():
@@ -125,7 +125,7 @@ def _lines(connection: sa.Connection, owner: int, month: Month) -> list[Statemen
     first, last = day_of(month.begin_s), day_of(month.end_s) - 1
     mine = account_store.ids_of_owner(connection, owner)
     fresh = uses_of(usage_store.unfolded(connection, MOST_UNFOLDED))
-    together: dict[tuple[int, int], Use] = {}
+    together: dict[tuple[int, int], DailyUse] = {}
     for use in (*usage_store.of_owner(connection, owner, first, last), *fresh):
         if use.account in mine and first <= use.day <= last:
             key = (use.vm, use.account)
@@ -133,7 +133,7 @@ def _lines(connection: sa.Connection, owner: int, month: Month) -> list[Statemen
     return [_line(together[key]) for key in sorted(together)]
 
 
-def _line(use: Use) -> StatementLine:
+def _line(use: DailyUse) -> StatementLine:
     return StatementLine(
         vm=use.vm,
         name=use.name,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO, MOST_CREDITS, micro
-from merkatd.currency.income import Tenant as Claim
+from merkatd.currency.income import RenewalPart as Claim
 from merkatd.currency.income import entitlements
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store, entry_store, note_store
 from merkatd.database.ledger import tenant_store as stored
-from merkatd.database.ledger.account_store import Account, AccountKind
+from merkatd.database.ledger.account_store import AccountKind, AccountRow
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.ledger import debts
@@ -23,7 +23,7 @@ FIRST_ISSUE = "issue/first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class TenantAccount:
     """A tenant and what it holds; amounts are micro-credits."""
 
     owner: int
@@ -52,19 +52,19 @@ class Standing:
         return self.balance + self.in_applications
 
 
-def meet(
+def open_tenant(
     connection: sa.Connection,
     owner: int,
-    money: Money,
+    money: MoneySettings,
     at_s: float,
     *,
     name: str | None = None,
     group: int | None = None,
-) -> Account:
+) -> AccountRow:
     """The tenant's account; opened with what everybody starts with where it is new."""
     account_store.lock_books(connection)
     known = account_store.find(connection, AccountKind.TENANT, owner)
-    stored.meet(connection, owner, at_s, name, group)
+    stored.ensure_tenants(connection, owner, at_s, name, group)
     if known is not None:
         return known
     account = account_store.ensure(connection, AccountKind.TENANT, owner)
@@ -72,8 +72,12 @@ def meet(
 
 
 def _begin(
-    connection: sa.Connection, account: Account, money: Money, reference: str, at_s: float
-) -> Account:
+    connection: sa.Connection,
+    account: AccountRow,
+    money: MoneySettings,
+    reference: str,
+    at_s: float,
+) -> AccountRow:
     """The tenant's account with the credits that every tenant starts with."""
     treasury = account_store.treasury(connection)
     start = money.start_of(weight_of(connection, account.owner or 0))
@@ -105,15 +109,15 @@ def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -
     entry_store.post(connection, [Posting(TransactionKind.ISSUE, reference, moves)], at_s)
 
 
-def tenants(connection: sa.Connection) -> tuple[Standing, ...]:
+def tenants(connection: sa.Connection) -> tuple[TenantAccount, ...]:
     """All tenants, by id."""
     return standings(connection, account_store.holding(connection))
 
 
-def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Standing, ...]:
+def standings(connection: sa.Connection, every: Iterable[AccountRow]) -> tuple[TenantAccount, ...]:
     """All tenants, by id, with what they hold in these accounts: all that hold credits."""
     known = stored.every(connection)
-    account: dict[int, Account] = {}
+    account: dict[int, AccountRow] = {}
     inside: Counter[int] = Counter()
     issued = 0
     for one in every:
@@ -130,7 +134,7 @@ def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Stan
     ]
     entitled = entitlements(issued, claims)
     return tuple(
-        Standing(
+        TenantAccount(
             owner=one.owner,
             name=one.name,
             group=one.group,
@@ -149,7 +153,7 @@ def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Stan
     )
 
 
-def tenant(connection: sa.Connection, owner: int) -> Standing:
+def tenant(connection: sa.Connection, owner: int) -> TenantAccount:
     """One tenant. Raises NotFoundError."""
     found = next((one for one in tenants(connection) if one.owner == owner), None)
     if found is None:
@@ -157,7 +161,7 @@ def tenant(connection: sa.Connection, owner: int) -> Standing:
     return found
 
 
-def present(connection: sa.Connection, owner: int) -> Standing:
+def present(connection: sa.Connection, owner: int) -> TenantAccount:
     """One tenant that is not retired. Raises LedgerError."""
     found = tenant(connection, owner)
     if found.retired_s is not None:
@@ -177,7 +181,7 @@ def supply_of(connection: sa.Connection) -> int:
 
 def set_weight(
     connection: sa.Connection, owner: int, weight: float | None, who: str, at_s: float
-) -> Standing:
+) -> TenantAccount:
     """Give a known tenant a weight of its own, which counts from the next renewal on."""
     account_store.lock_books(connection)
     before = present(connection, owner)
@@ -210,7 +214,7 @@ def set_group_weight(
 
 def grant(
     connection: sa.Connection, owner: int, amount: int, reference: str, who: str, at_s: float
-) -> Standing:
+) -> TenantAccount:
     """Move micro-credits from the treasury to a tenant, or back where they are negative.
 
     `reference` is the asker's own for this one act: asked for again it changes nothing.
@@ -250,13 +254,13 @@ def balance(connection: sa.Connection, account: int) -> int:
 
 def history(
     connection: sa.Connection, account: int, since_s: float, until_s: float
-) -> tuple[entry_store.Entry, ...]:
+) -> tuple[entry_store.EntryRow, ...]:
     """The entries of an account from one time up to and without another, oldest first."""
     balance(connection, account)
     return entry_store.of_account(connection, account, since_s, until_s)
 
 
-def accounts_of(connection: sa.Connection, owner: int) -> tuple[Account, ...]:
+def accounts_of(connection: sa.Connection, owner: int) -> tuple[AccountRow, ...]:
     """The tenant's own account and its applications', oldest first."""
     return account_store.of_owner(connection, owner)
 
@@ -269,15 +273,15 @@ class Person:
     group: int | None = None
     """Its primary group."""
 
-    def news(self, known: stored.Tenant) -> bool:
+    def news(self, known: stored.TenantRow) -> bool:
         """Whether that is something else than what is known."""
         return self.name not in {None, known.name} or self.group not in {None, known.group}
 
 
-def met(
+def update_tenants(
     connection: sa.Connection,
     owners: Iterable[int],
-    money: Money,
+    money: MoneySettings,
     at_s: float,
     people: Mapping[int, Person] | None = None,
 ) -> None:
@@ -293,10 +297,12 @@ def met(
     changed = [one for one in known.keys() & people.keys() if people[one].news(known[one])]
     for owner in sorted({*owners, *changed} - (known.keys() - set(changed))):
         person = people.get(owner, Person())
-        meet(connection, owner, money, at_s, name=person.name, group=person.group)
+        open_tenant(connection, owner, money, at_s, name=person.name, group=person.group)
 
 
-def _reinstate(connection: sa.Connection, one: stored.Tenant, money: Money, at_s: float) -> None:
+def _reinstate(
+    connection: sa.Connection, one: stored.TenantRow, money: MoneySettings, at_s: float
+) -> None:
     """Make a tenant of a retired one."""
     account_store.lock_books(connection)
     stored.retire(connection, one.owner, None)
@@ -308,5 +314,5 @@ def _reinstate(connection: sa.Connection, one: stored.Tenant, money: Money, at_s
     note_store.add(connection, note)
 
 
-def _locked(connection: sa.Connection, account: int) -> Account:
+def _locked(connection: sa.Connection, account: int) -> AccountRow:
     return account_store.lock(connection, [account])[account]

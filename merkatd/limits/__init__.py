@@ -4,7 +4,7 @@ Pure functions on values: nothing here speaks to a host. `decide` does it for a 
 cloud; the parts it is made of are one module each.
 """
 
-from merkatd.limits.core_assignment import pins
+from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.cpu_limits import (
     CGROUP,
     CGROUP_V1,
@@ -21,9 +21,9 @@ from merkatd.limits.cpu_limits import (
     weights,
     whole_quota,
 )
-from merkatd.limits.enforced_limits import BEYOND, UNSET, Cores, InForce, Pinned, Topology
+from merkatd.limits.enforced_limits import BEYOND, UNSET, Cores, EnforcedLimits, Pinned, Topology
 from merkatd.limits.io_limits import PER_UNIT
-from merkatd.limits.limit_plan import Limits, decide
+from merkatd.limits.limit_plan import LimitPlan, plan_limits
 from merkatd.limits.settings import CpuSettings, LimitsSettings, MemorySettings, PinSettings
 
 __all__ = [
@@ -38,8 +38,8 @@ __all__ = [
     "Cores",
     "CpuSettings",
     "Credit",
-    "InForce",
-    "Limits",
+    "EnforcedLimits",
+    "LimitPlan",
     "LimitsSettings",
     "MemorySettings",
     "PinSettings",
@@ -47,10 +47,10 @@ __all__ = [
     "Quotas",
     "Topology",
     "Weights",
+    "assign_cores",
     "credit",
-    "decide",
     "from_cgroup",
-    "pins",
+    "plan_limits",
     "quotas",
     "to_cgroup",
     "weights",

@@ -27,19 +27,19 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.cluster.plan import step_id
 from merkatd.limits import limit_reasons
 from merkatd.limits.memory_prospects import Missing, Waits, hosts_without_room, without_prospects
-from merkatd.limits.memory_targets import Stock
-from merkatd.limits.occupancy import Scene
+from merkatd.limits.memory_targets import MemoryHoldings
+from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import MemorySettings
 
 
-class Source(NamedTuple):
+class MemorySource(NamedTuple):
     """Memory that a step frees."""
 
     amount_mib: int
     step: str
 
 
-class Pool:
+class MemoryPool:
     """What is free on a host, and behind it what balloon steps free, given away in order.
 
     Free memory and the sources lie end to end on one line, and whoever takes, takes the next
@@ -51,11 +51,11 @@ class Pool:
 
     def __init__(self, free_mib: int) -> None:
         self.free_mib = free_mib
-        self._sources: list[Source] = []
+        self._sources: list[MemorySource] = []
         self._freed_mib = 0
         self._given_mib = 0
 
-    def add(self, source: Source) -> None:
+    def add(self, source: MemorySource) -> None:
         """Put what a step frees at the end of the line."""
         self._sources.append(source)
         self._freed_mib += source.amount_mib
@@ -96,7 +96,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Room:
+class MemoryPlan:
     """What is done about memory, and what can't be done yet."""
 
     changes: tuple[Change, ...]
@@ -108,9 +108,13 @@ class Room:
     """Those of them for which no later period makes room: the ids of hosts that have none."""
 
 
-def make_room(
-    snapshot: Snapshot, plan: Plan, scene: Scene, stock: Stock, settings: MemorySettings
-) -> Room:
+def memory_steps(
+    snapshot: Snapshot,
+    plan: Plan,
+    scene: Occupancy,
+    stock: MemoryHoldings,
+    settings: MemorySettings,
+) -> MemoryPlan:
     """Shrink, let those come for whom there is room, and grow with what is left."""
     giving = _Giving(snapshot, scene, stock)
     shrinking = giving.shrink()
@@ -140,7 +144,7 @@ def make_room(
     postponed |= {vm: giving.why_never(vm) for vm in hopeless}
     by_id = {step.id: step for step in kept}
     steps = tuple(by_id[step.id] for step in plan if step.id in by_id)
-    return Room((*shrinking, *growing, *begun), steps, postponed, hopeless)
+    return MemoryPlan((*shrinking, *growing, *begun), steps, postponed, hopeless)
 
 
 def _urgent_first(snapshot: Snapshot, plan: Plan) -> list[Step]:
@@ -175,11 +179,11 @@ class _Left:
 class _Giving:
     """The hosts' pools while they are filled and given away."""
 
-    def __init__(self, snapshot: Snapshot, scene: Scene, stock: Stock) -> None:
+    def __init__(self, snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings) -> None:
         self._snapshot = snapshot
         self._scene = scene
         self._stock = stock
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, MemoryPool] = {}
         self._shrinks: dict[int, str] = {}
         self._freed: dict[int, int] = {}
         self._left: dict[str, _Left] = {}
@@ -197,9 +201,9 @@ class _Giving:
         """By row of a VM that waits for another VM that waits: that one's row."""
         self._missing: dict[int, Missing] = {}
 
-    def _pool(self, host: int) -> Pool:
+    def _pool(self, host: int) -> MemoryPool:
         if host not in self._pools:
-            self._pools[host] = Pool(int(self._stock.free[host]))
+            self._pools[host] = MemoryPool(int(self._stock.free[host]))
         return self._pools[host]
 
     def shrink(self) -> list[Change]:
@@ -217,7 +221,7 @@ class _Giving:
             moved = int(stock.moved[row])
             step = step_id(self._snapshot.period, Balloon.kind, int(self._snapshot.vms.id[row]))
             self._freed[row] = int(stock.holds[row] - kept[row])
-            self._pool(int(self._scene.now[row])).add(Source(self._freed[row], step))
+            self._pool(int(self._scene.now[row])).add(MemorySource(self._freed[row], step))
             self._shrinks[row] = step
             changes.append(Change(row, moved, ()))
         return changes

@@ -20,7 +20,7 @@ from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.limits.enforced_limits import Pinned, Topology
 
 
-def pins(
+def assign_cores(
     topology: Topology, vms: Iterable[Pinned], least_gain_units: float
 ) -> dict[int, tuple[int, ...]]:
     """By VM: one core for each virtual CPU, for all VMs that are not fixed.

@@ -32,8 +32,8 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Limit, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits import limit_reasons
-from merkatd.limits.enforced_limits import CPU, UNSET, InForce
-from merkatd.limits.occupancy import Scene
+from merkatd.limits.enforced_limits import CPU, UNSET, EnforcedLimits
+from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import CpuSettings
 
 UNITS_PER_CORE = 100
@@ -116,7 +116,7 @@ def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -
     return np.maximum(weight, allowed.least)
 
 
-class Due(NamedTuple):
+class DueCpuLimit(NamedTuple):
     """[vms]: what in force is too far from what is wanted."""
 
     quota: Bools
@@ -124,8 +124,8 @@ class Due(NamedTuple):
 
 
 def differs(
-    wanted: Quotas, weight: Ints, vcpus: Ints, in_force: InForce, settings: CpuSettings
-) -> Due:
+    wanted: Quotas, weight: Ints, vcpus: Ints, in_force: EnforcedLimits, settings: CpuSettings
+) -> DueCpuLimit:
     """Which limits have to be set; those inside the settings' bands stay."""
     now = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
     other_way = ((wanted.vcpu_us > 0) != (now.vcpu_us > 0)) | (
@@ -140,7 +140,7 @@ def differs(
         units = aim * count * per_us
         band = np.maximum(settings.band_units, settings.band_part * units)
         far |= (aim > 0) & (np.abs(there * count * per_us - units) > band)
-    return Due(
+    return DueCpuLimit(
         quota=other_way | far,
         weight=np.abs(weight - in_force.shares) > settings.weight_band_part * weight,
     )
@@ -162,10 +162,10 @@ def from_cgroup(weight: int) -> int:
 
 def limit_steps(
     snapshot: Snapshot,
-    scene: Scene,
+    scene: Occupancy,
     share: Floats,
     pinned: AbstractSet[int],
-    in_force: InForce,
+    in_force: EnforcedLimits,
     settings: CpuSettings,
 ) -> Iterator[Limit]:
     """Where the quota or the weight is off; after the step that brings a VM, in any case.

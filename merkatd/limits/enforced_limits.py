@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot
-from merkatd.cluster.columns import frozen
+from merkatd.cluster.columns import read_only
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -23,7 +23,7 @@ Cores = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InForce:
+class EnforcedLimits:
     """[vms], in the order of the snapshot's rows. UNSET and NaN stand for what is not known."""
 
     vcpu_quota_us: Ints
@@ -51,14 +51,14 @@ class InForce:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if isinstance(value, np.ndarray):
-                object.__setattr__(self, entry.name, frozen(value))
+                object.__setattr__(self, entry.name, read_only(value))
 
     def boots_with(self, cap_mib: Floats) -> Floats:
         """Return [vms]: the memory of each guest itself, where its owner's cap is this."""
         return cap_mib if self.size_mib is None else np.fmax(cap_mib, self.size_mib)
 
     @classmethod
-    def nothing(cls, snapshot: Snapshot) -> "InForce":
+    def nothing(cls, snapshot: Snapshot) -> "EnforcedLimits":
         """No limit set anywhere, nothing measured, and every balloon works."""
         count = len(snapshot.vms)
         return cls(

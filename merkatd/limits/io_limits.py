@@ -14,8 +14,8 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, Throttle
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits import limit_reasons
-from merkatd.limits.enforced_limits import BEYOND, DISK, NETWORK, InForce
-from merkatd.limits.occupancy import Scene
+from merkatd.limits.enforced_limits import BEYOND, DISK, NETWORK, EnforcedLimits
+from merkatd.limits.occupancy import Occupancy
 
 PER_UNIT: Mapping[str, int] = MappingProxyType({NETWORK: 125, DISK: 1024})
 """What hosts count in: kB/s, of which 125 are a Mbit/s, and KiB/s."""
@@ -29,7 +29,7 @@ _ROUNDING = 1e-6
 _FIELDS = {NETWORK: "network_kb_s", DISK: "disk_kib_s"}
 
 
-def rates(share: Floats, resource: str) -> Ints:
+def io_rates(share: Floats, resource: str) -> Ints:
     """[vms]: the limit that is such a share, in what hosts count in, rounded down."""
     units = np.maximum(share, LEAST_UNITS)
     limit: Ints = np.floor(units * PER_UNIT[resource] + _ROUNDING).astype(np.int64)
@@ -37,7 +37,7 @@ def rates(share: Floats, resource: str) -> Ints:
 
 
 def throttle_steps(
-    snapshot: Snapshot, scene: Scene, allocations: Floats, in_force: InForce
+    snapshot: Snapshot, scene: Occupancy, allocations: Floats, in_force: EnforcedLimits
 ) -> Iterator[Throttle]:
     """Where a limit is off and can be set; after the step that brings a VM, in any case."""
     goods = [name for name in PER_UNIT if name in snapshot.resources]
@@ -48,7 +48,7 @@ def throttle_steps(
     arrives = np.zeros(len(snapshot.vms), dtype=bool)
     arrives[list(scene.arrival)] = True
     for resource in goods:
-        limit = rates(allocations[:, snapshot.resources.index(resource)], resource)
+        limit = io_rates(allocations[:, snapshot.resources.index(resource)], resource)
         there = in_force.throttled(resource)
         off = np.abs(there - limit) > _BAND_PART * limit
         wanted[resource] = limit
@@ -78,7 +78,7 @@ def throttle_steps(
         )
 
 
-def _bids(snapshot: Snapshot, scene: Scene) -> Floats:
+def _bids(snapshot: Snapshot, scene: Occupancy) -> Floats:
     """[hosts, resources]: all bids on each host once the plan is carried out."""
     vms = snapshot.vms
     there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)

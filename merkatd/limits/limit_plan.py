@@ -13,12 +13,12 @@ import numpy as np
 
 from merkatd.cluster import Balloon, Decision, Floats, Plan, Snapshot, Step
 from merkatd.limits import limit_reasons
-from merkatd.limits.balloon_steps import Room, make_room
+from merkatd.limits.balloon_steps import MemoryPlan, memory_steps
 from merkatd.limits.cpu_limits import limit_steps
-from merkatd.limits.enforced_limits import CPU, MEMORY, InForce, Topology
+from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits, Topology
 from merkatd.limits.io_limits import throttle_steps
-from merkatd.limits.memory_targets import Stock, stock_of
-from merkatd.limits.occupancy import Scene, scene_of
+from merkatd.limits.memory_targets import MemoryHoldings, memory_holdings
+from merkatd.limits.occupancy import Occupancy, occupancy_of
 from merkatd.limits.pin_steps import behind_frees, pin_steps, wanted_pins
 from merkatd.limits.settings import LimitsSettings, MemorySettings
 
@@ -26,7 +26,7 @@ NOBODY_COMES: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LimitPlan:
     """The plan with the steps on hosts, and what an administrator should know."""
 
     plan: Plan
@@ -43,17 +43,17 @@ class Limits:
     that have none."""
 
 
-def decide(
+def plan_limits(
     snapshot: Snapshot,
     decision: Decision,
-    in_force: InForce,
+    in_force: EnforcedLimits,
     topologies: Mapping[int, Topology],
     settings: LimitsSettings,
     rate: Floats | None = None,
     keeps: Floats | None = None,
     coming: Mapping[int, int] = NOBODY_COMES,
     later: AbstractSet[int] = frozenset(),
-) -> Limits:
+) -> LimitPlan:
     """What hosts are told so that everybody gets what the decision gives them.
 
     `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
@@ -65,8 +65,8 @@ def decide(
     Limits of a resource that the snapshot does not have are left alone.
     """
     rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
-    scene = scene_of(snapshot, decision.plan)
-    room = Room((), decision.plan.steps, {})
+    scene = occupancy_of(snapshot, decision.plan)
+    room = MemoryPlan((), decision.plan.steps, {})
     balloons: list[Step] = []
     overfull: dict[int, str] = {}
     holding: dict[int, int] = {}
@@ -74,8 +74,8 @@ def decide(
         share = decision.allocations[:, snapshot.resources.index(MEMORY)]
         rows = {snapshot.vm_row(vm): snapshot.host_row(host) for vm, host in coming.items()}
         due = scene.expecting({row: at for row, at in rows.items() if row not in scene.arrival})
-        stock = stock_of(snapshot, share, due, in_force, settings.memory, keeps)
-        room = make_room(snapshot, decision.plan, scene, stock, settings.memory)
+        stock = memory_holdings(snapshot, share, due, in_force, settings.memory, keeps)
+        room = memory_steps(snapshot, decision.plan, scene, stock, settings.memory)
         balloons = list(_balloons(snapshot, scene, stock, room))
         overfull = _overfull(snapshot, stock)
         holding = _holding(snapshot, scene, stock, settings.memory)
@@ -94,10 +94,12 @@ def decide(
         ]
     throttles = throttle_steps(snapshot, scene, decision.allocations, in_force)
     plan = Plan.ordered([*balloons, *steps, *limited, *throttles])
-    return Limits(plan, room.postponed, overfull, holding, room.hopeless)
+    return LimitPlan(plan, room.postponed, overfull, holding, room.hopeless)
 
 
-def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Iterator[Step]:
+def _balloons(
+    snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings, room: MemoryPlan
+) -> Iterator[Step]:
     starting = scene.starting
     for vm, memory_mib, after in room.changes:
         yield Balloon(
@@ -111,7 +113,7 @@ def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Ite
         )
 
 
-def _overfull(snapshot: Snapshot, stock: Stock) -> dict[int, str]:
+def _overfull(snapshot: Snapshot, stock: MemoryHoldings) -> dict[int, str]:
     room = np.maximum(stock.room + stock.leaving, 0)
     rows = np.flatnonzero(stock.needed > room).tolist()
     return {
@@ -121,7 +123,7 @@ def _overfull(snapshot: Snapshot, stock: Stock) -> dict[int, str]:
 
 
 def _holding(
-    snapshot: Snapshot, scene: Scene, stock: Stock, settings: MemorySettings
+    snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings, settings: MemorySettings
 ) -> dict[int, int]:
     """Once balloons have moved, as far as they move in this period.
 

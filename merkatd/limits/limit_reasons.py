@@ -2,7 +2,7 @@
 
 from merkatd.cluster import Snapshot
 from merkatd.limits.enforced_limits import CPU
-from merkatd.limits.memory_targets import Stock
+from merkatd.limits.memory_targets import MemoryHoldings
 
 
 def why_limit(
@@ -34,7 +34,9 @@ def why_share(
     return f"{given}: its bid is {_bid(bid)} of {_bid(bids)} there"
 
 
-def why_balloon(snapshot: Snapshot, stock: Stock, vm: int, host: int, memory_mib: int) -> str:
+def why_balloon(
+    snapshot: Snapshot, stock: MemoryHoldings, vm: int, host: int, memory_mib: int
+) -> str:
     """Where the memory goes, and what decides where it ends."""
     name = snapshot.hosts.name[host]
     holds, target = int(stock.holds[vm]), int(stock.target[vm])
@@ -75,7 +77,7 @@ def why_freed(snapshot: Snapshot, host: int | None) -> str:
     return f"is about to go to {snapshot.hosts.name[host]}, which has cores of its own"
 
 
-def why_overfull(snapshot: Snapshot, stock: Stock, host: int) -> str:
+def why_overfull(snapshot: Snapshot, stock: MemoryHoldings, host: int) -> str:
     """A host whose VMs can't live with what it has."""
     return (
         f"{snapshot.hosts.name[host]} is overfull: its VMs can't do without"

@@ -19,8 +19,8 @@ import numpy as np
 
 from merkatd.cluster import Ints
 from merkatd.cluster.columns import NOWHERE
-from merkatd.limits.memory_targets import Stock
-from merkatd.limits.occupancy import Scene
+from merkatd.limits.memory_targets import MemoryHoldings
+from merkatd.limits.occupancy import Occupancy
 
 
 class Missing(NamedTuple):
@@ -41,7 +41,11 @@ class Waits:
 
 
 def without_prospects(
-    waits: Waits, scene: Scene, stock: Stock, freed: Mapping[int, int], left: Mapping[int, int]
+    waits: Waits,
+    scene: Occupancy,
+    stock: MemoryHoldings,
+    freed: Mapping[int, int],
+    left: Mapping[int, int],
 ) -> frozenset[int]:
     """Return the rows of VMs that wait for memory which no later period frees.
 
@@ -72,7 +76,9 @@ def without_prospects(
         able |= found
 
 
-def hosts_without_room(wanted: Mapping[int, int], scene: Scene, stock: Stock) -> Mapping[int, Ints]:
+def hosts_without_room(
+    wanted: Mapping[int, int], scene: Occupancy, stock: MemoryHoldings
+) -> Mapping[int, Ints]:
     """Return the hosts where each of these VMs finds no room, whatever balloons give.
 
     `wanted`, by row, is where a VM was to go: that host is one of them. A host has no room either

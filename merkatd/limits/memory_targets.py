@@ -12,13 +12,13 @@ import numpy as np
 
 from merkatd.cluster import RESTING, Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NOWHERE
-from merkatd.limits.enforced_limits import MEMORY, InForce
-from merkatd.limits.occupancy import Scene
+from merkatd.limits.enforced_limits import MEMORY, EnforcedLimits
+from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import MemorySettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guests:
+class GuestMemory:
     """[vms]: the memory of each VM, in MiB."""
 
     size: Floats
@@ -42,13 +42,13 @@ class Guests:
         return self.size if self.whole is None else self.whole
 
 
-def holdings(guests: Guests) -> Ints:
+def holdings(guests: GuestMemory) -> Ints:
     """What each VM holds, or may take at any time: all of its memory where nothing is known."""
     known = np.fmax(guests.held, np.where(guests.told >= 0, guests.told, np.nan))
     return np.ceil(np.where(np.isnan(known), guests.boots_with, known)).astype(np.int64)
 
 
-def least(guests: Guests, settings: MemorySettings) -> Ints:
+def least(guests: GuestMemory, settings: MemorySettings) -> Ints:
     """What must not be taken: the floor, and of what it holds the measured use and its margin.
 
     A guest that does not tell its use keeps all it holds, unless the settings say otherwise.
@@ -64,7 +64,7 @@ def least(guests: Guests, settings: MemorySettings) -> Ints:
     return _whole(np.minimum(np.ceil(need), np.floor(guests.size)))
 
 
-def targets(guests: Guests, least_mib: Ints, host: Ints, room_mib: Ints) -> Ints:
+def targets(guests: GuestMemory, least_mib: Ints, host: Ints, room_mib: Ints) -> Ints:
     """Where each balloon should end: the share, or the least where that is more.
 
     `host` is a row of `room_mib`, which is what a host has for these VMs together. Where they
@@ -80,7 +80,7 @@ def targets(guests: Guests, least_mib: Ints, host: Ints, room_mib: Ints) -> Ints
     return least_mib + _whole(np.floor(above * scale[host]))
 
 
-def steps(guests: Guests, target: Ints, least_mib: Ints, settings: MemorySettings) -> Ints:
+def steps(guests: GuestMemory, target: Ints, least_mib: Ints, settings: MemorySettings) -> Ints:
     """What each balloon would be told in this period, if the host can give what that takes.
 
     Bounded by the settings, but a VM below its least is lifted to it at once, and a VM that does
@@ -107,10 +107,10 @@ def _whole(amount: Floats) -> Ints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stock:
+class MemoryHoldings:
     """[vms], but for `free`, `room`, `needed` and `leaving`, which are [hosts]; in whole MiB."""
 
-    guests: Guests
+    guests: GuestMemory
     holds: Ints
     """Now: all of its size for a VM outside every market, its floor for one that is off."""
     least: Ints
@@ -137,14 +137,14 @@ class Stock:
         return keeps is not None and not math.isnan(float(keeps[vm]))
 
 
-def stock_of(
+def memory_holdings(
     snapshot: Snapshot,
     share: Floats,
-    scene: Scene,
-    in_force: InForce,
+    scene: Occupancy,
+    in_force: EnforcedLimits,
     settings: MemorySettings,
     keeps: Floats | None = None,
-) -> Stock:
+) -> MemoryHoldings:
     """Where each VM's memory is, and where it should go; `share` is in MiB, for each VM.
 
     `keeps` is the most of its use that each VM keeps, in MiB, NaN where it keeps all.
@@ -187,7 +187,7 @@ def stock_of(
     to_the_mib = replace(settings, least_step_mib=1)
     closer = adjustable & pressed & (target < holds)
     moved = np.where(closer, steps(guests, target, need, to_the_mib), moved)
-    return Stock(
+    return MemoryHoldings(
         guests=guests,
         holds=holds,
         least=need,
@@ -202,10 +202,12 @@ def stock_of(
     )
 
 
-def _guests(snapshot: Snapshot, share: Floats, in_force: InForce, keeps: Floats | None) -> Guests:
+def _guests(
+    snapshot: Snapshot, share: Floats, in_force: EnforcedLimits, keeps: Floats | None
+) -> GuestMemory:
     vms, column = snapshot.vms, snapshot.resources.index(MEMORY)
     size = vms.cap[:, column]
-    return Guests(
+    return GuestMemory(
         size=size,
         floor=np.minimum(vms.floor[:, column], size),
         share=share,
@@ -217,7 +219,7 @@ def _guests(snapshot: Snapshot, share: Floats, in_force: InForce, keeps: Floats 
     )
 
 
-def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
+def _held_by_all(snapshot: Snapshot, guests: GuestMemory, floor: Ints) -> Ints:
     vms = snapshot.vms
     size = np.ceil(guests.boots_with).astype(np.int64)
     holds = np.where(vms.market == NOWHERE, size, holdings(guests))
@@ -233,7 +235,7 @@ def _leaving(snapshot: Snapshot, holds: Ints) -> Ints:
     return _by_host(vms.source, beyond, len(snapshot.hosts))
 
 
-def _brought(scene: Scene, guests: Guests, holds: Ints, spare: Ints) -> Ints:
+def _brought(scene: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints) -> Ints:
     """[vms]: what each VM that the plan resumes holds at once, 0 for all others.
 
     A guest comes back with all of its memory, and its balloon obeys only then. Where its host can't
@@ -249,7 +251,7 @@ def _brought(scene: Scene, guests: Guests, holds: Ints, spare: Ints) -> Ints:
     return brings
 
 
-def _of_waiting(scene: Scene, holds: Ints, hosts: int) -> Ints:
+def _of_waiting(scene: Occupancy, holds: Ints, hosts: int) -> Ints:
     """[hosts]: what VMs hold that are to go elsewhere, and wait for memory there.
 
     Two VMs may be about to change places: each has to find room beside the other.
@@ -258,7 +260,7 @@ def _of_waiting(scene: Scene, holds: Ints, hosts: int) -> Ints:
     return _by_host(scene.now[rows], holds[rows], hosts)
 
 
-def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:
+def _pressed(scene: Occupancy, free: Ints, freed: Ints, takes: Ints) -> Bools:
     """[vms]: on its host, or where it goes, too little becomes free for those who must have it.
 
     Those are the VMs that come, and those that are lifted to their least.
@@ -270,13 +272,13 @@ def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:
     return pressed
 
 
-def _due_in_full(guests: Guests) -> Guests:
+def _due_in_full(guests: GuestMemory) -> GuestMemory:
     """The same guests, each due all of its memory."""
     return replace(guests, share=guests.boots_with, size=guests.boots_with)
 
 
-def _rows(guests: Guests, rows: Ints) -> Guests:
-    return Guests(
+def _rows(guests: GuestMemory, rows: Ints) -> GuestMemory:
+    return GuestMemory(
         guests.size[rows],
         guests.floor[rows],
         guests.share[rows],

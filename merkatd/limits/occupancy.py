@@ -27,7 +27,7 @@ _BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scene:
+class Occupancy:
     """[vms]: rows of hosts, NOWHERE for a VM that is on none."""
 
     now: Ints
@@ -43,7 +43,7 @@ class Scene:
     waits: frozenset[int] = frozenset()
     """Rows of VMs that will be elsewhere once there is memory, and stay where they are for now."""
 
-    def without(self, rows: list[int]) -> "Scene":
+    def without(self, rows: list[int]) -> "Occupancy":
         """The same when these VMs stay where they are; any of them on no host is told nothing."""
         if not rows:
             return self
@@ -54,7 +54,7 @@ class Scene:
         resumed = {row: step for row, step in self.resumed.items() if row not in set(rows)}
         return replace(self, then=then, told=told, arrival=arrival, resumed=resumed)
 
-    def expecting(self, hosts: Mapping[int, int]) -> "Scene":
+    def expecting(self, hosts: Mapping[int, int]) -> "Occupancy":
         """The same with room for VMs that will come once there is memory: by row, their hosts."""
         if not hosts:
             return self
@@ -71,7 +71,7 @@ class Scene:
         return starting
 
 
-def scene_of(snapshot: Snapshot, plan: Plan) -> Scene:
+def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     """Read the plan into the snapshot's rows."""
     vms = snapshot.vms
     now = np.where(np.isin(vms.state, _ON_HOST), vms.host, NOWHERE)
@@ -96,7 +96,7 @@ def scene_of(snapshot: Snapshot, plan: Plan) -> Scene:
     running = runs & _serves(snapshot, now)
     starting = (vms.state == VmState.PENDING) & (now == NOWHERE)
     told = (vms.market != NOWHERE) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Scene(now, then, told, np.isin(vms.state, _BIDDING), arrival, resumed)
+    return Occupancy(now, then, told, np.isin(vms.state, _BIDDING), arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:

@@ -7,17 +7,17 @@ import numpy as np
 
 from merkatd.cluster import Floats, Migrate, Pin, Snapshot, Step
 from merkatd.limits import limit_reasons
-from merkatd.limits.core_assignment import pins
-from merkatd.limits.enforced_limits import Cores, InForce, Pinned, Topology
-from merkatd.limits.occupancy import Scene
+from merkatd.limits.core_assignment import assign_cores
+from merkatd.limits.enforced_limits import Cores, EnforcedLimits, Pinned, Topology
+from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import PinSettings
 
 
 def wanted_pins(
     snapshot: Snapshot,
-    scene: Scene,
+    scene: Occupancy,
     share: Floats,
-    in_force: InForce,
+    in_force: EnforcedLimits,
     topologies: Mapping[int, Topology],
     settings: PinSettings,
     rate: Floats,
@@ -40,16 +40,16 @@ def wanted_pins(
             for row in order[first:last].tolist()
         ]
         topology = topologies[int(snapshot.hosts.id[host])]
-        chosen = pins(topology, there, settings.least_gain_units)
+        chosen = assign_cores(topology, there, settings.least_gain_units)
         wanted |= {row: tuple((core,) for core in cores) for row, cores in chosen.items()}
     return wanted
 
 
 def _pinned(
     snapshot: Snapshot,
-    scene: Scene,
+    scene: Occupancy,
     shares_and_rates: tuple[Floats, Floats],
-    in_force: InForce,
+    in_force: EnforcedLimits,
     row: int,
 ) -> Pinned:
     """A VM as the cores of its host see it; pins count only on the host where they stand."""
@@ -67,9 +67,9 @@ def _pinned(
 
 def pin_steps(
     snapshot: Snapshot,
-    scene: Scene,
+    scene: Occupancy,
     wanted: Mapping[int, Cores],
-    in_force: InForce,
+    in_force: EnforcedLimits,
     topologies: Mapping[int, Topology],
 ) -> Iterator[Pin]:
     """What frees pins, and what sets those that differ from the ones that stand."""

@@ -28,7 +28,7 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PricedClaim:
     """Of one VM, by resource."""
 
     asked: tuple[float, ...]
@@ -78,13 +78,13 @@ class ClaimPrices:
             total=view.total,
         )
 
-    def of_vm(self, vm: int, pool: int) -> Claim:
+    def of_vm(self, vm: int, pool: int) -> PricedClaim:
         """The claim of a VM that is in the market."""
         now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
         asked, kept = self.claims.asked[vm].tolist(), self.claims.kept[vm].tolist()
-        return Claim(tuple(asked), tuple(kept), pool, now if pool != NOWHERE else None)
+        return PricedClaim(tuple(asked), tuple(kept), pool, now if pool != NOWHERE else None)
 
-    def floor(self, claim: Claim, column: int, bid: float, cap: float) -> float:
+    def floor(self, claim: PricedClaim, column: int, bid: float, cap: float) -> float:
         """How much of a claim holds with this bid, where the VM can use so much at most."""
         asked, kept = claim.asked[column], claim.kept[column]
         if asked <= kept:
@@ -94,7 +94,7 @@ class ClaimPrices:
         paid = bid * PART / price if price > 0 else asked
         return max(kept, min(asked, paid))
 
-    def bid_for(self, claim: Claim, column: int, amount: float) -> float | None:
+    def bid_for(self, claim: PricedClaim, column: int, amount: float) -> float | None:
         """The least bid with which so much of the claim holds; None where it is not claimed."""
         if amount > claim.asked[column]:
             return None
@@ -109,7 +109,7 @@ class ClaimPrices:
             return float(self.hosts.capacity[pool * kinds + column])
         return float(self.hosts.capacity[column::kinds].max(initial=0.0))
 
-    def _price(self, claim: Claim, column: int, aside: float, new: Bidder | None) -> float:
+    def _price(self, claim: PricedClaim, column: int, aside: float, new: Bidder | None) -> float:
         """Of a unit, once so much is set aside, with the new row in place of the present one."""
         now = None if claim.now is None else claim.now[column]
         left = max(float(self.total[column]) - aside, 0.0)

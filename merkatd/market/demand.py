@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from merkatd.cluster.columns import Floats, Ints
-from merkatd.market.share import ENOUGH, bends
+from merkatd.market.share import ENOUGH, breakpoints
 
 HIGHEST = sys.float_info.max
 """No bend is higher, as small as a bid may be."""
@@ -72,7 +72,7 @@ class Demand:
     @classmethod
     def of(cls, bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Self:
         """Prepare the rows of all pools; the arguments are those of `share`."""
-        bend = bends(bid, floor, cap)
+        bend = breakpoints(bid, floor, cap)
         rises = np.flatnonzero(bid > 0)
         owner = np.concatenate([pool, pool[rises], pool[rises]])
         at = np.concatenate(
@@ -93,8 +93,8 @@ class Demand:
             start=start,
             first_bend=start[:-1] + np.bincount(pool, minlength=pools),
             at=at[order],
-            slope=running(slope[order]),
-            fixed=running(fixed[order]),
+            slope=running_bidders(slope[order]),
+            fixed=running_bidders(fixed[order]),
         )
 
     def floors(self, pool: int) -> float:
@@ -230,7 +230,7 @@ class _Lines:
         return slope, fixed
 
 
-def running(values: Floats) -> tuple[Floats, Floats]:
+def running_bidders(values: Floats) -> tuple[Floats, Floats]:
     """[values + 1]: sums of all before, from zero; and of what each addition rounded away."""
     sums = np.zeros(len(values) + 1)
     np.cumsum(values, out=sums[1:])

@@ -11,7 +11,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NOWHERE
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 
 
 def errors(first: Floats, on_host: Floats) -> Floats:
@@ -48,7 +48,7 @@ class Assessment:
     """[markets]"""
 
 
-def assess(snapshot: Snapshot, host: Ints) -> Assessment:
+def assess_placement(snapshot: Snapshot, host: Ints) -> Assessment:
     """The outcome with each VM on the host in this row, -1 where it has none."""
     first = np.zeros_like(snapshot.vms.bid)
     shares = np.zeros_like(snapshot.vms.bid)
@@ -56,7 +56,7 @@ def assess(snapshot: Snapshot, host: Ints) -> Assessment:
     shortfall = np.zeros(len(snapshot.markets))
     largest = np.zeros(len(snapshot.markets))
     for market in range(len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         local = np.full(len(snapshot.hosts) + 1, NOWHERE)
         local[view.hosts] = np.arange(len(view.hosts))
         place = local[host[view.vms]]

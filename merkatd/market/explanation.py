@@ -29,7 +29,7 @@ from merkatd.cluster import (
 )
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import errors
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import bid_that_buys
 from merkatd.market.share import share
 
@@ -115,7 +115,7 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | N
     at = int(snapshot.vms.host[row])
     if at != NOWHERE:  # whoever is on a host takes part in that host's market
         market = int(snapshot.hosts.market[at])
-    view = view_of(snapshot, market)
+    view = market_view(snapshot, market)
     found = np.flatnonzero(view.vms == row)
     if market == NOWHERE or len(found) == 0:
         return None

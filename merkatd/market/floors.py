@@ -134,7 +134,7 @@ def bids_that_buy_there(
     return np.where(left > 0, asked * amounts / PART, np.inf)
 
 
-class Kept(NamedTuple):
+class KeptMemory(NamedTuple):
     """What VMs keep of the memory that they use."""
 
     amount: Floats
@@ -145,7 +145,7 @@ class Kept(NamedTuple):
 
 def kept_in_use(
     use: Floats, paid: Floats, for_now: Floats, wish: Floats, host: Ints, capacity: Floats
-) -> Kept:
+) -> KeptMemory:
     """Return what each VM keeps because it uses it, at least what is paid for.
 
     `use`, `paid`, `for_now` and `wish` are [vms]: what it uses, what of a host it has paid for,
@@ -162,4 +162,4 @@ def kept_in_use(
     # Hosts give whole units: rounded up, they would come to more than there is.
     left = np.where((spare >= 0)[host], np.floor(asked + beyond * part[host]), 0.0)
     amount = np.maximum(paid, np.minimum(use, np.maximum(left, for_now)))
-    return Kept(np.where(enough[host], np.maximum(use, paid), amount), ~enough[host])
+    return KeptMemory(np.where(enough[host], np.maximum(use, paid), amount), ~enough[host])

@@ -126,7 +126,7 @@ def _divide(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Float
     return Share(result.allocation.reshape(bid.shape), result.level.reshape(capacity.shape))
 
 
-def view_of(snapshot: Snapshot, market: int) -> MarketView:
+def market_view(snapshot: Snapshot, market: int) -> MarketView:
     """The part of the snapshot that belongs to the market in this row."""
     table = snapshot.hosts
     works = (table.market == market) & (table.state != HostState.OFF)

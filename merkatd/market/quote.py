@@ -13,10 +13,10 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NOWHERE
-from merkatd.market.claim_prices import Claim, ClaimPrices, Claims
+from merkatd.market.claim_prices import ClaimPrices, Claims, PricedClaim
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.explanation import BIDDING
-from merkatd.market.market_view import total_of, view_of
+from merkatd.market.market_view import market_view, total_of
 from merkatd.market.price import PriceRule, bid_that_buys, charges, price
 from merkatd.market.quoted_place import Quote
 
@@ -27,7 +27,7 @@ _FIRST_LOOK = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuotedPlace:
     """A VM, or one that there could be, where it would contend."""
 
     host: int
@@ -46,7 +46,7 @@ class Place:
     """False while it is suspended or off: then it keeps its floor, whatever its bid is."""
     holds: tuple[float, ...] | None = None
     """What it holds, whatever its share is."""
-    claim: Claim | None = None
+    claim: PricedClaim | None = None
     """Of what its floor is the part that its present bid pays for; None where nobody pays."""
 
 
@@ -115,7 +115,7 @@ class Quotes:
         `holds` is [vms, resources], of the snapshot: what each holds at least. `claims` are what
         VMs claim, of which the snapshot's floors are what their present bids pay for.
         """
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         among = np.full(len(snapshot.hosts) + 1, NOWHERE)
         among[view.hosts] = np.arange(len(view.hosts))
         at = among[host[view.vms]]
@@ -166,7 +166,7 @@ class Quotes:
             claims=None if claims is None else ClaimPrices.of(view, at, claims),
         )
 
-    def place_of(self, row: int) -> Place | None:
+    def place_of(self, row: int) -> QuotedPlace | None:
         """The VM in this row of the snapshot: on its host, or on the one it would be tried on.
 
         None for one that has no part in the market.
@@ -184,19 +184,19 @@ class Quotes:
         priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
         holds = tuple(self.holds[vm].tolist())
         host = int(self.host_rows[pool])
-        return Place(host, pool, now, priced, floor, cap, bids, holds, claim)
+        return QuotedPlace(host, pool, now, priced, floor, cap, bids, holds, claim)
 
-    def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> Place:
+    def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> QuotedPlace:
         """Return where a new VM would be: on the host with the least load on which its floor fits.
 
         Its bid has to pay for the floor, where bids pay for claims.
         """
         pool, asked = self._roomy(np.array(floor)), tuple(floor)
         host = NOWHERE if pool == NOWHERE else int(self.host_rows[pool])
-        claim = None if self.claims is None else Claim(asked, (0.0,) * len(asked), pool, None)
-        return Place(host, pool, None, None, asked, tuple(cap), claim=claim)
+        claim = None if self.claims is None else PricedClaim(asked, (0.0,) * len(asked), pool, None)
+        return QuotedPlace(host, pool, None, None, asked, tuple(cap), claim=claim)
 
-    def quote(self, place: Place, bid: Sequence[float]) -> tuple[Quote, ...]:
+    def quote(self, place: QuotedPlace, bid: Sequence[float]) -> tuple[Quote, ...]:
         """By resource, what these bids would get and cost there."""
         rows = [self._row(place, column, one) for column, one in enumerate(bid)]
         if not place.bids:
@@ -215,7 +215,9 @@ class Quotes:
         outcome = zip(self.resources, bid, shares, prices.tolist(), owed[0].tolist(), strict=True)
         return tuple(Quote(*one) for one in outcome)
 
-    def bid_for(self, place: Place, wanted: Sequence[float | None]) -> tuple[float | None, ...]:
+    def bid_for(
+        self, place: QuotedPlace, wanted: Sequence[float | None]
+    ) -> tuple[float | None, ...]:
         """By resource, the least bid that gets so much there; None where no bid does.
 
         Of a resource of which nothing is wanted it is None too.
@@ -225,13 +227,13 @@ class Quotes:
             for column, amount in enumerate(wanted)
         )
 
-    def _row(self, place: Place, column: int, bid: float) -> Bidder:
+    def _row(self, place: QuotedPlace, column: int, bid: float) -> Bidder:
         """How it would count with this bid: with what that pays for at the reserve price."""
         cap, least = place.cap[column], float(self.bound[column])
         floor = self._floor(place, column, bid)
         return Bidder(bid, floor, min(cap, max(floor, bid / least)) if least else cap)
 
-    def _floor(self, place: Place, column: int, bid: float) -> float:
+    def _floor(self, place: QuotedPlace, column: int, bid: float) -> float:
         """What of its claim this bid pays for."""
         floor, least = place.floor[column], float(self.bound[column])
         if self.claims is None or place.claim is None:
@@ -241,7 +243,7 @@ class Quotes:
         usable = min(place.cap[column], bid / least) if least else place.cap[column]
         return min(self.claims.floor(place.claim, column, bid, usable), place.cap[column])
 
-    def _share(self, place: Place, column: int, row: Bidder) -> float:
+    def _share(self, place: QuotedPlace, column: int, row: Bidder) -> float:
         """Of one resource, what this row would get."""
         demand, pool, old = self._pool(place, column)
         capacity = float(demand.capacity[pool])
@@ -252,7 +254,7 @@ class Quotes:
             return row.floor
         return row.gets(demand.level(pool, capacity, old, row))
 
-    def _bid_for(self, place: Place, column: int, amount: float) -> float | None:
+    def _bid_for(self, place: QuotedPlace, column: int, amount: float) -> float | None:
         """What a unit costs the others once the amount is set aside, times the amount."""
         demand, pool, old = self._pool(place, column)
         floor = self._floor(place, column, 0.0)
@@ -270,7 +272,7 @@ class Quotes:
         bid = max(amount / level, bid_that_buys(amount, float(self.bound[column])), LEAST_BID)
         return bid if claimed is None else min(bid, max(claimed, LEAST_BID))
 
-    def _prices(self, place: Place, rows: Sequence[Bidder]) -> Floats:
+    def _prices(self, place: QuotedPlace, rows: Sequence[Bidder]) -> Floats:
         """Of a unit of each resource, with these rows in the place of the VM's own."""
         level = np.array(
             [
@@ -285,7 +287,7 @@ class Quotes:
         )
         return price(level, self.reserve)
 
-    def _total(self, place: Place, column: int, row: Bidder) -> float:
+    def _total(self, place: QuotedPlace, column: int, row: Bidder) -> float:
         """The market's capacity: a bid can change how much of a disabled host its VM can use.
 
         Summed as the market sums it: where all caps come to just the capacity, the last digit of
@@ -300,7 +302,7 @@ class Quotes:
         usable[place.pool, column] = sum(caps.tolist())
         return float(total_of(self.capacity, self.open, self.disabled, usable)[column])
 
-    def _counted(self, place: Place, column: int, row: Bidder) -> Bidder:
+    def _counted(self, place: QuotedPlace, column: int, row: Bidder) -> Bidder:
         """How a row counts in the price: as `MarketView.counted` has it."""
         if place.pool == NOWHERE:
             most = float(self.hosts.capacity[column :: len(self.resources)].max(initial=0.0))
@@ -310,7 +312,7 @@ class Quotes:
         floor = min(row.floor, cap) if self.rule is PriceRule.CLEARING else 0.0
         return Bidder(row.bid, floor, cap)
 
-    def _pool(self, place: Place, column: int) -> tuple[Demand, int, Bidder | None]:
+    def _pool(self, place: QuotedPlace, column: int) -> tuple[Demand, int, Bidder | None]:
         """Where it contends for a resource, and how it counts there at present."""
         old = None if place.now is None else place.now[column]
         if place.pool == NOWHERE:

@@ -39,7 +39,7 @@ class Share(NamedTuple):
     floors use up the capacity or more (then they are all scaled down alike)."""
 
 
-class Bends(NamedTuple):
+class Breakpoints(NamedTuple):
     """Where each row leaves its floor and where it reaches its top, as levels."""
 
     top: Floats
@@ -48,7 +48,7 @@ class Bends(NamedTuple):
     reaches_top: Floats
 
 
-def bends(bid: Floats, floor: Floats, cap: Floats) -> Bends:
+def breakpoints(bid: Floats, floor: Floats, cap: Floats) -> Breakpoints:
     """The levels at which rows change their course; finite whatever the bids are."""
     bidding = bid > 0
     top = np.where(bidding, cap, floor)
@@ -56,7 +56,7 @@ def bends(bid: Floats, floor: Floats, cap: Floats) -> Bends:
     with np.errstate(over="ignore"):
         leaves = np.divide(floor, bid, out=np.zeros_like(bid), where=bidding)
         reaches = np.divide(top, bid, out=np.zeros_like(bid), where=bidding)
-    return Bends(top, np.minimum(leaves, highest), np.minimum(reaches, highest))
+    return Breakpoints(top, np.minimum(leaves, highest), np.minimum(reaches, highest))
 
 
 def share(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Share:
@@ -65,7 +65,7 @@ def share(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats)
     Rows have bid, floor <= cap and pool as columns; pools have a capacity. All finite and
     not negative.
     """
-    bend = bends(bid, floor, cap)
+    bend = breakpoints(bid, floor, cap)
     pools = len(capacity)
     floors = np.bincount(pool, floor, pools)
     tops = np.bincount(pool, bend.top, pools)
@@ -87,7 +87,7 @@ def share(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats)
     return Share(allocation, level)
 
 
-class _Bracket(NamedTuple):
+class _LevelRange(NamedTuple):
     """Two neighbouring bends of each pool, between which its level lies."""
 
     low: Floats
@@ -97,12 +97,12 @@ class _Bracket(NamedTuple):
 def _bracket(
     bid: Floats,
     floor: Floats,
-    bend: Bends,
+    bend: Breakpoints,
     pool: Ints,
     capacity: Floats,
     contended: Bools,
     rows: Ints,
-) -> _Bracket:
+) -> _LevelRange:
     """The last bend at which less than the capacity is asked for, and the one behind it.
 
     At level 0 less than the capacity is asked for, at the level of the last bend more: that
@@ -129,11 +129,16 @@ def _bracket(
         below = np.where(open_ & short, middle, below)
         above = np.where(open_ & ~short, middle, above)
     low = np.where(below >= first, at[np.maximum(below, 0)], 0.0)
-    return _Bracket(low, at[np.minimum(above, len(at) - 1)])
+    return _LevelRange(low, at[np.minimum(above, len(at) - 1)])
 
 
 def _on_line(
-    bid: Floats, floor: Floats, bend: Bends, pool: Ints, capacity: Floats, bracket: _Bracket
+    bid: Floats,
+    floor: Floats,
+    bend: Breakpoints,
+    pool: Ints,
+    capacity: Floats,
+    bracket: _LevelRange,
 ) -> Floats:
     """The level at which the straight piece inside the bracket meets the capacity."""
     low, high = bracket.low[pool], bracket.high[pool]

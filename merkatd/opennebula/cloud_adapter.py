@@ -9,20 +9,26 @@ from twisted.logger import Logger
 from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, in_parallel
 from merkatd.cluster import Create, Deploy, Step
-from merkatd.opennebula.current_state import Glances
+from merkatd.opennebula.current_state import VmChecks
 from merkatd.opennebula.observation_builder import Destination, Pools, Shown, observed_once
 from merkatd.opennebula.owner_tokens import Owners
-from merkatd.opennebula.pools.estate_reader import EstatePools
-from merkatd.opennebula.pools.host_pool import HostPool, HostRow, Load, read_samples
-from merkatd.opennebula.pools.pool_reader import Read, VmReader
+from merkatd.opennebula.pools.estate_reader import SitePools
+from merkatd.opennebula.pools.host_pool import HostLoad, HostPool, HostRow, read_samples
+from merkatd.opennebula.pools.pool_reader import PoolReading, VmReader
 from merkatd.opennebula.pools.vm_history import read_histories
 from merkatd.opennebula.pools.vm_pool import MESSAGE, GarbledError, VmRow, read_page
 from merkatd.opennebula.rpc.client import STATE_DONE, Client
 from merkatd.opennebula.rpc.errors import LongAnswerError, OneError, WrongStateError
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
-from merkatd.opennebula.scheduled_actions import run_due
+from merkatd.opennebula.scheduled_actions import run_due_actions
 from merkatd.opennebula.step_calls import NewVms, create, send, sendable
-from merkatd.scheduler.base.ports import Answer, Histories, Observation, Reply, UnreachableError
+from merkatd.scheduler.base.ports import (
+    CloudUnreachableError,
+    Histories,
+    Observation,
+    ReplyKind,
+    StepReply,
+)
 
 _log = Logger()
 
@@ -31,7 +37,7 @@ _DONE_ROWS = 100
 
 
 class OpenNebulaCloud:
-    """Implements `merkatd.scheduler.base.ports.Cloud`.
+    """Implements `merkatd.scheduler.base.ports.CloudPort`.
 
     From one observation to the next only that is kept which saves reading it again.
     """
@@ -56,9 +62,9 @@ class OpenNebulaCloud:
         self._executor = executor
         self._vm_reader = VmReader(client, executor, clock, page_rows)
         self._new_vms = NewVms(client, self._vm_reader)
-        self._glances = Glances(client, clock)
+        self._glances = VmChecks(client, clock)
         self._host_pool = HostPool()
-        self._estate = EstatePools(client, executor, clock)
+        self._estate = SitePools(client, executor, clock)
         self._shown: Shown | None = None
         self._messages: dict[int, str] = {}
 
@@ -71,9 +77,9 @@ class OpenNebulaCloud:
         try:
             pools = await self._pools()
         except OneError as error:
-            raise UnreachableError(f"the pools can't be read: {error}") from error
+            raise CloudUnreachableError(f"the pools can't be read: {error}") from error
         except BrokenError as error:
-            raise UnreachableError(f"a pool is no XML, or not whole: {error}") from error
+            raise CloudUnreachableError(f"a pool is no XML, or not whole: {error}") from error
         put_together = partial(observed_once, pools, self._now(), self._shown)
         observation, shown = await self._executor.run(put_together)
         self._shown, self._messages = shown, dict(shown.messages)
@@ -83,7 +89,7 @@ class OpenNebulaCloud:
         """Read the history records of these VMs. Raises UnreachableError."""
         return await read_histories(self._client, self._executor, self._clock, vms, since_s)
 
-    async def send(self, step: Step) -> Reply:
+    async def send(self, step: Step) -> StepReply:
         """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
         try:
             if isinstance(step, Create):
@@ -91,12 +97,14 @@ class OpenNebulaCloud:
             if sendable(step):
                 return await send(self._client, self._glances, step, self._destination(step))
         except WrongStateError as error:
-            return Reply(Answer.LOOK_AGAIN, str(error))
+            return StepReply(ReplyKind.LOOK_AGAIN, str(error))
         except (OneError, UnreadableError) as error:
-            return Reply(Answer.REFUSED, str(error))
+            return StepReply(ReplyKind.REFUSED, str(error))
         except BrokenError as error:
-            raise UnreachableError(f"an answer about VM {step.vm} is no XML: {error}") from error
-        return Reply(Answer.REFUSED, f"{step.kind} is nothing that a cloud does")
+            raise CloudUnreachableError(
+                f"an answer about VM {step.vm} is no XML: {error}"
+            ) from error
+        return StepReply(ReplyKind.REFUSED, f"{step.kind} is nothing that a cloud does")
 
     def _destination(self, step: Step) -> Destination:
         if self._shown is None or not isinstance(step, Deploy):
@@ -123,8 +131,8 @@ class OpenNebulaCloud:
         if self._shown is None or not self._shown.scheduled:
             return
         try:
-            await run_due(self._client, self._shown.scheduled, self._now())
-        except UnreachableError as error:
+            await run_due_actions(self._client, self._shown.scheduled, self._now())
+        except CloudUnreachableError as error:
             _log.warn("Scheduled actions wait for the next period: {why}", why=str(error))
 
     async def _pools(self) -> Pools:
@@ -133,7 +141,7 @@ class OpenNebulaCloud:
         hosts, known = await in_parallel([self._hosts(), self._estate.read()])
         return Pools(list(read.vms.values()), done, read.ailing, hosts, load, known)
 
-    async def _vms(self) -> Read:
+    async def _vms(self) -> PoolReading:
         return await self._vm_reader.read()
 
     async def _done(self) -> list[VmRow]:
@@ -146,7 +154,7 @@ class OpenNebulaCloud:
                 rows //= 2  # owners' texts that can't be read: ask for fewer rows
         return []
 
-    async def _load(self) -> Mapping[int, Load]:
+    async def _load(self) -> Mapping[int, HostLoad]:
         text = await self._client.host_samples()
         return await self._executor.run(partial(read_samples, text))
 

@@ -28,11 +28,11 @@ from merkatd.opennebula.rpc.xml_elements import (
     children,
     ids,
     object_id,
-    one,
+    only_child,
     rows,
     whole,
 )
-from merkatd.scheduler.base.ports import Answer, Reply, UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepReply
 
 NOWHERE = -1
 _MAX_VMS_AT_ONCE = 8
@@ -40,7 +40,7 @@ _MAX_VMS_AT_ONCE = 8
 _MOMENT_S = 0.05
 
 
-class Glance(NamedTuple):
+class VmCheck(NamedTuple):
     """What steps are judged by."""
 
     state: int
@@ -49,24 +49,24 @@ class Glance(NamedTuple):
     """Of the last history record, whether that is over or not."""
 
 
-class Glances:
+class VmChecks:
     """Looks at VMs for whoever asks."""
 
     def __init__(self, client: Client, clock: Time) -> None:
         self._client = client
         self._clock = clock
-        self._wanted: dict[int, list[Deferred[Glance]]] = {}
+        self._wanted: dict[int, list[Deferred[VmCheck]]] = {}
         self._looking = False
         self._next_s = 0.0
         """When the next look is due, however few wait for it."""
         self._alarm: Any = None
 
-    async def at(self, vm: int) -> Glance:
+    async def at(self, vm: int) -> VmCheck:
         """One VM, as it is no earlier than now.
 
         Raises OneError, UnreachableError, BrokenError or UnreadableError.
         """
-        waiting: Deferred[Glance] = Deferred()
+        waiting: Deferred[VmCheck] = Deferred()
         self._wanted.setdefault(vm, []).append(waiting)
         self._look_when_due()
         return await waiting
@@ -97,7 +97,7 @@ class Glances:
         self._looking = False
         self._look_when_due()
 
-    async def _look_at(self, wanted: Mapping[int, list[Deferred[Glance]]]) -> None:
+    async def _look_at(self, wanted: Mapping[int, list[Deferred[VmCheck]]]) -> None:
         try:
             found = await self._found(sorted(wanted))
         except (BrokenError, UnreadableError, OneError):
@@ -115,20 +115,20 @@ class Glances:
                 else:
                     ensureDeferred(self._alone(vm)).chainDeferred(each)
 
-    async def _found(self, vms: list[int]) -> Mapping[int, Glance]:
+    async def _found(self, vms: list[int]) -> Mapping[int, VmCheck]:
         """Those that are there and can be seen."""
         if len(vms) == 1 or not (await self._client.dialect()).vm_sets:
             return {}
         text = await self._client.vm_set(vms)
         return dict(_read_vm(rows(text, "VM_POOL", "VM")))
 
-    async def _alone(self, vm: int) -> Glance:
+    async def _alone(self, vm: int) -> VmCheck:
         """One that was not shown among others: its own call says why.
 
         There texts of its owner follow the history too. Where they forge, its outline has the host.
         """
         text = await self._client.vm(vm)
-        element = one(text, "VM")
+        element = only_child(text, "VM")
         try:
             check(element, text.encode("utf-8", "replace"))
         except UnreadableError:
@@ -137,12 +137,12 @@ class Glances:
         return _glance(element)
 
 
-def _read_vm(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
+def _read_vm(elements: Iterable[Element]) -> Iterable[tuple[int, VmCheck]]:
     for element in elements:
         yield object_id(children(element, "ID")), _glance(element)
 
 
-def _glance(vm: Element) -> Glance:
+def _glance(vm: Element) -> VmCheck:
     # OpenNebula's own records are the last in an outline: what stands before them an owner may have
     # forged (Note [Texts that forge]).
     records = next(vm.iterchildren("HISTORY_RECORDS", reversed=True), None)
@@ -150,10 +150,10 @@ def _glance(vm: Element) -> Glance:
     return _state(vm, NOWHERE if last is None else whole(children(last), "HID"))
 
 
-def _state(vm: Element, host: int) -> Glance:
+def _state(vm: Element, host: int) -> VmCheck:
     """The states stand before all texts."""
     parts = children(vm, "STATE", "LCM_STATE")
-    return Glance(whole(parts, "STATE"), whole(parts, "LCM_STATE"), host)
+    return VmCheck(whole(parts, "STATE"), whole(parts, "LCM_STATE"), host)
 
 
 _SOLO, _LEADER = 0, 3
@@ -166,16 +166,16 @@ _DEARER = 32
 """A host that is asked for alone costs as much as so many that come with all others."""
 
 
-async def leads(client: Client) -> bool:
+async def server_leads(client: Client) -> bool:
     """Whether this server is alone or leads its zone: the others refuse what changes anything.
 
     Raises UnreachableError.
     """
     try:
-        status = children(one(await client.call("one.zone.raftstatus"), "RAFT"))
+        status = children(only_child(await client.call("one.zone.raftstatus"), "RAFT"))
         return whole(status, "STATE") in {_SOLO, _LEADER}
     except (OneError, BrokenError, UnreadableError) as error:
-        raise UnreachableError(f"the server does not say whether it leads: {error}") from error
+        raise CloudUnreachableError(f"the server does not say whether it leads: {error}") from error
 
 
 class _HostNow(NamedTuple):
@@ -186,7 +186,7 @@ class _HostNow(NamedTuple):
     vms: frozenset[int]
 
 
-class HostsNow:
+class HostChecks:
     """Hosts, each looked at shortly before something is sent there.
 
     Those that are asked for while a look is under way wait for the next one, which is for all
@@ -224,7 +224,7 @@ class HostsNow:
             except (OneError, UnreadableError) as error:
                 return f"host {host} can't be looked at: {error}"
             except BrokenError as error:
-                raise UnreachableError(f"host {host}: {error}") from error
+                raise CloudUnreachableError(f"host {host}: {error}") from error
         if host_state(seen.state) is not HostState.ON:
             return f"host {host} takes nothing any more"
         strangers = seen.vms - known
@@ -273,7 +273,7 @@ class HostsNow:
 
     async def _alone(self, host: int, at_s: float) -> _HostNow | Exception:
         try:
-            return _host(children(one(await self._client.host(host), "HOST")), at_s)
+            return _host(children(only_child(await self._client.host(host), "HOST")), at_s)
         except Exception as error:  # noqa: BLE001 - it is theirs who asked
             return error
 
@@ -290,12 +290,12 @@ def _host(parts: Mapping[str, Element], at_s: float) -> _HostNow:
     return _HostNow(at_s, whole(parts, "STATE"), frozenset(ids(parts.get("VMS", ()))))
 
 
-async def start_again(client: Client, step: Step) -> Reply:
+async def start_again(client: Client, step: Step) -> StepReply:
     """Start a VM once more on the host where it failed to boot. Raises UnreachableError."""
     try:
         await client.call("one.vm.recover", step.vm, _RETRY, about=f"VM {step.vm}")
     except WrongStateError as error:
-        return Reply(Answer.LOOK_AGAIN, str(error))
+        return StepReply(ReplyKind.LOOK_AGAIN, str(error))
     except OneError as error:
-        return Reply(Answer.REFUSED, str(error))
-    return Reply(Answer.ACCEPTED)
+        return StepReply(ReplyKind.REFUSED, str(error))
+    return StepReply(ReplyKind.ACCEPTED)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, VmState
-from merkatd.opennebula.constraints import LET_ONED_CHOOSE, Judged, judge
+from merkatd.opennebula.constraints import LET_ONED_CHOOSE, Feasibility, judge_feasibility
 from merkatd.opennebula.pools.estate_pools import AUTOMATION
-from merkatd.opennebula.pools.estate_reader import Known
-from merkatd.opennebula.pools.host_pool import HostRow, Load, with_facts
-from merkatd.opennebula.pools.one_states import TROUBLED, Look, host_state, look
+from merkatd.opennebula.pools.estate_reader import EstateReading
+from merkatd.opennebula.pools.host_pool import HostLoad, HostRow, with_facts
+from merkatd.opennebula.pools.one_states import TROUBLED, StateMeaning, host_state, state_meaning
 from merkatd.opennebula.pools.unread_vms import located
 from merkatd.opennebula.pools.vm_pool import KEY, NOWHERE, VmRow
 from merkatd.opennebula.scheduled_actions import Scheduled
@@ -22,7 +22,7 @@ from merkatd.scheduler.base.settings import FURTHER
 
 _UNITS_PER_CORE = 100
 _STILL = frozenset({VmState.RUNNING, VmState.SUSPENDED, VmState.POWERED_OFF})
-_NEVER = Load(np.nan, np.nan)
+_NEVER = HostLoad(np.nan, np.nan)
 _LONGEST_ERROR = 300
 _FREED_AT_ONCE = 1000
 _BALANCES = frozenset({"partial", "full"})
@@ -40,8 +40,8 @@ class Pools:
     """The last ones that are done."""
     ailing: Mapping[int, str]
     hosts: Sequence[HostRow]
-    load: Mapping[int, Load]
-    known: Known = field(default_factory=Known)
+    load: Mapping[int, HostLoad]
+    known: EstateReading = field(default_factory=EstateReading)
 
 
 class Destination(NamedTuple):
@@ -62,7 +62,7 @@ class Shown:
     keys: Mapping[str, int]
     messages: Mapping[int, str]
     """By VM id, where there is one."""
-    judged: Judged
+    judged: Feasibility
     vm_rows: Mapping[int, int]
     host_rows: Mapping[int, int]
     scheduled: Sequence[Scheduled] = ()
@@ -75,14 +75,14 @@ class Shown:
         return Destination(self.judged.datastore_of(*rows), self.judged.networks_of(*rows))
 
 
-class Observed(NamedTuple):
+class AdapterObservation(NamedTuple):
     """An observation, and what is kept of it."""
 
     observation: Observation
     shown: Shown
 
 
-def observed(pools: Pools, at_s: float, before: Shown | None = None) -> Observed:
+def observed(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterObservation:
     """Put it together; `before` is what was kept of the observation before this one."""
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
@@ -92,8 +92,8 @@ def observed(pools: Pools, at_s: float, before: Shown | None = None) -> Observed
     keys = _keys(vms, pools.done)
     messages = {vm.id: vm.message for vm in vms if vm.message}
     tables = None if before is None else before.judged.tables
-    judged = judge(vms, hosts, pools.known.estate, tables)
-    return Observed(
+    judged = judge_feasibility(vms, hosts, pools.known.estate, tables)
+    return AdapterObservation(
         _observation(pools, vms, hosts, places, keys, messages, judged, at_s),
         Shown(
             newest=max((vm.id for vm in (*pools.vms, *pools.done)), default=-1),
@@ -107,7 +107,7 @@ def observed(pools: Pools, at_s: float, before: Shown | None = None) -> Observed
     )
 
 
-def observed_once(pools: Pools, at_s: float, before: Shown | None = None) -> Observed:
+def observed_once(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterObservation:
     """Put it together; the pools' VMs are given up a few at a time.
 
     To free 100,000 of them in one go stops every thread for a twentieth of a second.
@@ -136,7 +136,7 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
     comes from goes on counting it among its own until it has left. Hosts are read after VMs:
     a VM that still stands only where its record says has arrived, or has never been asked to go.
     """
-    seen: Look = look(vm.state, vm.life)
+    seen: StateMeaning = state_meaning(vm.state, vm.life)
     if vm.by_record and (not seen.charged or vm.host == NOWHERE):
         return _Place(VmState.ABSENT, seen.words, NOWHERE)
     if vm.locked and seen.state is VmState.PENDING:
@@ -178,7 +178,7 @@ def _observation(
     places: Sequence[_Place],
     keys: Mapping[str, int],
     messages: Mapping[int, str],
-    judged: Judged,
+    judged: Feasibility,
     at_s: float,
 ) -> Observation:
     estate = pools.known.estate

@@ -23,8 +23,13 @@ from twisted.logger import Logger
 
 from merkatd.base.deferreds import Time
 from merkatd.opennebula.rpc.client import Client
-from merkatd.opennebula.rpc.errors import BadCallError, ForbiddenError, OneError, WrongStateError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.opennebula.rpc.errors import (
+    OneBadCallError,
+    OneError,
+    OneForbiddenError,
+    WrongStateError,
+)
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 _log = Logger()
 
@@ -118,13 +123,13 @@ class Owners:
             await self._client.call(
                 _LOGIN, owner.name, token.text, LIFE_S, owner.group, about=about
             )
-        except (ForbiddenError, WrongStateError, BadCallError) as error:
+        except (OneForbiddenError, WrongStateError, OneBadCallError) as error:
             if _TOO_MANY in error.text:
                 raise error.with_advice(
                     f"user {owner.name!r} has too many login tokens (oneuser token-delete)"
                 ) from None
             raise NoTokensError(str(error)) from None
-        except UnreachableError:
+        except CloudUnreachableError:
             self._unanswered.append((owner, token))
             raise
         return token
@@ -140,7 +145,7 @@ class Owners:
             except OneError:
                 # It is not there: it was never made, or OpenNebula has yet to come to that.
                 self._unanswered.append((owner, token))
-            except UnreachableError:
+            except CloudUnreachableError:
                 self._unanswered += left[at:]
                 raise
 
@@ -160,8 +165,8 @@ class Owners:
                 del self._desks[key]
         try:
             await self._end(owner, token)
-        except (OneError, UnreachableError) as error:
-            if isinstance(error, UnreachableError):
+        except (OneError, CloudUnreachableError) as error:
+            if isinstance(error, CloudUnreachableError):
                 self._unanswered.append((owner, token))
             _log.warn(
                 "The token of user {user} ends in {life} s by itself: {why}",

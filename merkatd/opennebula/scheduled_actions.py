@@ -40,7 +40,7 @@ class _End(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueAction:
     """An action whose time has come."""
 
     id: int
@@ -50,7 +50,7 @@ class Due:
     action: Action
 
 
-def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list[Due]:
+def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list[DueAction]:
     """What is to be run of one VM now: the action that is due longest, and of backups too.
 
     `started_s` is when the VM was made: a time that begins with + counts from there.
@@ -62,7 +62,7 @@ def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list
     ]
     due.sort(key=lambda one: one[:2])
     found = [
-        Due(_id(action, row), _name(action), _arguments(action), action)
+        DueAction(_id(action, row), _name(action), _arguments(action), action)
         for _, row, action in due
         if _name(action)
     ]
@@ -87,7 +87,7 @@ def failed(action: Action, now: float, why: str) -> Action:
     return {**action, "MESSAGE": f"{at} : {why}"}
 
 
-def call(due: Due, vm: int) -> tuple[str, tuple[int | str, ...]]:
+def call(due: DueAction, vm: int) -> tuple[str, tuple[int | str, ...]]:
     """The method of oned that does it, and what it is given after the session.
 
     Raises ValueError where the action is none, or not with these arguments.
@@ -244,7 +244,7 @@ _MOST = 200
 _TURN_S = 60.0
 
 
-async def run_due(client: Client, scheduled: Sequence[Scheduled], now: float) -> None:
+async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: float) -> None:
     """Run what is due, and write at each action what became of it. Raises UnreachableError.
 
     An action that is refused is tried again in the next period, as OpenNebula's own does. Of very
@@ -261,7 +261,7 @@ async def run_due(client: Client, scheduled: Sequence[Scheduled], now: float) ->
             _log.warn("{action} of VM {vm}: {why}", action=due.name, vm=one.vm, why=str(error))
 
 
-async def _run(client: Client, one: Scheduled, due: Due, now: float) -> None:
+async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> None:
     about = f"VM {one.vm} ({due.name}, scheduled)"
     try:
         method, arguments = call(due, one.vm)

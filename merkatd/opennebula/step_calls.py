@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate, VmState
-from merkatd.opennebula.current_state import Glance, Glances
+from merkatd.opennebula.current_state import VmCheck, VmChecks
 from merkatd.opennebula.observation_builder import Destination, Shown
 from merkatd.opennebula.owner_text_guard import objection, variable
 from merkatd.opennebula.owner_tokens import NoTokensError, Owner, Owners
@@ -19,14 +19,14 @@ from merkatd.opennebula.pools.one_states import (
     STOPPED,
     SUSPENDED,
     UNDEPLOYED,
-    look,
+    state_meaning,
 )
 from merkatd.opennebula.pools.pool_reader import VmReader
 from merkatd.opennebula.pools.vm_pool import KEY, VmRow, read_vm
 from merkatd.opennebula.rpc.client import Client
-from merkatd.opennebula.rpc.errors import ForbiddenError
-from merkatd.opennebula.rpc.xml_elements import Element, children, ids, object_id, one, text
-from merkatd.scheduler.base.ports import Answer, Reply
+from merkatd.opennebula.rpc.errors import OneForbiddenError
+from merkatd.opennebula.rpc.xml_elements import Element, children, ids, object_id, only_child, text
+from merkatd.scheduler.base.ports import ReplyKind, StepReply
 from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1
@@ -87,7 +87,7 @@ def _newest_first(vms: list[VmRow]) -> list[VmRow]:
 
 async def create(
     client: Client, owners: Owners, new: NewVms, shown: Shown | None, step: Create
-) -> Reply:
+) -> StepReply:
     """Make the VM, or finish what an earlier attempt has begun."""
     try:
         reply = await _create(client, owners, await new.with_key(shown, step.key), step)
@@ -99,24 +99,24 @@ async def create(
     return reply
 
 
-async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> Reply:
-    owner = _owner(one(await client.user(step.owner), "USER"))
+async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> StepReply:
+    owner = _owner(only_child(await client.user(step.owner), "USER"))
     if found is not None:
         if found.owner != owner.id:
             await client.chown(found.id, owner.id, owner.group)
-        return Reply(Answer.ACCEPTED, "it was there already", found.id)
-    own = object_id(children(one(await client.user(_OWN), "USER")))
+        return StepReply(ReplyKind.ACCEPTED, "it was there already", found.id)
+    own = object_id(children(only_child(await client.user(_OWN), "USER")))
     template = with_key(step.template, step.key)
     if owner.id == own:
-        return Reply(Answer.ACCEPTED, vm=await client.allocate(template))
+        return StepReply(ReplyKind.ACCEPTED, vm=await client.allocate(template))
     try:
-        return Reply(Answer.ACCEPTED, vm=await owners.allocate(owner, template))
+        return StepReply(ReplyKind.ACCEPTED, vm=await owners.allocate(owner, template))
     except NoTokensError as error:
         why = str(error)
     try:
-        return Reply(Answer.ACCEPTED, vm=await _made_by_us(client, owner, template))
+        return StepReply(ReplyKind.ACCEPTED, vm=await _made_by_us(client, owner, template))
     except GuardedError as error:
-        return Reply(Answer.REFUSED, f"{error}; the daemon has no login of the owner: {why}")
+        return StepReply(ReplyKind.REFUSED, f"{error}; the daemon has no login of the owner: {why}")
 
 
 def _owner(user: Element) -> Owner:
@@ -158,25 +158,27 @@ def with_key(template: str, key: str) -> str:
     return f'{template}\n{KEY}="{key}"\n'
 
 
-async def send(client: Client, glances: Glances, step: Step, to: Destination) -> Reply:
+async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -> StepReply:
     """Look at the VM, and ask for the step if it is in the state that the step is for."""
     vm = await glances.at(step.vm)
     if not _TAKES[step.kind](vm):
-        words = f"it is {look(vm.state, vm.life).words}"
-        return Reply(Answer.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
+        words = f"it is {state_meaning(vm.state, vm.life).words}"
+        return StepReply(ReplyKind.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
     if isinstance(step, Migrate) and vm.host != step.source:
-        return Reply(Answer.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}")
+        return StepReply(
+            ReplyKind.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}"
+        )
     try:
         await _ask(client, step, to, vm)
-    except ForbiddenError as error:
+    except OneForbiddenError as error:
         if step.kind not in _UNLOCKS or "locked" not in error.text:
             raise
         await client.call("one.vm.unlock", step.vm, about=f"VM {step.vm}")
         await _ask(client, step, to, vm)
-    return Reply(Answer.ACCEPTED)
+    return StepReply(ReplyKind.ACCEPTED)
 
 
-async def _ask(client: Client, step: Step, to: Destination, vm: Glance) -> None:
+async def _ask(client: Client, step: Step, to: Destination, vm: VmCheck) -> None:
     if isinstance(step, Stop) and vm.state == POWEROFF:
         # There is no memory to be saved; oned calls that otherwise.
         await client.action("undeploy", step.vm)
@@ -189,15 +191,15 @@ def sendable(step: Step) -> bool:
     return step.kind in _ASK
 
 
-def _runs(vm: Glance) -> bool:
+def _runs(vm: VmCheck) -> bool:
     return (vm.state, vm.life) == RUNNING
 
 
-def _waits(vm: Glance) -> bool:
+def _waits(vm: VmCheck) -> bool:
     return (vm.state, vm.life) == PENDING
 
 
-def _resumes(vm: Glance) -> bool:
+def _resumes(vm: VmCheck) -> bool:
     """One that is stopped or undeployed becomes pending by it.
 
     oned would resume one that is UNKNOWN too, by starting it anew; it may be running still.
@@ -205,12 +207,15 @@ def _resumes(vm: Glance) -> bool:
     return vm.state in {SUSPENDED, POWEROFF, STOPPED, UNDEPLOYED}
 
 
-def _stops(vm: Glance) -> bool:
+def _stops(vm: VmCheck) -> bool:
     return _runs(vm) or vm.state in {SUSPENDED, POWEROFF}
 
 
-def _ends(vm: Glance) -> bool:
-    return vm.state not in {DONE, *CLONING} and look(vm.state, vm.life).state is not VmState.BUSY
+def _ends(vm: VmCheck) -> bool:
+    return (
+        vm.state not in {DONE, *CLONING}
+        and state_meaning(vm.state, vm.life).state is not VmState.BUSY
+    )
 
 
 def _nics(to: Destination) -> str:
@@ -221,7 +226,7 @@ def _nics(to: Destination) -> str:
     )
 
 
-_TAKES: Mapping[str, Callable[[Glance], bool]] = MappingProxyType(
+_TAKES: Mapping[str, Callable[[VmCheck], bool]] = MappingProxyType(
     {
         Deploy.kind: _waits,
         Migrate.kind: _runs,

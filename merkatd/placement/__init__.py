@@ -1,5 +1,5 @@
 """Placement strategies: pure functions from a snapshot to a decision, all of one shape."""
 
-from merkatd.placement.registry import STRATEGIES, Entry, strategy_named
+from merkatd.placement.registry import STRATEGIES, StrategyEntry, strategy_named
 
-__all__ = ["STRATEGIES", "Entry", "strategy_named"]
+__all__ = ["STRATEGIES", "StrategyEntry", "strategy_named"]

@@ -22,7 +22,7 @@ DEFAULT = "tabu"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StrategyEntry:
     """A strategy and what it is told when nobody says otherwise."""
 
     name: str
@@ -55,24 +55,24 @@ class Entry:
         return self.strategy(snapshot, chosen, memory or {}, rng)
 
 
-STRATEGIES: Mapping[str, Entry] = {
+STRATEGIES: Mapping[str, StrategyEntry] = {
     entry.name: entry
     for entry in (
-        Entry(
+        StrategyEntry(
             "tabu",
             "least shortfall weighed by bids, few migrations, even loads (the default)",
             TabuSettings(),
             tabu,
             harm=harm_of,
         ),
-        Entry(
+        StrategyEntry(
             "paper",
             "Algorithm 1 of the Merkat paper, exactly",
             MarketSettings(),
             paper,
             harm=lambda _settings: LARGEST_LACK,
         ),
-        Entry(
+        StrategyEntry(
             "groups",
             "VMs in groups of equal price, a group a host, regrouped only when requests change",
             GroupSettings(),
@@ -86,7 +86,7 @@ STRATEGIES: Mapping[str, Entry] = {
 }
 
 
-def strategy_named(name: str) -> Entry:
+def strategy_named(name: str) -> StrategyEntry:
     """The strategy of this name; KeyError names those there are."""
     if name not in STRATEGIES:
         raise KeyError(f"no strategy is called {name!r}; there are: {', '.join(STRATEGIES)}")
@@ -103,7 +103,7 @@ _HOST = '{"id": %d, "name": "%d", "market": "m", "capacity": {"cpu": 100}}'
 _VM = '{"id": %d, "host": %s, "state": "%s", "market": "m", "bid": {"cpu": %d}, "cap": {"cpu": 60}}'
 
 
-def warm_up(entry: Entry) -> None:
+def warm_up(entry: StrategyEntry) -> None:
     """Run the strategy on small clouds that reach all of its compiled code."""
     for hosts, vms in ((2, 4), (8, 24)):
         rows = [_VM % (at, '"0"', "running", 1 + at % 3) for at in range(vms)]

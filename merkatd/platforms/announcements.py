@@ -11,30 +11,30 @@ from merkatd.cluster import VmState
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import Member
-from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import budget_store
-from merkatd.database.ledger.budget_store import Budget
+from merkatd.database.ledger.budget_store import BudgetRow
 from merkatd.database.scheduler import price_store
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.claims import claim_of, claims_of
-from merkatd.platforms.lifecycle.funds import wanted_by
+from merkatd.platforms.lifecycle.funds import wanted_amounts
 from merkatd.platforms.lifecycle.new_vms import OUT_OF_SIGHT
 from merkatd.platforms.lifecycle.platform_template import NOBODY
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import ATTENDED, State
+from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
-    BEYOND,
-    PAST,
+    HISTORY_PERIODS,
+    UNBUYABLE_PRICE,
     Assignment,
     Claim,
     MarketNow,
-    Standing,
+    PlatformStatus,
     VmNow,
 )
-from merkatd.scheduler.base.settings import Market
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
 
@@ -43,7 +43,7 @@ class Attended:
     """A platform whose controller is to run."""
 
     assignment: Assignment
-    standing: Standing
+    standing: PlatformStatus
     grace_s: float
 
 
@@ -57,21 +57,23 @@ class PeriodNews:
     """By platform: why one fails, of which nothing is told."""
 
 
-def news_of(world: World, announcement: Announcement, connection: sa.Connection) -> PeriodNews:
+def news_of(
+    world: PeriodContext, announcement: Announcement, connection: sa.Connection
+) -> PeriodNews:
     """What all in each market are told, and each platform's controller."""
     if not platform_store.living(connection):
         return PeriodNews()
     apart = Apart(connection)
-    found = attended(connection, announcement, world, apart)
+    found = attended_platforms(connection, announcement, world, apart)
     claims = claims_of(connection, announcement, world, apart=apart)
     now = markets_now(connection, announcement, world.markets, world.rhythm.interval_s, claims)
     return PeriodNews(found, now, apart.failed)
 
 
-def attended(
+def attended_platforms(
     connection: sa.Connection,
     announcement: Announcement,
-    world: World,
+    world: PeriodContext,
     apart: Apart,
 ) -> dict[int, Attended]:
     """By id, all platforms that are to be attended now, but those that fail.
@@ -79,16 +81,18 @@ def attended(
     While the wall clock is ahead, so are the deadlines that controllers are told: the time that is
     left is the believed one, and all times that they compare are of one clock.
     """
-    living = [one for one in platform_store.living(connection) if State(one.state) in ATTENDED]
+    living = [
+        one for one in platform_store.living(connection) if PlatformState(one.state) in ATTENDED
+    ]
     if not living:
         return {}
-    members: dict[int, list[Member]] = {one.id: [] for one in living}
+    members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
     for one in fleet_store.living_members(connection):
         members.get(one.platform, []).append(one)
     held = {one.application: one for one in budget_store.open_ones(connection)}
     ahead_s = world.believed.ahead_s
 
-    def look(platform: Platform) -> Attended | None:
+    def look(platform: PlatformRow) -> Attended | None:
         template = parsed(platform.template)
         if template.controller == NOBODY:
             return None
@@ -102,9 +106,9 @@ def attended(
 
 
 def _assignment(
-    platform: Platform,
-    standing: Standing,
-    world: World,
+    platform: PlatformRow,
+    standing: PlatformStatus,
+    world: PeriodContext,
 ) -> Assignment:
     template = parsed(platform.template)
     return Assignment(
@@ -115,7 +119,8 @@ def _assignment(
         controller=template.controller,
         parameters=template.parameters,
         clusters=tuple(
-            one.terms(wanted_by(one, platform.vm_templates[one.name])) for one in template.clusters
+            one.terms(wanted_amounts(one, platform.vm_templates[one.name]))
+            for one in template.clusters
         ),
         deadline_s=standing.deadline_s,
         ideal_s=template.goal.ideal_s,
@@ -131,13 +136,13 @@ def _assignment(
 
 
 def _standing(
-    platform: Platform,
-    members: Sequence[Member],
-    budget: Budget | None,
+    platform: PlatformRow,
+    members: Sequence[PlatformMember],
+    budget: BudgetRow | None,
     announcement: Announcement,
     ahead_s: float,
-) -> Standing:
-    return Standing(
+) -> PlatformStatus:
+    return PlatformStatus(
         platform=platform.id,
         period=announcement.period,
         at_s=announcement.at_s,
@@ -153,7 +158,7 @@ def _standing(
     )
 
 
-def wanted_performance(platform: Platform) -> float | None:
+def wanted_performance(platform: PlatformRow) -> float | None:
     """What it is to reach, in its controller's measure."""
     if platform.performance is not None:
         return platform.performance
@@ -163,7 +168,7 @@ def wanted_performance(platform: Platform) -> float | None:
 def markets_now(
     connection: sa.Connection,
     announcement: Announcement,
-    markets: Sequence[Market],
+    markets: Sequence[MarketRules],
     interval_s: float,
     claims: Mapping[str, tuple[Claim, ...]],
 ) -> list[MarketNow]:
@@ -173,7 +178,9 @@ def markets_now(
     found = []
     for row, market in enumerate(markets):
         past: dict[str, list[float]] = {name: [] for name in names}
-        for point in price_store.history(connection, market.name, 0.0, PAST * len(names)):
+        for point in price_store.history(
+            connection, market.name, 0.0, HISTORY_PERIODS * len(names)
+        ):
             past.setdefault(point.resource, []).append(_sayable(point.price))
         now = announcement.prices.get(market.name, {})
         found.append(
@@ -183,7 +190,7 @@ def markets_now(
                 at_s=announcement.at_s,
                 next_s=announcement.seen.started_s + interval_s,
                 prices={name: _sayable(price) for name, price in now.items()},
-                capacity=_amounts(names, view_of(snapshot, row).total.tolist()),
+                capacity=_amounts(names, market_view(snapshot, row).total.tolist()),
                 reserve=_amounts(names, market.pricing.reserve_prices(names).tolist()),
                 past={name: tuple(prices_) for name, prices_ in past.items()},
                 claims=claims.get(market.name, ()),
@@ -194,10 +201,10 @@ def markets_now(
 
 def _sayable(price: float) -> float:
     """JSON knows nothing infinite."""
-    return min(price, BEYOND)
+    return min(price, UNBUYABLE_PRICE)
 
 
-def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow]:
+def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> list[VmNow]:
     """Those of the VMs that the last period saw."""
     snapshot = announcement.seen.snapshot
     vms, allocations = snapshot.vms, announcement.decided.decision.allocations
@@ -222,7 +229,7 @@ def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow
     return found
 
 
-def _state(seen: Seen, row: int) -> str:
+def _state(seen: Observed, row: int) -> str:
     """What a controller is told of a VM; for the market two of these states are as good as off.
 
     One that has no guest yet, as its disks are copied or it boots, is busy; one that is out of

@@ -10,43 +10,43 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.currency import MICRO
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.lifecycle.controller_failures import recover
-from merkatd.platforms.lifecycle.funds import full_of
+from merkatd.platforms.lifecycle.funds import usable_by_all
 from merkatd.platforms.lifecycle.start_conditions import CPU
 from merkatd.platforms.lifecycle.template_reader import parsed
 from merkatd.platforms.lifecycle.transitions import (
     ATTENDED,
     UP_OR_COMING,
     Event,
-    Happening,
-    State,
-    passed,
-    resized,
+    LifecycleEvent,
+    PlatformState,
+    record_size,
+    record_transition,
 )
 from merkatd.protocol.platform_messages import (
     Action,
+    ActionOutcome,
     Amounts,
     Claim,
-    Done,
     GiveUp,
-    Outcome,
-    Report,
+    ProgressReport,
     SetBids,
     SetSize,
-    Suspend,
+    SuspendPlatform,
+    WorkDone,
 )
 from merkatd.scheduler.base.settings import RESOURCES
-from merkatd.scheduler.observation.bidders import MOST
+from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 
 CONTROLLER: Final = "controller"
 _LONGEST = 2_000
 """Characters of a reason that are kept."""
 
 
-class ActionError(ValueError):
+class ControllerActionError(ValueError):
     """The action can't be taken; the message says what would be right."""
 
 
@@ -57,45 +57,45 @@ def act(
     action: Action,
     at_s: float,
     goods: Sequence[str] = RESOURCES,
-) -> Outcome:
+) -> ActionOutcome:
     """Take the action; one that was taken before changes nothing. `goods` can be bid for."""
     if not 1 <= len(action_id) <= 64:
-        return Outcome(accepted=False, why="an action's id has 1 to 64 characters")
+        return ActionOutcome(accepted=False, why="an action's id has 1 to 64 characters")
     found = platform_store.locked(connection, platform)
     if found is None:
-        return Outcome(accepted=False, why=f"there is no platform {platform}")
-    before = platform_store.taken(connection, platform, action_id)
+        return ActionOutcome(accepted=False, why=f"there is no platform {platform}")
+    before = platform_store.find_action(connection, platform, action_id)
     if before is not None:
-        return Outcome(not before.refused, before.text if before.refused else "")
+        return ActionOutcome(not before.refused, before.text if before.refused else "")
     try:
         _check_attended(found)
         if isinstance(action, SetBids):
             _check_amounts(action.bids, goods)
         _TAKE[type(action)](connection, found, action_id, action, at_s)
-        if not isinstance(action, Report):  # a report takes the place of the last one
+        if not isinstance(action, ProgressReport):  # a report takes the place of the last one
             recover(connection, found)
-    except ActionError as error:
+    except ControllerActionError as error:
         doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
         platform_store.add_action(connection, doing)
-        return Outcome(accepted=False, why=str(error))
-    return Outcome(accepted=True)
+        return ActionOutcome(accepted=False, why=str(error))
+    return ActionOutcome(accepted=True)
 
 
-def _check_attended(platform: Platform) -> None:
-    if State(platform.state) not in ATTENDED:
-        raise ActionError(f"platform {platform.id} is {platform.state}")
+def _check_attended(platform: PlatformRow) -> None:
+    if PlatformState(platform.state) not in ATTENDED:
+        raise ControllerActionError(f"platform {platform.id} is {platform.state}")
 
 
 def _bids(
-    connection: sa.Connection, platform: Platform, action_id: str, action: SetBids, at_s: float
+    connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetBids, at_s: float
 ) -> None:
     own = {one.vm for one in fleet_store.living_members(connection, platform.id)}
     words = []
     for vm, amounts in action.bids.items():
         if vm not in own:
-            raise ActionError(f"VM {vm} is not the platform's")
+            raise ControllerActionError(f"VM {vm} is not the platform's")
         words.append(Bid(vm=vm, bid=dict(amounts), source=BidSource.CONTROLLER, at_s=at_s))
-    bid_store.say(connection, words)
+    bid_store.record_bids(connection, words)
     text = action.reason or f"bids for {len(words)} VMs"
     platform_store.add_action(connection, _doing(platform, action_id, "bids", text, at_s))
 
@@ -103,40 +103,40 @@ def _bids(
 def _check_amounts(bids_: Mapping[int, Amounts], goods: Sequence[str]) -> None:
     for vm, amounts in bids_.items():
         for name, amount in amounts.items():
-            if name not in goods or not 0 <= amount <= MOST:
-                raise ActionError(
+            if name not in goods or not 0 <= amount <= MAX_AMOUNT:
+                raise ControllerActionError(
                     f"VM {vm} can't bid {amount!r} for {name!r}: expected a number from 0 to"
-                    f" {MOST:g} for {', '.join(goods)}"
+                    f" {MAX_AMOUNT:g} for {', '.join(goods)}"
                 )
 
 
 def _size(
-    connection: sa.Connection, platform: Platform, action_id: str, action: SetSize, at_s: float
+    connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetSize, at_s: float
 ) -> None:
     template = parsed(platform.template)
     cluster = next((one for one in template.clusters if one.name == action.cluster), None)
     if cluster is None:
         names = ", ".join(one.name for one in template.clusters)
-        raise ActionError(f"{action.cluster!r} is no cluster of it; there are {names}")
-    if State(platform.state) not in UP_OR_COMING:
-        raise ActionError(f"platform {platform.id} is {platform.state}")
+        raise ControllerActionError(f"{action.cluster!r} is no cluster of it; there are {names}")
+    if PlatformState(platform.state) not in UP_OR_COMING:
+        raise ControllerActionError(f"platform {platform.id} is {platform.state}")
     members = fleet_store.living_members(connection, platform.id)
     own = {one.vm: one for one in members if one.cluster == cluster.name}
     strangers = set(action.victims) - own.keys()
     if strangers:
-        raise ActionError(f"VM {min(strangers)} is not in cluster {cluster.name}")
+        raise ControllerActionError(f"VM {min(strangers)} is not in cluster {cluster.name}")
     # One that is leaving already may be for as long as it can't be ended.
     victims = [own[vm] for vm in set(action.victims) if not own[vm].leaving]
     count = action.count
     if count is None:
         count = platform.sizes.get(cluster.name, 0) - len(victims)
     if not cluster.least <= count <= cluster.most:
-        raise ActionError(
+        raise ControllerActionError(
             f"{count} VMs in {cluster.name}: from {cluster.least} to {cluster.most} are right"
         )
     fleet_store.mark_leaving(connection, [one.key for one in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
-    resized(
+    record_size(
         connection,
         platform,
         {cluster.name: count},
@@ -145,17 +145,17 @@ def _size(
 
 
 def _claim(
-    connection: sa.Connection, platform: Platform, action_id: str, action: Claim, at_s: float
+    connection: sa.Connection, platform: PlatformRow, action_id: str, action: Claim, at_s: float
 ) -> None:
-    full = full_of(platform, parsed(platform.template)).get(CPU, 0.0)
+    full = usable_by_all(platform, parsed(platform.template)).get(CPU, 0.0)
     if not 0 <= action.units <= full * (1 + 1e-9):
-        raise ActionError(
+        raise ControllerActionError(
             f"{action.units!r} units of CPU can't be claimed: its VMs can use {full:g}"
         )
     budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
     has = 0.0 if budget is None else budget.balance / MICRO
     if not 0 <= action.price * action.units <= max(has, 0.0) * (1 + 1e-9):
-        raise ActionError(
+        raise ControllerActionError(
             f"{action.units:g} units up to a price of {action.price:g} can't be claimed: a period"
             f" would cost more than the {has:g} credits it has"
         )
@@ -166,14 +166,18 @@ def _claim(
 
 
 def _report(
-    connection: sa.Connection, platform: Platform, action_id: str, action: Report, at_s: float
+    connection: sa.Connection,
+    platform: PlatformRow,
+    action_id: str,
+    action: ProgressReport,
+    at_s: float,
 ) -> None:
     numbers = (
         *(action.projected_end_s, action.performance, action.reference),
         *(action.done, action.work_left_s),
     )
     if not all(isfinite(one) for one in numbers if one is not None):
-        raise ActionError("what is reported must be finite numbers")
+        raise ControllerActionError("what is reported must be finite numbers")
     said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
     platform_store.change(connection, platform.id, report=said)
     platform_store.replace_action(
@@ -181,26 +185,26 @@ def _report(
     )
 
 
-def _pass(what: Event, ending: State) -> Callable[..., None]:
+def _pass(what: Event, ending: PlatformState) -> Callable[..., None]:
     def take(
         connection: sa.Connection,
-        platform: Platform,
+        platform: PlatformRow,
         action_id: str,
-        action: Suspend | Done | GiveUp,
+        action: SuspendPlatform | WorkDone | GiveUp,
         at_s: float,
     ) -> None:
-        event = Happening(event=what, why=action.reason[:_LONGEST], ending=ending)
-        after = passed(connection, platform, event, at_s, CONTROLLER, action_id)
+        event = LifecycleEvent(event=what, why=action.reason[:_LONGEST], ending=ending)
+        after = record_transition(connection, platform, event, at_s, CONTROLLER, action_id)
         if after.state == platform.state:
-            raise ActionError(f"platform {platform.id} is {platform.state}")
+            raise ControllerActionError(f"platform {platform.id} is {platform.state}")
 
     return take
 
 
 def _doing(
-    platform: Platform, action: str, what: str, text: str, at_s: float, *, refused: bool = False
-) -> Doing:
-    return Doing(
+    platform: PlatformRow, action: str, what: str, text: str, at_s: float, *, refused: bool = False
+) -> PlatformAction:
+    return PlatformAction(
         platform=platform.id,
         at_s=at_s,
         who=CONTROLLER,
@@ -215,17 +219,17 @@ _TAKE: Final[Mapping[type, Callable[..., None]]] = {
     SetBids: _bids,
     SetSize: _size,
     Claim: _claim,
-    Report: _report,
-    Suspend: _pass(Event.SUSPEND, State.FAILED),
-    Done: _pass(Event.STOP, State.DONE),
-    GiveUp: _pass(Event.STOP, State.FAILED),
+    ProgressReport: _report,
+    SuspendPlatform: _pass(Event.SUSPEND, PlatformState.FAILED),
+    WorkDone: _pass(Event.STOP, PlatformState.DONE),
+    GiveUp: _pass(Event.STOP, PlatformState.FAILED),
 }
 _WORD: Final[Mapping[type, str]] = {
     SetBids: "bids",
     SetSize: "size",
     Claim: "claim",
-    Report: "report",
-    Suspend: "suspend",
-    Done: "done",
+    ProgressReport: "report",
+    SuspendPlatform: "suspend",
+    WorkDone: "done",
     GiveUp: "give up",
 }

@@ -16,41 +16,46 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Step
-from merkatd.database.base.transactions import Transactions, Trying
+from merkatd.database.base.transactions import DryRunTransactions, Transactions
 from merkatd.database.fleets import platform_store
-from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import Attended, news_of
 from merkatd.platforms.controller_actions import act
 from merkatd.platforms.lifecycle.claims import books_of
 from merkatd.platforms.lifecycle.controller_failures import fail, monitor_failed
 from merkatd.platforms.lifecycle.funds import read_all
-from merkatd.platforms.lifecycle.period_review import Circumstances, tend
+from merkatd.platforms.lifecycle.period_review import ReviewInput, review_platforms
 from merkatd.platforms.lifecycle.template_checks import Fitting, Offered, fitting
-from merkatd.platforms.lifecycle.transitions import Event, Happening, State, passed
+from merkatd.platforms.lifecycle.transitions import (
+    Event,
+    LifecycleEvent,
+    PlatformState,
+    record_transition,
+)
 from merkatd.platforms.processes.process_files import tidy
 from merkatd.platforms.tenant_orders import Submission, Update
 from merkatd.protocol.message_limits import check_memory
-from merkatd.protocol.platform_messages import Action, Controllers, MarketNow, Outcome
-from merkatd.scheduler.base.troubles import Kind
-from merkatd.scheduler.context import World
+from merkatd.protocol.platform_messages import Action, ActionOutcome, Controllers, MarketNow
+from merkatd.scheduler.base.troubles import TroubleKind
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.leadership import Leading
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
 _log = Logger()
 
 Result = TypeVar("Result")
-Told = Callable[[sa.Connection, Platform], Result]
+Told = Callable[[sa.Connection, PlatformRow], Result]
 """What is made of a platform in the transaction in which it was found or changed."""
 
 
 class Manager:
-    """Keeps all platforms. Implements `merkatd.protocol.platform_messages.Attendant`."""
+    """Keeps all platforms. Implements `merkatd.protocol.platform_messages.ActionReceiver`."""
 
     def __init__(
         self,
-        world: World,
+        world: PeriodContext,
         controllers: Controllers,
         rng: np.random.Generator | None = None,
         leading: Leading | None = None,
@@ -76,24 +81,24 @@ class Manager:
             leading.when_lost(self.stand_by)
 
     @property
-    def world(self) -> World:
+    def world(self) -> PeriodContext:
         """What it works with."""
         return self._world
 
-    def adopt(self, world: World) -> None:
+    def adopt(self, world: PeriodContext) -> None:
         """Go by these rules from now on."""
         self._world = world
 
     # -- for the period -----------------------------------------------------------------------
 
-    async def proposals(self, database: Transactions, seen: Seen) -> Sequence[Step]:
+    async def proposals(self, database: Transactions, seen: Observed) -> Sequence[Step]:
         """The steps that platforms need in this period."""
         world = self._world
         if not self._has_read:
             # Outside of the period's transaction, in which nobody else can write.
             await database.read(read_all)
             self._has_read = True
-        now = Circumstances(
+        now = ReviewInput(
             at_s=world.now(),
             now_s=await world.believed.look(world, database, seen.period),
             interval_s=world.rhythm.interval_s,
@@ -104,8 +109,8 @@ class Manager:
             books=books_of(self._published),
             new_vms=world.rhythm.new_vms,
         )
-        tended = await database.run(partial(tend, seen=seen, now=now))
-        world.troubles.note(Kind.PLATFORM, "looked after", tended.failed)
+        tended = await database.run(partial(review_platforms, seen=seen, now=now))
+        world.troubles.note(TroubleKind.PLATFORM, "looked after", tended.failed)
         return tended.steps
 
     def told(self, announcement: Announcement) -> None:
@@ -130,7 +135,7 @@ class Manager:
         await world.believed.look(world, world.database, announcement.period)
         found = await world.database.read(partial(news_of, world, announcement))
         now, markets, failed = found.attended, found.markets, found.failed
-        world.troubles.note(Kind.PLATFORM, "announced", failed)
+        world.troubles.note(TroubleKind.PLATFORM, "announced", failed)
         self._published = markets
         # The processes of one that fails go on as they are.
         for platform in self._running.keys() - now.keys() - failed.keys():
@@ -150,7 +155,7 @@ class Manager:
                 failed[platform] = error
             else:
                 self._running[platform] = one
-        self._world.troubles.note(Kind.PLATFORM, "started", failed)
+        self._world.troubles.note(TroubleKind.PLATFORM, "started", failed)
 
     def _end(self, platform: int) -> None:
         """Have a platform's processes end; however long they take, nobody waits for them."""
@@ -216,11 +221,11 @@ class Manager:
     ) -> Result:
         """What there is to tell of a platform if it were submitted. Raises as `submit` does."""
         work = await self._submission(owner, given, vm_templates, "nobody")
-        return await Trying(self._world.database).run(lambda c: tell(c, work(c)))
+        return await DryRunTransactions(self._world.database).run(lambda c: tell(c, work(c)))
 
     async def _submission(
         self, owner: int, given: Fitting, vm_templates: Mapping[str, str], who: str
-    ) -> Callable[[sa.Connection], Platform]:
+    ) -> Callable[[sa.Connection], PlatformRow]:
         money, at_s = self._world.money, self._world.now()
         most_processes = self._controllers.kinds().tenant_processes
 
@@ -258,27 +263,29 @@ class Manager:
     async def try_update(self, platform: int, new: Update, tell: Told[Result]) -> Result:
         """What there is to tell of a platform if it were changed. Raises LedgerError."""
         work = self._change(platform, new, "nobody")
-        return await Trying(self._world.database).run(lambda c: tell(c, work(c)))
+        return await DryRunTransactions(self._world.database).run(lambda c: tell(c, work(c)))
 
-    def _change(self, platform: int, new: Update, who: str) -> Callable[[sa.Connection], Platform]:
+    def _change(
+        self, platform: int, new: Update, who: str
+    ) -> Callable[[sa.Connection], PlatformRow]:
         token, at_s = uuid4().hex, self._world.now()
         return lambda connection: tenant_orders.update(connection, platform, new, token, who, at_s)
 
-    async def suspend(self, platform: int, who: str) -> Platform:
+    async def suspend(self, platform: int, who: str) -> PlatformRow:
         """Until its tenant resumes it. Raises LedgerError."""
         return await self._order(tenant_orders.suspend, platform, who)
 
-    async def resume(self, platform: int, who: str) -> Platform:
+    async def resume(self, platform: int, who: str) -> PlatformRow:
         """Now, whatever the price. Raises LedgerError."""
         return await self._order(tenant_orders.resume, platform, who)
 
-    async def stop(self, platform: int, who: str) -> Platform:
+    async def stop(self, platform: int, who: str) -> PlatformRow:
         """End it. Raises LedgerError."""
         return await self._order(tenant_orders.stop, platform, who)
 
     async def _order(
-        self, what: Callable[[sa.Connection, int, str, float], Platform], platform: int, who: str
-    ) -> Platform:
+        self, what: Callable[[sa.Connection, int, str, float], PlatformRow], platform: int, who: str
+    ) -> PlatformRow:
         at_s = self._world.now()
         return await self._world.database.run(
             lambda connection: what(connection, platform, who, at_s)
@@ -286,7 +293,7 @@ class Manager:
 
     # -- for controllers ----------------------------------------------------------------------
 
-    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+    async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
         """Take an action of a platform's controller, once. Raises LeaseLostError."""
         at_s, goods = self._world.now(), self._world.goods.resources
         return await self._acting().run(
@@ -317,12 +324,12 @@ class Manager:
             fail(connection, one, why, at_s, goods)
             if not final:
                 return
-            event = Happening(
+            event = LifecycleEvent(
                 event=Event.STOP,
                 why=f"its controller can't be kept running: {why}",
-                ending=State.FAILED,
+                ending=PlatformState.FAILED,
             )
-            passed(connection, one, event, at_s)
+            record_transition(connection, one, event, at_s)
 
         if self._may_act():
             await self._acting().run(store)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.currency import MICRO
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.database.ledger import entry_store
 from merkatd.database.ledger.entry_store import TransactionKind
 from merkatd.database.scheduler import period_store, price_store
@@ -17,11 +17,11 @@ from merkatd.platforms import tenant_orders
 from merkatd.platforms.announcements import vms_now
 from merkatd.platforms.lifecycle.claims import book_without, capacities
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
-from merkatd.platforms.lifecycle.start_conditions import Answer
+from merkatd.platforms.lifecycle.start_conditions import StartAnswer
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.protocol.platform_messages import VmNow
-from merkatd.scheduler.base.troubles import Kind
-from merkatd.scheduler.context import World
+from merkatd.scheduler.base.troubles import TroubleKind
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 
 Row = dict[str, Any]
@@ -31,8 +31,8 @@ _BIDDING = frozenset({"running", "pending", "busy"})
 _CHARGES = (TransactionKind.CHARGE, TransactionKind.REFUND)
 
 
-def shown(
-    connection: sa.Connection, one: Platform, world: World, latest: Announcement | None
+def platform_view(
+    connection: sa.Connection, one: PlatformRow, world: PeriodContext, latest: Announcement | None
 ) -> Row:
     """All that is known of a platform, in words and numbers that JSON can carry."""
     template = parsed(one.template)
@@ -54,7 +54,7 @@ def shown(
     members = fleet_store.living_members(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return summary(connection, one) | {
-        "unattended": world.troubles.why(Kind.PLATFORM, one.id),
+        "unattended": world.troubles.why(TroubleKind.PLATFORM, one.id),
         "market": market,
         "give_up": template.goal.give_up,
         "ideal_s": template.goal.ideal_s,
@@ -62,7 +62,7 @@ def shown(
         "full_cost": outlook.full_cost if isfinite(outlook.full_cost) else None,
         "bids": sum(sum(one.bid.values()) for one in seen.values() if one.state in _BIDDING),
         "outlook": str(judged.answer),
-        "takes": "" if judged.answer is Answer.START else f"{judged.why}; {judged.needs}",
+        "takes": "" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
         "vms": [
             _vm(each.vm, each.cluster, seen.get(each.vm), leaving=each.leaving)
             for each in members
@@ -72,11 +72,13 @@ def shown(
     }
 
 
-def shown_in_part(connection: sa.Connection, one: Platform, world: World, error: Exception) -> Row:
+def shown_in_part(
+    connection: sa.Connection, one: PlatformRow, world: PeriodContext, error: Exception
+) -> Row:
     """The parts of a broken platform that can be shown, and why the rest can't."""
     template = parsed(one.template)
     members = fleet_store.living_members(connection, one.id)
-    why = world.troubles.why(Kind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
+    why = world.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
     return summary(connection, one) | {
         "unattended": why,
         "market": market_of(template, world.markets).name,
@@ -85,7 +87,7 @@ def shown_in_part(connection: sa.Connection, one: Platform, world: World, error:
         "prices": {},
         "full_cost": None,
         "bids": 0.0,
-        "outlook": str(Answer.WAIT),
+        "outlook": str(StartAnswer.WAIT),
         "takes": "",
         "vms": [
             _vm(each.vm, each.cluster, None, leaving=each.leaving)
@@ -96,7 +98,7 @@ def shown_in_part(connection: sa.Connection, one: Platform, world: World, error:
     }
 
 
-def summary(connection: sa.Connection, one: Platform) -> Row:
+def summary(connection: sa.Connection, one: PlatformRow) -> Row:
     """The same in short, for lists."""
     template = parsed(one.template)
     budget = None if one.account is None else ledger.budget_of(connection, one.account)
@@ -134,7 +136,7 @@ def summary(connection: sa.Connection, one: Platform) -> Row:
     }
 
 
-def _on_track(one: Platform, report: Mapping[str, Any]) -> bool | None:
+def _on_track(one: PlatformRow, report: Mapping[str, Any]) -> bool | None:
     """As its controller says, or as what it projects says."""
     said = report.get("on_track")
     if said is None and report.get("projected_end_s") is not None and one.deadline_s is not None:
@@ -161,7 +163,7 @@ def _vm(vm: int, cluster: str, now: VmNow | None, *, leaving: bool) -> Row:
     }
 
 
-def _doing(one: Doing) -> Row:
+def _doing(one: PlatformAction) -> Row:
     return {
         "at_s": one.at_s,
         "who": one.who,
@@ -175,6 +177,6 @@ def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
     return {name: None if price == float("inf") else price for name, price in found.items()}
 
 
-def rows(connection: sa.Connection, platforms: Sequence[Platform]) -> list[Row]:
+def rows(connection: sa.Connection, platforms: Sequence[PlatformRow]) -> list[Row]:
     """Many in short."""
     return [summary(connection, one) for one in platforms]

@@ -8,23 +8,38 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.base.quantities import amount_text, utc_text
 from merkatd.currency import micro
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import platform_store
-from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.fleets.vm_template_source import vm_template
-from merkatd.fleets.vm_template_text import Ask, TemplateError, canonical, size, wrong
+from merkatd.fleets.vm_template_text import Ask, TemplateError, canonical, size, template_problem
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.platforms.lifecycle.funds import purse_of, terms_of
-from merkatd.platforms.lifecycle.platform_template import Moment, Template
-from merkatd.platforms.lifecycle.start_conditions import Answer, Judged, Offer, cost_of_all, judged
+from merkatd.platforms.lifecycle.funds import platform_funds, terms_of
+from merkatd.platforms.lifecycle.platform_template import PlatformTemplate, TemplateTime
+from merkatd.platforms.lifecycle.start_conditions import (
+    MarketOffer,
+    StartAnswer,
+    StartVerdict,
+    cost_of_all,
+    judge_start,
+)
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import ENDS, WAITING, Event, Happening, State, passed
+from merkatd.platforms.lifecycle.transitions import (
+    ENDS,
+    WAITING,
+    Event,
+    LifecycleEvent,
+    PlatformState,
+    record_transition,
+)
 from merkatd.policies.patience import Book
 from merkatd.protocol.platform_messages import MOST_VMS
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 
 
-async def fetched_vm_templates(template: Template, ask: Ask, *, admin: bool) -> dict[str, str]:
+async def fetched_vm_templates(
+    template: PlatformTemplate, ask: Ask, *, admin: bool
+) -> dict[str, str]:
     """By cluster: the lines of its VM template. Raises TemplateError."""
     return {
         cluster.name: await vm_template(f"cluster {cluster.name}: ", cluster, ask, admin=admin)
@@ -48,7 +63,7 @@ class Submission:
     """The same submission counts once."""
     owner: int
     text: str
-    template: Template
+    template: PlatformTemplate
     """What the text says."""
     vm_templates: Mapping[str, str]
     """By cluster."""
@@ -57,13 +72,15 @@ class Submission:
     """How many processes all platforms of the owner may have; None: any number."""
 
 
-def submit(connection: sa.Connection, given: Submission, money: Money, at_s: float) -> Platform:
+def submit(
+    connection: sa.Connection, given: Submission, money: MoneySettings, at_s: float
+) -> PlatformRow:
     """A new platform, its budget moved to an account of its own. Raises LedgerError."""
     before = platform_store.submitted(connection, given.token)
     if before is not None:
         return before
     template = given.template
-    ledger.meet(connection, given.owner, money, at_s)
+    ledger.open_tenant(connection, given.owner, money, at_s)
     living = platform_store.living(connection, given.owner)
     if len(living) >= MOST_LIVING:
         raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
@@ -72,14 +89,14 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
     deadline = template.goal.deadline
     stored = platform_store.add(
         connection,
-        Platform(
+        PlatformRow(
             token=given.token,
             owner=given.owner,
             name=template.name,
             account=None,
             template=given.text,
             vm_templates=given.vm_templates,
-            state=State.SUBMITTED,
+            state=PlatformState.SUBMITTED,
             why="its conditions were not looked at yet",
             submitted_s=at_s,
             since_s=at_s,
@@ -96,11 +113,13 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
         at_s,
     )
     platform_store.change(connection, stored.id, account=budget.application)
-    _note(connection, stored, at_s, given.who, State.SUBMITTED, f"with {_credits(template)}")
-    return found(connection, stored.id)
+    _note(
+        connection, stored, at_s, given.who, PlatformState.SUBMITTED, f"with {_credits(template)}"
+    )
+    return require_platform(connection, stored.id)
 
 
-def found(connection: sa.Connection, platform: int) -> Platform:
+def require_platform(connection: sa.Connection, platform: int) -> PlatformRow:
     """The platform of this id. Raises NotFoundError."""
     one = platform_store.locked(connection, platform)
     if one is None:
@@ -112,7 +131,7 @@ def found(connection: sa.Connection, platform: int) -> Platform:
 class Update:
     """What is to be different; None stays."""
 
-    deadline: Moment | None = None
+    deadline: TemplateTime | None = None
     """After now, or a certain time."""
     budget: float | None = None
     replenishment: float | None = None
@@ -122,10 +141,10 @@ class Update:
 
 def update(
     connection: sa.Connection, platform: int, new: Update, token: str, who: str, at_s: float
-) -> Platform:
+) -> PlatformRow:
     """Change what it is to reach, and what it may spend, from now on. Raises LedgerError."""
-    one = found(connection, platform)
-    if State(one.state) in {*ENDS, State.STOPPING}:
+    one = require_platform(connection, platform)
+    if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
     said = []
     if new.deadline is not None:
@@ -154,56 +173,59 @@ def update(
     if not said:
         raise OrderError("a deadline, a performance, a budget or a replenishment is right")
     _note(connection, one, at_s, who, "update", "; ".join(said))
-    return found(connection, platform)
+    return require_platform(connection, platform)
 
 
-def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> Platform:
+def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
     """Suspend it until its tenant resumes it; one that waits to start waits for that too."""
-    one = found(connection, platform)
-    if State(one.state) in {*ENDS, State.STOPPING}:
+    one = require_platform(connection, platform)
+    if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
     platform_store.change(connection, platform, held=True)
-    if State(one.state) in WAITING:
+    if PlatformState(one.state) in WAITING:
         _note(connection, one, at_s, who, "hold", "its tenant holds it back")
-    event = Happening(event=Event.SUSPEND, why="its tenant suspended it")
-    passed(connection, one, event, at_s, who)
-    return found(connection, platform)
+    event = LifecycleEvent(event=Event.SUSPEND, why="its tenant suspended it")
+    record_transition(connection, one, event, at_s, who)
+    return require_platform(connection, platform)
 
 
-def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> Platform:
+def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
     """Resume it now, whatever the price; one that was held back waits for the rest."""
-    one = found(connection, platform)
-    if one.held and State(one.state) in WAITING:
+    one = require_platform(connection, platform)
+    if one.held and PlatformState(one.state) in WAITING:
         platform_store.change(connection, platform, held=False)
         _note(connection, one, at_s, who, "release", "its tenant holds it back no longer")
-        return found(connection, platform)
-    event = Happening(event=Event.RESUME, why="its tenant resumed it")
-    if passed(connection, one, event, at_s, who).state == one.state:
+        return require_platform(connection, platform)
+    event = LifecycleEvent(event=Event.RESUME, why="its tenant resumed it")
+    if record_transition(connection, one, event, at_s, who).state == one.state:
         raise OrderError(f"platform {platform} is {one.state}: there is nothing to resume")
     platform_store.change(connection, platform, held=False)
-    return found(connection, platform)
+    return require_platform(connection, platform)
 
 
-def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> Platform:
+def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
     """End it. Raises LedgerError."""
-    one = found(connection, platform)
-    if State(one.state) in {*ENDS, State.STOPPING}:
+    one = require_platform(connection, platform)
+    if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
-    event = Happening(event=Event.STOP, why="its tenant stopped it", ending=State.CANCELLED)
-    passed(connection, one, event, at_s, who)
-    return found(connection, platform)
+    event = LifecycleEvent(
+        event=Event.STOP, why="its tenant stopped it", ending=PlatformState.CANCELLED
+    )
+    record_transition(connection, one, event, at_s, who)
+    return require_platform(connection, platform)
 
 
 def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | None:
     """Stop all platforms of a removed user; return what is still to end, in words."""
-    event = Happening(
-        event=Event.STOP, why="OpenNebula has removed its user", ending=State.CANCELLED
+    event = LifecycleEvent(
+        event=Event.STOP, why="OpenNebula has removed its user", ending=PlatformState.CANCELLED
     )
     left = [
         one.id
         for one in platform_store.living(connection)
         if one.owner == owner
-        and State(passed(connection, one, event, at_s, "OpenNebula").state) not in ENDS
+        and PlatformState(record_transition(connection, one, event, at_s, "OpenNebula").state)
+        not in ENDS
     ]
     return f"its platforms ({', '.join(map(str, left))}) have ended" if left else None
 
@@ -212,18 +234,18 @@ def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | 
 class Outlook:
     """What present prices mean for a platform."""
 
-    judged: Judged
+    judged: StartVerdict
     full_cost: float
     """Credits for a period in which its VMs get all they can use."""
 
 
 def outlook(
     connection: sa.Connection,
-    one: Platform,
+    one: PlatformRow,
     prices: Mapping[str, Mapping[str, float]] | None,
     interval_s: float,
     replenishment_s: float,
-    markets: Sequence[Market],
+    markets: Sequence[MarketRules],
     now_s: float,
     book: Book | None = None,
     capacity: Mapping[str, Mapping[str, float]] | None = None,
@@ -231,21 +253,23 @@ def outlook(
     """Whether it could start, or go on as it is to, at present prices, and what it would take."""
     template = parsed(one.template)
     budget = None if one.account is None else ledger.budget_of(connection, one.account)
-    terms = terms_of(one, template, purse_of(budget, replenishment_s))
+    terms = terms_of(one, template, platform_funds(budget, replenishment_s))
     market = market_of(template, markets)
-    offer = Offer(
+    offer = MarketOffer(
         now_s=now_s,
         interval_s=interval_s,
         prices=None if prices is None else prices.get(market.name),
         capacity=(capacity or {}).get(market.name),
         book=book,
     )
-    over = State(one.state) in {*ENDS, State.STOPPING}
-    found = Judged(Answer.START) if over else judged(terms, offer)
+    over = PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}
+    found = StartVerdict(StartAnswer.START) if over else judge_start(terms, offer)
     return Outlook(found, cost_of_all(terms, offer))
 
 
-def _check_processes(template: Template, living: Sequence[Platform], most: int | None) -> None:
+def _check_processes(
+    template: PlatformTemplate, living: Sequence[PlatformRow], most: int | None
+) -> None:
     """Raise OrderError if the tenant's platforms would have too many processes."""
     running = sum(parsed(one.template).processes for one in living)
     if most is not None and template.processes and running + template.processes > most:
@@ -255,7 +279,7 @@ def _check_processes(template: Template, living: Sequence[Platform], most: int |
         )
 
 
-def _check_vms(template: Template, living: Sequence[Platform]) -> None:
+def _check_vms(template: PlatformTemplate, living: Sequence[PlatformRow]) -> None:
     """Raise OrderError if the tenant's platforms could grow to too many VMs."""
     there = sum(parsed(one.template).most_vms for one in living)
     if there + template.most_vms > MOST_VMS:
@@ -266,7 +290,7 @@ def _check_vms(template: Template, living: Sequence[Platform]) -> None:
         )
 
 
-def canonical_vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]:
+def canonical_vm_templates(template: PlatformTemplate, given: Mapping[str, str]) -> dict[str, str]:
     """Every cluster's own words; `given` are those that are OpenNebula's. Raise TemplateError.
 
     It is called outside of transactions: to parse sixteen texts takes a good part of a second.
@@ -276,7 +300,7 @@ def canonical_vm_templates(template: Template, given: Mapping[str, str]) -> dict
         text = given.get(cluster.name, cluster.template)
         if text is None:
             raise TemplateError([f"cluster {cluster.name}: nobody could read its VM template"])
-        problem = wrong(text)
+        problem = template_problem(text)
         if problem is not None:
             raise TemplateError([f"cluster {cluster.name}: its VM template: {problem}"])
         texts[cluster.name] = canonical(text)
@@ -284,15 +308,15 @@ def canonical_vm_templates(template: Template, given: Mapping[str, str]) -> dict
     return texts
 
 
-def _credits(template: Template) -> str:
+def _credits(template: PlatformTemplate) -> str:
     budget = template.budget
     replenishment = amount_text(budget.replenishment)
     return f"{amount_text(budget.credits)} credits, replenishment {replenishment}"
 
 
 def _note(
-    connection: sa.Connection, one: Platform, at_s: float, who: str, what: str, text: str
+    connection: sa.Connection, one: PlatformRow, at_s: float, who: str, what: str, text: str
 ) -> None:
     platform_store.add_action(
-        connection, Doing(platform=one.id, at_s=at_s, who=who, what=str(what), text=text)
+        connection, PlatformAction(platform=one.id, at_s=at_s, who=who, what=str(what), text=text)
     )

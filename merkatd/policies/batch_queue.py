@@ -22,7 +22,7 @@ from merkatd.policies.vertical import Performance
 
 
 @dataclass(frozen=True, slots=True)
-class Draining:
+class WorkerDrain:
     """What to do about workers, by VM."""
 
     drain: tuple[int, ...]
@@ -32,7 +32,7 @@ class Draining:
     """When each of those that are being drained began to be: for the next time."""
 
 
-def drained(
+def workers_to_release(
     jobs: Mapping[int, int | None],
     closed: AbstractSet[int],
     surplus: int,
@@ -46,7 +46,7 @@ def drained(
     waiting: int = 0,
     looked_s: float = math.inf,
     shown_s: float = math.inf,
-) -> Draining:
+) -> WorkerDrain:
     """One step. `jobs` are those that run on each worker, None on one that has not joined yet.
 
     `surplus` of all workers are not wanted, of which `coming` are still being made, and `forced` of
@@ -76,7 +76,7 @@ def drained(
     at_once = [*(vm for vm in chosen if vm in roomless), *empty]
     release = (*at_once, *late[: max(forced - len(at_once), 0)])
     going = {vm: since_s[vm] for vm in kept} | dict.fromkeys(new, now_s)
-    return Draining(
+    return WorkerDrain(
         drain=tuple(new),
         restore=tuple(vm for vm in leaving if vm not in chosen),
         release=release,
@@ -112,7 +112,7 @@ class Aim(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class QueueLoad:
     """A queue and its workers."""
 
     waiting: int
@@ -130,7 +130,7 @@ class Load:
         return self.busy + ceil(self.wanted / max(self.slots, 1))
 
 
-def judged(load: Load, aim: Aim, workers: int, target_s: float) -> Performance:
+def queue_performance(load: QueueLoad, aim: Aim, workers: int, target_s: float) -> Performance:
     """Slow where more workers are wanted, fast where some have nothing to do."""
     idle = workers > load.useful
     if aim is Aim.WAIT and load.waiting:

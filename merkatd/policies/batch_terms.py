@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from merkatd.policies.batch_queue import Aim
 from merkatd.protocol.monitor_terms import WORKER
-from merkatd.protocol.platform_messages import Monitor
+from merkatd.protocol.platform_messages import MonitorTerms
 
 QUEUE: Final = "queue"
 """The monitor that sees a batch system."""
@@ -26,7 +26,7 @@ def batch_name(parameters: Mapping[str, Any]) -> str:
 
 
 def unserved(
-    said: Mapping[str, Any], monitors: Mapping[str, Monitor | None], built_in: Collection[str]
+    said: Mapping[str, Any], monitors: Mapping[str, MonitorTerms | None], built_in: Collection[str]
 ) -> Iterator[str]:
     """Say what of a template can't be served; `monitors` are those of its clusters, by name.
 

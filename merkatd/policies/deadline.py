@@ -34,7 +34,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purse:
+class Funds:
     """An application's budget, which is filled up as time goes by."""
 
     credits: float
@@ -60,7 +60,7 @@ def performance(work: Work, left_s: float, step_s: float) -> Performance:
     )
 
 
-def bid_max(purse: Purse, left_s: float, period_s: float, vms: int) -> float:
+def bid_max(purse: Funds, left_s: float, period_s: float, vms: int) -> float:
     """What may be spent on a VM in a period, so that the budget lasts until the deadline."""
     if left_s <= 0 or vms == 0:
         return 0.0
@@ -84,7 +84,7 @@ def least_part(kind: str, parameters: Mapping[str, Any]) -> float | None:
     return number(parameters, "least_part") if kind in KINDS else None
 
 
-def lacking(held: float) -> Performance:
+def missing_allocation(held: float) -> Performance:
     """The time that work takes with a part of an allocation, where all of it is wanted.
 
     Never fast: with all of it the bids only fall to what keeps it.

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from merkatd.policies.deadline import Purse
+from merkatd.policies.deadline import Funds
 from merkatd.policies.suspension import REST
 
 Claim = tuple[float, float]
@@ -20,7 +20,7 @@ Claim = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Temper:
+class PatienceSettings:
     """How an application trades time for money."""
 
     horizon_s: float = 3600.0
@@ -35,7 +35,7 @@ class Temper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class CpuNeed:
     """What an application needs, and has."""
 
     means: float
@@ -50,16 +50,16 @@ class Need:
     """and how long there is."""
 
 
-def need_of(purse: Purse, units: float, capacity: float, work_s: float, left_s: float) -> Need:
+def need_of(purse: Funds, units: float, capacity: float, work_s: float, left_s: float) -> CpuNeed:
     """With all that a purse has and gets until the deadline."""
     left_s = max(left_s, 0.0)
     means = purse.credits + purse.renewal * left_s / purse.renewal_s
-    return Need(
+    return CpuNeed(
         means=means, units=units, capacity=max(capacity, units), work_s=work_s, left_s=left_s
     )
 
 
-def offered(need: Need, purse: Purse, period_s: float, temper: Temper) -> float:
+def offered(need: CpuNeed, purse: Funds, period_s: float, temper: PatienceSettings) -> float:
     """What one that waits would pay: no more than it has for all of a rest, or of its work.
 
     What replenishment will bring it can't pay yet: begun on that, it would have to make room before
@@ -70,12 +70,14 @@ def offered(need: Need, purse: Purse, period_s: float, temper: Temper) -> float:
     return max(min(limit_price(need, period_s, temper), has), 0.0)
 
 
-def clung(limit: float, purse: Purse, units: float, temper: Temper) -> float:
+def claim_while_running(
+    limit: float, purse: Funds, units: float, temper: PatienceSettings
+) -> float:
     """What one that runs claims: it clings to what it has, as far as a period can be paid."""
     return max(min(limit * temper.clinging, purse.credits / max(units, 1.0)), 0.0)
 
 
-def limit_price(need: Need, period_s: float, temper: Temper) -> float:
+def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> float:
     """Credits for a unit and period that are worth paying now.
 
     No less than a period is paid for at a time; without a unit that it needs there is no price.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from merkatd.policies.deadline import Purse, bid_max
+from merkatd.policies.deadline import Funds, bid_max
 from merkatd.policies.horizontal import Prices
 
 MARGIN: Final = 1.25
@@ -31,7 +31,7 @@ _EXACT: Final = 1e-9
 class Case:
     """A platform before the decision."""
 
-    purse: Purse
+    purse: Funds
     left_s: float
     """Until the deadline; infinite without one."""
     work_s: float | None
@@ -75,7 +75,7 @@ class Case:
         return REST * self.interval_s
 
 
-def spending(purse: Purse, left_s: float, interval_s: float) -> float:
+def spending(purse: Funds, left_s: float, interval_s: float) -> float:
     """Return what all VMs together can spend in a period, so that the credits last."""
     return bid_max(purse, HORIZON_S if left_s == inf else left_s, interval_s, 1)
 

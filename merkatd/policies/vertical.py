@@ -53,7 +53,7 @@ class Performance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class VmPosition:
     """A VM in the market, by resource."""
 
     bid: Amounts
@@ -67,7 +67,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class SpendingLimit:
     """What can be spent on a VM in a period."""
 
     bid_min: float
@@ -77,7 +77,7 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class BidTrace:
     """What is remembered of one resource."""
 
     change: float = 0.0
@@ -101,11 +101,14 @@ class Adapted:
     """New bids, and what to remember."""
 
     bid: Amounts
-    traces: tuple[Trace, ...]
+    traces: tuple[BidTrace, ...]
 
 
 def adapt(
-    standing: Standing, performance: Performance, means: Means, traces: Sequence[Trace] = ()
+    standing: VmPosition,
+    performance: Performance,
+    means: SpendingLimit,
+    traces: Sequence[BidTrace] = (),
 ) -> Adapted:
     """The bids of the next period. Their sum is at most `means.bid_max`."""
     seen = tuple(_noted(standing, row, trace) for row, trace in enumerate(_all(standing, traces)))
@@ -125,16 +128,16 @@ def adapt(
     )
 
 
-def _all(standing: Standing, traces: Sequence[Trace]) -> Sequence[Trace]:
-    return traces or (Trace(),) * len(standing.bid)
+def _all(standing: VmPosition, traces: Sequence[BidTrace]) -> Sequence[BidTrace]:
+    return traces or (BidTrace(),) * len(standing.bid)
 
 
-def is_full(standing: Standing, row: int) -> bool:
+def is_full(standing: VmPosition, row: int) -> bool:
     """Return whether the VM has all of a resource that it can use."""
     return standing.allocation[row] >= standing.most[row] * (1 - CLOSE)
 
 
-def _noted(standing: Standing, row: int, trace: Trace) -> Trace:
+def _noted(standing: VmPosition, row: int, trace: BidTrace) -> BidTrace:
     """Remember a bid that is too little for the maximum, until prices are others."""
     keeping, bid, short = standing.keeping[row], standing.bid[row], trace.short
     if not trace.short_keeping / MARGIN <= keeping <= trace.short_keeping * MARGIN:
@@ -144,12 +147,14 @@ def _noted(standing: Standing, row: int, trace: Trace) -> Trace:
         short, known = bid, keeping
     markets = (trace.market, trace.market_before)
     if not any(one is not None and one / TURN <= keeping <= one * TURN for one in markets):
-        return Trace(short=short, short_keeping=known, market=keeping, market_before=trace.market)
+        return BidTrace(
+            short=short, short_keeping=known, market=keeping, market_before=trace.market
+        )
     return replace(trace, short=short, short_keeping=known)
 
 
 def _wished(
-    standing: Standing, performance: Performance, means: Means, row: int, trace: Trace
+    standing: VmPosition, performance: Performance, means: SpendingLimit, row: int, trace: BidTrace
 ) -> float:
     """Lines 4 to 20 for one resource, before budgets and steadiness."""
     bid, allocation = standing.bid[row], standing.allocation[row]
@@ -166,7 +171,7 @@ def _wished(
 
 
 def share_budget(
-    wished: Sequence[float], standing: Standing, bid_max: float, *, capped: bool = True
+    wished: Sequence[float], standing: VmPosition, bid_max: float, *, capped: bool = True
 ) -> list[float]:
     """Lines 22 to 30: too small a budget goes where most is lacking.
 
@@ -189,7 +194,7 @@ def share_budget(
     ]
 
 
-def _steady(change: float, trace: Trace) -> tuple[float, float]:
+def _steady(change: float, trace: BidTrace) -> tuple[float, float]:
     """The change that is made, and the limit on it (lines 7 to 11 and 15 to 19)."""
     if change == 0.0:
         return 0.0, trace.limit
@@ -220,7 +225,7 @@ def _after(bids: Amounts, steps: Sequence[float], part: float) -> Iterator[float
         yield bid + (step * part if step > 0 else step)
 
 
-def _changed(trace: Trace, limit: float, change: float) -> Trace:
+def _changed(trace: BidTrace, limit: float, change: float) -> BidTrace:
     if change == 0.0:
         return trace
     run = trace.run + 1 if change * trace.change > 0 else 1

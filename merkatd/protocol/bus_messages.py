@@ -21,12 +21,12 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Heartbeat:
     """Still here; answered with `Beaten`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class LatestRequest:
     """The latest news, please: some was missed."""
 
 
@@ -61,14 +61,14 @@ class Latest:
     """The answer to `Look`: what was published last, and under which numbers."""
 
     market: platform_messages.MarketNow | None
-    standing: platform_messages.Standing | None
+    standing: platform_messages.PlatformStatus | None
     published: int
     priced: int
 
     @property
     def news(self) -> platform_messages.News | None:
         """Both together, where both are there."""
-        return joined(self.market, self.standing)
+        return news_of(self.market, self.standing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Stored:
     """The answer to `Remember` and `Measured`."""
 
 
@@ -98,8 +98,8 @@ class Refused:
     """Whether the session is unknown here: say `Hello`, and it can be said again."""
 
 
-def joined(
-    market: platform_messages.MarketNow | None, standing: platform_messages.Standing | None
+def news_of(
+    market: platform_messages.MarketNow | None, standing: platform_messages.PlatformStatus | None
 ) -> platform_messages.News | None:
     """What both parts of a period's news say together; None while they are not of one period."""
     if market is None or standing is None or market.period != standing.period:
@@ -111,28 +111,28 @@ Action = (
     platform_messages.SetBids
     | platform_messages.SetSize
     | platform_messages.Claim
-    | platform_messages.Suspend
-    | platform_messages.Done
+    | platform_messages.SuspendPlatform
+    | platform_messages.WorkDone
     | platform_messages.GiveUp
-    | platform_messages.Report
+    | platform_messages.ProgressReport
 )
-Said = Hello | Beat | Look | Remember | Measured | Action
-Published = platform_messages.MarketNow | platform_messages.Standing | Measured
-Heard = Welcome | Beaten | Latest | Kept | Refused | platform_messages.Outcome | Published
+Said = Hello | Heartbeat | LatestRequest | Remember | Measured | Action
+Published = platform_messages.MarketNow | platform_messages.PlatformStatus | Measured
+Heard = Welcome | Beaten | Latest | Stored | Refused | platform_messages.ActionOutcome | Published
 
 ACTIONS: dict[str, type] = {
     "set_bids": platform_messages.SetBids,
     "set_size": platform_messages.SetSize,
     "claim": platform_messages.Claim,
-    "suspend": platform_messages.Suspend,
-    "done": platform_messages.Done,
+    "suspend": platform_messages.SuspendPlatform,
+    "done": platform_messages.WorkDone,
     "give_up": platform_messages.GiveUp,
-    "report": platform_messages.Report,
+    "report": platform_messages.ProgressReport,
 }
 TO_DAEMON: dict[str, type] = ACTIONS | {
     "hello": Hello,
-    "beat": Beat,
-    "look": Look,
+    "beat": Heartbeat,
+    "look": LatestRequest,
     "remember": Remember,
     "measured": Measured,
 }
@@ -140,10 +140,10 @@ FROM_DAEMON: dict[str, type] = {
     "welcome": Welcome,
     "beaten": Beaten,
     "latest": Latest,
-    "kept": Kept,
+    "kept": Stored,
     "refused": Refused,
-    "outcome": platform_messages.Outcome,
+    "outcome": platform_messages.ActionOutcome,
     "market": platform_messages.MarketNow,
-    "standing": platform_messages.Standing,
+    "standing": platform_messages.PlatformStatus,
     "measured": Measured,
 }

@@ -29,7 +29,7 @@ def file_of(kind: str, folder: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def known(folder: Path, built_in: Mapping[str, str] = CONTROLLERS) -> tuple[str, ...]:
+def known_kinds(folder: Path, built_in: Mapping[str, str] = CONTROLLERS) -> tuple[str, ...]:
     """All kinds that can be named, in alphabetical order."""
     own = {path.stem for path in folder.glob("*.py") if _NAME.fullmatch(path.stem)}
     return tuple(sorted(own | built_in.keys()))

@@ -14,9 +14,9 @@ from merkatd.base.decoder import MOST_IDS
 Amounts = Mapping[str, float]
 """By resource."""
 
-BEYOND = 1e15
+UNBUYABLE_PRICE = 1e15
 """The price of what no bid can buy."""
-PAST = 10
+HISTORY_PERIODS = 10
 """Periods whose prices are told."""
 MOST_VMS = MOST_IDS
 """VMs of all platforms of a tenant together, and so of one platform."""
@@ -54,14 +54,14 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspend:
+class SuspendPlatform:
     """Suspend the whole platform; the manager resumes it when the price allows."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class WorkDone:
     """The work is done: everything can be ended."""
 
     reason: str = ""
@@ -75,7 +75,7 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ProgressReport:
     """How the platform fares; what is None is not known."""
 
     on_track: bool | None = None
@@ -93,11 +93,11 @@ class Report:
     """In words, for people."""
 
 
-Action = SetBids | SetSize | Claim | Suspend | Done | GiveUp | Report
+Action = SetBids | SetSize | Claim | SuspendPlatform | WorkDone | GiveUp | ProgressReport
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionOutcome:
     """What became of an action."""
 
     accepted: bool
@@ -106,7 +106,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Monitor:
+class MonitorTerms:
     """What watches one cluster's application and reports to the controller."""
 
     kind: str
@@ -124,7 +124,7 @@ class ClusterTerms:
     """What each VM can't live without: CPU in percent of a core, memory in MiB,"""
     ceiling: Amounts = field(default_factory=dict)
     """and the most that each can use; CPU and memory are always there."""
-    monitor: Monitor | None = None
+    monitor: MonitorTerms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class MarketNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PlatformStatus:
     """One platform as the last period left it; nobody else is told the same."""
 
     platform: int
@@ -227,7 +227,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News(Standing):
+class News(PlatformStatus):
     """All that a controller is told after a period."""
 
     market: MarketNow
@@ -238,9 +238,9 @@ class News(Standing):
         return self.market.prices
 
     @classmethod
-    def joined(cls, standing: Standing, market: MarketNow) -> "News":
+    def joined(cls, standing: PlatformStatus, market: MarketNow) -> "News":
         """Both together."""
-        own = {one.name: getattr(standing, one.name) for one in fields(Standing)}
+        own = {one.name: getattr(standing, one.name) for one in fields(PlatformStatus)}
         return cls(market=market, **own)
 
 
@@ -256,10 +256,10 @@ class Kinds:
     """How many processes the platforms of one tenant may have; None: any number."""
 
 
-class Attendant(Protocol):
+class ActionReceiver(Protocol):
     """The manager, as those who run controllers see it."""
 
-    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+    async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
         """Take an action of a platform's controller.
 
         An id that was taken before changes nothing and is answered with what became of it then.
@@ -278,7 +278,7 @@ class Attendant(Protocol):
 class Controllers(Protocol):
     """Whoever runs the platforms' controllers and monitors."""
 
-    def attend(self, attendant: Attendant) -> None:
+    def attend(self, attendant: ActionReceiver) -> None:
         """Bring to this one whatever controllers ask for; told once, before anything starts."""
 
     def kinds(self) -> Kinds:
@@ -290,7 +290,7 @@ class Controllers(Protocol):
     async def stop(self, platform: int, grace_s: float) -> None:
         """End them: asked first, ended for certain after the grace."""
 
-    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
         """Tell everybody what the last period came to, each for their own part; never waits.
 
         Of each platform that runs, the standing and its market are among them.

@@ -8,7 +8,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from merkatd.base.decoder import Reader, ShapeError, reader
+from merkatd.base.decoder import Reader, ShapeError, decoder_of
 from merkatd.protocol.bus_messages import FROM_DAEMON, TO_DAEMON, VERSION
 from merkatd.protocol.message_limits import longest_memory
 from merkatd.protocol.platform_messages import MOST_VMS
@@ -96,7 +96,7 @@ def pack_fields(kind: type, **values: Any) -> Packed:
     return Packed(kind, b"{%s}" % b",".join(parts))
 
 
-class Once:
+class PackedOnce:
     """Packs a value when it is first asked for; another value replaces it."""
 
     def __init__(self) -> None:
@@ -206,12 +206,12 @@ def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
 
 
 _KEYS = {"v", "kind", "session", "number", "id", "body"}
-_INTEGER: Reader = reader(int)
+_INTEGER: Reader = decoder_of(int)
 
 
 @cache
 def _reader(kind: Hashable) -> Reader:
-    return reader(kind)
+    return decoder_of(kind)
 
 
 def _short(value: Any, name: str) -> str:

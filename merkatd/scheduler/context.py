@@ -3,27 +3,34 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.base.clock import Executor
+from merkatd.base.clock import Clock, Executor
 from merkatd.cluster import HostState, Step
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.transactions import Transactions
 from merkatd.limits import LimitsSettings
 from merkatd.scheduler.base.believed_time import Believed
-from merkatd.scheduler.base.ports import Answer, Cloud, Histories, Hypervisors, Observation, Reply
-from merkatd.scheduler.base.settings import Acting, Goods, Market, Rhythm
+from merkatd.scheduler.base.ports import (
+    CloudPort,
+    Histories,
+    HypervisorPort,
+    Observation,
+    ReplyKind,
+    StepReply,
+)
+from merkatd.scheduler.base.settings import ActingSettings, GoodsSettings, MarketRules, Rhythm
 from merkatd.scheduler.base.troubles import Troubles
-from merkatd.scheduler.observation.observed import RecentUse, Seen
+from merkatd.scheduler.observation.observed import Observed, RecentUse
 
 
-class Draining:
+class DrainedHosts:
     """A cloud some of whose hosts are being drained: implements `ports.Cloud`."""
 
-    def __init__(self, cloud: Cloud, drained: Callable[[], AbstractSet[int]]) -> None:
+    def __init__(self, cloud: CloudPort, drained: Callable[[], AbstractSet[int]]) -> None:
         """`drained` gives the ids of those hosts."""
         self._cloud = cloud
         self._drained = drained
@@ -41,7 +48,7 @@ class Draining:
         """Read the history records of these VMs."""
         return await self._cloud.histories(vms, since_s)
 
-    async def send(self, step: Step) -> Reply:
+    async def send(self, step: Step) -> StepReply:
         """Ask for one step."""
         return await self._cloud.send(step)
 
@@ -50,13 +57,13 @@ class Draining:
         await self._cloud.tell(vm, message)
 
 
-Proposals = Callable[[Transactions, Seen], Awaitable[Sequence[Step]]]
+Proposals = Callable[[Transactions, Observed], Awaitable[Sequence[Step]]]
 
 
 def all_of(*askers: Proposals) -> Proposals:
     """What all of them ask for, one after the other."""
 
-    async def proposals(database: Transactions, seen: Seen) -> Sequence[Step]:
+    async def proposals(database: Transactions, seen: Observed) -> Sequence[Step]:
         return [step for ask in askers for step in await ask(database, seen)]
 
     return proposals
@@ -73,39 +80,27 @@ async def _no_reason(_host: int, _known: AbstractSet[int], _since_s: float) -> s
     return None
 
 
-async def _no_retry(_step: Step) -> Reply:
-    return Reply(Answer.REFUSED, "nobody knows how to start it again")
+async def _no_retry(_step: Step) -> StepReply:
+    return StepReply(ReplyKind.REFUSED, "nobody knows how to start it again")
 
 
 async def _all_exist(_users: Collection[int]) -> frozenset[int]:
     return frozenset()
 
 
-async def _no_proposals(_database: Transactions, _seen: "Seen") -> Sequence[Step]:
+async def _no_proposals(_database: Transactions, _seen: "Observed") -> Sequence[Step]:
     return ()
 
 
 Ending = Callable[[sa.Connection, int, float], str | None]
 
 
-class Clock(Protocol):
-    """A reactor's time, or a virtual one."""
-
-    def seconds(self) -> float:
-        """Now."""
-
-    def callLater(  # noqa: N802 - Twisted's name
-        self, delay: float, call: Callable[..., object], /, *arguments: object
-    ) -> Any:
-        """Call it after so many seconds."""
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class World:
+class PeriodContext:
     """The cloud, its hosts, the database, time, chance, and the rules."""
 
-    cloud: Cloud
-    hypervisors: Hypervisors
+    cloud: CloudPort
+    hypervisors: HypervisorPort
     database: Transactions
     first: Transactions | None = None
     """The same database for periods alone: their transactions wait behind no others there."""
@@ -115,13 +110,13 @@ class World:
     now: Callable[[], float]
     """Seconds since the epoch, or of the virtual time: what is stored."""
     rhythm: Rhythm = field(default_factory=Rhythm)
-    acting: Acting = field(default_factory=Acting)
-    goods: Goods = field(default_factory=Goods)
-    markets: Sequence[Market] = (Market(),)
+    acting: ActingSettings = field(default_factory=ActingSettings)
+    goods: GoodsSettings = field(default_factory=GoodsSettings)
+    markets: Sequence[MarketRules] = (MarketRules(),)
     strategies: Mapping[str, Any] = field(default_factory=dict)
     """Settings by strategy name, where they are not the defaults."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
-    money: Money = field(default_factory=Money)
+    money: MoneySettings = field(default_factory=MoneySettings)
     handing: bool = False
     """Whether OpenNebula carries out deployments and migrations, when its driver asks for them."""
     recent: RecentUse = field(default_factory=RecentUse)
@@ -136,17 +131,17 @@ class World:
     UnreachableError."""
     chores: Callable[[], Awaitable[None]] = _nothing
     """What else a scheduler has to do, once a period has acted."""
-    retry: Callable[[Step], Awaitable[Reply]] = _no_retry
+    retry: Callable[[Step], Awaitable[StepReply]] = _no_retry
     """Starts a VM once more on the host where it failed to boot."""
     missing_users: Callable[[Collection[int]], Awaitable[frozenset[int]]] = _all_exist
     """The users among these that do not exist, as OpenNebula says; none that it says nothing of."""
     endings: Sequence[Ending] = ()
     """What a removed user has besides credits and VMs: each ends it, given the user's id and the
     time, and returns what is still to end, in words."""
-    proposals: Callable[[Transactions, "Seen"], Awaitable[Sequence[Step]]] = _no_proposals
+    proposals: Callable[[Transactions, "Observed"], Awaitable[Sequence[Step]]] = _no_proposals
     """Steps that are asked for besides those that are decided; whoever asks keeps what it must
     remember in the period's own database."""
 
-    def of_periods(self) -> "World":
+    def of_periods(self) -> "PeriodContext":
         """Return the world as periods use it."""
         return self if self.first is None else replace(self, database=self.first, first=None)

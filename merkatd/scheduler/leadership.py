@@ -25,7 +25,7 @@ from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import lease_store
 from merkatd.database.scheduler.lease_store import Lease, LeaseLostError
 from merkatd.scheduler.base.outages import Outage
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 Result = TypeVar("Result")
 
@@ -130,7 +130,7 @@ class Leading:
         try:
             await self.look()
             self._lease_away.answered()
-        except UnreachableError:
+        except CloudUnreachableError:
             pass  # the period says so
         except Exception as error:  # noqa: BLE001 - a database that fails now may answer later
             self._lease_away.failed(str(error))
@@ -151,7 +151,7 @@ class Leading:
                 self._lost(error)
             return
         found, unknown = await self._database.read(
-            lambda c: (lease_store.present(c), self._unknown(c))
+            lambda c: (lease_store.read_lease(c), self._unknown(c))
         )
         if found != self._seen:
             self._seen, self._seen_s = found, self._now()
@@ -171,7 +171,7 @@ class Leading:
 
     async def _take(self, found: Lease | None) -> None:
         begin_s = self._now()
-        token = await self._database.run(lambda c: lease_store.take(c, self._holder, found))
+        token = await self._database.run(lambda c: lease_store.take_lease(c, self._holder, found))
         if token is not None:
             self._token = token
             self._surely_until_s = begin_s + _SURELY * self._sure_s
@@ -187,7 +187,7 @@ class Leading:
         """
         try:
             leads = await self._our_server_leads()
-        except UnreachableError:
+        except CloudUnreachableError:
             await self._give_back("the server can't be reached")
             raise
         if not leads:
@@ -209,14 +209,14 @@ class Leading:
         if self._now() >= self._surely_until_s:
             await self._renew(self._token)
 
-    def fenced(self, database: Transactions) -> "Fenced":
+    def fenced(self, database: Transactions) -> "LeaderTransactions":
         """Transactions of this database that fail once the present lease is lost.
 
         Raises LeaseLostError.
         """
         if self._token is None:
             raise LeaseLostError("this daemon has no lease")
-        return Fenced(database, self, self._token)
+        return LeaderTransactions(database, self, self._token)
 
     async def _renew(self, token: int) -> None:
         def known(connection: sa.Connection) -> None:
@@ -245,7 +245,7 @@ class Leading:
         begin_s = self._now()
 
         def fenced(connection: sa.Connection) -> Result:
-            lease_store.hold(connection, token)
+            lease_store.renew_lease(connection, token)
             return work(connection)
 
         try:
@@ -279,7 +279,7 @@ class Leading:
             self._when_lost()
 
 
-class Fenced:
+class LeaderTransactions:
     """The database, for as long as one lease is held."""
 
     def __init__(self, database: Transactions, leading: Leading, token: int) -> None:

@@ -19,12 +19,12 @@ from merkatd.database.scheduler import order_store, plan_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.database.scheduler.order_store import Mode, Order
 from merkatd.scheduler.base.outages import Outage
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.subscribers import Subscribers
 from merkatd.scheduler.charging.charge import charge
-from merkatd.scheduler.context import Draining, World
-from merkatd.scheduler.execution.delegation import Asking, Handed, Wanted
-from merkatd.scheduler.execution.execute import Done, carry_out, watch
+from merkatd.scheduler.context import DrainedHosts, PeriodContext
+from merkatd.scheduler.execution.delegation import Handed, HandoverRequest, PendingHandover
+from merkatd.scheduler.execution.execute import PeriodResult, decide_only, execute
 from merkatd.scheduler.execution.failed_periods import give_up
 from merkatd.scheduler.execution.guest_watch import Following
 from merkatd.scheduler.execution.message_writer import Telling
@@ -32,21 +32,21 @@ from merkatd.scheduler.execution.shadow import Shadow
 from merkatd.scheduler.execution.starting_guests import arrivals
 from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.observation.foreign_placements import Foreign
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import (
     Announcement,
     Counter,
     NotActingError,
-    Outcome,
-    announced,
+    PeriodOutcome,
+    announcement_of,
     due,
 )
-from merkatd.scheduler.phases.observe import look, observe
-from merkatd.scheduler.phases.permission import Leave, Quiet
+from merkatd.scheduler.phases.observe import observe, read_cloud
+from merkatd.scheduler.phases.permission import Permission, QuietPeriods
 from merkatd.scheduler.removed_users import RemovedUsers
 from merkatd.scheduler.retain import retain
 from merkatd.scheduler.terms.participants import TakingPart
-from merkatd.scheduler.timer import Beat
+from merkatd.scheduler.timer import PeriodTimer
 
 _log = Logger()
 
@@ -58,11 +58,11 @@ Result = TypeVar("Result")
 class Scheduler:
     """The loop. One at a time acts on a cloud."""
 
-    def __init__(self, world: World, leading: Leading | None = None) -> None:
+    def __init__(self, world: PeriodContext, leading: Leading | None = None) -> None:
         """`leading` knows whether this daemon may act; without it there is no other."""
         self.drained: frozenset[int] = frozenset()
         """Ids of the hosts that are to be emptied by order."""
-        self.world = replace(world, cloud=Draining(world.cloud, lambda: self.drained))
+        self.world = replace(world, cloud=DrainedHosts(world.cloud, lambda: self.drained))
         self.paused = self._held = False
         self.ordered: Mode | None = None
         """The mode that was ordered, where it is not the configured one."""
@@ -79,13 +79,13 @@ class Scheduler:
         """Tenants whose users OpenNebula has removed."""
         self._leading = leading
         self._listeners = Subscribers[[Announcement]]("finished periods")
-        self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
-        self._quiet, self._shadow, self._telling = Quiet(), Shadow(), Telling()
+        self._counters = Subscribers[[PeriodOutcome, float]]("outcomes of periods")
+        self._quiet, self._shadow, self._telling = QuietPeriods(), Shadow(), Telling()
         self._taking_part = TakingPart(lambda: not self.paused and self.mode is Mode.ON)
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
         self._following = Following(self._turn, world.clock, self._acts, self.wake)
-        self._beat = Beat(world.clock, world.rhythm, self._due)
+        self._beat = PeriodTimer(world.clock, world.rhythm, self._due)
         if leading is not None:
             # Whoever acted before has ended: the next period is due now.
             leading.when_taken(self._beat.start_over)
@@ -96,19 +96,21 @@ class Scheduler:
             await self._obey()
             return await self._period(None)
 
-    async def places(self, wanted: Wanted, waits: Callable[[], bool]) -> Handed:
+    async def places(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> Handed:
         """A plan for OpenNebula, from a period that begins for its sake and goes on behind it.
 
         Raises NotActingError, UnreachableError, or whatever the period failed of.
         """
-        asking = Asking(wanted, waits)
+        asking = PendingHandover(wanted, waits)
         ensureDeferred(self._for(asking))
         return await asking.answer
 
     async def order(self, what: Order, who: str, host: int | None = None) -> bool:
         """Keep to an order from now on, also after a restart; False where it holds already."""
         at_s = self.world.now()
-        new = await self.world.database.run(lambda c: order_store.give(c, what, at_s, who, host))
+        new = await self.world.database.run(
+            lambda c: order_store.record_order(c, what, at_s, who, host)
+        )
         if what is Order.RESUME:
             new, self._held = new or self._held, False
         await self._obey()
@@ -138,12 +140,14 @@ class Scheduler:
         return self.ordered or self.world.acting.mode
 
     @property
-    def leave(self) -> Leave:
+    def leave(self) -> Permission:
         """What the next period may do."""
         mode = self.mode
-        return Leave(mode, self._quiet.moves(mode, self.world.acting) if mode is Mode.ON else None)
+        return Permission(
+            mode, self._quiet.moves(mode, self.world.acting) if mode is Mode.ON else None
+        )
 
-    async def _period(self, asking: Asking | None) -> Announcement:
+    async def _period(self, asking: PendingHandover | None) -> Announcement:
         world, leave = self._fenced(), self.leave
         self._forget()
         await self._taking_part.barred.take_back(world)
@@ -160,9 +164,9 @@ class Scheduler:
             affordable = self._taking_part.affordable
             paid_for = await world.executor.run(lambda: affordable(world, seen, purse))
             if leave.mode.watches:
-                done = await watch(world, paid_for, leave, self._shadow)
+                done = await decide_only(world, paid_for, leave, self._shadow)
             else:
-                done = await carry_out(world, paid_for, leave, asking)
+                done = await execute(world, paid_for, leave, asking)
                 coming = await arrivals(world, done.seen, done.decided)
                 self._following.expect(world, coming)
                 if leave.mode is Mode.ON:
@@ -174,13 +178,13 @@ class Scheduler:
             raise
         await self._after(world, leave.mode, done)
         self._quiet.end()
-        return announced(world, done.seen, done.decided, done.acted, leave.mode)
+        return announcement_of(world, done.seen, done.decided, done.acted, leave.mode)
 
     def _acts(self) -> bool:
         """Whether hosts may be told anything between two periods."""
         return not self.paused and not self.mode.watches
 
-    def _look_for_others(self, seen: Seen, leave: Leave) -> None:
+    def _look_for_others(self, seen: Observed, leave: Permission) -> None:
         """Notice placements that are not ours; beside another scheduler they are expected."""
         if leave.mode.watches:
             self.foreign.interrupt()
@@ -189,7 +193,7 @@ class Scheduler:
         managed = frozenset(vms.id[vms.market != NOWHERE].tolist())
         self.foreign.look(seen.observation, seen.under_way, managed)
 
-    async def _after(self, world: World, mode: Mode, done: Done) -> None:
+    async def _after(self, world: PeriodContext, mode: Mode, done: PeriodResult) -> None:
         """What else is to be done, once a period has acted."""
         if not mode.watches:
             self._shadow.rest()
@@ -201,7 +205,7 @@ class Scheduler:
         await self.removed.look(world, done.seen)
         await retain(world, done.seen.period)
 
-    def _fenced(self) -> World:
+    def _fenced(self) -> PeriodContext:
         """The world, open to us for as long as nobody else acts. Raises LeaseLostError."""
         world, leading = self.world.of_periods(), self._leading
         if leading is None:
@@ -250,7 +254,7 @@ class Scheduler:
         self._following.forget()
         self._taking_part.barred.forget()
 
-    def adopt(self, world: World) -> None:
+    def adopt(self, world: PeriodContext) -> None:
         """Go by these rules from the next period on; the one in hand goes by the old ones."""
         self.world = world
         self._beat.adopt(world.rhythm)
@@ -264,7 +268,7 @@ class Scheduler:
         async with self._turn:
             await self._guarded(None)
 
-    async def _for(self, asking: Asking) -> None:
+    async def _for(self, asking: PendingHandover) -> None:
         """A period for OpenNebula's sake."""
         async with self._turn:
             if self._beat.stopping or not asking.waits():
@@ -272,35 +276,35 @@ class Scheduler:
             else:
                 await self._guarded(asking)
 
-    async def _guarded(self, asking: Asking | None) -> None:
+    async def _guarded(self, asking: PendingHandover | None) -> None:
         """A period where one may begin; whatever becomes of it, the next goes on."""
         begun_s = self.world.clock.seconds()
         outcome = await self._attempt(asking)
         self._counters.call(outcome, self.world.clock.seconds() - begun_s)
 
-    async def _attempt(self, asking: Asking | None) -> Outcome:
+    async def _attempt(self, asking: PendingHandover | None) -> PeriodOutcome:
         error: Exception
         try:
             why_not = await self._why_not(asking is not None)
             if why_not is not None:
-                outcome, error = Outcome.NOT_BEGUN, NotActingError(why_not)
+                outcome, error = PeriodOutcome.NOT_BEGUN, NotActingError(why_not)
             else:
                 self.latest = await self._period(asking)
                 self.failures = 0
                 self._listeners.call(self.latest)
-                return Outcome.DONE
+                return PeriodOutcome.DONE
         except LeaseLostError as lost:
-            outcome, error, self.standby = Outcome.CUT_SHORT, lost, str(lost)
+            outcome, error, self.standby = PeriodOutcome.CUT_SHORT, lost, str(lost)
             _log.warn("The period ends here: {error}", error=str(lost))
         except CancelledError as cut:
-            outcome, error = Outcome.CUT_SHORT, cut
+            outcome, error = PeriodOutcome.CUT_SHORT, cut
             _log.warn("The period is cut short; the next daemon finds what became of its steps")
-        except UnreachableError as unreachable:
-            outcome, error = Outcome.UNREACHABLE, unreachable
+        except CloudUnreachableError as unreachable:
+            outcome, error = PeriodOutcome.UNREACHABLE, unreachable
             self.failures += 1
             self._cloud_away.failed(str(unreachable))
         except Exception as failure:  # noqa: BLE001 - whatever it was, the next period goes on
-            outcome, error = Outcome.FAILED, failure
+            outcome, error = PeriodOutcome.FAILED, failure
             self.failures += 1
             _log.failure("A period failed; the next goes on")
         if asking is not None:
@@ -328,7 +332,7 @@ class Scheduler:
 
     async def _look_only(self, why: str) -> None:
         """See whether we could take over; what is seen is neither stored nor acted on."""
-        looked = await look(self.world)
+        looked = await read_cloud(self.world)
         self._cloud_away.answered()
         _log.info(
             "Standing by, {vms} VMs on {hosts} hosts are seen: {why}",

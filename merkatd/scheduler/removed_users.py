@@ -21,11 +21,11 @@ from twisted.logger import Logger
 from merkatd import ledger
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.ledger import tenant_store
-from merkatd.database.ledger.tenant_store import Tenant
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.base.troubles import Kind
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.database.ledger.tenant_store import TenantRow
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.base.troubles import TroubleKind
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 
 ASKED = 20
 """OpenNebula is asked of so many users in a period."""
@@ -73,7 +73,7 @@ class RemovedUsers:
         self._many_since_s = None
         self.waiting = {}
 
-    async def look(self, world: World, seen: Seen) -> None:
+    async def look(self, world: PeriodContext, seen: Observed) -> None:
         """Retire the tenants whose users are removed, once all that they have has ended."""
         shown = seen.observation.owner_name
         if not shown:
@@ -96,11 +96,11 @@ class RemovedUsers:
         found, failed = await world.database.run(
             lambda c: _ended(c, world, seen, sorted(todo), at_s)
         )
-        world.troubles.note(Kind.TENANT, "retired", failed)
+        world.troubles.note(TroubleKind.TENANT, "retired", failed)
         self._tell(found, known)
 
     def _many_for(
-        self, world: World, missing: Collection[int], known: Mapping[int, Tenant]
+        self, world: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
     ) -> float | None:
         """Return for how many seconds nobody is retired, because too many are missing at once."""
         there = sum(one.retired_s is None for one in known.values())
@@ -119,7 +119,7 @@ class RemovedUsers:
         left_s = self._many_since_s + CERTAIN_S - now_s
         return left_s if left_s > 0 else None
 
-    async def _ask(self, world: World, candidates: Collection[int]) -> None:
+    async def _ask(self, world: PeriodContext, candidates: Collection[int]) -> None:
         """Ask OpenNebula of each candidate in two periods; an error answers nothing."""
         self._gone &= frozenset(candidates)
         open_ = frozenset(candidates) - self._gone
@@ -127,14 +127,14 @@ class RemovedUsers:
         asked = sorted(open_, key=lambda owner: (owner not in self._once, owner))[:ASKED]
         try:
             missing = await world.missing_users(asked) if asked else frozenset()
-        except UnreachableError as error:
+        except CloudUnreachableError as error:
             _log.warn("Removed users are looked for again later: {why}", why=str(error))
             self._once = frozenset()
             return
         self._gone |= missing & self._once
         self._once = missing - self._gone
 
-    def _tell(self, found: Mapping[int, _Found], known: Mapping[int, Tenant]) -> None:
+    def _tell(self, found: Mapping[int, _Found], known: Mapping[int, TenantRow]) -> None:
         waiting: dict[int, str] = {}
         for owner, one in found.items():
             name = f"{owner} ({known[owner].name})" if known[owner].name else str(owner)
@@ -157,7 +157,11 @@ class RemovedUsers:
 
 
 def _ended(
-    connection: sa.Connection, world: World, seen: Seen, owners: Collection[int], at_s: float
+    connection: sa.Connection,
+    world: PeriodContext,
+    seen: Observed,
+    owners: Collection[int],
+    at_s: float,
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
     """By owner, the things that were ended and those that are left; and the owners that failed."""
     apart = Apart(connection)
@@ -169,7 +173,9 @@ def _ended(
     return found, apart.failed
 
 
-def _end(connection: sa.Connection, world: World, seen: Seen, owner: int, at_s: float) -> _Found:
+def _end(
+    connection: sa.Connection, world: PeriodContext, seen: Observed, owner: int, at_s: float
+) -> _Found:
     left = [words for ending in world.endings if (words := ending(connection, owner, at_s))]
     vms = seen.observation.vm_id[seen.observation.vm_owner == owner]
     if len(vms):

@@ -7,7 +7,7 @@ from merkatd.database import retention
 from merkatd.database.retention import Horizon
 from merkatd.database.scheduler import period_store
 from merkatd.scheduler.charging.charge import keep_books
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 
 EVERY = 60
 """Periods from one time to the next."""
@@ -17,7 +17,7 @@ _BATCHES = 50
 _log = Logger()
 
 
-async def retain(world: World, period: int) -> None:
+async def retain(world: PeriodContext, period: int) -> None:
     """Do so after each 60th period."""
     if period % EVERY:
         return
@@ -29,7 +29,7 @@ async def retain(world: World, period: int) -> None:
     _log.info("More rows are older than they are kept for; they go after later periods")
 
 
-def horizon_of(connection: sa.Connection, world: World, period: int) -> Horizon:
+def horizon_of(connection: sa.Connection, world: PeriodContext, period: int) -> Horizon:
     """The oldest that is kept after this period.
 
     What is deleted never comes back, and clocks are set wrong at times. So since the oldest period

@@ -6,13 +6,13 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.base.clock import Clock
 from merkatd.scheduler.base.settings import Rhythm
-from merkatd.scheduler.context import Clock
 
 _log = Logger()
 
 
-class Beat:
+class PeriodTimer:
     """Calls for periods."""
 
     def __init__(self, clock: Clock, rhythm: Rhythm, period: Callable[[], Awaitable[None]]) -> None:

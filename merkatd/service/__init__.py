@@ -1,6 +1,6 @@
 """What a running daemon can be asked, whatever door the question came through."""
 
-from merkatd.service.base.errors import NotNowError, QuestionError
+from merkatd.service.base.errors import QuestionError, TryAgainError
 from merkatd.service.services import DaemonQuestions, Questions
 
-__all__ = ["DaemonQuestions", "NotNowError", "QuestionError", "Questions"]
+__all__ = ["DaemonQuestions", "QuestionError", "Questions", "TryAgainError"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from merkatd.currency.statement import StatementLine
-from merkatd.ledger import MICRO, Budget, Note, Standing, Statement
+from merkatd.ledger import MICRO, BudgetRow, Note, Statement, TenantAccount
 
 Row = dict[str, Any]
 
@@ -21,7 +21,7 @@ class Names:
     groups: Mapping[int, str] = field(default_factory=dict)
 
 
-def standing_row(one: Standing, names: Names) -> Row:
+def standing_row(one: TenantAccount, names: Names) -> Row:
     """A tenant and what it holds."""
     return {
         "id": one.owner,
@@ -41,7 +41,7 @@ def standing_row(one: Standing, names: Names) -> Row:
     }
 
 
-def budget_row(one: Budget, owner_name: str | None) -> Row:
+def budget_row(one: BudgetRow, owner_name: str | None) -> Row:
     """The budget of an application."""
     return {
         "application": one.application,

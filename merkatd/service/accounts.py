@@ -16,7 +16,7 @@ from merkatd.ledger import (
     LedgerError,
     Month,
     NoteKind,
-    Standing,
+    TenantAccount,
     micro,
     month_of,
     parse_month,
@@ -64,7 +64,7 @@ def _called(name: str | None, names: Mapping[int, str | None]) -> int:
     return known[0]
 
 
-def refusing(answer: Answer) -> Answer:
+def ledger_errors_as_refusals(answer: Answer) -> Answer:
     """What the ledger refuses is told in its words."""
 
     async def told(arguments: Arguments) -> Any:
@@ -90,7 +90,7 @@ class MoneyQuestions:
         self._now = now
         self._names = names
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            name: refusing(answer)
+            name: ledger_errors_as_refusals(answer)
             for name, answer in (
                 ("tenants", self._tenants),
                 ("tenant", self._tenant),
@@ -222,7 +222,7 @@ class MoneyQuestions:
         except ValueError as error:
             raise QuestionError(f"month: {error}") from None
 
-    async def _named(self, arguments: Arguments) -> Standing:
+    async def _named(self, arguments: Arguments) -> TenantAccount:
         return await self._ledger.tenant(await self._owner(arguments))
 
     async def _owner(self, arguments: Arguments, *, new: bool = False) -> int:

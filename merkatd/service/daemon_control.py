@@ -11,15 +11,15 @@ from merkatd.cluster.snapshot_json import dumps
 from merkatd.database.ledger import entry_store
 from merkatd.database.scheduler import journal, period_store
 from merkatd.database.scheduler.order_store import Order
-from merkatd.scheduler.base.ports import Observation, UnreachableError
-from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.base.ports import CloudUnreachableError, Observation
+from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.observation.snapshot_builder import movable
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, who
 from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.period_view import Preparing, host_row, trouble_of
+from merkatd.service.base.period_view import PeriodViews, host_row, trouble_of
 from merkatd.service.market import limit_view
-from merkatd.service.market.plans import rehearsed
+from merkatd.service.market.plans import dry_run
 from merkatd.service.modes import ModeQuestions
 
 
@@ -46,7 +46,7 @@ async def _seen(scheduler: Scheduler) -> Observation:
     """
     try:
         return await scheduler.world.cloud.observe()
-    except UnreachableError as error:
+    except CloudUnreachableError as error:
         if scheduler.latest is None:
             raise QuestionError(f"the cloud can't be reached: {error}") from error
         return scheduler.latest.seen.observation
@@ -55,7 +55,7 @@ async def _seen(scheduler: Scheduler) -> Observation:
 class ItselfQuestions:
     """How it is, what it would do next, and what it is told to do."""
 
-    def __init__(self, scheduler: Scheduler, preparing: Preparing, modes: ModeQuestions) -> None:
+    def __init__(self, scheduler: Scheduler, preparing: PeriodViews, modes: ModeQuestions) -> None:
         self._scheduler = scheduler
         self._modes = modes
         self._preparing = preparing
@@ -115,7 +115,7 @@ class ItselfQuestions:
             "failed_strategies": {} if latest is None else dict(latest.decided.decision.failed),
             "unattended": {
                 str(kind): {str(one): why for one, why in scheduler.world.troubles.of(kind).items()}
-                for kind in Kind
+                for kind in TroubleKind
             },
             "others": scheduler.foreign.why,
             "removed_users": {
@@ -153,7 +153,7 @@ class ItselfQuestions:
 
     async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
         """What a period that begins now would do."""
-        return await rehearsed(self._scheduler.world, self._scheduler.leave)
+        return await dry_run(self._scheduler.world, self._scheduler.leave)
 
     async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
         """Limits wanted, set and used, of all VMs or those that `of` names."""

@@ -8,17 +8,17 @@ import sqlalchemy as sa
 
 from merkatd.base.quantities import shown
 from merkatd.database.fleets import group_store
-from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_store import GroupRow
 from merkatd.fleets.vm_template_source import vm_template
-from merkatd.fleets.vm_template_text import Ask, TemplateError, wrong
+from merkatd.fleets.vm_template_text import Ask, TemplateError, template_problem
 from merkatd.groups import group_views
 from merkatd.groups.group_keeper import Keeper
-from merkatd.groups.group_orders import MOST, MOST_VMS, Edit, Right, found
-from merkatd.scheduler.base.troubles import Kind
-from merkatd.scheduler.observation.bidders import MOST as MOST_RATE
+from merkatd.groups.group_orders import MAX_PERMISSIONS, MOST_VMS, Edit, GroupRight, require_group
+from merkatd.scheduler.base.troubles import TroubleKind
+from merkatd.scheduler.observation.bidders import MAX_AMOUNT as MOST_RATE
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import LONGEST_NAME, Arguments, number, text, whole
-from merkatd.service.base.errors import NotNowError, QuestionError
+from merkatd.service.base.errors import QuestionError, TryAgainError
 
 Row = dict[str, Any]
 LONGEST_TEMPLATE = 32_768
@@ -28,7 +28,7 @@ EDIT_WORDS = ("rate", "count", "vms")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where the VMs' template comes from. Implements `merkatd.fleets.vm_template_source.Source`."""
+    """A `TemplateSource` (merkatd.fleets.vm_template_source) for the template of the VMs."""
 
     template: str | None
     template_id: int | None
@@ -42,9 +42,9 @@ class GroupQuestions:
         self._scheduler = scheduler
         self.keeper = keeper
 
-    async def group(self, group: int) -> Group:
+    async def group(self, group: int) -> GroupRow:
         """The group, for who must know whose it is. Raises NotFoundError."""
-        return await self._scheduler.world.database.read(lambda c: found(c, group))
+        return await self._scheduler.world.database.read(lambda c: require_group(c, group))
 
     async def listed(
         self, user: int | None, user_groups: Collection[int], owner: int | None = None
@@ -56,7 +56,7 @@ class GroupQuestions:
             some = (
                 group_store.living(connection, owner)
                 if user is None
-                else group_store.permitting(connection, user, user_groups, Right.USE, owner)
+                else group_store.permitting(connection, user, user_groups, GroupRight.USE, owner)
             )
             return group_views.rows(connection, some, latest)
 
@@ -66,9 +66,9 @@ class GroupQuestions:
         """All that is known of it. Raises NotFoundError."""
         latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
         row = await self._scheduler.world.database.read(
-            lambda c: group_views.shown(c, found(c, group), latest)
+            lambda c: group_views.group_view(c, require_group(c, group), latest)
         )
-        why = troubles.why(Kind.GROUP, group)
+        why = troubles.why(TroubleKind.GROUP, group)
         return row if why is None else row | {"why": f"the daemon fails to look after it: {why}"}
 
     async def create(
@@ -114,7 +114,7 @@ class GroupQuestions:
         """The market in which rates are spent. Raises QuestionError."""
         known = [one.name for one in self._scheduler.world.markets if one.by_use]
         if not known:
-            raise NotNowError(
+            raise TryAgainError(
                 "no market of this daemon is for groups: an administrator makes one with"
                 ' strategy = "groups"'
             )
@@ -137,7 +137,9 @@ def name_of(given: Arguments) -> str | None:
 def permissions_of(value: str) -> int:
     """Nine bits from three octal digits. Raises QuestionError."""
     if len(value) != 3 or not set(value) <= set("01234567"):
-        raise QuestionError(f"permissions: {shown(value)}: three digits from 000 to {MOST:o}")
+        raise QuestionError(
+            f"permissions: {shown(value)}: three digits from 000 to {MAX_PERMISSIONS:o}"
+        )
     return int(value, 8)
 
 
@@ -186,7 +188,7 @@ async def _template(given: Arguments, ask: Ask, *, admin: bool) -> str:
         lines = await vm_template("", source, ask, admin=admin)
     except TemplateError as error:
         raise QuestionError(f"template: {'; '.join(error.problems)}") from None
-    problem = wrong(lines)
+    problem = template_problem(lines)
     if problem is not None:
         raise QuestionError(f"template: {problem}")
     return lines

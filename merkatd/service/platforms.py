@@ -9,17 +9,17 @@ from merkatd.base import toml_reader
 from merkatd.base.quantities import shown
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import platform_store
-from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.fleets.vm_template_text import Ask, TemplateError
 from merkatd.ledger import MOST_CREDITS, Ledger
 from merkatd.platforms import platform_views
 from merkatd.platforms.lifecycle import template_reader
-from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.lifecycle.template_checks import Fitting
 from merkatd.platforms.manager import Manager
-from merkatd.platforms.tenant_orders import Update, fetched_vm_templates, found
+from merkatd.platforms.tenant_orders import Update, fetched_vm_templates, require_platform
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.accounts import owner_of, refusing
+from merkatd.service.accounts import ledger_errors_as_refusals, owner_of
 from merkatd.service.base.arguments import Arguments, number, who, whole
 from merkatd.service.base.errors import QuestionError
 
@@ -37,7 +37,7 @@ class PlatformQuestions:
         world = scheduler.world
         self.ledger = Ledger(world.database, world.now, world.money)
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            name: refusing(answer)
+            name: ledger_errors_as_refusals(answer)
             for name, answer in (
                 ("platforms", self._platforms),
                 ("platform", self._platform),
@@ -54,7 +54,7 @@ class PlatformQuestions:
     async def owner_of(self, platform: int) -> int:
         """Whose it is. Raises NotFoundError."""
         return await self._scheduler.world.database.read(
-            lambda connection: found(connection, platform).owner
+            lambda connection: require_platform(connection, platform).owner
         )
 
     async def shown(self, platform: int) -> Row:
@@ -62,7 +62,7 @@ class PlatformQuestions:
         world = self._scheduler.world
 
         def read(connection: sa.Connection) -> Row:
-            one = found(connection, platform)
+            one = require_platform(connection, platform)
             apart = Apart(connection)
             row = apart.look(platform, lambda: self._shown(connection, one), None)
             if row is not None:
@@ -71,9 +71,9 @@ class PlatformQuestions:
 
         return await world.database.read(read)
 
-    def _shown(self, connection: sa.Connection, one: Platform) -> Row:
+    def _shown(self, connection: sa.Connection, one: PlatformRow) -> Row:
         scheduler = self._scheduler
-        return platform_views.shown(connection, one, scheduler.world, scheduler.latest)
+        return platform_views.platform_view(connection, one, scheduler.world, scheduler.latest)
 
     async def listed(self, owner: int | None) -> list[Row]:
         """Platforms in short, of one tenant or of all: of those that are over the newest."""
@@ -124,7 +124,7 @@ class PlatformQuestions:
         return await self.manager.try_update(platform, _update(given), self._shown)
 
     async def order(
-        self, what: Callable[[int, str], Awaitable[Platform]], platform: int, who_: str
+        self, what: Callable[[int, str], Awaitable[PlatformRow]], platform: int, who_: str
     ) -> Row:
         """What it is then. Raises LedgerError."""
         await what(platform, who_)
@@ -170,11 +170,11 @@ def _update(given: Arguments) -> Update:
         deadline=deadline_of(given.get("deadline")),
         budget=number(given, "budget", MOST_CREDITS),
         replenishment=number(given, "replenishment", MOST_CREDITS),
-        performance=number(given, "performance", toml_reader.MOST),
+        performance=number(given, "performance", toml_reader.MAX_NUMBER),
     )
 
 
-def deadline_of(value: Any) -> Moment | None:
+def deadline_of(value: Any) -> TemplateTime | None:
     """A deadline: "6h" from now, or a time as the template has it. Raises QuestionError."""
     if value is None:
         return None

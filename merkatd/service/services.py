@@ -6,15 +6,15 @@ from typing import Any, Protocol
 
 from merkatd.base.quantities import shown
 from merkatd.ledger import Ledger
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.account_rows import Names
 from merkatd.service.accounts import MoneyQuestions
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.errors import QuestionError
 from merkatd.service.base.identity import Logins
-from merkatd.service.base.order_limits import Orders
-from merkatd.service.base.period_view import Preparing
+from merkatd.service.base.order_limits import OrderCounts
+from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.daemon_control import ItselfQuestions
 from merkatd.service.groups import GroupQuestions
@@ -45,7 +45,7 @@ class DaemonQuestions:
         """`platforms` answers about platforms, where any are kept."""
         self._scheduler = scheduler
         self.platforms = platforms
-        self.preparing = Preparing(scheduler)
+        self.preparing = PeriodViews(scheduler)
         self.modes = ModeQuestions(scheduler)
         self._itself = ItselfQuestions(scheduler, self.preparing, self.modes)
         self._present = PresentQuestions(scheduler, self.preparing)
@@ -64,7 +64,7 @@ class DaemonQuestions:
         }
 
     @property
-    def world(self) -> World:
+    def world(self) -> PeriodContext:
         """The world with the rules in force, those of a reloaded configuration included."""
         return self._scheduler.world
 
@@ -102,21 +102,21 @@ class DaemonQuestions:
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class House:
+class DaemonServices:
     """What methods work with."""
 
     questions: DaemonQuestions
-    preparing: Preparing
+    preparing: PeriodViews
     ledger: Ledger
     logins: Logins
     version: str
-    orders: Orders
+    orders: OrderCounts
     groups: GroupQuestions | None = None
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
     """For what can take threads a second, and for what grows with a tenant's VMs: the others are
     left to other calls. One a user at a time."""
 
     @property
-    def world(self) -> World:
+    def world(self) -> PeriodContext:
         """The world with the rules in force; a reload replaces them."""
         return self.questions.world

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final
 
 
-class Kind(Enum):
+class TemplateTokenKind(Enum):
     """The kinds of tokens; the values are the names that error messages use."""
 
     VARIABLE = "VARIABLE"
@@ -32,10 +32,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TemplateToken:
     """A token and its place in the text."""
 
-    kind: Kind
+    kind: TemplateTokenKind
     text: str
     start: int
     end: int
@@ -52,10 +52,10 @@ _EQUAL: Final = re.compile(r"=[ \t]*(\n?)")
 _BARE: Final = re.compile(r"[^=# \t\n,\[\]]+")
 _OPEN: Final = re.compile(r"\[[ \t\n]*")
 _SKIPPED_BEFORE_VALUE: Final = re.compile(r"[=#,\] \t\n]+")
-_MARKS: Final = {",": Kind.COMMA, "]": Kind.CLOSE}
+_MARKS: Final = {",": TemplateTokenKind.COMMA, "]": TemplateTokenKind.CLOSE}
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[TemplateToken]:
     """Yield the tokens of a text; the last one is END."""
     return _Lexer(text).tokens()
 
@@ -72,17 +72,17 @@ class _Lexer:
         self._cdata = -1
         self._cdata_line = 0
 
-    def tokens(self) -> Iterator[Token]:
+    def tokens(self) -> Iterator[TemplateToken]:
         """Yield each token."""
         value = False
         while (found := self._value() if value else self._other()) is not None:
             self._at = found.end
-            value = found.kind is Kind.EQUAL
+            value = found.kind is TemplateTokenKind.EQUAL
             yield found
         end = len(self._text)
-        yield Token(Kind.END, "", end, end)
+        yield TemplateToken(TemplateTokenKind.END, "", end, end)
 
-    def _other(self) -> Token | None:
+    def _other(self) -> TemplateToken | None:
         """The next token outside values; None at the end."""
         text = self._text
         at = max(_end(_SKIPPED, text, self._at, self._last_line), self._at)
@@ -91,15 +91,15 @@ class _Lexer:
         if at >= len(text):
             return None
         if text[at] in _MARKS:
-            return Token(_MARKS[text[at]], text[at], at, at + 1)
+            return TemplateToken(_MARKS[text[at]], text[at], at, at + 1)
         equal = _EQUAL.match(text, at)
         if equal is not None:
-            kind = Kind.EQUAL_EMPTY if equal[1] else Kind.EQUAL
-            return Token(kind, equal[0], at, equal.end())
+            kind = TemplateTokenKind.EQUAL_EMPTY if equal[1] else TemplateTokenKind.EQUAL
+            return TemplateToken(kind, equal[0], at, equal.end())
         end = _end(_VARIABLE, text, at)
-        return Token(Kind.VARIABLE, text[at:end], at, end)
+        return TemplateToken(TemplateTokenKind.VARIABLE, text[at:end], at, end)
 
-    def _value(self) -> Token | None:
+    def _value(self) -> TemplateToken | None:
         """The next token of a value; None at the end."""
         text = self._text
         while self._at < len(text):
@@ -110,18 +110,18 @@ class _Lexer:
             self._at = _end(_SKIPPED_BEFORE_VALUE, text, self._at, self._cdata_line)
         return None
 
-    def _value_here(self, at: int) -> Token | None:
+    def _value_here(self, at: int) -> TemplateToken | None:
         """The token that begins here; None where the character is skipped."""
         text = self._text
         quoted, line, bare = self._quoted(at), self._line_with_cdata(at), _end(_BARE, text, at)
         if line > at and line >= max(quoted, bare):
-            return Token(Kind.CDATA, "", at, line)
+            return TemplateToken(TemplateTokenKind.CDATA, "", at, line)
         if quoted > at and quoted >= bare:
-            return Token(Kind.STRING, text[at + 1 : quoted - 1], at, quoted)
+            return TemplateToken(TemplateTokenKind.STRING, text[at + 1 : quoted - 1], at, quoted)
         if bare > at:
-            return Token(Kind.STRING, text[at:bare], at, bare)
+            return TemplateToken(TemplateTokenKind.STRING, text[at:bare], at, bare)
         end = _end(_OPEN, text, at)
-        return Token(Kind.OPEN, text[at:end], at, end) if end > at else None
+        return TemplateToken(TemplateTokenKind.OPEN, text[at:end], at, end) if end > at else None
 
     def _quoted(self, at: int) -> int:
         """Where the quoted string that begins here ends; -1 where none does.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from merkatd.syntax.one_template import Attribute, ParseError, Template, Vector, xml_name
-from merkatd.syntax.template_lexer import CDATA_END, Kind, Token, tokens
+from merkatd.syntax.template_lexer import CDATA_END, TemplateToken, TemplateTokenKind, tokens
 
 _UNSENDABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NO_CDATA: Final = f"Parse error: a value may not contain {CDATA_END}"
@@ -35,7 +35,7 @@ class _Parser:
 
     def attributes(self) -> Iterator[Attribute]:
         """Yield each attribute but the vectors without content, which OpenNebula forgets."""
-        while self._next.kind is not Kind.END:
+        while self._next.kind is not TemplateTokenKind.END:
             name, value = self._attribute()
             if name == "NAME" and isinstance(value, str):
                 yield name, value.rstrip(" \f\n\r\t\v")
@@ -43,29 +43,29 @@ class _Parser:
                 yield name, value
 
     def _attribute(self) -> Attribute:
-        name = xml_name(self._take(Kind.VARIABLE))
-        if self._has(Kind.EQUAL_EMPTY):
+        name = xml_name(self._take(TemplateTokenKind.VARIABLE))
+        if self._has(TemplateTokenKind.EQUAL_EMPTY):
             return name, ""
-        self._take(Kind.EQUAL)
-        if self._has(Kind.OPEN):
+        self._take(TemplateTokenKind.EQUAL)
+        if self._has(TemplateTokenKind.OPEN):
             return name, self._vector()
         return name, self._string()
 
     def _vector(self) -> Vector:
         pairs: dict[str, str] = {}
-        if self._has(Kind.CLOSE):
+        if self._has(TemplateTokenKind.CLOSE):
             return ()
         while True:
-            name = self._take(Kind.VARIABLE).upper()
-            self._take(Kind.EQUAL)
+            name = self._take(TemplateTokenKind.VARIABLE).upper()
+            self._take(TemplateTokenKind.EQUAL)
             # The first of two values with the same name wins.
             pairs.setdefault(name, self._string())
-            if self._has(Kind.CLOSE):
+            if self._has(TemplateTokenKind.CLOSE):
                 return tuple(sorted(pairs.items()))
-            self._take(Kind.COMMA)
+            self._take(TemplateTokenKind.COMMA)
 
     def _string(self) -> str:
-        text = self._take(Kind.STRING).replace('\\"', '"')
+        text = self._take(TemplateTokenKind.STRING).replace('\\"', '"')
         if CDATA_END in text:
             # OpenNebula reads such a value over several lines, and then can't store it.
             raise ParseError(_NO_CDATA)
@@ -74,22 +74,22 @@ class _Parser:
             raise ParseError(f"Parse error: the template has more than {self._most} values")
         return text
 
-    def _has(self, kind: Kind) -> bool:
+    def _has(self, kind: TemplateTokenKind) -> bool:
         """Whether the next token is of this kind; it is taken then."""
         if self._next.kind is not kind:
             return False
         self._next = next(self._tokens, self._next)
         return True
 
-    def _take(self, kind: Kind) -> str:
+    def _take(self, kind: TemplateTokenKind) -> str:
         """The text of the next token, which must be of this kind."""
         token = self._next
         if not self._has(kind):
             raise self._unexpected(token, kind)
         return token.text
 
-    def _unexpected(self, token: Token, wanted: Kind) -> ParseError:
-        if token.kind is Kind.CDATA:
+    def _unexpected(self, token: TemplateToken, wanted: TemplateTokenKind) -> ParseError:
+        if token.kind is TemplateTokenKind.CDATA:
             return ParseError(_NO_CDATA)
         line = self._text.count("\n", 0, token.start) + 1
         column = token.start - self._text.rfind("\n", 0, token.start)

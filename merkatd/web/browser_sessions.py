@@ -16,7 +16,7 @@ _ONCE = bytes(12)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """One visitor, as long as it stays signed in."""
 
     login: str
@@ -30,7 +30,7 @@ class Session:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StoredSession:
     user: int
     sealed: bytes
     until_s: float
@@ -40,7 +40,7 @@ class _Kept:
         return now_s >= min(self.until_s, self.idle_until_s)
 
 
-class Sessions:
+class BrowserSessions:
     """All sessions, under what their tokens hash to, and bounded for each user."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Sessions:
         self._longest_s = longest_s
         self._idle_s = idle_s
         self._most_per_user = most_per_user
-        self._kept: dict[bytes, _Kept] = {}
+        self._kept: dict[bytes, _StoredSession] = {}
         self._of_user: dict[int, list[bytes]] = {}
         """The names of each user's sessions, the oldest first."""
 
@@ -71,11 +71,13 @@ class Sessions:
         self._make_room(user, now_s)
         sealed = ChaCha20Poly1305(_derived(token, b"seal")).encrypt(_ONCE, login.encode(), None)
         name = _derived(token, b"name")
-        self._kept[name] = _Kept(user, sealed, now_s + self._longest_s, now_s + self._idle_s)
+        self._kept[name] = _StoredSession(
+            user, sealed, now_s + self._longest_s, now_s + self._idle_s
+        )
         self._of_user.setdefault(user, []).append(name)
         return token
 
-    def of(self, token: str, *, by_hand: bool) -> Session | None:
+    def of(self, token: str, *, by_hand: bool) -> BrowserSession | None:
         """Return the session of this token; what a page fetches by itself keeps none alive."""
         name = _derived(token, b"name")
         kept = self._kept.get(name)
@@ -89,14 +91,14 @@ class Sessions:
             return None
         if by_hand:
             kept.idle_until_s = now_s + self._idle_s
-        return Session(login.decode(), _derived(token, b"form").hex(), name)
+        return BrowserSession(login.decode(), _derived(token, b"form").hex(), name)
 
-    def alive(self, session: Session) -> bool:
+    def alive(self, session: BrowserSession) -> bool:
         """Return whether it is not over yet."""
         kept = self._kept.get(session.name)
         return kept is not None and not kept.over(self._seconds())
 
-    def end(self, session: Session) -> None:
+    def end(self, session: BrowserSession) -> None:
         """End it: the visitor leaves."""
         self._drop(session.name)
 

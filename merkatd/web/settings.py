@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WebSettings:
     """The web page, for browsers. It needs the tenants' interface, through whose door it goes."""
 
     enabled: bool = True

@@ -9,22 +9,30 @@ from typing import Any
 from twisted.logger import Logger
 
 from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
-from merkatd.base.deferreds import Once
+from merkatd.base.deferreds import SharedResult
 from merkatd.database.scheduler import period_store
 from merkatd.ledger import LedgerError
-from merkatd.service import NotNowError, QuestionError
-from merkatd.service.base.errors import Code, Refusal
+from merkatd.service import QuestionError, TryAgainError
+from merkatd.service.base.errors import Code, RequestError
 from merkatd.service.base.identity import LONGEST_SESSION, Caller, Identity, need_admin
-from merkatd.service.base.period_view import Prepared
+from merkatd.service.base.period_view import QuotedView
 from merkatd.web import pages
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
 from merkatd.web.base.goals import Goals
 from merkatd.web.base.live_updates import Listener, Listeners
 from merkatd.web.base.period_memory import Past
-from merkatd.web.base.responses import LOOK_AGAIN, Answer, Asked, Live, asset, go, page
-from merkatd.web.base.routes import Here, Route, find
-from merkatd.web.base.stored_answers import NotStoredError, Reading, Recall
-from merkatd.web.browser_sessions import Session, Sessions
+from merkatd.web.base.responses import (
+    LOOK_AGAIN,
+    BrowserRequest,
+    LiveResponse,
+    PageResponse,
+    asset,
+    page,
+    redirect,
+)
+from merkatd.web.base.routes import PageRequest, Route, find
+from merkatd.web.base.stored_answers import NotStoredError, PageRead, Recall
+from merkatd.web.browser_sessions import BrowserSession, BrowserSessions
 from merkatd.web.layout.page_frame import SIGN_IN, not_now, sign_in_page, wrong_page
 
 ASSETS = "/files/"
@@ -47,13 +55,13 @@ _log = Logger()
 _HOLD_ROUTES = pages
 
 
-class Site:
+class WebSite:
     """The page, with all who are signed in to it."""
 
     def __init__(
         self,
         dispatch: Dispatch,
-        sessions: Sessions,
+        sessions: BrowserSessions,
         listeners: Listeners,
         *,
         recall: Recall,
@@ -71,7 +79,7 @@ class Site:
         self.goals = Goals()
         self.past = Past()
 
-    async def visit(self, asked: Asked) -> Answer | Live:
+    async def visit(self, asked: BrowserRequest) -> PageResponse | LiveResponse:
         """The answer to any request; no form is read before its sender is let in."""
         if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
@@ -80,7 +88,7 @@ class Site:
         try:
             known = session is not None
             self._admission.heed(asked.address, wait_s, known=known, size=asked.size)
-        except Refusal as refusal:
+        except RequestError as refusal:
             return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
         if asked.method == "POST" and not asked.own:
             text = "The browser does not say that one of our pages sent this form."
@@ -91,7 +99,9 @@ class Site:
             return _sign_in_first(asked)
         return await self._known(asked, session)
 
-    async def _known(self, asked: Asked, session: Session) -> Answer | Live:
+    async def _known(
+        self, asked: BrowserRequest, session: BrowserSession
+    ) -> PageResponse | LiveResponse:
         """The answer to who is signed in."""
         if (asked.method, asked.path) == ("POST", SIGN_OUT):
             return _too_long(asked, MOST_FORM_BYTES) or self._signed_out(asked, session)
@@ -102,7 +112,7 @@ class Site:
         if refused is not None:
             return refused
 
-        async def work(caller: Caller) -> Answer | Live:
+        async def work(caller: Caller) -> PageResponse | LiveResponse:
             if asked.method == "POST" and not _same(asked.field("form"), session.form):
                 return _expired()
             if found is None:
@@ -117,26 +127,32 @@ class Site:
             return self._refused(asked, session, error)
 
     async def _admitted(
-        self, asked: Asked, session: Session, work: Callable[[Caller], Awaitable[Answer | Live]]
-    ) -> Answer | Live:
+        self,
+        asked: BrowserRequest,
+        session: BrowserSession,
+        work: Callable[[Caller], Awaitable[PageResponse | LiveResponse]],
+    ) -> PageResponse | LiveResponse:
         return await self._admission.admitted(session.login, asked.address, work, asked.size)
 
-    def _signed_out(self, asked: Asked, session: Session) -> Answer:
+    def _signed_out(self, asked: BrowserRequest, session: BrowserSession) -> PageResponse:
         if not _same(asked.field("form"), session.form):
             return _expired()
         self._sessions.end(session)
-        return self._with_cookie(go(SIGN_IN), "", gone=True)
+        return self._with_cookie(redirect(SIGN_IN), "", gone=True)
 
     async def _ordered(
-        self, asked: Asked, session: Session, work: Callable[[Caller], Awaitable[Answer | Live]]
-    ) -> Answer | Live:
+        self,
+        asked: BrowserRequest,
+        session: BrowserSession,
+        work: Callable[[Caller], Awaitable[PageResponse | LiveResponse]],
+    ) -> PageResponse | LiveResponse:
         """Return the answer to an order; it goes on where the database hangs under it."""
         if self._recall.hangs:
             return wrong_page(
                 "The database does not answer. Nothing was done; try again in a moment.",
                 HTTPStatus.SERVICE_UNAVAILABLE,
             )
-        running = Once(self._admitted(asked, session, work))
+        running = SharedResult(self._admitted(asked, session, work))
         if await self._recall.outlast(running, self._look):
             return await running.result()
         return wrong_page(
@@ -150,12 +166,12 @@ class Site:
         return await self._house.world.database.read(period_store.newest)
 
     async def _shown(
-        self, asked: Asked, session: Session, caller: Caller, found: Route, id_: int
-    ) -> Answer | Live:
+        self, asked: BrowserRequest, session: BrowserSession, caller: Caller, found: Route, id_: int
+    ) -> PageResponse | LiveResponse:
         if found.admin:
             need_admin(caller.identity, found.path)
         reading = self._recall.reading(visitor=caller.identity.uid)
-        here = Here(
+        here = PageRequest(
             house=self._house,
             goals=self.goals,
             past=self.past,
@@ -174,17 +190,17 @@ class Site:
             self._listeners.changed()
         return answer
 
-    async def _prepared(self, reading: Reading) -> Prepared | None:
+    async def _prepared(self, reading: PageRead) -> QuotedView | None:
         """The latest period; None where there was none yet."""
         preparing = self._house.preparing
         try:
             found = await preparing.prepared()
-        except NotNowError:
+        except TryAgainError:
             return None
         await reading.settle(self.past.adding)
         return found
 
-    def _listen(self, caller: Caller, session: Session) -> Answer | Live:
+    def _listen(self, caller: Caller, session: BrowserSession) -> PageResponse | LiveResponse:
         user = caller.identity.uid
         if not self._listeners.room(user):
             return wrong_page("Too many pages listen already.", HTTPStatus.TOO_MANY_REQUESTS)
@@ -192,9 +208,9 @@ class Site:
         def begin(listener: Listener) -> None:
             self._listeners.add(listener, user, lambda: self._sessions.alive(session))
 
-        return Live(begin)
+        return LiveResponse(begin)
 
-    async def _sign_in(self, asked: Asked) -> Answer:
+    async def _sign_in(self, asked: BrowserRequest) -> PageResponse:
         if asked.method != "POST":
             return sign_in_page()
         login = f"{asked.field('user')}:{asked.field('password')}"
@@ -208,9 +224,11 @@ class Site:
             return sign_in_page(_sentence(error), asked.field("user"), _status(error))
         _log.info("User {name} signed in to the web page", name=user.name)
         token = self._sessions.begin(login, user.uid, instead_of=asked.cookie)
-        return self._with_cookie(go("/"), token)
+        return self._with_cookie(redirect("/"), token)
 
-    def _refused(self, asked: Asked, session: Session, error: Exception) -> Answer:
+    def _refused(
+        self, asked: BrowserRequest, session: BrowserSession, error: Exception
+    ) -> PageResponse:
         refusal = refusal_of(asked.path, error)
         if refusal.code is Code.AUTHENTICATION:
             # The password is another one by now, or the user is gone.
@@ -224,11 +242,11 @@ class Site:
             return replace(answer, headers=LOOK_AGAIN)
         return answer
 
-    def _with_cookie(self, answer: Answer, token: str, *, gone: bool = False) -> Answer:
+    def _with_cookie(self, answer: PageResponse, token: str, *, gone: bool = False) -> PageResponse:
         ending = "; Max-Age=0" if gone else ""
         value = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict{self._more}{ending}"
         headers = (*answer.headers, ("Set-Cookie", value))
-        return Answer(answer.body, answer.status, answer.kind, headers)
+        return PageResponse(answer.body, answer.status, answer.kind, headers)
 
 
 def _same(said: str, right: str) -> bool:
@@ -236,12 +254,12 @@ def _same(said: str, right: str) -> bool:
     return compare_digest(said.encode(), right.encode())
 
 
-def _expired() -> Answer:
+def _expired() -> PageResponse:
     text = "This form has expired. Reload the page and try again."
     return wrong_page(text, HTTPStatus.FORBIDDEN)
 
 
-def _too_long(asked: Asked, most: int) -> Answer | None:
+def _too_long(asked: BrowserRequest, most: int) -> PageResponse | None:
     """Return the answer to a form that is too long for its page, None where it is not."""
     if asked.method != "POST" or asked.size <= most:
         return None
@@ -249,28 +267,28 @@ def _too_long(asked: Asked, most: int) -> Answer | None:
     return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-def _sign_in_first(asked: Asked) -> Answer:
+def _sign_in_first(asked: BrowserRequest) -> PageResponse:
     """People are sent to sign in; what a page asks for by itself is told why it gets nothing."""
     if asked.by_hand and asked.path != LIVE and asked.method in {"GET", "HEAD"}:
-        return go(SIGN_IN)
+        return redirect(SIGN_IN)
     return page("Sign in first.", HTTPStatus.UNAUTHORIZED)
 
 
-def _nothing() -> Answer:
+def _nothing() -> PageResponse:
     return wrong_page("There is nothing here, or nothing of yours.", HTTPStatus.NOT_FOUND)
 
 
 def _status(error: Any) -> HTTPStatus:
-    if isinstance(error, NotNowError):
+    if isinstance(error, TryAgainError):
         return HTTPStatus.SERVICE_UNAVAILABLE
     if isinstance(error, QuestionError | LedgerError):
         return _STATUS[refusal_of("", error).code]
-    if isinstance(error, Refusal):
+    if isinstance(error, RequestError):
         return _STATUS.get(error.code, HTTPStatus.FORBIDDEN)
     return HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, Refusal) and error.code is Code.AUTHENTICATION:
+    if isinstance(error, RequestError) and error.code is Code.AUTHENTICATION:
         return "OpenNebula knows no such user with this password."
     return refusal_of("sign-in", error).text

@@ -10,29 +10,29 @@ from twisted.logger import Logger
 from merkatd.api.http.connection_places import KnownAddresses
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_channel import Channel
-from merkatd.api.http.http_request import MANY_AT_ONCE, Call
-from merkatd.api.http.http_server import CallFactory, Door, opened
-from merkatd.api.http.settings import Settings as CallSettings
+from merkatd.api.http.http_request import MANY_AT_ONCE, HttpCall
+from merkatd.api.http.http_server import CallFactory, ListeningPort, opened
+from merkatd.api.http.settings import ApiSettings as CallSettings
 from merkatd.api.xmlrpc.dispatch import Dispatch, printable
 from merkatd.scheduler.period import Scheduler
 from merkatd.web.base.form_reader import MOST_LONG_BYTES, Form, decoded
 from merkatd.web.base.goals import Goals
 from merkatd.web.base.live_updates import Listener, Listeners
 from merkatd.web.base.period_memory import Keeping
-from merkatd.web.base.responses import HEADERS, Answer, Asked, Live
+from merkatd.web.base.responses import HEADERS, BrowserRequest, LiveResponse, PageResponse
 from merkatd.web.base.served_names import OwnHosts, certificate_names, host_name
 from merkatd.web.base.stored_answers import Recall
-from merkatd.web.browser_sessions import Sessions
+from merkatd.web.browser_sessions import BrowserSessions
 from merkatd.web.layout.page_frame import wrong_page
-from merkatd.web.settings import Settings
-from merkatd.web.site import Site
+from merkatd.web.settings import WebSettings
+from merkatd.web.site import WebSite
 
 LIVE_HEADER = b"x-merkat-live"
 _FORM = "application/x-www-form-urlencoded"
 _log = Logger()
 
 
-class Visit(Call):
+class Visit(HttpCall):
     """One request of a browser."""
 
     channel: "Visitor"
@@ -48,7 +48,7 @@ class Visit(Call):
         self._running = ensureDeferred(self._visit())
         self._running.addErrback(self._failed)
 
-    def _refused(self) -> Answer | None:
+    def _refused(self) -> PageResponse | None:
         """Return the answer to a request that is refused whatever it asks for."""
         most = min(self.channel.factory.body_bytes, MOST_LONG_BYTES)
         if self.size > most:
@@ -78,7 +78,7 @@ class Visit(Call):
     async def _visit(self) -> None:
         site = self.channel.factory.answer
         answer = await site(self._asked())
-        if isinstance(answer, Live):
+        if isinstance(answer, LiveResponse):
             self._listen(answer)
         else:
             self.send(answer)
@@ -92,9 +92,9 @@ class Visit(Call):
         text = "The daemon failed to answer; its log says why."
         self.send(wrong_page(text, HTTPStatus.INTERNAL_SERVER_ERROR))
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> BrowserRequest:
         path, _, query = self.uri.partition(b"?")
-        return Asked(
+        return BrowserRequest(
             method=self.method.decode("latin-1"),
             path=decoded(path),
             query=Form(query),
@@ -125,7 +125,7 @@ class Visit(Call):
         found = self.getHeader(name)
         return found.decode("latin-1") if isinstance(found, bytes) else (found or "")
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: PageResponse) -> None:
         """The whole response at once."""
         if self._answered:
             return
@@ -139,7 +139,7 @@ class Visit(Call):
         page = wrong_page(MANY_AT_ONCE, HTTPStatus.TOO_MANY_REQUESTS)
         return self._response(page, last=True)
 
-    def _response(self, answer: Answer, *, last: bool) -> bytes:
+    def _response(self, answer: PageResponse, *, last: bool) -> bytes:
         body = answer.body
         cached = "private, max-age=3600" if answer.cacheable else "no-store"
         head = self._head(
@@ -154,7 +154,7 @@ class Visit(Call):
         )
         return head if self.method == b"HEAD" else head + body
 
-    def _listen(self, live: Live) -> None:
+    def _listen(self, live: LiveResponse) -> None:
         """Keep the connection, and write what happens."""
         self._answered = True
         self.startedWriting = 1
@@ -225,7 +225,7 @@ class VisitFactory(CallFactory):
         self,
         reactor: Any,
         bounds: CallSettings,
-        site: Site,
+        site: WebSite,
         cookie: str,
         hosts: OwnHosts,
         proxies: Proxies,
@@ -244,7 +244,7 @@ class WebPage:
     """The page as it is served."""
 
     def __init__(
-        self, door: Door, listeners: Listeners, goals: Goals, named: Callable[[], None]
+        self, door: ListeningPort, listeners: Listeners, goals: Goals, named: Callable[[], None]
     ) -> None:
         """`named` reads the names that the certificate gives."""
         self._door = door
@@ -266,7 +266,7 @@ class WebPage:
 
 def serve(
     reactor: Any,
-    settings: Settings,
+    settings: WebSettings,
     bounds: CallSettings,
     dispatch: Dispatch,
     scheduler: Scheduler,
@@ -277,14 +277,14 @@ def serve(
     listeners = Listeners(
         reactor, most=settings.listeners, most_per_user=settings.listeners_per_user
     )
-    sessions = Sessions(
+    sessions = BrowserSessions(
         reactor.seconds,
         longest_s=settings.session_s,
         idle_s=settings.session_idle_s,
         most_per_user=settings.sessions_per_user,
     )
     recall = Recall(reactor, dispatch.house.world.now)
-    site = Site(dispatch, sessions, listeners, recall=recall, cookie=cookie, secure=secure)
+    site = WebSite(dispatch, sessions, listeners, recall=recall, cookie=cookie, secure=secure)
     hosts = OwnHosts([settings.address, *(settings.hosts or ())])
     proxies = Proxies(settings.trusted_proxies or ())
     known = dispatch.admission.known

@@ -16,11 +16,11 @@ from enum import Enum, auto
 from math import inf
 
 from simulator.baselines.queue_baselines import TooLargeError
-from simulator.model.simulated_cloud import Costs
-from simulator.workloads.job_applications import Application, Outcome
+from simulator.model.simulated_cloud import OperationCosts
+from simulator.workloads.job_applications import Application, ApplicationOutcome
 
 
-class _State(Enum):
+class _JobState(Enum):
     WAITING = auto()
     RUNNING = auto()
     """Boots, is resumed, or works."""
@@ -33,7 +33,7 @@ class _State(Enum):
 class _One:
     application: Application
     left_s: float
-    state: _State = _State.WAITING
+    state: _JobState = _JobState.WAITING
     works_from_s: float = inf
     """While it runs: when it has booted or been resumed."""
     end_s: float = inf
@@ -41,7 +41,7 @@ class _One:
     """Events of earlier turns are void."""
 
     def left_at(self, now_s: float) -> float:
-        if self.state is not _State.RUNNING:
+        if self.state is not _JobState.RUNNING:
             return self.left_s
         return self.left_s - max(now_s - self.works_from_s, 0.0)
 
@@ -50,7 +50,7 @@ class _One:
 class EdfRun:
     """How everybody fared, and what it took."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ApplicationOutcome, ...]
     suspensions: int
     """Applications suspended,"""
     vm_suspensions: int
@@ -58,20 +58,20 @@ class EdfRun:
     events: int
 
 
-def edf(applications: Sequence[Application], procs: int, costs: Costs) -> EdfRun:
+def edf(applications: Sequence[Application], procs: int, costs: OperationCosts) -> EdfRun:
     """Run the applications, which are in order of submission, on so many processors."""
     for one in applications:
         if one.tasks > procs:
             raise TooLargeError(f"job {one.number} wants {one.tasks} of {procs} processors")
-    run = _Run([_One(one, one.run_s) for one in applications], procs, costs)
+    run = _EdfRun([_One(one, one.run_s) for one in applications], procs, costs)
     return run.to_the_end()
 
 
 @dataclass(slots=True)
-class _Run:
+class _EdfRun:
     everybody: list[_One]
     free: int
-    costs: Costs
+    costs: OperationCosts
     now_s: float = 0.0
     events: list[tuple[float, int, int]] = field(default_factory=list)
     """(time, row, turn)"""
@@ -99,35 +99,35 @@ class _Run:
     def _happen(self, row: int) -> None:
         """It comes, its work is done, or it is on disk."""
         one = self.everybody[row]
-        if one.state is _State.WAITING:
+        if one.state is _JobState.WAITING:
             insort(self.live, row, key=lambda at: (self.everybody[at].application.due_s, at))
-        elif one.state is _State.RUNNING:
-            one.state, one.left_s, one.end_s = _State.OVER, 0.0, self.now_s
+        elif one.state is _JobState.RUNNING:
+            one.state, one.left_s, one.end_s = _JobState.OVER, 0.0, self.now_s
             self.free += one.application.tasks
             self.live.remove(row)
-        elif one.state is _State.SUSPENDING:
-            one.state = _State.SUSPENDED
+        elif one.state is _JobState.SUSPENDING:
+            one.state = _JobState.SUSPENDED
 
     def _ready_s(self, one: _One) -> float:
         """How long it would take until it works, if it started now."""
-        if one.state is _State.WAITING:
+        if one.state is _JobState.WAITING:
             return self.costs.boot_s
         return self.costs.resume_s(one.application.memory_mib)
 
     def _drop(self) -> None:
         for row in list(self.live):
             one = self.everybody[row]
-            if one.state not in {_State.WAITING, _State.SUSPENDED}:
+            if one.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
                 continue
             if self.now_s + self._ready_s(one) + one.left_s > one.application.due_s:
-                one.state = _State.OVER
+                one.state = _JobState.OVER
                 self.live.remove(row)
 
     def _choose(self) -> None:
         """Start whom there is room for, by deadline; suspend later ones where that makes room."""
         for row in list(self.live):
             one = self.everybody[row]
-            if one.state not in {_State.WAITING, _State.SUSPENDED}:
+            if one.state not in {_JobState.WAITING, _JobState.SUSPENDED}:
                 continue
             if one.application.tasks > self.free:
                 for other in self._in_the_way(row):
@@ -142,7 +142,7 @@ class _Run:
         for other in reversed(self.live):
             if lacking <= 0 or other == row:
                 break
-            if self.everybody[other].state is _State.RUNNING:
+            if self.everybody[other].state is _JobState.RUNNING:
                 found.append(other)
                 lacking -= self.everybody[other].application.tasks
         return found if lacking <= 0 else []
@@ -150,7 +150,7 @@ class _Run:
     def _start(self, row: int) -> None:
         one = self.everybody[row]
         one.works_from_s = self.now_s + self._ready_s(one)
-        one.state = _State.RUNNING
+        one.state = _JobState.RUNNING
         one.turn += 1
         self.free -= one.application.tasks
         heapq.heappush(self.events, (one.works_from_s + one.left_s, row, one.turn))
@@ -158,7 +158,7 @@ class _Run:
     def _suspend(self, row: int) -> None:
         one = self.everybody[row]
         one.left_s = one.left_at(self.now_s)
-        one.state = _State.SUSPENDING
+        one.state = _JobState.SUSPENDING
         one.turn += 1
         self.free += one.application.tasks
         self.suspensions += 1
@@ -166,5 +166,7 @@ class _Run:
         on_disk_s = self.now_s + self.costs.suspend_s(one.application.memory_mib)
         heapq.heappush(self.events, (on_disk_s, row, one.turn))
 
-    def _outcome(self, one: _One) -> Outcome:
-        return Outcome(one.application, one.end_s, 1.0 - one.left_s / one.application.run_s)
+    def _outcome(self, one: _One) -> ApplicationOutcome:
+        return ApplicationOutcome(
+            one.application, one.end_s, 1.0 - one.left_s / one.application.run_s
+        )

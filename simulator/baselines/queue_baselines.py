@@ -71,7 +71,7 @@ def easy(jobs: Sequence[SwfJob], procs: int) -> Queued:
     largest = max(jobs, key=lambda job: job.procs, default=None)
     if largest is not None and largest.procs > procs:
         raise TooLargeError(f"job {largest.number} wants {largest.procs} of {procs} processors")
-    run = _Run(jobs, procs)
+    run = _EasyRun(jobs, procs)
     arrived = 0
     while arrived < len(jobs) or run.queue:
         next_end = run.ends[0][0] if run.ends else inf
@@ -84,7 +84,7 @@ def easy(jobs: Sequence[SwfJob], procs: int) -> Queued:
     return Queued(run.start_s, 2 * len(jobs))
 
 
-class _Run:
+class _EasyRun:
     """Who runs, who waits."""
 
     def __init__(self, jobs: Sequence[SwfJob], procs: int) -> None:

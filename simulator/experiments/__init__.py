@@ -13,7 +13,7 @@ from simulator.experiments import (
     price_stability,
     table_2,
 )
-from simulator.experiments.experiment import Experiment, Options
+from simulator.experiments.experiment import Experiment, ExperimentOptions
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     one.name: one
@@ -30,4 +30,4 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     )
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "Options"]
+__all__ = ["EXPERIMENTS", "Experiment", "ExperimentOptions"]

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.edf import edf
 from simulator.baselines.queue_baselines import Queued, easy, fcfs
-from simulator.experiments.experiment import Options, Row, Task
+from simulator.experiments.experiment import ExperimentOptions, Row, Task
 from simulator.market.market_run import simulate
-from simulator.model.simulated_cloud import Cloud
+from simulator.model.simulated_cloud import SimulatedCloud
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.job_applications import (
     Application,
-    Assignment,
-    Outcome,
-    Tenant,
+    ApplicationOutcome,
+    TaskAssignment,
+    TenantKind,
     assign,
     by_start,
     contended,
@@ -29,7 +29,7 @@ from simulator.workloads.lublin import lublin
 
 FIRST = 1000
 """Section 4.1.2: the first 1,000 jobs."""
-LARGEST = 120
+MAX_POOL = 120
 LOAD = 0.39
 """What the first 1,000 jobs of HPC2N ask for, as a part of its processors' time, and the
 processors of the largest."""
@@ -41,7 +41,7 @@ def jobs_of(trace: Path | None, count: int, procs: int) -> tuple[SwfJob, ...]:
     """The first jobs of the trace; without one, of the Lublin model at the same load."""
     if trace is not None:
         return tuple(job for job in read_swf(trace, count) if job.procs <= procs)
-    jobs = lublin(count, min(LARGEST, procs), np.random.default_rng(LOOK_ALIKE_SEED))
+    jobs = lublin(count, min(MAX_POOL, procs), np.random.default_rng(LOOK_ALIKE_SEED))
     work = sum(job.run_s * job.procs for job in jobs)
     span_s = jobs[-1].submit_s - jobs[0].submit_s
     scale = work / procs / LOAD / span_s
@@ -49,11 +49,16 @@ def jobs_of(trace: Path | None, count: int, procs: int) -> tuple[SwfJob, ...]:
 
 
 def applications_of(
-    cloud: Cloud, options: Options, task: Task, tenant: Tenant = Tenant.FULL_DEADLINE
+    cloud: SimulatedCloud,
+    options: ExperimentOptions,
+    task: Task,
+    tenant: TenantKind = TenantKind.FULL_DEADLINE,
 ) -> tuple[Application, ...]:
     """The jobs with the deadlines, budgets and memory of a seed, at a level of contention."""
     count = FIRST // 10 if options.quick else FIRST
-    terms = Assignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s, tenant=tenant)
+    terms = TaskAssignment(
+        node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s, tenant=tenant
+    )
     jobs = jobs_of(options.trace, count, cloud.cores)
     return contended(assign(jobs, terms, np.random.default_rng(task.seed)), task.level)
 
@@ -64,7 +69,11 @@ Queue = Callable[[Sequence[SwfJob], int], Queued]
 
 
 def run(
-    system: str, applications: Sequence[Application], cloud: Cloud, temper: Temper, seed: int
+    system: str,
+    applications: Sequence[Application],
+    cloud: SimulatedCloud,
+    temper: PatienceSettings,
+    seed: int,
 ) -> Row:
     """One system on these applications: what it reached, what it took, and our own time."""
     begin_s = time.process_time()
@@ -77,7 +86,7 @@ def run(
     return {**row, "cpu_s": time.process_time() - begin_s}
 
 
-def _reached(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def _reached(outcomes: Sequence[ApplicationOutcome]) -> dict[str, float]:
     best = sum(one.application.budget for one in outcomes)
     return {
         "satisfaction": satisfaction(outcomes),
@@ -90,7 +99,9 @@ def _as_job(one: Application, boot_s: float) -> SwfJob:
     return SwfJob(one.number, one.submit_s, one.run_s + boot_s, one.tasks, -1.0, -1.0, 0)
 
 
-def _queued(queue: Queue, applications: Sequence[Application], cloud: Cloud) -> dict[str, float]:
+def _queued(
+    queue: Queue, applications: Sequence[Application], cloud: SimulatedCloud
+) -> dict[str, float]:
     boot_s = cloud.costs.boot_s
     jobs = [_as_job(one, boot_s) for one in applications]
     queued = queue(jobs, cloud.cores)
@@ -101,7 +112,7 @@ def _queued(queue: Queue, applications: Sequence[Application], cloud: Cloud) -> 
     return {**_reached(outcomes), "events": float(queued.events)}
 
 
-def _edf(applications: Sequence[Application], cloud: Cloud) -> dict[str, float]:
+def _edf(applications: Sequence[Application], cloud: SimulatedCloud) -> dict[str, float]:
     run = edf(applications, cloud.cores, cloud.costs)
     return {
         **_reached(run.outcomes),
@@ -112,7 +123,7 @@ def _edf(applications: Sequence[Application], cloud: Cloud) -> dict[str, float]:
 
 
 def _market(
-    applications: Sequence[Application], cloud: Cloud, temper: Temper, seed: int
+    applications: Sequence[Application], cloud: SimulatedCloud, temper: PatienceSettings, seed: int
 ) -> dict[str, float]:
     run = simulate(applications, cloud, temper, np.random.default_rng(seed))
     counts = run.counts

@@ -10,7 +10,7 @@ Row = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ExperimentOptions:
     """What the command line says."""
 
     trace: Path | None = None
@@ -40,7 +40,7 @@ Rows = Mapping[Task, Row]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class PaperStatement:
     """What the paper, or we, say about it, and whether it holds here."""
 
     text: str
@@ -84,11 +84,11 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExperimentReport:
     """All that is shown of an experiment."""
 
     grids: tuple[Grid, ...]
-    statements: tuple[Statement, ...]
+    statements: tuple[PaperStatement, ...]
     panels: tuple[Panel, ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
 
@@ -99,9 +99,9 @@ class Experiment:
 
     name: str
     summary: str
-    tasks: Callable[[Options], Sequence[Task]]
-    measure: Callable[[Task, Options], Row]
-    report: Callable[[Rows, Options], Report]
+    tasks: Callable[[ExperimentOptions], Sequence[Task]]
+    measure: Callable[[Task, ExperimentOptions], Row]
+    report: Callable[[Rows, ExperimentOptions], ExperimentReport]
     runs: str = ""
     """The name that its runs are kept under, where another experiment has the same."""
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from merkatd.cluster.snapshot_json import loads
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 
@@ -33,17 +33,17 @@ PRINTED_FIRST = (37.5, 37.5, 37.5, 93.75, 93.75)
 PRINTED = (33.3, 33.3, 33.3, 100.0, 100.0)
 
 
-def tasks(options: Options) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
+def tasks(options: ExperimentOptions) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
     """One."""
     return [Task("paper", 1.0, 0)]
 
 
-def measure(task: Task, options: Options) -> Row:  # noqa: ARG001 - there is one
+def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - there is one
     """As one node, and on the nodes where the figure puts them."""
     hosts = ",".join(HOST % (row, row) for row in range(3))
     vms = ",".join(VM % (row, NODES[row], bid) for row, bid in enumerate(BIDS))
     snapshot = loads(CLOUD % (hosts, vms))
-    view = view_of(snapshot, 0)
+    view = market_view(snapshot, 0)
     first, given = view.first(view.place >= 0), view.on_hosts(view.place)
     found: dict[str, float] = {}
     for row in range(len(BIDS)):
@@ -52,7 +52,7 @@ def measure(task: Task, options: Options) -> Row:  # noqa: ARG001 - there is one
     return found
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """The printed allocations beside ours."""
     (row,) = rows.values()
     first = [row[f"first{at}"] for at in range(len(BIDS))]
@@ -65,7 +65,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
         ("resulting, printed", PRINTED),
         ("resulting, here", given),
     )
-    return Report(
+    return ExperimentReport(
         (
             Grid(
                 "CPU, in percent of a node",
@@ -74,10 +74,10 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
             ),
         ),
         (
-            Statement(
+            PaperStatement(
                 "the paper: its initial allocations", bool(np.allclose(first, PRINTED_FIRST))
             ),
-            Statement(
+            PaperStatement(
                 "the paper: its resulting allocations",
                 bool(np.allclose(given, PRINTED, atol=0.05)),
             ),

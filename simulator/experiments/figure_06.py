@@ -14,17 +14,17 @@ import numpy as np
 from merkatd.cluster import Floats
 from merkatd.market.share import share
 from merkatd.policies.deadline import Work, performance
-from merkatd.policies.vertical import Means, Standing, Trace, adapt
+from merkatd.policies.vertical import BidTrace, SpendingLimit, VmPosition, adapt
 from simulator.experiments.experiment import (
     Curve,
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
     Panel,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 
@@ -43,7 +43,7 @@ TICK_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimePoint:
     """What is seen at a look of the controller."""
 
     at_s: float
@@ -57,22 +57,22 @@ class Moment:
 class Story:
     """How one run went."""
 
-    moments: tuple[Moment, ...]
+    moments: tuple[TimePoint, ...]
     end_s: float
 
 
 @dataclass(slots=True)
-class _State:
+class _NodeState:
     bid: tuple[float, ...]
     done: float = 0.0
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[BidTrace, ...] = ()
 
 
 def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> Story:
     """Run the application to its end; `deadline_s` says at each time what its deadline is."""
-    state = _State(OTHERS_BID)
+    state = _NodeState(OTHERS_BID)
     allocation: tuple[float, ...] = SIZE
-    moments: list[Moment] = []
+    moments: list[TimePoint] = []
     now_s = 0.0
     while state.done < STEPS:
         if now_s % PERIOD_S == 0:
@@ -105,25 +105,25 @@ def _allocation(bid: tuple[float, ...], now_s: float) -> tuple[float, ...]:
 
 
 def _look(
-    state: _State,
+    state: _NodeState,
     allocation: tuple[float, ...],
     step_s: float,
     now_s: float,
     due_s: float,
     adapts: bool,
-) -> Moment:
+) -> TimePoint:
     work = Work(steps=STEPS, done=int(state.done), ideal_step_s=IDEAL_S / STEPS)
     seen = performance(work, due_s - now_s, step_s)
-    moment = Moment(now_s, state.bid[0], allocation[0], step_s, seen.reference)
+    moment = TimePoint(now_s, state.bid[0], allocation[0], step_s, seen.reference)
     if adapts:
-        standing = Standing(
+        standing = VmPosition(
             bid=state.bid,
             allocation=allocation,
             least=LEAST,
             most=SIZE,
             keeping=tuple(_keeping(column, now_s) for column in range(len(SIZE))),
         )
-        means = Means(bid_min=1.0, bid_max=BUDGET)
+        means = SpendingLimit(bid_min=1.0, bid_max=BUDGET)
         adapted = adapt(standing, seen, means, state.traces)
         state.bid, state.traces = adapted.bid, adapted.traces
     return moment
@@ -146,7 +146,7 @@ AFTER_S = OTHERS_COME_S[-1] + 400.0
 PRINTED_BEFORE, PRINTED_AFTER = 266.0, 400.0
 
 
-def tasks(options: Options) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
+def tasks(options: ExperimentOptions) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
     """Without adaptation, with each deadline, and with one that changes."""
     return [
         Task(BEST_EFFORT, 0.0, 0),
@@ -166,7 +166,7 @@ def told(task: Task) -> Story:
     return story(due_s, adapts=task.system != BEST_EFFORT)
 
 
-def measure(task: Task, options: Options) -> Row:  # noqa: ARG001 - nothing is drawn
+def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - nothing is drawn
     """Bids, allocations, pace, end."""
     found = told(task)
     settled = [one for one in found.moments if one.at_s >= AFTER_S]
@@ -182,27 +182,27 @@ def measure(task: Task, options: Options) -> Row:  # noqa: ARG001 - nothing is d
     }
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """A table of all runs, what the paper says of each figure, three panels."""
     by_name = {(task.system, task.level): row for task, row in rows.items()}
     deadline = {due_s: by_name[DEADLINE, due_s] for due_s in DEADLINES}
     change = by_name[CHANGE, DEADLINES[1]]
     bids = [deadline[due_s]["bid"] for due_s in DEADLINES]
-    return Report(
+    return ExperimentReport(
         (_grid(rows),),
         (
-            Statement(
+            PaperStatement(
                 "the paper, Figure 6: best effort, an iteration takes almost ten times as long",
                 by_name[BEST_EFFORT, 0.0]["slowest"] >= 8.0,
                 f"{by_name[BEST_EFFORT, 0.0]['slowest']:.1f} times: a fifth of the node's CPU;"
                 " what the paper's VMs did to each other besides is not simulated",
             ),
-            Statement(
+            PaperStatement(
                 "the paper, Figure 7: the smallest deadline demands by far the highest bid",
                 bids[2] > 1.5 * max(bids[:2]),
                 "highest bids " + ", ".join(f"{bid:.0f}" for bid in bids),
             ),
-            Statement(
+            PaperStatement(
                 "the paper, Figure 8: the iteration time is kept to what is needed",
                 all(
                     row["end_s"] <= due_s and row["in_time"] >= 0.8
@@ -210,7 +210,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
                 ),
                 "all deadlines met",
             ),
-            Statement(
+            PaperStatement(
                 "the paper, Figures 9 and 10: a deadline brought forward raises the allocation,"
                 " and is met",
                 change["cpu_after"] > change["cpu_before"] and change["end_s"] <= DEADLINES[1],

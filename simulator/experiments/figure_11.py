@@ -11,16 +11,23 @@ from simulator.experiments import experiment
 from simulator.experiments.experiment import (
     Curve,
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
     Panel,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
-from simulator.market.batch_frameworks import CORE, Framework, Job, Setting, Sight, simulate
+from simulator.market.batch_frameworks import (
+    CORE,
+    Framework,
+    FrameworkSetup,
+    FrameworkView,
+    Job,
+    simulate,
+)
 from simulator.workloads.lublin import lublin
 
 NODES, NODE_CORES = 32, 7
@@ -44,12 +51,12 @@ NEARLY_ALL = 0.9
 NEAR_HALF = 0.05
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """The market, and a cloud cut in halves."""
     return [Task(system, 0.0, seed) for seed in range(options.seeds) for system in (MARKET, HALVES)]
 
 
-def frameworks(task: Task, options: Options) -> tuple[Framework, Framework]:
+def frameworks(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
     """Condor with its sweeps, Torque with its MPI jobs, of a seed."""
     rng = np.random.default_rng(task.seed)
     tenth = 10 if options.quick else 1
@@ -60,16 +67,17 @@ def frameworks(task: Task, options: Options) -> tuple[Framework, Framework]:
     )
 
 
-def told(task: Task, options: Options) -> tuple[Framework, Framework]:
+def told(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
     """The same, when all is done."""
     condor, torque = frameworks(task, options)
     simulate(
-        (condor, torque), Setting(units=NODES * NODE_CORES * CORE / (10 if options.quick else 1))
+        (condor, torque),
+        FrameworkSetup(units=NODES * NODE_CORES * CORE / (10 if options.quick else 1)),
     )
     return condor, torque
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """How many VMs each had, and its part of the CPU where both wanted more than half."""
     condor, torque = told(task, options)
     half = NODES * NODE_CORES // 2 // (10 if options.quick else 1)
@@ -88,7 +96,9 @@ def measure(task: Task, options: Options) -> Row:
     }
 
 
-def _contended(condor: Framework, torque: Framework, half: int) -> list[tuple[Sight, Sight]]:
+def _contended(
+    condor: Framework, torque: Framework, half: int
+) -> list[tuple[FrameworkView, FrameworkView]]:
     """Periods in which both have wanted at least half for some time."""
     found, since_s = [], None
     for one, other in zip(condor.seen, torque.seen, strict=False):
@@ -118,7 +128,7 @@ def _mpi(rng: np.random.Generator, count: int) -> list[Job]:
     return [Job(float(begin[at]), sizes[at], float(long_s[at])) for at in order.tolist()]
 
 
-def report(rows: Rows, options: Options) -> Report:
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:
     """The parts of both, what the paper says of them, and both figures of the first seed."""
 
     def mean(name: str, system: str = MARKET) -> float:
@@ -128,7 +138,7 @@ def report(rows: Rows, options: Options) -> Report:
         return tuple(experiment.cell(rows, name, system, 0.0, form) for system in (MARKET, HALVES))
 
     parts = [mean(f"{name}_part") for name in (CONDOR, TORQUE)]
-    return Report(
+    return ExperimentReport(
         (
             Grid(
                 "Two frameworks on 32 nodes of 7 cores",
@@ -146,18 +156,18 @@ def report(rows: Rows, options: Options) -> Report:
             ),
         ),
         (
-            Statement(
+            PaperStatement(
                 "the paper, Figure 11: where Torque needs little, Condor has as many VMs as the"
                 " cloud holds",
                 mean("alone") >= NEARLY_ALL,
                 f"{mean('alone'):.0%} of them",
             ),
-            Statement(
+            PaperStatement(
                 "the paper, Figure 12: where both want more than half, each gets half of the CPU",
                 mean("periods_both") > 0 and all(abs(part - 0.5) <= NEAR_HALF for part in parts),
                 ", ".join(f"{part:.1%}" for part in parts),
             ),
-            Statement(
+            PaperStatement(
                 "the paper: resources are used better than in fixed halves",
                 mean("end_s") < mean("end_s", HALVES),
                 f"Condor is done {1 - mean('end_s') / mean('end_s', HALVES):.0%} sooner",
@@ -167,7 +177,7 @@ def report(rows: Rows, options: Options) -> Report:
     )
 
 
-def _panels(options: Options) -> tuple[Panel, ...]:
+def _panels(options: ExperimentOptions) -> tuple[Panel, ...]:
     both = told(Task(MARKET, 0.0, 0), options)
 
     def curves(names: Sequence[str]) -> tuple[Curve, ...]:

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.compared_systems import EDF, FCFS, MARKET, applications_of, run
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
     Panel,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 from simulator.model.simulated_cloud import HPC2N
@@ -33,7 +33,7 @@ ENOUGH = 0.995
 """this part of the greatest satisfaction is enough."""
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """The heaviest first: they take longest."""
     chosen = QUICK_LEVELS if options.quick else LEVELS
     return [
@@ -44,16 +44,16 @@ def tasks(options: Options) -> Sequence[Task]:
     ]
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """One system, one level, one seed."""
     applications = applications_of(HPC2N, options, task)
-    return run(task.system, applications, HPC2N, Temper(), task.seed)
+    return run(task.system, applications, HPC2N, PatienceSettings(), task.seed)
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """Both panels as tables, what the paper says of them, and what we want of them."""
     over = experiment.levels(rows)
-    return Report(
+    return ExperimentReport(
         (
             _grid("Satisfaction, credits (Figure 13a)", "satisfaction", ".0f", rows, over),
             _grid("Deadlines met, % (Figure 13b)", "met", ".2f", rows, over),
@@ -102,7 +102,7 @@ def _cost(rows: Rows, over: Sequence[float]) -> Grid:
     )
 
 
-def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
+def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[PaperStatement, ...]:
     def worth(system: str, level: float) -> float:
         return experiment.mean(rows, "satisfaction", system, level)
 
@@ -111,11 +111,11 @@ def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
 
     light = [level for level in over if met(EDF, level) >= SURE]
     return (
-        Statement(
+        PaperStatement(
             "the paper: the market outperforms FCFS in all cases",
             all(worth(MARKET, level) > worth(FCFS, level) for level in over),
         ),
-        Statement(
+        PaperStatement(
             "the paper: when contention is not high, it meets almost as many deadlines as EDF"
             " and satisfies more",
             all(
@@ -125,7 +125,7 @@ def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
             ),
             f"levels at which EDF meets {SURE:g} %: {', '.join(f'{at:g}' for at in light)}",
         ),
-        Statement(
+        PaperStatement(
             "the paper: when contention is high, it falls behind EDF",
             worth(MARKET, over[-1]) < worth(EDF, over[-1]),
             "ours is not to",
@@ -133,9 +133,9 @@ def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
     )
 
 
-def _ours(rows: Rows, over: Sequence[float]) -> Statement:
+def _ours(rows: Rows, over: Sequence[float]) -> PaperStatement:
     behind = [level for level in over if not _enough(rows, level)]
-    return Statement(
+    return PaperStatement(
         "ours: at every level at least EDF's satisfaction, or within half a percent of the"
         " greatest where EDF meets 99 %",
         not behind,

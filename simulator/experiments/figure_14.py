@@ -2,29 +2,29 @@
 
 from collections.abc import Sequence
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.compared_systems import MARKET, applications_of, run
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
     Panel,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 from simulator.experiments.figure_13 import LEVELS, QUICK_LEVELS
 from simulator.model.simulated_cloud import HPC2N
-from simulator.workloads.job_applications import Tenant
+from simulator.workloads.job_applications import TenantKind
 
 RUNS = "figures-14-15"
-KINDS = (Tenant.FULL_DEADLINE, Tenant.PARTIAL_DEADLINE, Tenant.FULL_PERFORMANCE)
+KINDS = (TenantKind.FULL_DEADLINE, TenantKind.PARTIAL_DEADLINE, TenantKind.FULL_PERFORMANCE)
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """Each kind at each level."""
     chosen = QUICK_LEVELS if options.quick else LEVELS
     return [
@@ -35,10 +35,10 @@ def tasks(options: Options) -> Sequence[Task]:
     ]
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """One kind, one level, one seed."""
-    applications = applications_of(HPC2N, options, task, Tenant(task.system))
-    return run(MARKET, applications, HPC2N, Temper(), task.seed)
+    applications = applications_of(HPC2N, options, task, TenantKind(task.system))
+    return run(MARKET, applications, HPC2N, PatienceSettings(), task.seed)
 
 
 FULL, PARTIAL, PERFORMANCE = (kind.value for kind in KINDS)
@@ -46,11 +46,11 @@ SAME = 10.0
 """Percentage points within which kinds finish almost the same number of applications."""
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """Both panels as tables, and what the paper says of them."""
     over = experiment.levels(rows)
     kinds = experiment.systems(rows)
-    return Report(
+    return ExperimentReport(
         (
             grid("Satisfaction, credits", "satisfaction", ".0f", rows, over),
             grid("Deadlines met, %", "met", ".2f", rows, over),
@@ -85,15 +85,15 @@ def grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) ->
     )
 
 
-def _statements(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
+def _statements(rows: Rows, over: Sequence[float]) -> tuple[PaperStatement, ...]:
     def mean(name: str, kind: str, level: float) -> float:
         return experiment.mean(rows, name, kind, level)
 
     def met(level: float) -> list[float]:
-        return [mean("met", kind.value, level) for kind in Tenant]
+        return [mean("met", kind.value, level) for kind in TenantKind]
 
     return (
-        Statement(
+        PaperStatement(
             "the paper: partial-deadline tenants are satisfied most",
             all(
                 mean("satisfaction", PARTIAL, level) >= mean("satisfaction", kind, level)
@@ -101,7 +101,7 @@ def _statements(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
                 for kind in (FULL, PERFORMANCE)
             ),
         ),
-        Statement(
+        PaperStatement(
             "the paper: full-performance tenants are satisfied least",
             all(
                 mean("satisfaction", PERFORMANCE, level) <= mean("satisfaction", kind, level)
@@ -109,12 +109,12 @@ def _statements(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
                 for kind in (FULL, PARTIAL)
             ),
         ),
-        Statement(
+        PaperStatement(
             "the paper: the part of finished applications is almost the same for all kinds",
             all(max(met(level)) - min(met(level)) <= SAME for level in over),
             f"within {SAME:g} percentage points",
         ),
-        Statement(
+        PaperStatement(
             "the paper: fewest finish with partial-deadline tenants, who are not stopped before"
             " their deadline",
             all(mean("met", PARTIAL, level) <= mean("met", FULL, level) for level in over),

@@ -1,13 +1,20 @@
 """Figure 15: operations on VMs per hour, by kind of tenant."""
 
 from simulator.experiments import experiment, figure_14
-from simulator.experiments.experiment import Experiment, Options, Panel, Report, Rows, Statement
+from simulator.experiments.experiment import (
+    Experiment,
+    ExperimentOptions,
+    ExperimentReport,
+    Panel,
+    PaperStatement,
+    Rows,
+)
 from simulator.experiments.figure_14 import FULL, PARTIAL, PERFORMANCE, grid
 
 OPERATIONS = ("migrations_h", "vm_suspensions_h")
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """Migrations and suspensions, and what the paper says of them."""
     over = experiment.levels(rows)
     kinds = experiment.systems(rows)
@@ -15,13 +22,13 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
     def operations(kind: str, level: float) -> float:
         return sum(experiment.mean(rows, name, kind, level) for name in OPERATIONS)
 
-    return Report(
+    return ExperimentReport(
         (
             grid("Migrations an hour", "migrations_h", ".1f", rows, over),
             grid("VMs suspended an hour", "vm_suspensions_h", ".1f", rows, over),
         ),
         (
-            Statement(
+            PaperStatement(
                 "the paper: full-deadline tenants need the fewest operations",
                 all(
                     operations(FULL, level) <= operations(kind, level)
@@ -29,12 +36,12 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
                     for kind in (PARTIAL, PERFORMANCE)
                 ),
             ),
-            Statement(
+            PaperStatement(
                 "the paper: at the highest contention full-deadline tenants' migrations fall",
                 experiment.mean(rows, "migrations_h", FULL, over[-1])
                 < max(experiment.mean(rows, "migrations_h", FULL, level) for level in over),
             ),
-            Statement(
+            PaperStatement(
                 "the paper: partial-deadline tenants' operations grow with contention",
                 operations(PARTIAL, over[-1]) > operations(PARTIAL, over[0]),
             ),

@@ -12,22 +12,22 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 from simulator.market.market_run import simulate
-from simulator.model.simulated_cloud import Cloud
+from simulator.model.simulated_cloud import SimulatedCloud
 from simulator.workloads import SwfJob
-from simulator.workloads.job_applications import Application, Assignment, assign
+from simulator.workloads.job_applications import Application, TaskAssignment, assign
 
 HONEST, MORE, LESS, SPLIT = "honest", "ten times", "a tenth", "split"
 WAYS = (HONEST, MORE, LESS, SPLIT)
@@ -43,12 +43,12 @@ RUNS_S = (120.0, 7200.0)
 """How long they run: all magnitudes are equally likely."""
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """All four ways on the same clouds."""
     return [Task(way, 0.1, seed) for seed in range(options.seeds) for way in WAYS]
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """Of the one application, on average: satisfaction in budgets, and what it paid in them."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
     found = [_one(task.system, task.seed * CLOUDS + number) for number in range(clouds)]
@@ -60,8 +60,8 @@ def measure(task: Task, options: Options) -> Row:
 
 def _one(way: str, number: int) -> tuple[float, float]:
     rng = np.random.default_rng((13, number))
-    cloud = Cloud(nodes=int(rng.integers(4, 12)), cpu=200.0, memory_mib=2048.0)
-    terms = Assignment(
+    cloud = SimulatedCloud(nodes=int(rng.integers(4, 12)), cpu=200.0, memory_mib=2048.0)
+    terms = TaskAssignment(
         node_memory_mib=cloud.memory_mib,
         boot_s=cloud.costs.boot_s,
         least_factor=FACTORS[0],
@@ -73,7 +73,7 @@ def _one(way: str, number: int) -> tuple[float, float]:
     mine = (row, row + 1) if way == SPLIT else (row,)
     if way == SPLIT:
         everybody = _split(everybody, row)
-    run = simulate(everybody, cloud, Temper(), rng, lies)
+    run = simulate(everybody, cloud, PatienceSettings(), rng, lies)
     met = all(run.outcomes[at].met for at in mine)
     paid = sum(run.spent[at] for at in mine) / sum(
         everybody[at].budget * everybody[at].tasks for at in mine
@@ -100,7 +100,7 @@ def _split(everybody: Sequence[Application], row: int) -> tuple[Application, ...
     return (*everybody[:row], half, rest, *everybody[row + 1 :])
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """By way: what it brings, and whether more than honesty."""
     honest = experiment.values(rows, "satisfaction", HONEST, 0.1)
 
@@ -108,16 +108,16 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
         theirs = experiment.values(rows, "satisfaction", way, 0.1)
         return [ours - base for ours, base in zip(theirs, honest, strict=True)]
 
-    def statement(way: str, text: str) -> Statement:
+    def statement(way: str, text: str) -> PaperStatement:
         gained = gains(way)
         error = stdev(gained) / len(gained) ** 0.5 if len(gained) > 1 else 0.0
-        return Statement(
+        return PaperStatement(
             text,
             fmean(gained) <= 2 * error,
             f"on average {fmean(gained):+.3f} ± {error:.3f} budgets",
         )
 
-    return Report(
+    return ExperimentReport(
         (
             Grid(
                 "One application among honest ones, in its own budgets",

@@ -10,10 +10,10 @@ from typing import Final
 
 from merkatd.policies.vertical import (
     Adapted,
-    Means,
+    BidTrace,
     Performance,
-    Standing,
-    Trace,
+    SpendingLimit,
+    VmPosition,
     is_full,
     share_budget,
 )
@@ -23,10 +23,13 @@ _ALIKE: Final = 0.1
 
 
 def adapt(
-    standing: Standing, performance: Performance, means: Means, traces: Sequence[Trace] = ()
+    standing: VmPosition,
+    performance: Performance,
+    means: SpendingLimit,
+    traces: Sequence[BidTrace] = (),
 ) -> Adapted:
     """Return the bids of the next period, and the last changes."""
-    known = tuple(traces) or (Trace(),) * len(standing.bid)
+    known = tuple(traces) or (BidTrace(),) * len(standing.bid)
     wished = [
         _halved(bid, _wished(standing, performance, means, row), trace.change)
         for row, (bid, trace) in enumerate(zip(standing.bid, known, strict=True))
@@ -42,7 +45,9 @@ def adapt(
     )
 
 
-def _wished(standing: Standing, performance: Performance, means: Means, row: int) -> float:
+def _wished(
+    standing: VmPosition, performance: Performance, means: SpendingLimit, row: int
+) -> float:
     """Lines 4 to 14."""
     bid, allocation, full = standing.bid[row], standing.allocation[row], is_full(standing, row)
     factor = max(2.0, 1.0 + performance.gap)

@@ -17,16 +17,16 @@ from merkatd.cluster import Floats
 from merkatd.market.share import share
 from merkatd.policies import vertical
 from merkatd.policies.deadline import Work, performance
-from merkatd.policies.vertical import Adapted, Means, Performance, Standing, Trace
+from merkatd.policies.vertical import Adapted, BidTrace, Performance, SpendingLimit, VmPosition
 from simulator.experiments import experiment, plain_vertical
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 
@@ -39,7 +39,7 @@ FACTORS = (1.5, 4.0)
 SPARE = 1.25
 """The node has so many times what the deadlines need, after the step as before."""
 OTHERS_BID = 100.0
-MEANS = Means(bid_min=1.0, bid_max=1e5)
+MEANS = SpendingLimit(bid_min=1.0, bid_max=1e5)
 STEPS = 100_000
 CLOSE, HELD = 0.1, 20
 """A price has settled when it stays so near to its median for so many periods. Later it moves
@@ -55,10 +55,10 @@ class Policy(Protocol):
 
     def __call__(
         self,
-        standing: Standing,
+        standing: VmPosition,
         performance: Performance,
-        means: Means,
-        traces: Sequence[Trace] = (),
+        means: SpendingLimit,
+        traces: Sequence[BidTrace] = (),
     ) -> Adapted:
         """Return the bids of the next period."""
 
@@ -67,7 +67,7 @@ POLICIES: Mapping[str, Policy] = {OURS: vertical.adapt, PAPER: plain_vertical.ad
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StabilityRun:
     """What a cloud shows."""
 
     prices: Sequence[float]
@@ -87,7 +87,7 @@ class _Application:
     deadline_s: float
     done: float = 0.0
     bid: float = OTHERS_BID
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[BidTrace, ...] = ()
 
     def look(self, allocation: float, keeping: float, now_s: float) -> bool:
         """Work for a period with this allocation, and bid for the next; whether it was too slow."""
@@ -95,7 +95,7 @@ class _Application:
         self.done += PERIOD_S / step_s
         work = Work(steps=STEPS, done=self.done, ideal_step_s=self.ideal_step_s)
         seen = performance(work, self.deadline_s - now_s, step_s)
-        standing = Standing(
+        standing = VmPosition(
             bid=(self.bid,),
             allocation=(allocation,),
             least=(0.0,),
@@ -107,7 +107,7 @@ class _Application:
         return seen.slow
 
 
-def run_of(rng: np.random.Generator, policy: Policy) -> Run:
+def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:
     """Return what one random cloud shows."""
     count, others = int(rng.integers(2, 7)), int(rng.integers(1, 4))
     factors = rng.uniform(*FACTORS, size=count)
@@ -131,7 +131,7 @@ def run_of(rng: np.random.Generator, policy: Policy) -> Run:
             if period >= STEP_PERIOD:
                 paid.append(found[-1] * allocation)
                 slow.append(late)
-    return Run(found, fmean(paid), fmean(slow))
+    return StabilityRun(found, fmean(paid), fmean(slow))
 
 
 def _allocations(bids: Floats, capacity: float) -> Floats:
@@ -151,12 +151,12 @@ def settled_after(prices: Sequence[float]) -> int:
     return len(prices)
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """Some clouds a seed, each played with both forms."""
     return [Task(policy, 0.0, seed) for seed in range(options.seeds) for policy in POLICIES]
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """How soon prices settle after the beginning, and after the step."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
     policy = POLICIES[task.system]
@@ -174,7 +174,7 @@ def measure(task: Task, options: Options) -> Row:
     }
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """Periods until the price is settled."""
     soon = experiment.mean(rows, "soon", OURS, 0.0)
     worst = max(experiment.values(rows, "worst", OURS, 0.0))
@@ -183,7 +183,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
         return experiment.mean(rows, name, system, 0.0)
 
     names = ("median", "most", "worst", "paid", "slow")
-    return Report(
+    return ExperimentReport(
         (
             Grid(
                 "Periods after the step until the price stays within a tenth; what it costs",
@@ -198,13 +198,13 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
             ),
         ),
         (
-            Statement(
+            PaperStatement(
                 f"ours: prices settle after a step in demand, in {SOON} periods on 99 % of the"
                 f" clouds and in {SURELY} on all",
                 soon >= 99.0 and worst <= SURELY,
                 f"in {SOON} on {soon:.1f} %, in {worst:.0f} on all",
             ),
-            Statement(
+            PaperStatement(
                 "ours: the policy in use settles sooner than the paper's form, costs no more, and"
                 " is not slow more often",
                 all(mean(name, OURS) < mean(name, PAPER) for name in ("median", "most", "paid"))

@@ -4,25 +4,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.experiments import experiment
 from simulator.experiments.compared_systems import EASY, MARKET, run
 from simulator.experiments.experiment import (
     Experiment,
+    ExperimentOptions,
+    ExperimentReport,
     Grid,
-    Options,
-    Report,
+    PaperStatement,
     Row,
     Rows,
-    Statement,
     Task,
 )
 from simulator.model.simulated_cloud import EDEL
-from simulator.workloads.job_applications import Assignment, assign
+from simulator.workloads.job_applications import TaskAssignment, assign
 from simulator.workloads.lublin import lublin
 
 COUNT = 160
-LARGEST = 8
+MAX_TABLE_SIZE = 8
 SPAN_S = 7 * 3600.0
 MEMORY = 900.0
 """MiB of a VM (section 4.2.1)."""
@@ -43,7 +43,7 @@ LEAST_MET = 94.0
 COLUMNS = ("met", "satisfaction", "suspensions", "migrations_h", "vm_suspensions")
 
 
-def tasks(options: Options) -> Sequence[Task]:
+def tasks(options: ExperimentOptions) -> Sequence[Task]:
     """Both systems, seed by seed."""
     return [
         Task(system, times, seed)
@@ -53,11 +53,11 @@ def tasks(options: Options) -> Sequence[Task]:
     ]
 
 
-def measure(task: Task, options: Options) -> Row:
+def measure(task: Task, options: ExperimentOptions) -> Row:
     """160 applications of the Lublin model within 7 hours; each seed draws others."""
     rng = np.random.default_rng(task.seed)
     count = COUNT // 4 if options.quick else COUNT
-    jobs = lublin(count, LARGEST, rng)
+    jobs = lublin(count, MAX_TABLE_SIZE, rng)
     scale = SPAN_S / (jobs[-1].submit_s - jobs[0].submit_s)
     run_scale = task.level * MEAN_RUN_S / float(np.mean([job.run_s for job in jobs]))
     jobs = [
@@ -65,16 +65,16 @@ def measure(task: Task, options: Options) -> Row:
         for job in jobs
     ]
     node_mib = EDEL.memory_mib
-    terms = Assignment(
+    terms = TaskAssignment(
         node_memory_mib=node_mib,
         boot_s=EDEL.costs.boot_s,
         least_memory=MEMORY / node_mib,
         most_memory=MEMORY / node_mib,
     )
-    return run(task.system, assign(jobs, terms, rng), EDEL, Temper(), task.seed)
+    return run(task.system, assign(jobs, terms, rng), EDEL, PatienceSettings(), task.seed)
 
 
-def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
     """The printed rows, and ours below them."""
 
     def ours(system: str, times: float) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
         ]
 
     by_times = ", ".join(f"{gain:.1f}" for gain in more("met"))
-    return Report(
+    return ExperimentReport(
         (
             Grid(
                 "Table 2",
@@ -115,16 +115,16 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
             ),
         ),
         (
-            Statement(
+            PaperStatement(
                 "the paper: the market meets more deadlines than FCFS with backfilling",
                 all(gain > 0 for gain in more("met")),
                 f"{by_times} percentage points more; on the testbed 24.4",
             ),
-            Statement(
+            PaperStatement(
                 "the paper: it leads to more satisfaction than FCFS with backfilling",
                 all(gain > 0 for gain in more("satisfaction")),
             ),
-            Statement(
+            PaperStatement(
                 "the paper: simulated, 94 % of the deadlines are met",
                 all(experiment.mean(rows, "met", MARKET, times) >= LEAST_MET for times in TIMES),
                 "at least so many here, at every load",

@@ -8,24 +8,31 @@ order in which they look is that of their limits.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from merkatd.policies.patience import Book, Need, Temper, limit_price, may_start, must_yield
+from merkatd.policies.patience import (
+    Book,
+    CpuNeed,
+    PatienceSettings,
+    limit_price,
+    may_start,
+    must_yield,
+)
 from simulator.market.tenancy import MICRO, Phase, Tenancy
-from simulator.model.simulated_cloud import Cloud
-from simulator.workloads.job_applications import Tenant
+from simulator.model.simulated_cloud import SimulatedCloud
+from simulator.workloads.job_applications import TenantKind
 
 ROUNDS = 8
 """So often at most everybody looks again in one period."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChoiceTally:
     """Who changed their mind."""
 
     started: tuple[Tenancy, ...]
     yielded: tuple[Tenancy, ...]
 
 
-def hopeless(one: Tenancy, now_s: float, cloud: Cloud) -> bool:
+def is_hopeless(one: Tenancy, now_s: float, cloud: SimulatedCloud) -> bool:
     """Whether nothing is to be gained any more.
 
     Who wants everything by the deadline gives up as soon as that can't be had even at full
@@ -34,7 +41,7 @@ def hopeless(one: Tenancy, now_s: float, cloud: Cloud) -> bool:
     left_s = one.application.due_s - now_s
     if left_s <= 0:
         return True
-    if one.application.tenant is Tenant.PARTIAL_DEADLINE:
+    if one.application.tenant is TenantKind.PARTIAL_DEADLINE:
         return False
     ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
     if one.phase is Phase.PLACED:
@@ -42,17 +49,19 @@ def hopeless(one: Tenancy, now_s: float, cloud: Cloud) -> bool:
     return ahead_s + one.left_s > left_s
 
 
-class Asking:
+class ApplicationChoices:
     """The applications' part of a period."""
 
-    def __init__(self, cloud: Cloud, temper: Temper, liars: Mapping[int, float]) -> None:
+    def __init__(
+        self, cloud: SimulatedCloud, temper: PatienceSettings, liars: Mapping[int, float]
+    ) -> None:
         self._cloud = cloud
         self._temper = temper
         self._eager = replace(temper, horizon_s=0.0)
         self._liars = liars
         """By application's row: what it multiplies its limit by before it says it."""
 
-    def __call__(self, live: Sequence[Tenancy], now_s: float) -> Asked:
+    def __call__(self, live: Sequence[Tenancy], now_s: float) -> ChoiceTally:
         """Let everybody look at the book until nobody changes anything."""
         waiting, placed = [], []
         for one in live:
@@ -70,7 +79,7 @@ class Asking:
         for _ in range(ROUNDS):
             if not self._look(book, waiting, placed, started, yielded):
                 break
-        return Asked(tuple(started), tuple(yielded))
+        return ChoiceTally(tuple(started), tuple(yielded))
 
     def _look(
         self,
@@ -103,8 +112,8 @@ class Asking:
         cloud = self._cloud
         ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
         left_s = one.application.due_s - now_s
-        performance = one.application.tenant is Tenant.FULL_PERFORMANCE
-        need = Need(
+        performance = one.application.tenant is TenantKind.FULL_PERFORMANCE
+        need = CpuNeed(
             means=one.means(now_s, cloud.renewal_s),
             units=one.units,
             capacity=cloud.units,

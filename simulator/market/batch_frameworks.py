@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.market.share import share
-from merkatd.policies.batch_queue import Aim, Load, drained, judged
+from merkatd.policies.batch_queue import Aim, QueueLoad, queue_performance, workers_to_release
 from merkatd.policies.horizontal import Fleet, Prices, others_price, scale
 
 CORE = 100.0
@@ -29,7 +29,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class FrameworkSetup:
     """The cloud and its rhythm, and how careful frameworks are."""
 
     units: float
@@ -55,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FrameworkView:
     """A framework at the end of a period."""
 
     at_s: float
@@ -102,16 +102,16 @@ class Framework:
     lost: int = 0
     """Jobs that began anew because their worker was taken from them."""
     end_s: float = 0.0
-    seen: list[Sight] = field(default_factory=list)
+    seen: list[FrameworkView] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
         """Whether all is done."""
         return not (self.coming or self.queue or self.running)
 
-    def load(self, now_s: float) -> Load:
+    def load(self, now_s: float) -> QueueLoad:
         """What its batch system's commands would show."""
-        return Load(
+        return QueueLoad(
             waiting=len(self.queue),
             wanted=sum(job.workers for job in self.queue),
             longest_s=now_s - self.queue[0].submit_s if self.queue else 0.0,
@@ -160,7 +160,7 @@ class Framework:
             del self.ready_s[worker]
 
 
-def simulate(frameworks: Sequence[Framework], setting: Setting) -> None:
+def simulate(frameworks: Sequence[Framework], setting: FrameworkSetup) -> None:
     """Run them until all have done all they had to do."""
     now_s = 0.0
     for one in frameworks:
@@ -176,7 +176,7 @@ def simulate(frameworks: Sequence[Framework], setting: Setting) -> None:
         now_s = then_s
 
 
-def _period(frameworks: Sequence[Framework], setting: Setting, now_s: float) -> None:
+def _period(frameworks: Sequence[Framework], setting: FrameworkSetup, now_s: float) -> None:
     """Controllers look at the price that was announced; then shares are divided anew."""
     price = max(sum(one.bid for one in frameworks) / setting.units, setting.reserve)
     for one in frameworks:
@@ -190,7 +190,7 @@ def _period(frameworks: Sequence[Framework], setting: Setting, now_s: float) -> 
         one.speed = units / most if most else 1.0
         load = one.load(now_s)
         one.seen.append(
-            Sight(
+            FrameworkView(
                 now_s,
                 len(one.ready_s),
                 len(one.running),
@@ -201,7 +201,7 @@ def _period(frameworks: Sequence[Framework], setting: Setting, now_s: float) -> 
         )
 
 
-def _look(one: Framework, price: float, setting: Setting, now_s: float) -> None:
+def _look(one: Framework, price: float, setting: FrameworkSetup, now_s: float) -> None:
     """What the framework's controller does."""
     load = one.load(now_s)
     workers = len(one.ready_s)
@@ -216,7 +216,7 @@ def _look(one: Framework, price: float, setting: Setting, now_s: float) -> None:
     left = others_price(price, one.bid, setting.units, setting.reserve)
     scaled = scale(
         fleet,
-        judged(load, one.aim, workers, setting.target_s),
+        queue_performance(load, one.aim, workers, setting.target_s),
         setting.budget,
         Prices(others=(left,), capacity=(setting.units,)),
         wanted=load.useful,
@@ -229,7 +229,7 @@ def _look(one: Framework, price: float, setting: Setting, now_s: float) -> None:
     jobs |= {worker: 1 for run in one.running for worker in run.workers}
     # In virtual time the batch system obeys at once: who is drained gets no job any more.
     obeys, surplus = frozenset(jobs), workers - scaled.vms
-    plan = drained(jobs, obeys, surplus, one.leaving_s, now_s, setting.drain_limit_s)
+    plan = workers_to_release(jobs, obeys, surplus, one.leaving_s, now_s, setting.drain_limit_s)
     one.leaving_s = dict(plan.since_s)
     one.release(plan.release)
     one.add(scaled.request, now_s + setting.boot_s)

@@ -16,13 +16,13 @@ from merkatd.cluster import Decision, Floats
 from merkatd.market.price import PriceRule, charges
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.queue_baselines import TooLargeError
-from simulator.market.application_choices import Asking, hopeless
+from simulator.market.application_choices import ApplicationChoices, is_hopeless
 from simulator.market.tenancy import MICRO, NOWHERE, Phase, Tenancy
 from simulator.market.vm_fleet import act, columns_of, hosts_of, set_speeds, snapshot_of
-from simulator.model.simulated_cloud import RESOURCES, Cloud
-from simulator.workloads.job_applications import Application, Outcome
+from simulator.model.simulated_cloud import RESOURCES, SimulatedCloud
+from simulator.workloads.job_applications import Application, ApplicationOutcome
 
 DONE = 1e-6
 """Seconds of work that are none."""
@@ -31,7 +31,7 @@ IMPATIENT = 0.5
 
 
 @dataclass(slots=True)
-class Counts:
+class OperationCounts:
     """What happened."""
 
     periods: int = 0
@@ -51,8 +51,8 @@ class Counts:
 class MarketRun:
     """How everybody fared, and what it took."""
 
-    outcomes: tuple[Outcome, ...]
-    counts: Counts
+    outcomes: tuple[ApplicationOutcome, ...]
+    counts: OperationCounts
     span_s: float
     """Virtual time from the first arrival to the last end."""
     prices: tuple[tuple[float, float], ...]
@@ -63,8 +63,8 @@ class MarketRun:
 
 def simulate(
     applications: Sequence[Application],
-    cloud: Cloud,
-    temper: Temper,
+    cloud: SimulatedCloud,
+    temper: PatienceSettings,
     rng: np.random.Generator,
     liars: Mapping[int, float] | None = None,
 ) -> MarketRun:
@@ -75,7 +75,7 @@ def simulate(
     for one in applications:
         if one.tasks > cloud.cores:
             raise TooLargeError(f"job {one.number} wants {one.tasks} of {cloud.cores} cores")
-    return _Run(applications, cloud, temper, rng, liars or {}).to_the_end()
+    return _MarketRun(applications, cloud, temper, rng, liars or {}).to_the_end()
 
 
 @dataclass(slots=True)
@@ -88,12 +88,12 @@ class _Market:
     memory: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Run:
+class _MarketRun:
     def __init__(
         self,
         applications: Sequence[Application],
-        cloud: Cloud,
-        temper: Temper,
+        cloud: SimulatedCloud,
+        temper: PatienceSettings,
         rng: np.random.Generator,
         liars: Mapping[int, float],
     ) -> None:
@@ -105,7 +105,7 @@ class _Run:
             one.balance = one.initial
         self.cloud, self.rng = cloud, rng
         self.hosts = hosts_of(cloud)
-        self.asking = Asking(cloud, temper, liars)
+        self.asking = ApplicationChoices(cloud, temper, liars)
         self.entry = strategy_named(cloud.strategy)
         self.live: list[Tenancy] = []
         self.arrived = 0
@@ -114,7 +114,7 @@ class _Run:
         """When the last period began."""
         self.dirty = False
         self.market = _Market()
-        self.counts = Counts()
+        self.counts = OperationCounts()
         self.prices: list[tuple[float, float]] = []
         reserve = {RESOURCES[0]: cloud.reserve_cpu, RESOURCES[1]: cloud.reserve_memory}
         # The paper's rule to the letter: its figures count every bid as a whole.
@@ -203,7 +203,7 @@ class _Run:
             one.renew(self.now_s, self.cloud.renewal_s)
             if one.phase is Phase.SUSPENDING and one.busy_until_s[0] <= self.now_s:
                 one.phase, one.on_disk, self.dirty = Phase.WAITING, True, True
-            if hopeless(one, self.now_s, self.cloud):
+            if is_hopeless(one, self.now_s, self.cloud):
                 self.dirty = self.dirty or one.phase is not Phase.WAITING
                 one.phase = Phase.OVER
         self.live = [one for one in self.live if one.phase is not Phase.OVER]
@@ -259,5 +259,5 @@ class _Run:
         self.dirty = migrations > 0
 
 
-def _outcome(one: Tenancy) -> Outcome:
-    return Outcome(one.application, one.end_s, 1.0 - one.left_s / one.application.run_s)
+def _outcome(one: Tenancy) -> ApplicationOutcome:
+    return ApplicationOutcome(one.application, one.end_s, 1.0 - one.left_s / one.application.run_s)

@@ -8,7 +8,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.currency.income import Refill, replenishments
-from simulator.model.simulated_cloud import CORE, Cloud
+from simulator.model.simulated_cloud import CORE, SimulatedCloud
 from simulator.workloads.job_applications import Application
 
 NOWHERE = -1
@@ -112,7 +112,7 @@ class Tenancy:
         """Whether some of its VMs wait for a host."""
         return self.phase is Phase.PLACED and self.starting_until_s == inf
 
-    def startup_s(self, cloud: Cloud) -> float:
+    def startup_s(self, cloud: SimulatedCloud) -> float:
         """From when its VMs are placed until they work."""
         if self.on_disk:
             return cloud.costs.resume_s(self.application.memory_mib)

@@ -9,12 +9,12 @@ from merkatd.cluster import Decision, Deploy, Floats, HostState, Ints, Migrate, 
 from merkatd.cluster.hosts import Hosts, Markets
 from merkatd.cluster.vms import Vms
 from simulator.market.tenancy import NOWHERE, Phase, Tenancy
-from simulator.model.simulated_cloud import CORE, RESOURCES, Cloud
+from simulator.model.simulated_cloud import CORE, RESOURCES, SimulatedCloud
 
 _BUSY, _PENDING, _RUNNING = int(VmState.BUSY), int(VmState.PENDING), int(VmState.RUNNING)
 
 
-def hosts_of(cloud: Cloud) -> Hosts:
+def hosts_of(cloud: SimulatedCloud) -> Hosts:
     """The nodes, which never change."""
     count = cloud.nodes
     return Hosts(
@@ -60,7 +60,7 @@ def columns_of(tenancies: Sequence[Tenancy]) -> Columns:
 
 
 def snapshot_of(
-    cloud: Cloud, hosts: Hosts, columns: Columns, now_s: float, period: int
+    cloud: SimulatedCloud, hosts: Hosts, columns: Columns, now_s: float, period: int
 ) -> Snapshot:
     """What the daemon would observe now."""
     there, count = columns.tenancies, int(columns.starts[-1])
@@ -99,7 +99,7 @@ def snapshot_of(
     return Snapshot(now_s, period, RESOURCES, Markets(("simulated",)), hosts, vms)
 
 
-def act(cloud: Cloud, columns: Columns, decision: Decision, now_s: float) -> int:
+def act(cloud: SimulatedCloud, columns: Columns, decision: Decision, now_s: float) -> int:
     """Begin what was decided; returns how many VMs are migrated."""
     owner = _owners(columns)
     for step in decision.plan.of(Deploy):
@@ -130,7 +130,7 @@ def _owners(columns: Columns) -> _Owners:
     return _Owners(columns)
 
 
-def set_speeds(cloud: Cloud, columns: Columns, allocations: Floats, now_s: float) -> None:
+def set_speeds(cloud: SimulatedCloud, columns: Columns, allocations: Floats, now_s: float) -> None:
     """What everybody's allocation makes of its speed: tasks work in step, the slowest counts."""
     if not columns.tenancies:
         return

@@ -11,7 +11,7 @@ from merkatd.placement.registry import strategy_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class OperationCosts:
     """Seconds, and seconds a MiB."""
 
     boot_s: float = 3.6
@@ -47,7 +47,7 @@ CORE = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cloud:
+class SimulatedCloud:
     """A market of equal nodes."""
 
     nodes: int
@@ -65,7 +65,7 @@ class Cloud:
     Less than the daemon's default: traces have jobs of a second whose deadlines are as short."""
     renewal_s: float = 3600.0
     """How often budgets are filled up."""
-    costs: Costs = field(default_factory=Costs)
+    costs: OperationCosts = field(default_factory=OperationCosts)
 
     def __post_init__(self) -> None:
         strategy_named(self.strategy)
@@ -81,7 +81,7 @@ class Cloud:
         return self.nodes * self.cpu
 
 
-HPC2N = Cloud(nodes=120, cpu=200.0, memory_mib=2048.0)
+HPC2N = SimulatedCloud(nodes=120, cpu=200.0, memory_mib=2048.0)
 """Section 4.1.2: 120 nodes with two processors and 2 GB each."""
-EDEL = Cloud(nodes=10, cpu=700.0, memory_mib=23.0 * 1024.0)
+EDEL = SimulatedCloud(nodes=10, cpu=700.0, memory_mib=23.0 * 1024.0)
 """Section 4.2.1: 10 nodes, each with 700 units and 23 GB for VMs."""

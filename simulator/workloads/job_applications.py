@@ -18,7 +18,7 @@ from simulator.workloads.swf import SwfJob
 KIB_A_MIB = 1024.0
 
 
-class Tenant(StrEnum):
+class TenantKind(StrEnum):
     """What an application's owner wants (Table 1)."""
 
     FULL_DEADLINE = "full-deadline"
@@ -43,7 +43,7 @@ class Application:
     """From its submission."""
     budget: float
     """B: credits of a task and renewal period."""
-    tenant: Tenant = Tenant.FULL_DEADLINE
+    tenant: TenantKind = TenantKind.FULL_DEADLINE
 
     @property
     def due_s(self) -> float:
@@ -52,7 +52,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class TaskAssignment:
     """What applications are given."""
 
     node_memory_mib: float
@@ -63,11 +63,11 @@ class Assignment:
     least_memory: float = 0.1
     most_memory: float = 0.5
     """Parts of a node's memory; more is not given to a task that asks for it either."""
-    tenant: Tenant = Tenant.FULL_DEADLINE
+    tenant: TenantKind = TenantKind.FULL_DEADLINE
 
 
 def assign(
-    jobs: Sequence[SwfJob], terms: Assignment, rng: np.random.Generator
+    jobs: Sequence[SwfJob], terms: TaskAssignment, rng: np.random.Generator
 ) -> tuple[Application, ...]:
     """The applications of these jobs, the first of which comes at 0."""
     begin_s = jobs[0].submit_s if jobs else 0.0
@@ -80,7 +80,7 @@ def assign(
 
 
 def _application(
-    job: SwfJob, begin_s: float, factor: float, part: float, terms: Assignment
+    job: SwfJob, begin_s: float, factor: float, part: float, terms: TaskAssignment
 ) -> Application:
     ideal_s = job.run_s + terms.boot_s
     wanted = job.memory_kib / KIB_A_MIB if job.memory_kib > 0 else part * terms.node_memory_mib
@@ -118,7 +118,7 @@ def bursts(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplicationOutcome:
     """The end of one application."""
 
     application: Application
@@ -138,29 +138,29 @@ class Outcome:
         one = self.application
         exec_s = self.end_s - one.submit_s
         match one.tenant:
-            case Tenant.FULL_DEADLINE:
+            case TenantKind.FULL_DEADLINE:
                 return full_deadline(one.budget, exec_s, one.deadline_s)
-            case Tenant.PARTIAL_DEADLINE:
+            case TenantKind.PARTIAL_DEADLINE:
                 return partial_deadline(one.budget, exec_s, one.deadline_s, self.done)
-            case Tenant.FULL_PERFORMANCE:
+            case TenantKind.FULL_PERFORMANCE:
                 return full_performance(one.budget, exec_s, one.deadline_s, one.ideal_s)
 
 
-def satisfaction(outcomes: Iterable[Outcome]) -> float:
+def satisfaction(outcomes: Iterable[ApplicationOutcome]) -> float:
     """Of all tenants together."""
     return sum(outcome.satisfaction for outcome in outcomes)
 
 
-def met_part(outcomes: Iterable[Outcome]) -> float:
+def met_part(outcomes: Iterable[ApplicationOutcome]) -> float:
     """The part of the applications that met their deadline."""
     met = [outcome.met for outcome in outcomes]
     return sum(met) / len(met) if met else 0.0
 
 
-def by_start(application: Application, start_s: float, boot_s: float) -> Outcome:
+def by_start(application: Application, start_s: float, boot_s: float) -> ApplicationOutcome:
     """Of one that is never interrupted."""
     begin_s = start_s + boot_s
     end_s = begin_s + application.run_s
     in_time_s = min(max(application.due_s - begin_s, 0.0), application.run_s)
     done = in_time_s / application.run_s
-    return Outcome(application, end_s if start_s < inf else inf, done)
+    return ApplicationOutcome(application, end_s if start_s < inf else inf, done)

@@ -30,7 +30,7 @@ MOST_LOG_GAP = 13.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class JobClass:
     """One kind of job. Gamma distributions are (shape, scale)."""
 
     serial: float
@@ -56,14 +56,14 @@ class Kind:
     day: tuple[float, float]
     """Jobs over the half hours of a day."""
 
-    def up_to(self, procs: int) -> "Kind":
+    def up_to(self, procs: int) -> "JobClass":
         """The same for a machine of so many processors, sizes shifted as the authors say."""
         high = float(np.log2(procs))
         medium = max(high - (self.high - self.medium), self.low)
         return replace(self, high=high, medium=medium, low=min(self.low, high))
 
 
-WHOLE = Kind(
+WHOLE = JobClass(
     serial=0.244,
     power=0.576,
     low=0.8,
@@ -78,7 +78,7 @@ WHOLE = Kind(
     all_day=1.0225,
     day=(8.1737, 3.9631),
 )
-BATCH = Kind(
+BATCH = JobClass(
     serial=0.2927,
     power=0.6686,
     low=1.2,
@@ -93,7 +93,7 @@ BATCH = Kind(
     all_day=1.0519,
     day=(6.1271, 5.2740),
 )
-INTERACTIVE = Kind(
+INTERACTIVE = JobClass(
     serial=0.1541,
     power=0.625,
     low=1.0,
@@ -111,7 +111,7 @@ INTERACTIVE = Kind(
 
 
 def lublin(
-    count: int, procs: int, rng: np.random.Generator, kinds: tuple[Kind, ...] = (WHOLE,)
+    count: int, procs: int, rng: np.random.Generator, kinds: tuple[JobClass, ...] = (WHOLE,)
 ) -> list[SwfJob]:
     """So many jobs for a machine of so many processors, by submission, from midnight on."""
     streams = [_jobs(kind.up_to(procs), user, rng) for user, kind in enumerate(kinds)]
@@ -119,7 +119,7 @@ def lublin(
     return [job._replace(number=row + 1) for row, job in enumerate(islice(together, count))]
 
 
-def size(kind: Kind, rng: np.random.Generator) -> int:
+def size(kind: JobClass, rng: np.random.Generator) -> int:
     """How many processors a job wants."""
     lot = rng.random()
     if lot <= kind.serial:
@@ -133,7 +133,7 @@ def size(kind: Kind, rng: np.random.Generator) -> int:
     return max(1, int(2.0 ** min(exponent, kind.high) + 0.5))
 
 
-def run_s(kind: Kind, procs: int, rng: np.random.Generator) -> float:
+def run_s(kind: JobClass, procs: int, rng: np.random.Generator) -> float:
     """How long a job of this size runs: whole seconds, at least one."""
     short = rng.random() <= min(max(kind.slope * procs + kind.offset, 0.0), 1.0)
     shape, scale = kind.short if short else kind.long
@@ -142,7 +142,7 @@ def run_s(kind: Kind, procs: int, rng: np.random.Generator) -> float:
     return max(1.0, float(int(np.exp(log))))
 
 
-def day_weights(kind: Kind) -> Floats:
+def day_weights(kind: JobClass) -> Floats:
     """[half hours, from midnight]: how fast jobs come then, 1 on average."""
     shape, scale = kind.day
     edges = np.arange(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1) - 0.5
@@ -151,13 +151,13 @@ def day_weights(kind: Kind) -> Floats:
     return weights
 
 
-def _jobs(kind: Kind, user: int, rng: np.random.Generator) -> Iterator[SwfJob]:
+def _jobs(kind: JobClass, user: int, rng: np.random.Generator) -> Iterator[SwfJob]:
     for submit_s in _arrivals(kind, rng):
         procs = size(kind, rng)
         yield SwfJob(0, submit_s, run_s(kind, procs, rng), procs, -1.0, -1.0, user)
 
 
-def _arrivals(kind: Kind, rng: np.random.Generator) -> Iterator[float]:
+def _arrivals(kind: JobClass, rng: np.random.Generator) -> Iterator[float]:
     """A gap is a number of points; a half hour passes once its weight in points is paid."""
     weights = day_weights(kind).tolist()
     shape, scale = kind.gap[0] * kind.all_day, kind.gap[1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO, micro
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind
@@ -21,7 +21,7 @@ from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import PASSWORD, START_S
 
@@ -57,7 +57,7 @@ class Arena(Site):
         self,
         rule: PriceRule,
         *,
-        money: Money | None = None,
+        money: MoneySettings | None = None,
         hosts: int = 1,
         strategy: str | None = None,
         neighbours: int = NEIGHBOURS,
@@ -66,12 +66,12 @@ class Arena(Site):
     ) -> None:
         self.tick_s = tick_s
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
-        market = Market(strategy=strategy) if strategy else Market(pricing=pricing)
+        market = MarketRules(strategy=strategy) if strategy else MarketRules(pricing=pricing)
         super().__init__(
             hosts=hosts,
             size=HostSize(CORES * 100, 256 * 1024),
             markets=(market,),
-            money=money or Money(supply=100_000_000, renewal_s=1e9),
+            money=money or MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
         self.core_s: dict[int, float] = defaultdict(float)
         """By VM: what its guest has computed, over all its boots."""

@@ -4,8 +4,7 @@ import random
 from contextlib import suppress
 from dataclasses import dataclass
 
-from merkatd.embedded.machines.faults import Fault
-from merkatd.embedded.machines.faults import Kind as FaultKind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import LedgerError
 from merkatd.market.price import PriceRule

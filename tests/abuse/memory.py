@@ -6,11 +6,11 @@ What counts is what guests hold at the end of each period, and what the ledger t
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD
@@ -86,8 +86,8 @@ class Memory:
         self.site = Site(
             hosts=1,
             size=HostSize(800, HOST_MIB),
-            markets=(Market(pricing=Pricing(rule=rule, reserve=RESERVE)),),
-            money=Money(supply=100_000_000, renewal_s=1e9),
+            markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+            money=MoneySettings(supply=100_000_000, renewal_s=1e9),
         )
         self.eve = self.site._tenant("eve")
         self.fair: list[int] = []

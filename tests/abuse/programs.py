@@ -8,8 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from merkatd.embedded.machines.faults import Fault
-from merkatd.embedded.machines.faults import Kind as FaultKind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Player

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
@@ -90,7 +90,7 @@ def fails_to_boot(bid: float) -> Play:
         yield PERIOD_S - 5
         while True:
             vm = me.vm(bid, VCPU=2)
-            me.arena.cloud.faults.add(Fault(Kind.FAIL, vm=vm, lcm="BOOT"))
+            me.arena.cloud.faults.add(Fault(FaultKind.FAIL, vm=vm, lcm="BOOT"))
             yield 15
             me.end(vm)
             yield PERIOD_S - 15
@@ -152,7 +152,7 @@ def copies_that_fail(me: Player) -> Moves:
     yield PERIOD_S - 5
     while True:
         vm = me.vm(300)
-        me.arena.cloud.faults.add(Fault(Kind.FAIL, vm=vm, lcm="PROLOG"))
+        me.arena.cloud.faults.add(Fault(FaultKind.FAIL, vm=vm, lcm="PROLOG"))
         yield PERIOD_S - 5
         me.arena.bench.raw("one.vm.recover", vm, DELETE)
         yield 5

@@ -4,11 +4,11 @@ from collections.abc import Generator
 
 import pytest
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
 from tests.abuse.memory import HOST_MIB, RESERVE, Hoarder, Memory
@@ -87,8 +87,8 @@ def with_an_idle_host() -> Memory:
     memory.site = Site(
         hosts=2,
         size=HostSize(800, HOST_MIB),
-        markets=(Market(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
-        money=Money(supply=100_000_000, renewal_s=1e9),
+        markets=(MarketRules(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
+        money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     memory.eve = memory.site._tenant("eve")
     return memory

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.ledger import LedgerError
 from merkatd.limits import LEAST_QUOTA_US
 from merkatd.limits.cpu_limits import HELPERS_LEAST
@@ -194,7 +194,9 @@ def test_high_bids_on_one_host_make_nobody_on_another_pay_more_than_its_bid(
 )
 def test_renewals_gain_a_strategy_nothing(name: str, rule: PriceRule) -> None:
     """Nor does a tenant ever hold more than its part of the supply."""
-    arena = Arena(rule, money=Money(supply=SUPPLY, starting_credits=0.0, renewal_s=RENEWAL_S))
+    arena = Arena(
+        rule, money=MoneySettings(supply=SUPPLY, starting_credits=0.0, renewal_s=RENEWAL_S)
+    )
     most = 0.0
 
     def watched(me: Player) -> Moves:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import PERIOD_S
 from tests.abuse.test_resting import RESERVE, memory_vm
 from tests.platforms.site import Site
@@ -23,8 +23,8 @@ def site_of(rule: PriceRule = PriceRule.CLEARING) -> Site:
     site = Site(
         hosts=1,
         size=HostSize(800, HOST_MIB),
-        markets=(Market(pricing=Pricing(rule=rule, reserve=RESERVE)),),
-        money=Money(supply=100_000_000, renewal_s=1e9),
+        markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+        money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     rhythm = site.scheduler.world.rhythm
     site.world_settings = {**site.world_settings, **careful_settings(site, rhythm)}

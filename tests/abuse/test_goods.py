@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from merkatd.currency.credits import month_of
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import statement
-from merkatd.scheduler.base.settings import Goods, Market
+from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
 from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60
@@ -38,14 +38,14 @@ class Site:
         default_factory=lambda: Frontend(
             hosts=1,
             size=HostSize(800, 65536),
-            goods=Goods(
+            goods=GoodsSettings(
                 network=True,
                 disk=True,
                 host_network_mbit_s=HOST["network"],
                 host_disk_mib_s=HOST["disk"],
             ),
-            money=Money(supply=1e7, starting_credits=1e5),
-            markets=(Market(default_bid=dict.fromkeys(("cpu", "memory"), 1.0)),),
+            money=MoneySettings(supply=1e7, starting_credits=1e5),
+            markets=(MarketRules(default_bid=dict.fromkeys(("cpu", "memory"), 1.0)),),
         )
     )
     woken: bool = False

@@ -2,11 +2,11 @@
 
 import pytest
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.test_resting import memory_vm
 from tests.platforms.site import Site
 
@@ -23,8 +23,8 @@ def beside_neighbours(rule: PriceRule, bid: float, claim: int) -> tuple[float, f
     site = Site(
         hosts=1,
         size=HostSize(800, 16 * 1024),
-        markets=(Market(pricing=Pricing(rule=rule, reserve=RESERVE)),),
-        money=Money(supply=100_000_000, renewal_s=1e9),
+        markets=(MarketRules(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+        money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
         eve = site._tenant("eve")

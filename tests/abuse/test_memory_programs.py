@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault
-from merkatd.embedded.machines.faults import Kind as FaultKind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import FAIR_BID, HOST_MIB, Memory

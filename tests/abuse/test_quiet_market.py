@@ -2,11 +2,11 @@
 
 import pytest
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.test_resting import memory_vm
 from tests.platforms.site import Site
 
@@ -24,8 +24,8 @@ def alone(bid: float, **attributes: object) -> tuple[float, float]:
     site = Site(
         hosts=1,
         size=HostSize(800, 16 * 1024),
-        markets=(Market(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
-        money=Money(supply=100_000_000, renewal_s=1e9),
+        markets=(MarketRules(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
+        money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
         eve = site._tenant("eve")

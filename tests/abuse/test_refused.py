@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from merkatd.database.scheduler import period_store
-from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.embedded.model.vm_states import State
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.terms.refused_deployments import FREE
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player, fair_vm
@@ -32,13 +32,13 @@ def arena() -> Iterator[Arena]:
 
 def refuses(arena: Arena, vm: int, count: int = -1) -> None:
     """Have OpenNebula refuse to deploy it, for so many times."""
-    fault = Fault(Kind.REFUSE, "one.vm.deploy", vm=vm, count=count, text="no such image")
+    fault = Fault(FaultKind.REFUSE, "one.vm.deploy", vm=vm, count=count, text="no such image")
     arena.cloud.faults.add(fault)
 
 
 def is_placed(me: Player, vm: int) -> bool:
     """Whether it is on a host, or on its way there."""
-    return me.arena.cloud.world.vms.rows[vm].state is State.ACTIVE
+    return me.arena.cloud.world.vms.rows[vm].state is OneVmState.ACTIVE
 
 
 def locked(me: Player) -> Moves:
@@ -101,7 +101,7 @@ def test_a_copy_that_fails_costs_what_neighbours_lose(arena: Arena, ends: bool) 
         yield AFTER_S
         while True:
             vm = me.vm(300)
-            me.arena.cloud.faults.add(Fault(Kind.FAIL, vm=vm, lcm="PROLOG"))
+            me.arena.cloud.faults.add(Fault(FaultKind.FAIL, vm=vm, lcm="PROLOG"))
             yield AFTER_S
             if ends:
                 me.arena.bench.raw("one.vm.recover", vm, DELETE)
@@ -123,7 +123,7 @@ def test_a_locked_vm_that_failed_to_boot_wakes_nobody(arena: Arena) -> None:
 
     def broken(me: Player) -> Moves:
         vm = me.vm(20)
-        me.arena.cloud.faults.add(Fault(Kind.FAIL, vm=vm, lcm="BOOT", count=1))
+        me.arena.cloud.faults.add(Fault(FaultKind.FAIL, vm=vm, lcm="BOOT", count=1))
         yield PERIOD_S + AFTER_S
         assert me.arena.bench.vm(vm).lcm.name == "BOOT_FAILURE"
         me.ask("one.vm.lock", vm, 4, True)

@@ -8,14 +8,14 @@ from collections.abc import Generator
 import pytest
 
 from merkatd.currency import MICRO, micro
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import debts_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Quotes
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
 from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD
@@ -60,8 +60,8 @@ def test_a_vm_that_is_off_leaves_the_memory_to_vms_that_bid(action: str) -> None
     site = Site(
         hosts=1,
         size=HostSize(800, 16 * 1024),
-        markets=(Market(),),
-        money=Money(supply=100_000_000, renewal_s=1e9),
+        markets=(MarketRules(),),
+        money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
         site._tenant("eve")
@@ -98,8 +98,8 @@ def test_what_a_vm_that_is_off_keeps_is_charged_at_the_reserve_price(action: str
     site = Site(
         hosts=1,
         size=HostSize(800, 16 * 1024),
-        markets=(Market(pricing=pricing),),
-        money=Money(supply=100_000_000, renewal_s=1e9),
+        markets=(MarketRules(pricing=pricing),),
+        money=MoneySettings(supply=100_000_000, renewal_s=1e9),
     )
     try:
         eve = site._tenant("eve")

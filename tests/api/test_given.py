@@ -6,25 +6,25 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Plan
 from merkatd.cluster.columns import NOWHERE
-from merkatd.limits import Limits
-from merkatd.service.base.period_view import Present
+from merkatd.limits import LimitPlan
+from merkatd.service.base.period_view import PeriodView
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOSTS, WHOLE = 3, (400.0, 4096.0)
 
 
-def shown(places: list[int], allocations: list[tuple[float, float]]) -> Present:
+def shown(places: list[int], allocations: list[tuple[float, float]]) -> PeriodView:
     """VMs on these hosts, for which so much was decided."""
     count = len(places)
     decided = np.array(allocations, dtype=float).reshape(count, 2)
     whole = np.tile(WHOLE, (HOSTS, 1))
     snapshot = cloud(hosts_table(whole), vms_table(places, np.zeros((count, 2)), decided))
-    return Present(
+    return PeriodView(
         at_s=0.0,
         snapshot=snapshot,
         states=("RUNNING",) * count,
         decision=Decision(Plan(), decided, np.zeros((1, 2))),
-        limits=Limits(Plan(), {}, {}, {}),
+        limits=LimitPlan(Plan(), {}, {}, {}),
         host=np.array(places, dtype=np.int64),
         cost=np.zeros((count, 2)),
         rate=np.full(count, np.nan),

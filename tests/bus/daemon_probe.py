@@ -16,12 +16,12 @@ from twisted.logger import Logger, globalLogBeginner, textFileLogObserver
 
 from merkatd.base.clock import asyncio_reactor
 from merkatd.bus.platform_processes import PlatformProcesses
-from merkatd.bus.settings import Settings
-from merkatd.protocol.platform_messages import Action, Outcome, SetSize
+from merkatd.bus.settings import BusSettings
+from merkatd.protocol.platform_messages import Action, ActionOutcome, SetSize
 from tests.bus.rig import assignment, news, parts, watched
 
 PERIOD_S = 0.1
-QUICK = Settings(
+QUICK = BusSettings(
     beat_s=0.5, silence_s=20.0, restart_least_s=0.05, restart_most_s=0.2, restart_tries=1_000
 )
 
@@ -37,14 +37,14 @@ class Book:
             self._done = {line.split()[1] for line in book.read_text().splitlines()}
         self._file = book.open("a")
 
-    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+    async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
         """Note it, once."""
         assert isinstance(action, SetSize)
         if action_id not in self._done:
             self._done.add(action_id)
             self._file.write(f"{platform} {action_id} {action.reason}\n")
             self._file.flush()
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     async def remember(self, platform: int, memory: Any) -> None:
         """Keep it, whole or not at all."""

@@ -9,18 +9,18 @@ from typing import Any
 
 from merkatd.bus.hub import Hub
 from merkatd.bus.peer import Peer
-from merkatd.bus.settings import Settings
+from merkatd.bus.settings import BusSettings
 from merkatd.bus.socket_paths import LOOPBACK
 from merkatd.protocol.curve_keys import Passport, fresh
 from merkatd.protocol.platform_messages import (
     Action,
+    ActionOutcome,
     Assignment,
     ClusterTerms,
     MarketNow,
-    Monitor,
+    MonitorTerms,
     News,
-    Outcome,
-    Standing,
+    PlatformStatus,
     VmNow,
 )
 
@@ -63,7 +63,7 @@ def watched(one: Assignment, monitor: str, **parameters: Any) -> Assignment:
     """The same with a monitor for its cluster."""
     (terms,) = one.clusters
     return replace(
-        one, clusters=(replace(terms, monitor=Monitor(kind=monitor, parameters=parameters)),)
+        one, clusters=(replace(terms, monitor=MonitorTerms(kind=monitor, parameters=parameters)),)
     )
 
 
@@ -94,10 +94,11 @@ def news(platform: int = 1, period: int = 1, **others: Any) -> News:
     return News(**known | own, market=market(period, **of_market))
 
 
-def parts(*told: News) -> tuple[list[MarketNow], list[Standing]]:
+def parts(*told: News) -> tuple[list[MarketNow], list[PlatformStatus]]:
     """News as they are announced: the markets, and what is for each platform alone."""
     own = [
-        Standing(**{one.name: getattr(news, one.name) for one in fields(Standing)}) for news in told
+        PlatformStatus(**{one.name: getattr(news, one.name) for one in fields(PlatformStatus)})
+        for news in told
     ]
     return list({news.market.name: news.market for news in told}.values()), own
 
@@ -127,20 +128,20 @@ class Notes:
 
     def __init__(self) -> None:
         self.actions: list[tuple[int, str, Action]] = []
-        self.taken: dict[str, Outcome] = {}
+        self.taken: dict[str, ActionOutcome] = {}
         self.memories: dict[int, Any] = {}
         self.ends: list[tuple[int, str, bool]] = []
         self.monitor_ends: list[tuple[int, int, str]] = []
         self.before: Callable[[int], Coroutine[Any, Any, None]] | None = None
         """What acting waits for, by platform."""
 
-    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+    async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
         """Done once."""
         if self.before is not None:
             await self.before(platform)
         if action_id not in self.taken:
             self.actions.append((platform, action_id, action))
-            self.taken[action_id] = Outcome(accepted=True, why=f"the {len(self.actions)}th")
+            self.taken[action_id] = ActionOutcome(accepted=True, why=f"the {len(self.actions)}th")
         return self.taken[action_id]
 
     async def remember(self, platform: int, memory: Any) -> None:
@@ -163,7 +164,7 @@ class Site:
         self.notes = Notes()
         self.stack = stack
         self.hub = Hub(
-            fresh(), self.notes, time.monotonic, replace(Settings(endpoint=LOOPBACK), **settings)
+            fresh(), self.notes, time.monotonic, replace(BusSettings(endpoint=LOOPBACK), **settings)
         )
         stack.callback(self.hub.close)
         for platform in range(1, platforms + 1):

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.base.rate_limit import Throttle
+from merkatd.base.rate_limit import NamedRateLimits
 from merkatd.protocol import wire_format
-from merkatd.protocol.bus_messages import Beat, Beaten, Latest, Look, Welcome
-from merkatd.protocol.platform_messages import Standing
+from merkatd.protocol.bus_messages import Beaten, Heartbeat, Latest, LatestRequest, Welcome
+from merkatd.protocol.platform_messages import PlatformStatus
 from merkatd.protocol.wire_format import Envelope, pack, unpack
 from tests.bus.raw import Raw, readable
 from tests.bus.rig import CONTROLLER, Site, news, on_site, parts
@@ -23,7 +23,7 @@ def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> 
 
     class Counting:
         def encode(self, value: Any) -> str:
-            if isinstance(value, Standing):
+            if isinstance(value, PlatformStatus):
                 packed.append(value)
             return encoder.encode(value)
 
@@ -38,7 +38,7 @@ def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> 
             site.hub.announce([market], [standing])
             peer = await site.joined()
             for _ in range(20):
-                latest = await peer.ask(Look())
+                latest = await peer.ask(LatestRequest())
                 assert isinstance(latest, Latest)
                 assert latest.standing == standing
                 assert latest.market == market
@@ -57,7 +57,7 @@ def test_bytes_are_throttled_not_messages_alone() -> None:
         greedy = Raw(site, site.hub.passport(1, CONTROLLER))
         session = (await greedy.greeted()).session
         for number in range(1, 101):
-            await greedy.socket.send(pack(Envelope(Look(), session, number)))
+            await greedy.socket.send(pack(Envelope(LatestRequest(), session, number)))
         answered = 0
         while await readable(greedy.socket, 300):
             await greedy.socket.recv()
@@ -65,7 +65,7 @@ def test_bytes_are_throttled_not_messages_alone() -> None:
         size = len(pack(Envelope(replace(standing, vms=vms))))
         assert 3 <= answered <= 2**20 / size + 2
         other = await site.joined(2)
-        assert isinstance(await other.ask(Beat()), Beaten)
+        assert isinstance(await other.ask(Heartbeat()), Beaten)
 
     on_site(story, traffic_mib=1e-6, traffic_at_once_mib=1.0)
 
@@ -73,7 +73,7 @@ def test_bytes_are_throttled_not_messages_alone() -> None:
 def test_what_is_owed_is_waited_for() -> None:
     """An answer larger than all that may come at once is sent, and paid off later."""
     now = [0.0]
-    throttle = Throttle(lambda: now[0], 10.0, 100.0)
+    throttle = NamedRateLimits(lambda: now[0], 10.0, 100.0)
     assert throttle.allows("a")
     throttle.spend("a", 299.0)
     assert not throttle.allows("a")

@@ -8,7 +8,7 @@ import os, resource, sys
 from merkatd.bus.hub import Hub
 from merkatd.protocol.curve_keys import fresh
 from merkatd.bus.socket_paths import LOOPBACK
-from merkatd.bus.settings import Settings
+from merkatd.bus.settings import BusSettings
 import asyncio
 
 async def opened():
@@ -24,7 +24,7 @@ async def opened():
         os.close(taken.pop())
     before = len(os.listdir("/proc/self/fd"))
     try:
-        Hub(keys, None, lambda: 0.0, Settings(endpoint=LOOPBACK), lambda platform, role: None)
+        Hub(keys, None, lambda: 0.0, BusSettings(endpoint=LOOPBACK), lambda platform, role: None)
     except OSError:
         print("refused", len(os.listdir("/proc/self/fd")) - before)
     else:

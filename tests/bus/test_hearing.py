@@ -1,6 +1,6 @@
 """What a process makes of publications: each once, in order, of the daemon that it speaks to."""
 
-from merkatd.bus.subscription import Hearing
+from merkatd.bus.subscription import SubscriptionState
 from merkatd.protocol.bus_messages import Beaten, Latest
 from merkatd.protocol.platform_messages import MarketNow, News
 from merkatd.protocol.wire_format import Envelope
@@ -9,9 +9,9 @@ from tests.bus.rig import market, news, parts
 LIFE = "this one"
 
 
-def begun(*, attends: bool) -> Hearing:
+def begun(*, attends: bool) -> SubscriptionState:
     """One that has greeted a daemon which has published nothing yet."""
-    made = Hearing(attends=attends)
+    made = SubscriptionState(attends=attends)
     nothing = Latest(market=None, standing=None, published=0, priced=0)
     assert made.begin(LIFE, nothing) == []
     return made

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from merkatd.bus.platform_sessions import Desk
+from merkatd.bus.platform_sessions import PlatformChannel
 from merkatd.protocol.bus_messages import Measured, Remember
-from merkatd.protocol.platform_messages import Outcome, SetBids
+from merkatd.protocol.platform_messages import ActionOutcome, SetBids
 from merkatd.protocol.wire_format import Packed, topic_of
 from tests.bus.raw import Raw, listening, readable
 from tests.bus.rig import (
@@ -34,7 +34,7 @@ def test_an_action_reaches_the_manager_and_its_answer_the_controller() -> None:
         peer = await site.joined(2)
         assert peer.welcome is not None
         assert peer.welcome.assignment == assignment(2)
-        assert await peer.ask(BIDS) == Outcome(accepted=True, why="the 1th")
+        assert await peer.ask(BIDS) == ActionOutcome(accepted=True, why="the 1th")
         ((platform, _, action),) = site.notes.actions
         assert (platform, action) == (2, BIDS)
 
@@ -78,9 +78,9 @@ def test_news_of_one_that_cannot_be_sent_keep_no_other_from_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever is wrong with the news of one platform, those that come after are sent."""
-    real = Desk.packed
+    real = PlatformChannel.packed
 
-    def packed(desk: Desk) -> Packed:
+    def packed(desk: PlatformChannel) -> Packed:
         if desk.assignment.platform == 1 and desk.standing is not None:
             raise ZeroDivisionError("nothing to divide by")
         return real(desk)
@@ -91,7 +91,7 @@ def test_news_of_one_that_cannot_be_sent_keep_no_other_from_its_own(
         site.hub.announce(*parts(news(1, 5), news(2, 5)))
         assert await soon(anext(peer.news()), 10.0) == news(2, 5)
 
-    monkeypatch.setattr(Desk, "packed", packed)
+    monkeypatch.setattr(PlatformChannel, "packed", packed)
     on_site(story)
 
 

@@ -6,9 +6,16 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
-from merkatd.bus.peer import RefusedError
-from merkatd.protocol.bus_messages import FROM_DAEMON, Beat, Beaten, Refused
-from merkatd.protocol.platform_messages import MarketNow, News, Outcome, SetBids, SetSize, Suspend
+from merkatd.bus.peer import MessageRefusedError
+from merkatd.protocol.bus_messages import FROM_DAEMON, Beaten, Heartbeat, Refused
+from merkatd.protocol.platform_messages import (
+    ActionOutcome,
+    MarketNow,
+    News,
+    SetBids,
+    SetSize,
+    SuspendPlatform,
+)
 from merkatd.protocol.wire_format import Envelope, pack, topic_of, unpack
 from tests.bus.raw import Raw, listening, readable
 from tests.bus.rig import (
@@ -31,7 +38,7 @@ def test_an_action_asked_for_again_is_done_once() -> None:
 
     async def story(site: Site) -> None:
         peer = await site.joined(1)
-        answers = [await peer.ask(Suspend(reason="dear"), "the same") for _ in range(3)]
+        answers = [await peer.ask(SuspendPlatform(reason="dear"), "the same") for _ in range(3)]
         assert len(set(answers)) == len(site.notes.actions) == 1
 
     on_site(story)
@@ -46,7 +53,7 @@ def test_a_flood_from_one_platform_holds_up_nobody_else() -> None:
         other = await site.joined(2)
         for number in range(2, 2_000):
             await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
-        assert await soon(other.ask(Beat())) == Beaten(published=0, priced=0)
+        assert await soon(other.ask(Heartbeat())) == Beaten(published=0, priced=0)
         await asyncio.sleep(0.2)
         assert len(site.notes.actions) < 250
 
@@ -74,7 +81,7 @@ def test_a_platform_whose_wishes_take_long_holds_up_itself_alone() -> None:
         # One is being done and sixteen wait.
         assert [type(one) for one in answers] == [Refused] * 3
         other = await site.joined(2)
-        assert isinstance(await soon(other.ask(BIDS)), Outcome)
+        assert isinstance(await soon(other.ask(BIDS)), ActionOutcome)
 
     on_site(story)
 
@@ -108,9 +115,9 @@ def test_a_peer_finds_a_daemon_that_was_started_anew() -> None:
         # As after a restart: no session is known.
         site.hub._sessions.close(1)
         assert passport == site.hub.passport(1, CONTROLLER)
-        assert await peer.ask(BIDS, "one") == Outcome(accepted=True, why="the 1th")
+        assert await peer.ask(BIDS, "one") == ActionOutcome(accepted=True, why="the 1th")
         wish = SetSize(cluster="workers", count=2)
-        assert await peer.ask(wish) == Outcome(accepted=True, why="the 2th")
+        assert await peer.ask(wish) == ActionOutcome(accepted=True, why="the 2th")
 
     on_site(story)
 
@@ -125,12 +132,12 @@ def test_what_fails_in_the_manager_is_said_and_can_be_asked_for_again() -> None:
 
         site.notes.before = fail
         one, two = await site.joined(1), await site.joined(2)
-        with capturedLogs() as logged, pytest.raises(RefusedError, match="ask again"):
+        with capturedLogs() as logged, pytest.raises(MessageRefusedError, match="ask again"):
             await one.ask(BIDS, "again")
         assert any("was not done" in str(event.get("log_format")) for event in logged)
-        assert isinstance(await two.ask(BIDS), Outcome)
+        assert isinstance(await two.ask(BIDS), ActionOutcome)
         site.notes.before = None
-        assert isinstance(await one.ask(BIDS, "again"), Outcome)
+        assert isinstance(await one.ask(BIDS, "again"), ActionOutcome)
 
     on_site(story)
 
@@ -155,11 +162,13 @@ def test_an_answer_that_comes_late_counts() -> None:
         last = peer._number
         await until(lambda: peer._number > last, "another try")
         asked[0].callback(None)
-        assert await soon(answering) == Outcome(accepted=True, why="the 1th")
+        assert await soon(answering) == ActionOutcome(accepted=True, why="the 1th")
         assert len(site.notes.actions) == 1
         site.notes.before = None
         monitor = await site.joined(1, MONITOR)
-        assert isinstance(await soon(monitor.ask(SetSize(cluster="workers", count=2))), Outcome)
+        assert isinstance(
+            await soon(monitor.ask(SetSize(cluster="workers", count=2))), ActionOutcome
+        )
         assert len(site.notes.actions) == 2
 
     async def silence(_: bytes) -> None:
@@ -176,7 +185,7 @@ def test_who_greets_again_on_one_connection_has_its_session() -> None:
         first = await raw.greeted()
         assert (await raw.greeted()).session == first.session
         said = Envelope(BIDS, first.session, 2, "once")
-        assert isinstance(await raw.ask(said), Outcome)
+        assert isinstance(await raw.ask(said), ActionOutcome)
         elsewhere = Raw(site, site.hub.passport(1, CONTROLLER))
         assert (await elsewhere.greeted()).session != first.session
 

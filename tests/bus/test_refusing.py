@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 from twisted.logger import capturedLogs
 
-from merkatd.bus.peer import LostError, Peer, RefusedError
+from merkatd.bus.peer import LostError, MessageRefusedError, Peer
 from merkatd.protocol.bus_messages import (
     FROM_DAEMON,
     VERSION,
-    Beat,
     Beaten,
+    Heartbeat,
     Hello,
     Refused,
     Welcome,
 )
 from merkatd.protocol.curve_keys import fresh
-from merkatd.protocol.platform_messages import News, Outcome, SetBids, SetSize
+from merkatd.protocol.platform_messages import ActionOutcome, News, SetBids, SetSize
 from merkatd.protocol.wire_format import LARGEST_BYTES, Envelope, pack, topic_of, unpack
 from tests.bus.raw import Raw, readable
 from tests.bus.rig import (
@@ -41,7 +41,7 @@ def test_a_message_that_was_said_before_is_refused() -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         session = (await raw.greeted()).session
         said = Envelope(BIDS, session, 5, "first")
-        assert await raw.ask(said) == Outcome(accepted=True, why="the 1th")
+        assert await raw.ask(said) == ActionOutcome(accepted=True, why="the 1th")
         with capturedLogs() as logged:
             for number in (5, 4, 0):
                 answer = await raw.ask(Envelope(BIDS, session, number, f"id {number}"))
@@ -149,7 +149,7 @@ def test_only_the_processes_of_a_platform_are_greeted() -> None:
 
     async def story(site: Site) -> None:
         peer = site.peer(replace(site.hub.passport(1, CONTROLLER), role="other"))
-        with pytest.raises(RefusedError, match="no process 'other'"):
+        with pytest.raises(MessageRefusedError, match="no process 'other'"):
             await peer.open()
 
     on_site(story)
@@ -166,7 +166,7 @@ def test_what_is_malformed_is_refused_logged_and_forgotten() -> None:
             for data in hostile:
                 assert isinstance(await raw.ask(data), Refused)
             await raw.socket.send_multipart([b"two", b"parts"])
-            assert await raw.ask(Envelope(Beat(), session, 2)) == Beaten(published=0, priced=0)
+            assert await raw.ask(Envelope(Heartbeat(), session, 2)) == Beaten(published=0, priced=0)
         assert sum("Refused" in str(one.get("log_format")) for one in logged) == len(hostile) + 1
 
     on_site(story)
@@ -179,7 +179,7 @@ def test_an_enormous_message_costs_only_the_connection_that_it_came_by() -> None
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         other = await site.joined(2)
         await raw.socket.send(b"x" * (64 << 20))
-        assert await soon(other.ask(Beat())) == Beaten(published=0, priced=0)
+        assert await soon(other.ask(Heartbeat())) == Beaten(published=0, priced=0)
         assert isinstance(await site.joined(1), Peer)
         while not await readable(raw.socket, 50):
             await raw.socket.send(pack(Envelope(Hello(role=CONTROLLER), number=1)))
@@ -253,7 +253,7 @@ def test_who_speaks_another_version_is_told_so_at_once() -> None:
         site.hub._door.answer = as_before  # type: ignore[method-assign]
         peer = site.peer(site.hub.passport(2, CONTROLLER))
         with pytest.raises(
-            RefusedError, match=f"the daemon speaks version 1, here it is {VERSION}"
+            MessageRefusedError, match=f"the daemon speaks version 1, here it is {VERSION}"
         ):
             await peer.open()
 

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from merkatd.bus.platform_processes import PlatformProcesses
-from merkatd.bus.settings import Settings
+from merkatd.bus.settings import BusSettings
 from merkatd.platforms.processes import program
 from merkatd.protocol.platform_messages import SetBids, SetSize
 from tests.bus.rig import Notes, assignment, news, parts, until, watched
@@ -53,7 +53,7 @@ class House:
         self.notes = Notes()
         self.clock: Any = Clock()
         self.processes = PlatformProcesses(
-            home, self.clock, np.random.default_rng(1), Settings(restart_tries=2)
+            home, self.clock, np.random.default_rng(1), BusSettings(restart_tries=2)
         )
         self.processes.attend(self.notes)
 

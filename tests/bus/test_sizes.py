@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.bus.peer import RefusedError
+from merkatd.bus.peer import MessageRefusedError
 from merkatd.protocol.bus_messages import (
     FROM_DAEMON,
     TO_DAEMON,
@@ -16,7 +16,7 @@ from merkatd.protocol.bus_messages import (
     Welcome,
 )
 from merkatd.protocol.message_limits import longest_memory
-from merkatd.protocol.platform_messages import MOST_VMS, Standing, VmNow
+from merkatd.protocol.platform_messages import MOST_VMS, PlatformStatus, VmNow
 from merkatd.protocol.wire_format import (
     LARGEST_NEWS_BYTES,
     Envelope,
@@ -58,7 +58,7 @@ def test_a_message_that_is_too_large_is_not_sent() -> None:
     async def story(site: Site) -> None:
         peer = await site.joined(1, answer_s=30.0)
         size = largest_bytes(SMALL)
-        with pytest.raises(RefusedError, match=rf"\d+ bytes are more than the {size} that"):
+        with pytest.raises(MessageRefusedError, match=rf"\d+ bytes are more than the {size} that"):
             await soon(peer.ask(Remember(memory=memory(size))), 5.0)
         assert not site.notes.memories
         await soon(peer.ask(Remember(memory=memory(longest_memory(SMALL)))), 5.0)
@@ -131,7 +131,7 @@ def test_a_memory_that_can_not_be_taken_is_no_lost_daemon() -> None:
         inner: Any = 1
         for _ in range(50):
             inner = [inner]
-        with pytest.raises(RefusedError, match="deeper than 20 levels"):
+        with pytest.raises(MessageRefusedError, match="deeper than 20 levels"):
             await soon(peer.ask(Remember(memory=inner)), 5.0)
 
     on_site(story)
@@ -149,7 +149,7 @@ def test_the_largest_platform_hears_all_its_news() -> None:
         key="k" * 64,
         leaving=False,
     )
-    standing = Standing(
+    standing = PlatformStatus(
         platform=1,
         period=1,
         at_s=1.0,

@@ -9,7 +9,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.protocol.bus_messages import TO_DAEMON, VERSION, Hello, Refused
-from merkatd.protocol.platform_messages import Outcome, SetBids
+from merkatd.protocol.platform_messages import ActionOutcome, SetBids
 from merkatd.protocol.wire_format import Envelope, MalformedError, unpack
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, Site, on_site
@@ -43,7 +43,7 @@ def test_a_lone_surrogate_is_refused(parts: dict[str, str]) -> None:
         answer = await raw.ask(said(session, 2, **parts))
         assert isinstance(answer, Refused)
         assert "lone surrogate" in answer.why
-        assert await raw.ask(Envelope(BIDS, session, 3, "next")) == Outcome(True, "the 1th")
+        assert await raw.ask(Envelope(BIDS, session, 3, "next")) == ActionOutcome(True, "the 1th")
         assert site.hub.tasks.ended == 0
 
     on_site(story)
@@ -89,7 +89,7 @@ def test_a_server_that_fails_begins_again(monkeypatch: pytest.MonkeyPatch) -> No
         assert any("server of platform 1" in str(one.get("name")) for one in logged)
         for number in (3, 4):
             answer = await raw.ask(Envelope(BIDS, session, number, "first"))
-            assert isinstance(answer, Outcome)
+            assert isinstance(answer, ActionOutcome)
         assert site.hub.tasks.ended == 1
 
     on_site(story)

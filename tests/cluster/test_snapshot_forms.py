@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Snapshot
 from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
-from merkatd.cluster.snapshot import History, SnapshotError
+from merkatd.cluster.snapshot import SnapshotError, UsageHistory
 from merkatd.cluster.snapshot_json import dumps, loads
 from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from tests.clouds import cloud, hosts_table, tangled, vms_table
@@ -66,7 +66,7 @@ def complete() -> Snapshot:
             run_time_s=np.array([60.0]),
             reliability=np.array([0.99]),
         ),
-        history=History(
+        history=UsageHistory(
             at_s=np.array([1.0, 2.0]),
             vms=np.array([[[1.0, 2.0], [np.nan, np.nan]]] * 2),
             hosts=np.ones((2, 2, 2)),
@@ -159,7 +159,7 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
 def test_a_cloud_where_nobody_is_keeps_its_history() -> None:
     """Two looks at hosts without a VM."""
     nobody = np.zeros((0, 2))
-    history = History(np.array([1.0, 2.0]), np.zeros((2, 0, 2)), np.ones((2, 1, 2)))
+    history = UsageHistory(np.array([1.0, 2.0]), np.zeros((2, 0, 2)), np.ones((2, 1, 2)))
     hosts = hosts_table(np.array([[100.0, 100.0]]))
     text = dumps(cloud(hosts, vms_table([], nobody, nobody), history=history))
     again = loads(text).history

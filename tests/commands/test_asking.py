@@ -84,7 +84,7 @@ class TestBid:
         """What is not said stays as it was; the expected share and cost come true."""
         out = shell.ok("bid web-0 --cpu 9").out
         assert out.startswith("VM 0 (web-0) bids from the next period on:")
-        word = daemon.frontend.read(lambda c: bid_store.current(c, [0]))[0]
+        word = daemon.frontend.read(lambda c: bid_store.newest_bids(c, [0]))[0]
         assert (word.bid, word.source) == ({"cpu": 9.0, "memory": 1.0}, "xmlrpc")
         expected = json.loads(shell.ok("bid web-0 --json").out)["resources"][0]
         daemon.frontend.bench.ok("one.vm.update", 4, "MERKAT_MOVABLE=NO", 1)
@@ -173,7 +173,7 @@ class TestPlan:
         """The same steps with the same ids; looking stores nothing and sends nothing."""
         shell.ok("bid web-0 --cpu 12")
         stored = daemon.frontend.read(
-            lambda c: (period_store.newest(c), journal.recent(c, journal.Wanted(), 999))
+            lambda c: (period_store.newest(c), journal.recent(c, journal.StepFilter(), 999))
         )
         out = shell.ok("plan").out
         assert "A dry run: nothing is done and nothing is stored." in out
@@ -182,7 +182,7 @@ class TestPlan:
         planned = json.loads(shell.ok("plan --json").out)
         assert (
             daemon.frontend.read(
-                lambda c: (period_store.newest(c), journal.recent(c, journal.Wanted(), 999))
+                lambda c: (period_store.newest(c), journal.recent(c, journal.StepFilter(), 999))
             )
             == stored
         )

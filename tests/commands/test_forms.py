@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from merkatd.cli import parser
-from merkatd.commands.terminal.command_model import Command, words_of
+from merkatd.commands.terminal.command_model import Command, model_of
 from merkatd.commands.terminal.screen_text import width
 from tests.commands.asking import Daemon, Shell
 
@@ -25,7 +25,7 @@ VIEWS = {
     "status": (1, "PERIOD"),
     "plan": (0, "KIND"),
 }
-SHOWS_ROWS = [command for command in words_of(parser()).commands if command.tables]
+SHOWS_ROWS = [command for command in model_of(parser()).commands if command.tables]
 WHOLE = {"explain web-0", "bid web-0", "quote web-0", "status", "plan"}
 """Their JSON is the whole answer, an object."""
 

@@ -11,10 +11,10 @@ import pytest
 
 from merkatd.api.control.control_client import ControlError
 from merkatd.cli import COMMANDS, parser
-from merkatd.commands.terminal.command_model import Argument, Command, words_of
+from merkatd.commands.terminal.command_model import Argument, Command, model_of
 from tests.commands.asking import Daemon, Shell
 
-PROGRAM = words_of(parser())
+PROGRAM = model_of(parser())
 NAMES = list(COMMANDS)
 
 GARBAGE = (

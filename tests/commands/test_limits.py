@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault
-from merkatd.embedded.machines.faults import Kind as FaultKind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from tests.commands.asking import Daemon, Shell
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from merkatd.cli import COMMANDS, parser
-from merkatd.commands.terminal.command_model import Command, words_of
+from merkatd.commands.terminal.command_model import Command, model_of
 from merkatd.commands.terminal.completion_scripts import bash, zsh
 from merkatd.commands.terminal.manual_pages import page
 from tests.commands.asking import Shell
 
-PROGRAM = words_of(parser())
+PROGRAM = model_of(parser())
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.opennebula import Client
-from merkatd.protocol.platform_messages import Report
+from merkatd.protocol.platform_messages import ProgressReport
 from merkatd.service import DaemonQuestions
 from merkatd.service.platforms import PlatformQuestions
 from tests.commands.asking import Daemon, Shell
@@ -52,7 +52,9 @@ class TestPlatform:
         assert "is submitted" in shell.ok(f"platform submit {file} --tenant ann").out
         daemon.period(5)
         end_s = daemon.site.platform(1).deadline_s or 0.0
-        daemon.site.act(1, Report(projected_end_s=end_s - 1800, done=0.25, text="going well"))
+        daemon.site.act(
+            1, ProgressReport(projected_end_s=end_s - 1800, done=0.25, text="going well")
+        )
         said = shell.ok("platform show 1").out
         assert "is running" in said
         assert "On track: done 30 min before its deadline" in said

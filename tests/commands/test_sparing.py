@@ -12,7 +12,7 @@ from twisted.logger import Logger, formatEvent
 from merkatd.commands.programs.run_command import Written
 from merkatd.commands.terminal.log_throttle import Sparing
 from merkatd.config.configuration import Config
-from merkatd.config.process_sections import Daemon
+from merkatd.config.process_sections import DaemonSection
 
 _accept: Any = tcp._accept  # where Twisted says it
 
@@ -78,7 +78,7 @@ def test_the_daemons_log_is_written_so(tmp_path: Path, monkeypatch: pytest.Monke
     beginner = SimpleNamespace(beginLoggingTo=lambda observers, **_: begun.extend(observers))
     monkeypatch.setattr("merkatd.commands.programs.run_command.globalLogBeginner", beginner)
     file = tmp_path / "log"
-    written = Written(Config(daemon=Daemon(log_file=str(file))))
+    written = Written(Config(daemon=DaemonSection(log_file=str(file))))
     written.begin()
     short = Short()
     short.logger.observer = begun[0]

@@ -10,17 +10,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_csv, to_text
+from merkatd.commands.terminal import (
+    Column,
+    ColumnFormat,
+    ScreenTable,
+    command_parser,
+    to_csv,
+    to_text,
+)
 from merkatd.commands.terminal.screen_text import cut, padded, plain, spark, width
 
-TABLE = Table(
+TABLE = ScreenTable(
     "THING",
     (
-        Column("ID", "id", Kind.WHOLE, "id"),
-        Column("NAME", "name", Kind.TEXT, "name", least=4),
-        Column("EXTRA", "extra", Kind.TEXT, "extra", optional=True),
-        Column("SIZE", "size", Kind.NUMBER, "size"),
-        Column("NOTE", "note", Kind.TEXT, "note", least=4, optional=True),
+        Column("ID", "id", ColumnFormat.WHOLE, "id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "name", least=4),
+        Column("EXTRA", "extra", ColumnFormat.TEXT, "extra", optional=True),
+        Column("SIZE", "size", ColumnFormat.NUMBER, "size"),
+        Column("NOTE", "note", ColumnFormat.TEXT, "note", least=4, optional=True),
     ),
 )
 ROWS = [
@@ -86,19 +93,19 @@ def test_sparklines(values: list[float | None], line: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
     [
-        (Kind.NUMBER, 2048.0, "2,048"),
-        (Kind.NUMBER, 44.44, "44.4"),
-        (Kind.CREDITS, 1.625, "1.625"),
-        (Kind.CREDITS, 999_958.4, "999,958"),
-        (Kind.PRICE, 0.00030517578, "0.000305176"),
-        (Kind.PART, 0.4444444, "0.4444"),
-        (Kind.LIST, ["a", "b"], "a,b"),
-        (Kind.TEXT, True, "true"),
-        (Kind.TEXT, None, "-"),
-        (Kind.WHOLE, 0, "0"),
+        (ColumnFormat.NUMBER, 2048.0, "2,048"),
+        (ColumnFormat.NUMBER, 44.44, "44.4"),
+        (ColumnFormat.CREDITS, 1.625, "1.625"),
+        (ColumnFormat.CREDITS, 999_958.4, "999,958"),
+        (ColumnFormat.PRICE, 0.00030517578, "0.000305176"),
+        (ColumnFormat.PART, 0.4444444, "0.4444"),
+        (ColumnFormat.LIST, ["a", "b"], "a,b"),
+        (ColumnFormat.TEXT, True, "true"),
+        (ColumnFormat.TEXT, None, "-"),
+        (ColumnFormat.WHOLE, 0, "0"),
     ],
 )
-def test_how_people_read_it(kind: Kind, value: Any, text: str) -> None:
+def test_how_people_read_it(kind: ColumnFormat, value: Any, text: str) -> None:
     """Of each kind."""
     assert Column("X", "x", kind, "x").text({"x": value}) == text
 

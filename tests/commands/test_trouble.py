@@ -7,8 +7,8 @@ import pytest
 
 from merkatd import ledger
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.embedded.model.vm_states import HostState, Lcm
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.embedded.model.vm_states import Lcm, OneHostState
 from tests.commands.asking import Daemon, Shell
 
 ERROR = "Error monitoring Host host000 (0): ssh: connect to host host000: No route to host"
@@ -34,11 +34,11 @@ def test_a_host_in_error_is_in_the_status_with_opennebula_s_words(
     frontend = daemon.frontend
     host = frontend.cloud.world.hosts.rows[0]
     frontend.bench.ok("one.host.update", 0, f'ERROR="{ERROR}"', 1)
-    host.state = HostState.ERROR
+    host.state = OneHostState.ERROR
     daemon.period()
     out = " ".join(shell.ok("status").out.split())
     assert f"host in error {host.name}: ERROR: {ERROR}" in out
-    host.state = HostState.MONITORED
+    host.state = OneHostState.MONITORED
     frontend.bench.ok("one.host.update", 0, 'ERROR=""', 1)
     daemon.period()
     assert "host in error" not in shell.ok("status").out
@@ -51,7 +51,7 @@ def test_the_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: S
     frontend.bench.ok("one.host.update", 0, f'ERROR="{ERROR}"', 1)
     name = frontend.cloud.world.hosts.rows[0].name
     for state in (Lcm.RUNNING, Lcm.UNKNOWN):
-        frontend.cloud.world.hosts.rows[0].state = HostState.ERROR
+        frontend.cloud.world.hosts.rows[0].state = OneHostState.ERROR
         frontend.bench.vm(vm).lcm = state
         daemon.period()
         out = " ".join(shell.ok(f"explain {vm}").out.split())
@@ -62,7 +62,7 @@ def test_the_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: S
 def test_a_failed_vm_shows_the_host_that_opennebula_charges(daemon: Daemon, shell: Shell) -> None:
     """It holds room there, and the administrator must know where."""
     frontend = daemon.frontend
-    frontend.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT"))
+    frontend.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
     vm = frontend.vm(NAME="broken")
     daemon.period(4)
     assert frontend.state(vm) == "BOOT_FAILURE"
@@ -90,7 +90,9 @@ def test_a_strategy_that_fails_is_in_the_status(
     """With its market and its error, until it works again."""
     assert "strategy fails" not in shell.ok("status").out
     with monkeypatch.context() as patched:
-        patched.setattr("merkatd.placement.registry.Entry.decide", lambda *_: float("a number"))
+        patched.setattr(
+            "merkatd.placement.registry.StrategyEntry.decide", lambda *_: float("a number")
+        )
         daemon.period()
     out = " ".join(shell.ok("status").out.split())
     assert "strategy fails default: nothing is placed or moved: ValueError" in out
@@ -104,7 +106,7 @@ def test_a_period_in_quarantine_is_in_the_status(
     """An administrator reads which period was not charged, and why."""
     assert "in quarantine" not in shell.ok("status").out
     with monkeypatch.context() as patched:
-        patched.setattr(ledger, "settle", lambda *_: float("its columns are damaged"))
+        patched.setattr(ledger, "settle_bill", lambda *_: float("its columns are damaged"))
         daemon.period()
     daemon.period(4)
     out = " ".join(shell.ok("status").out.split())
@@ -118,7 +120,9 @@ def test_a_vm_that_fails_to_leave_is_explained_with_opennebula_s_words(
     frontend = daemon.frontend
     vm = next(vm for vm in range(2) if frontend.host_of(vm) == 0)
     words = "Cannot migrate: the CPU model differs"
-    frontend.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=words))
+    frontend.cloud.faults.add(
+        Fault(FaultKind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=words)
+    )
     assert "fails to leave" not in shell.ok(f"explain {vm}").out
     frontend.order(Order.DRAIN, 0)
     daemon.period(3)

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from merkatd.config.configuration import Config
-from merkatd.config.market_sections import Market
-from merkatd.config.setting_schema import Rules, Setting, settings_of
-from merkatd.config.setting_values import LARGEST
+from merkatd.config.market_sections import MarketSection
+from merkatd.config.setting_schema import Setting, SettingRules, settings_of
+from merkatd.config.setting_values import MAX_WHOLE_NUMBER
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,8}", fullmatch=True)
 
 
-def numbers(hint: type, rules: Rules, most: float | None) -> SearchStrategy[Any]:
+def numbers(hint: type, rules: SettingRules, most: float | None) -> SearchStrategy[Any]:
     """Numbers within the bounds of a setting."""
     if hint is int:
-        top = LARGEST if most is None else int(most)
+        top = MAX_WHOLE_NUMBER if most is None else int(most)
         return st.integers(int(max(rules.least, (rules.above or -1) + 1)), top)
     exclusive = rules.above is not None
     low = rules.above if rules.above is not None else rules.least
@@ -63,7 +63,7 @@ def sections(default: Any, without: frozenset[str] = frozenset()) -> SearchStrat
             parts[setting.name] = st.fixed_dictionaries(below)
         elif setting.sections is not None:
             parts[setting.name] = st.dictionaries(
-                NAMES, sections(Market(), setting.rules.without), min_size=1, max_size=3
+                NAMES, sections(MarketSection(), setting.rules.without), min_size=1, max_size=3
             )
         else:
             parts[setting.name] = values(setting)

@@ -4,7 +4,7 @@ import pytest
 
 from merkatd.config.configuration import Config
 from merkatd.config.loader import parse
-from merkatd.config.reload_rules import anew
+from merkatd.config.reload_rules import changes_at_once
 from merkatd.config.setting_values import sections
 
 LIVE = """
@@ -41,7 +41,7 @@ FIXED = {
 def test_what_can_change_while_running_is_taken_over() -> None:
     """All of it, by name."""
     new = parse(LIVE)
-    found = anew(Config(), new)
+    found = changes_at_once(Config(), new)
     assert found.restart == ()
     assert found.config == new
     assert found.changed == (
@@ -59,7 +59,7 @@ def test_what_can_change_while_running_is_taken_over() -> None:
 @pytest.mark.parametrize("key", FIXED)
 def test_what_can_not_is_said_by_name(key: str) -> None:
     """And stays as it was."""
-    found = anew(Config(), parse(FIXED[key]))
+    found = changes_at_once(Config(), parse(FIXED[key]))
     assert (found.changed, found.restart) == ((), (key,))
     assert found.config == Config()
 
@@ -67,7 +67,7 @@ def test_what_can_not_is_said_by_name(key: str) -> None:
 def test_markets_come_and_go_with_a_restart() -> None:
     """What was stored of a period counts on them."""
     new = parse("[market.default]\nfloor_margin = 0.2\n[market.fast]\nclusters = [100]\n")
-    found = anew(Config(), new)
+    found = changes_at_once(Config(), new)
     assert found.config == Config()
     assert "market.fast.clusters" in found.restart
 
@@ -76,5 +76,5 @@ def test_every_key_is_one_or_the_other() -> None:
     """Whatever differs is named: nothing is lost in silence."""
     for path, _, settings in sections(Config()):
         assert settings, path
-    same = anew(Config(), Config())
+    same = changes_at_once(Config(), Config())
     assert (same.changed, same.restart, same.config) == ((), (), Config())

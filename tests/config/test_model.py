@@ -65,7 +65,7 @@ def test_the_period_is_told_its_markets_with_names_and_prices() -> None:
         '[market.a]\nclusters = [3]\nprice_rule = "clearing"\nreserve_prices = { cpu = 2 }\n'
         '[market.b]\nstrategy = "paper"\n'
     ).priced_markets()
-    assert isinstance(first, scheduler.Market)
+    assert isinstance(first, scheduler.MarketRules)
     assert (first.name, first.clusters) == ("a", frozenset({3}))
     assert first.pricing == Pricing(rule=PriceRule.CLEARING, reserve={"cpu": 2.0})
     assert (second.name, second.clusters, second.strategy) == ("b", None, "paper")
@@ -77,11 +77,11 @@ def test_the_sections_are_what_the_period_takes() -> None:
     assert isinstance(config.period, scheduler.Rhythm)
     for entry in fields(scheduler.Rhythm):
         assert getattr(config.period, entry.name) == getattr(scheduler.Rhythm(), entry.name)
-    assert asdict(config.money) == asdict(currency.Money())
+    assert asdict(config.money) == asdict(currency.MoneySettings())
     (market,) = config.priced_markets()
-    for entry in fields(scheduler.Market):
+    for entry in fields(scheduler.MarketRules):
         if entry.name != "pricing":
-            assert getattr(market, entry.name) == getattr(scheduler.Market(), entry.name)
+            assert getattr(market, entry.name) == getattr(scheduler.MarketRules(), entry.name)
 
 
 @pytest.mark.parametrize("name", list(STRATEGIES))

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline, Threads
 from merkatd.embedded.memory_transport import MemoryTransport
-from merkatd.embedded.model.settings import Delays, Settings
+from merkatd.embedded.model.settings import Delays, EmbeddedSettings
 from merkatd.embedded.rpc_server import serve
 from merkatd.opennebula import HttpTransport
 from tests.contract.beside import Daemon
@@ -66,7 +66,7 @@ def reactor_time() -> Iterator[RealTime]:
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """A clean cloud with three hosts of the dummy driver, all monitored."""
     if request.param == "memory":
-        made = in_memory(Settings())
+        made = in_memory(EmbeddedSettings())
         made.add_hosts(HOSTS)
         yield made
         return
@@ -89,7 +89,7 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
 @pytest.fixture
 def old_endpoint() -> Endpoint:
     """A clean cloud that leaves scheduled actions to its scheduler, as servers up to 6.6 do."""
-    made = in_memory(Settings(version="6.6.3"))
+    made = in_memory(EmbeddedSettings(version="6.6.3"))
     made.add_hosts(HOSTS)
     return made
 
@@ -136,7 +136,7 @@ def _found(made: Endpoint) -> None:
         _TEMPLATES[host] = etree.tostring(template, encoding="unicode")
 
 
-def in_memory(settings: Settings) -> Endpoint:
+def in_memory(settings: EmbeddedSettings) -> Endpoint:
     """An embedded cloud in this process, in virtual time."""
     clock = Clock()
     clock.advance(1_000.0)  # oned writes 0 for a time that never was
@@ -150,7 +150,7 @@ def in_memory(settings: Settings) -> Endpoint:
 def _over_http(time: RealTime) -> Iterator[Endpoint]:
     time.faster = RealTime.faster
     delays = Delays(factor=1 / time.faster)
-    cloud = founded(time.reactor, 0, Settings(delays=delays, monitor_interval_s=0))
+    cloud = founded(time.reactor, 0, EmbeddedSettings(delays=delays, monitor_interval_s=0))
     server = serve(cloud, time.reactor)
     with _client(time, server.endpoint, ADMIN, EmbeddedDrivers(cloud)) as made:
         yield made

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from merkatd.embedded.cloud import Cloud
+    from merkatd.embedded.cloud import EmbeddedCloud
 
 LCM_OF = {
     "deploy": ("BOOT",),
@@ -33,7 +33,7 @@ class Drivers(Protocol):
 class EmbeddedDrivers:
     """Of an embedded cloud in this process."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: EmbeddedCloud) -> None:
         self._cloud = cloud
 
     def fail(self, action: str) -> None:

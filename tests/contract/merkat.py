@@ -12,12 +12,12 @@ from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction
 from merkatd.hypervisor import UntouchedHypervisors
-from merkatd.ledger import Standing, tenant
+from merkatd.ledger import TenantAccount, tenant
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.current_state import HostsNow
+from merkatd.opennebula.current_state import HostChecks
 from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.scheduler.base.settings import Rhythm
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from tests.contract.endpoint import SMALL
 from tests.contract.ways import PENDING, RUNNING
@@ -55,17 +55,17 @@ class Merkat:
             "rng": rng,
             "now": endpoint.clock.seconds,
             "rhythm": _RHYTHM,
-            "why_not_on": HostsNow(client, Inline(), endpoint.clock.seconds).why_not,
+            "why_not_on": HostChecks(client, Inline(), endpoint.clock.seconds).why_not,
             "chores": cloud.run_scheduled,
             "missing_users": partial(missing_users, client),
         }
-        self.scheduler = Scheduler(World(**{**given, **world}))
+        self.scheduler = Scheduler(PeriodContext(**{**given, **world}))
 
     def period(self) -> None:
         """One period from beginning to end."""
         self._endpoint.run(self.scheduler.period())
 
-    def standing(self, owner: int) -> Standing:
+    def standing(self, owner: int) -> TenantAccount:
         """Return what the books say of a tenant."""
         return transaction(self._engine, lambda c: tenant(c, owner))
 

@@ -9,7 +9,7 @@ import pytest
 
 from merkatd.cluster import HostState, Migrate, Resume, Stop, Suspend, Terminate, VmState
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.scheduler.base.ports import Answer
+from merkatd.scheduler.base.ports import ReplyKind
 from tests.contract.endpoint import HOST_CPU, HOST_MIB, SMALL
 from tests.contract.ways import DONE, OFF, RUNNING, STOPPED, SUSPENDED
 from tests.opennebula.worlds import create, deploy, migrate, simple
@@ -42,7 +42,7 @@ def seen(endpoint: Endpoint, cloud: OpenNebulaCloud, vm: int) -> tuple[VmState, 
 def accepted(endpoint: Endpoint, cloud: OpenNebulaCloud, step: Step) -> None:
     """Send a step that must be taken."""
     reply = endpoint.run(cloud.send(step))
-    assert reply.answer is Answer.ACCEPTED, reply
+    assert reply.answer is ReplyKind.ACCEPTED, reply
 
 
 def test_hosts_are_observed(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
@@ -82,7 +82,7 @@ def test_the_life_of_a_vm(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
     """Every kind of step, each confirmed by what is observed later."""
     first, second, _ = endpoint.hosts
     reply = endpoint.run(cloud.send(create(endpoint.name())))
-    assert reply.answer is Answer.ACCEPTED
+    assert reply.answer is ReplyKind.ACCEPTED
     vm = reply.vm
     assert vm is not None
     assert seen(endpoint, cloud, vm) == (VmState.PENDING, -1)
@@ -132,9 +132,9 @@ def test_nothing_is_sent_into_a_wrong_state(endpoint: Endpoint, cloud: OpenNebul
     """The answer is to look again; a host that is not there is refused."""
     vm = endpoint.new()
     for kind in (Suspend, Resume, Stop):
-        assert endpoint.run(cloud.send(simple(kind, vm))).answer is Answer.LOOK_AGAIN
+        assert endpoint.run(cloud.send(simple(kind, vm))).answer is ReplyKind.LOOK_AGAIN
     refused = endpoint.run(cloud.send(deploy(vm, 98765)))
-    assert refused.answer is Answer.REFUSED
+    assert refused.answer is ReplyKind.REFUSED
     assert "98765" in refused.why
 
 
@@ -157,5 +157,5 @@ def test_an_ordinary_login_sees_its_own_and_deploys_nothing(endpoint: Endpoint) 
     mine = endpoint.new(SMALL, session)
     assert observe(endpoint, own).vm_id.tolist() == [mine]
     reply = endpoint.run(own.send(deploy(mine, endpoint.hosts[0])))
-    assert reply.answer is Answer.REFUSED
+    assert reply.answer is ReplyKind.REFUSED
     assert "512" in reply.why

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.contract.endpoint import HOST_CPU, HOST_MIB, SMALL
 from tests.contract.merkat import DISABLED, OFFLINE, Merkat, say
 from tests.contract.ways import HOLD, RUNNING
@@ -145,7 +145,7 @@ def test_a_held_vm_is_not_deployed(endpoint: Endpoint, merkat: Merkat) -> None:
 @pytest.mark.parametrize("strategy", ["tabu", "paper"])
 def test_a_vm_that_is_to_be_rescheduled_moves(endpoint: Endpoint, strategy: str) -> None:
     """To another host, whoever decides; the mark is gone then."""
-    merkat = Merkat(endpoint, markets=(Market(strategy=strategy),))
+    merkat = Merkat(endpoint, markets=(MarketRules(strategy=strategy),))
     vm = endpoint.running(1)
     endpoint.ok("one.vm.action", "resched", vm)
     merkat.period()

@@ -8,9 +8,9 @@ import pytest
 from twisted.internet.defer import DeferredList, ensureDeferred
 
 from merkatd.cluster import Create
-from merkatd.embedded.model.settings import VM_RESTRICTED, Settings
+from merkatd.embedded.model.settings import VM_RESTRICTED, EmbeddedSettings
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.scheduler.base.ports import Answer, Reply
+from merkatd.scheduler.base.ports import ReplyKind, StepReply
 from tests.contract.conftest import HOSTS, in_memory
 from tests.contract.endpoint import SMALL, Endpoint
 from tests.contract.test_rights import ADMIN, ALL, GROUP, MANAGE, USE, USER, VM
@@ -36,7 +36,7 @@ def step(owner: int, key: str, text: str = "") -> Create:
     return Create(period=1, reason="", key=key, template=SMALL + text, owner=owner)
 
 
-def made(endpoint: Endpoint, owner: int, text: str = "") -> Reply:
+def made(endpoint: Endpoint, owner: int, text: str = "") -> StepReply:
     """The answer to the order."""
     return endpoint.run(adapter(endpoint).send(step(owner, endpoint.name(), text)))
 
@@ -55,7 +55,7 @@ def test_a_vm_is_its_owners_from_the_start(endpoint: Endpoint) -> None:
     """With the owner's group; no token is left."""
     user, _ = endpoint.user()
     found = made(endpoint, user)
-    assert found.answer is Answer.ACCEPTED
+    assert found.answer is ReplyKind.ACCEPTED
     shown = endpoint.xml("one.vm.info", found.vm)
     assert (shown.findtext("UID"), shown.findtext("GID")) == (str(user), "1")
     assert tokens(endpoint, user) == 0
@@ -68,7 +68,7 @@ def test_what_its_owner_may_not_set_is_refused(endpoint: Endpoint, text: str) ->
     """With OpenNebula's words, though the daemon may set it; no VM is made, no token left."""
     user, _ = endpoint.user()
     found = made(endpoint, user, text)
-    assert found.answer is Answer.REFUSED
+    assert found.answer is ReplyKind.REFUSED
     assert "includes a restricted attribute" in found.why
     assert (vms(endpoint), tokens(endpoint, user)) == (0, 0)
 
@@ -81,7 +81,7 @@ def test_what_its_owner_may_not_use_is_refused(endpoint: Endpoint, written: str)
     user, _ = endpoint.user()
     wanted = f'VMGROUP=[VMGROUP_ID="{written.format(group)}",ROLE="a"]'
     found = made(endpoint, user, wanted)
-    assert (found.answer, "VMGROUP" in found.why) == (Answer.REFUSED, True), found.why
+    assert (found.answer, "VMGROUP" in found.why) == (ReplyKind.REFUSED, True), found.why
     assert vms(endpoint) == 0
     assert made(endpoint, 0, wanted.replace(written.format(group), str(group))).vm is not None
 
@@ -93,11 +93,11 @@ def test_many_vms_of_one_owner_share_a_token(endpoint: Endpoint) -> None:
     cloud_steps = [step(user, endpoint.name()) for _ in range(16)]
 
     async def together() -> Any:
-        sent: list[Deferred[Reply]] = [ensureDeferred(cloud.send(one)) for one in cloud_steps]
+        sent: list[Deferred[StepReply]] = [ensureDeferred(cloud.send(one)) for one in cloud_steps]
         return await DeferredList(sent, fireOnOneErrback=True, consumeErrors=True)
 
     answers = [reply.answer for _, reply in endpoint.run(together())]
-    assert answers == [Answer.ACCEPTED] * 16
+    assert answers == [ReplyKind.ACCEPTED] * 16
     assert (vms(endpoint), tokens(endpoint, user)) == (16, 0)
 
 
@@ -107,13 +107,13 @@ def test_tokens_of_others_stay(endpoint: Endpoint) -> None:
     name = ann.partition(":")[0]
     for number in range(9):
         endpoint.ok(LOGIN, name, f"own{number}", 300, USERS)
-    assert made(endpoint, user).answer is Answer.ACCEPTED
+    assert made(endpoint, user).answer is ReplyKind.ACCEPTED
     assert tokens(endpoint, user) == 9
     endpoint.ok(LOGIN, name, "tenth", 300, USERS)
     found = made(endpoint, user)
-    assert (found.answer, "too many login tokens" in found.why) == (Answer.REFUSED, True)
+    assert (found.answer, "too many login tokens" in found.why) == (ReplyKind.REFUSED, True)
     endpoint.ok(LOGIN, name, "tenth", 0)
-    assert made(endpoint, user).answer is Answer.ACCEPTED
+    assert made(endpoint, user).answer is ReplyKind.ACCEPTED
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_an_owners_quota_bounds_what_is_made_for_it(
     endpoint.ok("one.user.quota", user, 'VM=[VMS="1",CPU="2",MEMORY="9999"]')
     assert endpoint.refused("one.user.quota", user, 'VM=[VMS="9"]', session=ann)[0] == 512
     if "VMS" in why:
-        assert made(endpoint, user).answer is Answer.ACCEPTED
+        assert made(endpoint, user).answer is ReplyKind.ACCEPTED
     before = vms(endpoint)
     order = Create(period=1, reason="", key=endpoint.name(), template=text, owner=user)
     found = endpoint.run(adapter(endpoint).send(order))
-    assert (found.answer, why in found.why) == (Answer.REFUSED, True), found.why
+    assert (found.answer, why in found.why) == (ReplyKind.REFUSED, True), found.why
     assert endpoint.refused("one.vm.allocate", text, False, session=ann) == (
         512,
         f"[one.vm.allocate] User [{user}] : user [{user}] {why} quota in VM.",
@@ -150,7 +150,7 @@ def test_room_in_a_quota_comes_back_with_the_vm(endpoint: Endpoint) -> None:
     assert shown.findtext("VM_QUOTA/VM/CPU") == "-1"
     endpoint.ok("one.vm.recover", first, 3)
     endpoint.until(lambda: endpoint.state(first or 0) == DONE, "its end")
-    assert made(endpoint, user).answer is Answer.ACCEPTED
+    assert made(endpoint, user).answer is ReplyKind.ACCEPTED
 
 
 def private_image(endpoint: Endpoint) -> tuple[int, str]:
@@ -172,7 +172,7 @@ def give_to_group(endpoint: Endpoint, image: int, group: int) -> None:
 def refused_use(endpoint: Endpoint, user: int, wanted: str) -> None:
     """A VM for this user is refused for what it would use; no VM is made, no token left."""
     found = made(endpoint, user, wanted)
-    assert found.answer is Answer.REFUSED
+    assert found.answer is ReplyKind.REFUSED
     assert "Not authorized to perform USE" in found.why
     assert (vms(endpoint), tokens(endpoint, user)) == (0, 0)
 
@@ -183,7 +183,7 @@ def test_anothers_private_image_is_refused(endpoint: Endpoint) -> None:
     image, wanted = private_image(endpoint)
     refused_use(endpoint, user, wanted)
     give_to_group(endpoint, image, USERS)
-    assert made(endpoint, user, wanted).answer is Answer.ACCEPTED
+    assert made(endpoint, user, wanted).answer is ReplyKind.ACCEPTED
 
 
 def test_what_only_a_secondary_group_may_use_is_refused(endpoint: Endpoint) -> None:
@@ -198,7 +198,7 @@ def test_what_only_a_secondary_group_may_use_is_refused(endpoint: Endpoint) -> N
 
 def without_tokens(**changes: Any) -> Endpoint:
     """A cloud whose site forbids login tokens."""
-    cloud = in_memory(Settings(token_s=0, **changes))
+    cloud = in_memory(EmbeddedSettings(token_s=0, **changes))
     cloud.add_hosts(HOSTS)
     return cloud
 
@@ -208,7 +208,7 @@ def test_where_a_site_forbids_tokens_the_vm_is_given_to_its_owner() -> None:
     cloud = without_tokens()
     user, _ = cloud.user()
     found = made(cloud, user, 'CONTEXT=[NETWORK="YES"]')
-    assert found.answer is Answer.ACCEPTED
+    assert found.answer is ReplyKind.ACCEPTED
     shown = cloud.xml("one.vm.info", found.vm)
     assert (shown.findtext("UID"), shown.findtext("GID")) == (str(user), "1")
 
@@ -232,7 +232,7 @@ def test_where_a_site_forbids_tokens_the_daemon_lends_no_rights(text: str, why: 
     cloud = without_tokens(vm_restricted=VM_RESTRICTED | {"SITE/RACK"})
     user, _ = cloud.user()
     found = made(cloud, user, text)
-    assert found.answer is Answer.REFUSED
+    assert found.answer is ReplyKind.REFUSED
     assert why in found.why
     assert "no login of the owner" in found.why
     assert vms(cloud) == 0
@@ -242,7 +242,7 @@ def test_where_a_site_forbids_tokens_administrators_keep_their_rights() -> None:
     """OpenNebula would refuse them nothing."""
     cloud = without_tokens()
     user, _ = cloud.user((0,))
-    assert made(cloud, user, "EMULATOR=y").answer is Answer.ACCEPTED
+    assert made(cloud, user, "EMULATOR=y").answer is ReplyKind.ACCEPTED
 
 
 def test_an_account_that_works_by_rules_gives_its_own_vms_away(endpoint: Endpoint) -> None:
@@ -256,9 +256,9 @@ def test_an_account_that_works_by_rules_gives_its_own_vms_away(endpoint: Endpoin
         Client(endpoint.transport, session, endpoint.clock), endpoint.clock, endpoint.executor
     )
     found = endpoint.run(cloud.send(step(user, endpoint.name())))
-    assert found.answer is Answer.ACCEPTED, found.why
+    assert found.answer is ReplyKind.ACCEPTED, found.why
     shown = endpoint.xml("one.vm.info", found.vm)
     assert (shown.findtext("UID"), shown.findtext("GID")) == (str(user), str(group))
     refused = endpoint.run(cloud.send(step(user, endpoint.name(), 'TOPOLOGY=[PIN_POLICY="CORE"]')))
-    assert refused.answer is Answer.REFUSED
+    assert refused.answer is ReplyKind.REFUSED
     assert vms(endpoint) == 1

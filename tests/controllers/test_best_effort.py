@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from controllers.applications.best_effort import BestEffort, part, wish
 from controllers.applications.market_position import market_without
 from merkatd.policies.horizontal import Prices, bids_for
-from merkatd.protocol.bus_messages import Kept, Remember
-from merkatd.protocol.platform_messages import News, Outcome, SetBids, SetSize, VmNow
+from merkatd.protocol.bus_messages import Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, News, SetBids, SetSize, VmNow
 from tests.bus.rig import assignment, news
 
 (TERMS,) = assignment().clusters
@@ -40,14 +40,14 @@ class Market:
         assert not action_id
         if isinstance(body, Remember):
             self.memory = body.memory
-            return Kept()
+            return Stored()
         if isinstance(body, SetBids):
             for vm, bid in body.bids.items():
                 self.bids[vm] = dict(bid)
         elif isinstance(body, SetSize):
             assert body.count is not None
             self.size = body.count
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     @property
     def prices(self) -> dict[str, float]:

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from controllers.__main__ import UnknownError, found
+from controllers.__main__ import UnknownError, class_of
 from controllers.applications.best_effort import BestEffort
 from controllers.controller import Controller
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.controller_kinds import CONTROLLERS, known
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.controller_kinds import CONTROLLERS, known_kinds
 from merkatd.protocol.platform_messages import (
+    ActionOutcome,
     ClusterTerms,
-    Done,
     GiveUp,
     News,
-    Outcome,
-    Report,
+    ProgressReport,
     SetBids,
     SetSize,
-    Suspend,
+    SuspendPlatform,
+    WorkDone,
 )
 from tests.bus.rig import assignment, news
 
@@ -35,7 +35,7 @@ class Memo:
         """Noted."""
         assert not action_id
         self.asked.append(body)
-        return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+        return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
 
 class Saying(Controller):
@@ -65,10 +65,10 @@ def test_each_word_of_a_controller_is_an_action() -> None:
         SetBids(bids={1: {"cpu": 2.0}}, reason="so"),
         SetSize(cluster="workers", count=3),
         SetSize(cluster="workers", victims=(4, 5)),
-        Suspend(reason="dear"),
-        Done(),
+        SuspendPlatform(reason="dear"),
+        WorkDone(),
         GiveUp(reason="late"),
-        Report(on_track=False),
+        ProgressReport(on_track=False),
         Remember(memory={"period": 0}),
     ]
 
@@ -100,12 +100,12 @@ def test_kinds_are_found_by_name_alone(tmp_path: Any) -> None:
     (tmp_path / "empty.py").write_text("")
     folder = tmp_path / "inner"
     folder.mkdir()
-    assert found("controller", "best_effort", tmp_path) is BestEffort
-    assert found("controller", "mine", tmp_path).__name__ == "Mine"
-    assert set(known(tmp_path)) == {*CONTROLLERS, "empty", "mine"}
+    assert class_of("controller", "best_effort", tmp_path) is BestEffort
+    assert class_of("controller", "mine", tmp_path).__name__ == "Mine"
+    assert set(known_kinds(tmp_path)) == {*CONTROLLERS, "empty", "mine"}
     for kind, why in (("../mine", "there is no"), ("Mine", "there is no"), ("empty", "not 0")):
         with pytest.raises(UnknownError, match=why):
-            found("controller", kind, folder if "/" in kind else tmp_path)
+            class_of("controller", kind, folder if "/" in kind else tmp_path)
 
 
 def test_a_best_effort_platform_without_a_known_size_keeps_its_vms() -> None:

@@ -12,12 +12,12 @@ import pytest
 
 from controllers.applications.best_effort import BestEffort
 from controllers.applications.deadline_controllers import FullDeadline
-from controllers.applications.market_position import kept, traces_of
+from controllers.applications.market_position import traces_of, traces_to_keep
 from controllers.controller import Controller
-from merkatd.policies.vertical import Trace
-from merkatd.protocol.bus_messages import TO_DAEMON, Kept, Measured, Remember
+from merkatd.policies.vertical import BidTrace
+from merkatd.protocol.bus_messages import TO_DAEMON, Measured, Remember, Stored
 from merkatd.protocol.message_limits import longest_memory
-from merkatd.protocol.platform_messages import MOST_VMS, ClusterTerms, Outcome, VmNow
+from merkatd.protocol.platform_messages import MOST_VMS, ActionOutcome, ClusterTerms, VmNow
 from merkatd.protocol.wire_format import Envelope, largest_bytes, pack, unpack
 from tests.bus.rig import assignment, news
 
@@ -44,8 +44,8 @@ class Daemon:
         if isinstance(said, Remember):
             self.memory = said.memory
         if isinstance(said, Remember | Measured):
-            return Kept()
-        return Outcome(accepted=True)
+            return Stored()
+        return ActionOutcome(accepted=True)
 
 
 def cluster(name: str, vms: int) -> ClusterTerms:
@@ -112,7 +112,7 @@ def test_what_is_remembered_of_a_vm_is_short(kind: type[Controller]) -> None:
     assert len(text) <= longest_memory(1_000)
 
 
-def known(traces: Sequence[Trace]) -> list[dict[str, float]]:
+def known(traces: Sequence[BidTrace]) -> list[dict[str, float]]:
     """Their numbers by name, without what is not known."""
     return [
         {name: value for name, value in asdict(one).items() if value is not None} for one in traces
@@ -122,10 +122,10 @@ def known(traces: Sequence[Trace]) -> list[dict[str, float]]:
 def test_traces_are_kept_to_three_digits() -> None:
     """What is not known yet, and what is infinite, comes back as it was."""
     traces = {
-        7: (Trace(), Trace(change=-0.012345678, limit=0.5, run=2, market=0.0098765432)),
-        8: (Trace(limit=inf, short=1 / 3, short_keeping=2 / 3, market_before=1e-7 / 3),),
+        7: (BidTrace(), BidTrace(change=-0.012345678, limit=0.5, run=2, market=0.0098765432)),
+        8: (BidTrace(limit=inf, short=1 / 3, short_keeping=2 / 3, market_before=1e-7 / 3),),
     }
-    back = traces_of(json.loads(json.dumps(kept(traces))))
+    back = traces_of(json.loads(json.dumps(traces_to_keep(traces))))
     assert back.keys() == traces.keys()
     for vm, before in traces.items():
         for read, one in zip(known(back[vm]), known(before), strict=True):
@@ -135,4 +135,4 @@ def test_traces_are_kept_to_three_digits() -> None:
 def test_traces_that_were_kept_by_name_are_still_read() -> None:
     """A controller that is started by a newer daemon goes on with what it knew."""
     before = {"7": [{"change": 0.5, "run": 2, "short": 0.1, "market": None}, {"limit": 0.25}]}
-    assert traces_of(before) == {7: (Trace(change=0.5, run=2, short=0.1), Trace(limit=0.25))}
+    assert traces_of(before) == {7: (BidTrace(change=0.5, run=2, short=0.1), BidTrace(limit=0.25))}

@@ -12,8 +12,14 @@ from twisted.internet.task import Clock
 from controllers.controller import Controller
 from controllers.monitors.monitor import Monitor
 from merkatd.bus.platform_processes import PlatformProcesses
-from merkatd.bus.settings import Settings
-from merkatd.protocol.platform_messages import Done, Outcome, Report, SetBids, SetSize
+from merkatd.bus.settings import BusSettings
+from merkatd.protocol.platform_messages import (
+    ActionOutcome,
+    ProgressReport,
+    SetBids,
+    SetSize,
+    WorkDone,
+)
 from tests.bus.rig import Notes, assignment, news, parts, until, watched
 
 PAGE = (Path(__file__).parents[2] / "docs/controllers.md").read_text()
@@ -52,7 +58,7 @@ def test_the_controller_of_the_page_does_what_the_page_says(tmp_path: Path) -> N
         clock: Any = Clock()
         notes = Notes()
         # The clock goes faster than processes start: nobody is silent for too long by it.
-        settings = Settings(silence_s=1e9)
+        settings = BusSettings(silence_s=1e9)
         processes = PlatformProcesses(tmp_path, clock, np.random.default_rng(1), settings)
         processes.attend(notes)
         one = watched(
@@ -69,7 +75,7 @@ def test_the_controller_of_the_page_does_what_the_page_says(tmp_path: Path) -> N
         async def until_asked(wish: Any, what: str) -> None:
             while wish not in asked():
                 await asyncio.sleep(PERIOD_S)
-            assert isinstance(notes.taken[notes.actions[-1][1]], Outcome), what
+            assert isinstance(notes.taken[notes.actions[-1][1]], ActionOutcome), what
 
         try:
             for row in range(12):
@@ -79,11 +85,11 @@ def test_the_controller_of_the_page_does_what_the_page_says(tmp_path: Path) -> N
             await until_asked(bids, "bids")
             grown = SetSize(cluster="workers", count=3, reason="12 wait")
             await until_asked(grown, "one more")
-            await until_asked(Report(on_track=False, text="12 wait"), "a report")
+            await until_asked(ProgressReport(on_track=False, text="12 wait"), "a report")
             for row in range(12):
                 (queue / str(row)).unlink()
             await until_asked(SetSize(cluster="workers", count=1, reason="0 wait"), "one less")
-            await until_asked(Done(reason="nothing has come for a while"), "done")
+            await until_asked(WorkDone(reason="nothing has come for a while"), "done")
             log = tmp_path / "platforms" / "1" / "controller.log"
             assert log.read_text() == ""
             stopping = ensureDeferred(processes.stop(1, 10.0)).asFuture(loop)

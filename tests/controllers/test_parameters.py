@@ -11,7 +11,7 @@ from controllers.monitors.monitor import Monitor
 from merkatd.base.parameter_bounds import NUMBERS, number, problems
 from merkatd.policies.deadline import least_part
 from merkatd.protocol.platform_messages import ClusterTerms
-from merkatd.protocol.platform_messages import Monitor as Chosen
+from merkatd.protocol.platform_messages import MonitorTerms as Chosen
 from tests.bus.rig import assignment
 
 ANYTHING: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from merkatd.currency.credits import MOST_CREDITS, Month, credits_of, micro
 from merkatd.currency.income import SupplyPolicy, supply_change
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.currency.statement import Statement, StatementLine
 
 
@@ -19,15 +19,15 @@ def test_micro_credits_are_the_same_after_a_turn_through_credits(amount: int) ->
 
 def test_a_tenant_starts_by_its_weight_only_where_no_supply_is_set() -> None:
     """With a supply the weight counts at the next renewal."""
-    assert Money(starting_credits=10.0).start_of(3.0) == micro(30.0)
-    assert Money(starting_credits=10.0, supply=1_000.0).start_of(3.0) == micro(10.0)
-    assert Money(starting_credits=MOST_CREDITS).start_of(3.0) == micro(MOST_CREDITS)
+    assert MoneySettings(starting_credits=10.0).start_of(3.0) == micro(30.0)
+    assert MoneySettings(starting_credits=10.0, supply=1_000.0).start_of(3.0) == micro(10.0)
+    assert MoneySettings(starting_credits=MOST_CREDITS).start_of(3.0) == micro(MOST_CREDITS)
 
 
 def test_without_a_supply_there_is_what_all_tenants_start_with() -> None:
     """With one there is that."""
-    assert Money(starting_credits=10.0).supply_for([1.0, 2.0]) == micro(30.0)
-    assert Money(starting_credits=10.0, supply=0.5).supply_for([1.0, 2.0]) == micro(0.5)
+    assert MoneySettings(starting_credits=10.0).supply_for([1.0, 2.0]) == micro(30.0)
+    assert MoneySettings(starting_credits=10.0, supply=0.5).supply_for([1.0, 2.0]) == micro(0.5)
 
 
 @pytest.mark.parametrize("price", [1e-5, 0.01, 1.0, 300.0])

@@ -6,30 +6,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.currency import micro, solvency
-from merkatd.currency.credits import Month, dealt_out, month_of, parse_month, rounded_down
+from merkatd.currency.credits import (
+    Month,
+    divided_exactly,
+    divided_rounding_down,
+    month_of,
+    parse_month,
+)
 from merkatd.currency.income import (
     Prices,
     Refill,
+    RenewalPart,
     SupplyPolicy,
-    Tenant,
     entitlements,
     incomes,
     replenishments,
     supply_change,
 )
-from merkatd.currency.solvency import STAGES_S, affordable_bids, stage, time_until_empty
+from merkatd.currency.solvency import STAGES_S, affordable_bids, time_until_empty, warning_stage
 
 AMOUNTS = st.integers(0, 10**18)
 WEIGHTS = st.floats(0, 1e6, allow_nan=False)
 TENANTS = st.lists(st.tuples(WEIGHTS, AMOUNTS), max_size=8).map(
-    lambda rows: [Tenant(owner, *row) for owner, row in enumerate(rows)]
+    lambda rows: [RenewalPart(owner, *row) for owner, row in enumerate(rows)]
 )
 
 
 class TestRenewals:
     @given(supply=AMOUNTS, treasury=AMOUNTS, tenants=TENANTS)
     def test_no_more_is_paid_than_the_treasury_holds(
-        self, supply: int, treasury: int, tenants: list[Tenant]
+        self, supply: int, treasury: int, tenants: list[RenewalPart]
     ) -> None:
         """Nor does anybody come to hold more than its part, or get a negative income."""
         paid = incomes(supply, treasury, tenants)
@@ -41,18 +47,18 @@ class TestRenewals:
 
     @given(supply=AMOUNTS, tenants=TENANTS)
     def test_a_full_treasury_tops_up_to_the_part_exactly(
-        self, supply: int, tenants: list[Tenant]
+        self, supply: int, tenants: list[RenewalPart]
     ) -> None:
         """Renewed again at once, nobody gets anything."""
         paid = incomes(supply, supply + 10**19, tenants)
-        after = [Tenant(t.owner, t.weight, t.holdings + paid[t.owner]) for t in tenants]
+        after = [RenewalPart(t.owner, t.weight, t.holdings + paid[t.owner]) for t in tenants]
         entitled = entitlements(supply, tenants)
         assert all(t.holdings >= entitled[t.owner] for t in after)
         assert not any(incomes(supply, 10**19, after).values())
 
     @given(supply=AMOUNTS, tenants=TENANTS, more=WEIGHTS)
     def test_a_larger_weight_never_gets_less(
-        self, supply: int, tenants: list[Tenant], more: float
+        self, supply: int, tenants: list[RenewalPart], more: float
     ) -> None:
         """Neither than with one's own smaller weight, nor than somebody with a smaller one."""
         entitled = entitlements(supply, tenants)
@@ -61,18 +67,18 @@ class TestRenewals:
                 assert one.weight < other.weight or entitled[one.owner] >= entitled[other.owner]
         if tenants:
             first = tenants[0]
-            raised = [Tenant(first.owner, first.weight + more, first.holdings), *tenants[1:]]
+            raised = [RenewalPart(first.owner, first.weight + more, first.holdings), *tenants[1:]]
             assert entitlements(supply, raised)[first.owner] >= entitled[first.owner]
 
     def test_a_short_treasury_pays_all_the_same_part(self) -> None:
         """Three parts to one, of half of what is lacking; the remainder stays."""
-        tenants = [Tenant(1, 3.0, 0), Tenant(2, 1.0, 0)]
+        tenants = [RenewalPart(1, 3.0, 0), RenewalPart(2, 1.0, 0)]
         assert incomes(1000, 1000, tenants) == {1: 750, 2: 250}
         assert incomes(1000, 501, tenants) == {1: 375, 2: 125}
 
     def test_nobody_with_a_weight_means_nobody_is_paid(self) -> None:
         """Zero weights are allowed."""
-        assert incomes(1000, 1000, [Tenant(1, 0.0, 0)]) == {1: 0}
+        assert incomes(1000, 1000, [RenewalPart(1, 0.0, 0)]) == {1: 0}
 
 
 class TestParts:
@@ -82,9 +88,9 @@ class TestParts:
     ) -> None:
         """And nobody is a micro-credit off its exact part."""
         total = min(int(sum(amounts) * part), sum(amounts))
-        dealt = dealt_out(total, amounts)
+        dealt = divided_exactly(total, amounts)
         assert sum(dealt) == total
-        assert dealt == dealt_out(total, amounts)
+        assert dealt == divided_exactly(total, amounts)
         for got, amount in zip(dealt, amounts, strict=True):
             assert 0 <= got <= amount
             if sum(amounts):
@@ -95,14 +101,14 @@ class TestParts:
         self, total: int, weights: dict[int, float]
     ) -> None:
         """The remainder belongs to nobody."""
-        left = total - sum(rounded_down(total, weights).values())
+        left = total - sum(divided_rounding_down(total, weights).values())
         assert 0 <= left < max(len(weights), 1) or not any(weights.values())
 
     def test_more_than_there_is_can_t_be_dealt_out(self) -> None:
         """Nor less than nothing."""
         for total in (-1, 4):
             with pytest.raises(ValueError, match="can't be dealt out"):
-                dealt_out(total, [1, 2])
+                divided_exactly(total, [1, 2])
 
 
 @given(
@@ -176,29 +182,29 @@ class TestArrears:
         """Warned from the first; a payment settles it, a pause does not."""
         counts: dict[int, float] = {}
         for period in range(1, 11):
-            assert not solvency.suspended(counts)
-            counts = solvency.counted(counts, {7}, {7})
+            assert not solvency.due_for_suspension(counts)
+            counts = solvency.arrears_after(counts, {7}, {7})
             assert counts == {7: period}
             assert solvency.warning(period, 1.5)
-        assert solvency.suspended(counts) == {7}
-        assert solvency.counted(counts, set(), {7}) == {7: 10}
-        assert solvency.counted(counts, {7}, {7}) == {7: 11}
-        assert solvency.counted(counts, set(), set()) == {}
+        assert solvency.due_for_suspension(counts) == {7}
+        assert solvency.arrears_after(counts, set(), {7}) == {7: 10}
+        assert solvency.arrears_after(counts, {7}, {7}) == {7: 11}
+        assert solvency.arrears_after(counts, set(), set()) == {}
 
     def test_a_period_counts_as_long_as_it_was(self) -> None:
         """Six of ten seconds are one; lengths that are not quite whole make no difference."""
         counts: dict[int, float] = {}
         for _ in range(57):
-            assert not solvency.suspended(counts)
-            counts = solvency.counted(counts, {7}, {7}, 1 / 6)
-        assert solvency.suspended({7: 9.99}) == {7}
+            assert not solvency.due_for_suspension(counts)
+            counts = solvency.arrears_after(counts, {7}, {7}, 1 / 6)
+        assert solvency.due_for_suspension({7: 9.99}) == {7}
         assert "suspended in 1 period unless" in solvency.warning(9.2, 1.5)
         assert "suspended in 10 periods unless" in solvency.warning(1 / 6, 1.5)
         assert "in full for 10 periods" in solvency.warning(9.99, 1.5)
 
     def test_each_owner_counts_alone(self) -> None:
         """An owner out of debt is forgotten; the other one goes on counting."""
-        assert solvency.counted({7: 4, 8: 2}, {8}, {8}) == {8: 3}
+        assert solvency.arrears_after({7: 4, 8: 2}, {8}, {8}) == {8: 3}
 
     def test_words_name_the_debt(self) -> None:
         """What is owed, and what follows from it."""
@@ -212,10 +218,10 @@ class TestWarnings:
     def test_each_stage_is_reached_once_on_the_way_down(self) -> None:
         """From days to nothing."""
         left = [time_until_empty(balance, 1.0, 60.0) for balance in range(3000, -1, -1)]
-        stages = [stage(one) for one in left]
+        stages = [warning_stage(one) for one in left]
         changes = [now for now, before in zip(stages[1:], stages, strict=False) if now != before]
         assert [stages[0], *changes] == [None, *reversed(STAGES_S)]
-        assert stage(time_until_empty(5, 0.0, 60.0)) is None
+        assert warning_stage(time_until_empty(5, 0.0, 60.0)) is None
 
 
 class TestSupply:

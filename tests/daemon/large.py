@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from twisted.internet.task import Clock
 
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.state_file import SqliteStore
 
@@ -28,9 +28,9 @@ BOOT_S = 5.0
 
 def large_cloud(
     clock: Time, store: SqliteStore | None = None, hosts: int = HOSTS, vms: int = VMS
-) -> Cloud:
+) -> EmbeddedCloud:
     """The cloud with all VMs deployed, row by row over the hosts; they have yet to boot."""
-    cloud = Cloud(clock, np.random.default_rng(1))
+    cloud = EmbeddedCloud(clock, np.random.default_rng(1))
     if store is not None:
         store.follow(cloud)
     cloud.found(PASSWORD)
@@ -53,7 +53,7 @@ def prepared(state: Path, pending: int, hosts: int = HOSTS, vms: int = VMS) -> N
     cloud.close()
 
 
-def allocate(cloud: Cloud, vms: int, hosts: int) -> None:
+def allocate(cloud: EmbeddedCloud, vms: int, hosts: int) -> None:
     """More VMs, pending: each host's worth of them has the same bids, sizes and uses of memory."""
     for number in range(vms):
         turn = number // hosts
@@ -65,6 +65,6 @@ def allocate(cloud: Cloud, vms: int, hosts: int) -> None:
         _must(cloud, owner, "one.vm.allocate", text)
 
 
-def _must(cloud: Cloud, session: str, method: str, *arguments: object) -> None:
+def _must(cloud: EmbeddedCloud, session: str, method: str, *arguments: object) -> None:
     reply = cloud.call(method, [session, *arguments])
     assert reply.success, reply

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from merkatd.config.configuration import Config
-from merkatd.daemon.reload import Going, Reloading, rules_of
+from merkatd.daemon.reload import Reloading, RunningParts, rules_of
 from merkatd.groups.group_keeper import Keeper
 from merkatd.service import DaemonQuestions
 from merkatd.service.platforms import PlatformQuestions
@@ -25,7 +25,7 @@ def reloaded() -> Any:
     platforms = PlatformQuestions(site.scheduler, site.manager, _no_call)
     questions = DaemonQuestions(site.scheduler, platforms)
     ledgers = questions.ledger, platforms.ledger
-    going = Going(site.scheduler, site.manager, keeper, ledgers, None)
+    going = RunningParts(site.scheduler, site.manager, keeper, ledgers, None)
     before = Config()
     money = replace(before.money, starting_credits=123.0)
     new = replace(before, money=money, period=replace(before.period, interval_s=77.0))

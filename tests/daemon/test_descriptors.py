@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from twisted.logger import capturedLogs
 
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.daemon.open_files import OWN, within
 from tests.daemon.harness import Site
 from tests.daemon.processes import until
@@ -87,6 +87,6 @@ def test_periods_go_on_while_strangers_hold_all_connections(
 def test_doors_leave_enough(files: int, doors: int, connections: int, of_one: int) -> None:
     """A door that has to do with less says so once."""
     with capturedLogs() as logged:
-        bounds = within(Settings(), doors, files)
+        bounds = within(ApiSettings(), doors, files)
     assert (bounds.connections, bounds.connections_per_address) == (connections, of_one)
     assert len(logged) == (connections < 512)

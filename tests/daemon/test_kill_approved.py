@@ -55,7 +55,7 @@ def test_killed_in_the_middle_of_an_approved_plan(site: Site) -> None:
 
 def placements(site: Site) -> list[Any]:
     """All steps that placed or moved a VM, the oldest first."""
-    rows = site.read(lambda c: journal.recent(c, journal.Wanted(), 100_000))
+    rows = site.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
     return [row.step for row in reversed(rows) if row.step.kind in {"deploy", "migrate"}]
 
 

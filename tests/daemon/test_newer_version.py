@@ -44,7 +44,7 @@ def engine(config: Config) -> Iterator[sa.Engine]:
     made = make_engine(config.database_url)
     migrations.upgrade(made, OLDER)
     with made.begin() as connection:
-        assert lease_store.take(connection, "older", None) == 1
+        assert lease_store.take_lease(connection, "older", None) == 1
     yield made
     made.dispose()
 
@@ -66,7 +66,7 @@ def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> 
 def beat(engine: sa.Engine) -> None:
     """What the older daemon does every few seconds."""
     with engine.begin() as connection:
-        lease_store.hold(connection, 1)
+        lease_store.renew_lease(connection, 1)
 
 
 def test_the_schema_stays_where_an_older_daemon_acts(config: Config, engine: sa.Engine) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from merkatd.commands.programs.run_command import Supervisor
+from merkatd.commands.programs.run_command import SystemdNotifier
 
 PATIENCE_S = 120.0
 
@@ -70,7 +70,9 @@ def test_it_is_told_twice_in_the_time_that_is_given(listener: socket.socket) -> 
     """Where it is this process that is watched; and nothing more after the end."""
     clock = Clock()
     for pid, times in ((str(os.getpid()), 5), ("1", 0)):
-        told = Supervisor(words_to(listener, WATCHDOG_USEC="60000000", WATCHDOG_PID=pid), clock)
+        told = SystemdNotifier(
+            words_to(listener, WATCHDOG_USEC="60000000", WATCHDOG_PID=pid), clock
+        )
         told.ready("well")
         clock.pump([30.0] * 4)
         told.stop()
@@ -81,7 +83,7 @@ def test_it_is_told_twice_in_the_time_that_is_given(listener: socket.socket) -> 
 @pytest.mark.parametrize("address", ["", "/nowhere/at/all", "@merkat-nobody-listens"])
 def test_where_nobody_listens_nothing_happens(address: str) -> None:
     """The daemon does its work without."""
-    supervisor = Supervisor({"NOTIFY_SOCKET": address}, Clock())
+    supervisor = SystemdNotifier({"NOTIFY_SOCKET": address}, Clock())
     supervisor.ready("well")
     supervisor.ending()
     supervisor.stop()
@@ -91,5 +93,5 @@ def test_an_abstract_address_is_understood() -> None:
     """Containers give such."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(f"\0merkat-{os.getpid()}")
-        Supervisor({"NOTIFY_SOCKET": f"@merkat-{os.getpid()}"}, Clock()).ending()
+        SystemdNotifier({"NOTIFY_SOCKET": f"@merkat-{os.getpid()}"}, Clock()).ending()
         assert heard(listener) == ["STOPPING=1\nSTATUS=Ending after the work in hand"]

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from merkatd.database.base.transactions import passes
+from merkatd.database.base.transactions import is_transient
 from merkatd.database.database import transaction
 
 Result = TypeVar("Result")
@@ -25,6 +25,6 @@ def again(
         try:
             return transaction(engine, work)
         except Exception as error:
-            if time.monotonic() > ending or not (passes(error) or also(error)):
+            if time.monotonic() > ending or not (is_transient(error) or also(error)):
                 raise
         time.sleep(0.005)

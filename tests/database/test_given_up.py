@@ -189,13 +189,16 @@ def test_locks_of_a_daemon_that_is_gone_are_free_soon(
     url = mariadb.make("stopped")
     first, second = engine.make_engine(url), engine.make_engine(url)
     migrations.upgrade(first)
-    token = database.transaction(first, lambda c: lease_store.take(c, "first", None))
+    token = database.transaction(first, lambda c: lease_store.take_lease(c, "first", None))
     assert token is not None
     stopped = first.connect()
-    seen = database.transaction(second, lease_store.present)
-    lease_store.hold(stopped, token)
+    seen = database.transaction(second, lease_store.read_lease)
+    lease_store.renew_lease(stopped, token)
     began_s = time.monotonic()
-    assert database.transaction(second, lambda c: lease_store.take(c, "second", seen)) is not None
+    assert (
+        database.transaction(second, lambda c: lease_store.take_lease(c, "second", seen))
+        is not None
+    )
     assert time.monotonic() - began_s < 10
     with pytest.raises(sa.exc.DBAPIError):
         stopped.execute(sa.text("SELECT 1"))

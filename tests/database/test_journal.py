@@ -22,7 +22,7 @@ from merkatd.cluster import (
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.retention import Horizon, tidy
 from merkatd.database.scheduler import journal
-from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import STEPS, StepState, to_row
 from tests.database.begun import begun, deploy
 
@@ -222,18 +222,18 @@ def test_recent_decisions_can_be_filtered(connection: sa.Connection) -> None:
         journal.record(connection, [step], 10.0 * period)
     journal.confirm(connection, [deploy(2, period=2).id], 50.0)
 
-    def found(wanted: Wanted, limit: int = 9) -> list[int]:
+    def found(wanted: StepFilter, limit: int = 9) -> list[int]:
         return [one.step.period for one in journal.recent(connection, wanted, limit)]
 
-    assert found(Wanted()) == [3, 2, 1]
-    assert found(Wanted(), limit=2) == [3, 2]
-    assert found(Wanted(vm=2)) == [2]
-    assert found(Wanted(host=1)) == [3, 1]
-    assert found(Wanted(host=0)) == [2]
-    assert found(Wanted(kind="migrate")) == []
-    assert found(Wanted(state=StepState.PLANNED)) == [3, 1]
-    assert found(Wanted(first_period=2, last_period=2)) == [2]
-    assert found(Wanted(since_s=15.0, last_period=2)) == [2]
+    assert found(StepFilter()) == [3, 2, 1]
+    assert found(StepFilter(), limit=2) == [3, 2]
+    assert found(StepFilter(vm=2)) == [2]
+    assert found(StepFilter(host=1)) == [3, 1]
+    assert found(StepFilter(host=0)) == [2]
+    assert found(StepFilter(kind="migrate")) == []
+    assert found(StepFilter(state=StepState.PLANNED)) == [3, 1]
+    assert found(StepFilter(first_period=2, last_period=2)) == [2]
+    assert found(StepFilter(since_s=15.0, last_period=2)) == [2]
 
 
 def test_forgetting_spares_what_is_outstanding(connection: sa.Connection) -> None:

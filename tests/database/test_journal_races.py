@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from merkatd.database.base.engine import make_engine
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import journal
-from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import StepState
 from tests.database.again import again
 from tests.database.begun import begun, deploy
@@ -46,7 +46,7 @@ def test_whatever_happens_a_vm_has_one_outstanding_step(
                 moved, state = ended(connection, verb, step.id)
                 assert bool(moved) == (before in outstanding)
                 expected |= dict.fromkeys(moved, state)
-        found = journal.recent(connection, Wanted(), limit=100)
+        found = journal.recent(connection, StepFilter(), limit=100)
         assert {one.id: one.state for one in found} == expected
     engine.dispose()
 

@@ -4,19 +4,19 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.scheduler import order_store
-from merkatd.database.scheduler.order_store import InForce, Order
+from merkatd.database.scheduler.order_store import Order, OrdersInForce
 
 
 def test_the_newest_order_on_a_subject_holds(connection: sa.Connection) -> None:
     """Hosts and the whole are ordered each by itself."""
-    assert order_store.in_force(connection) == InForce()
-    assert order_store.give(connection, Order.DRAIN, 1.0, "ann", 3)
-    assert order_store.give(connection, Order.DRAIN, 2.0, "ann", 5)
-    assert order_store.give(connection, Order.PAUSE, 3.0, "bob", None)
-    assert order_store.in_force(connection) == InForce(paused=True, drained=frozenset({3, 5}))
-    assert order_store.give(connection, Order.UNDRAIN, 4.0, "bob", 3)
-    assert order_store.give(connection, Order.RESUME, 5.0, "ann", None)
-    assert order_store.in_force(connection) == InForce(paused=False, drained=frozenset({5}))
+    assert order_store.in_force(connection) == OrdersInForce()
+    assert order_store.record_order(connection, Order.DRAIN, 1.0, "ann", 3)
+    assert order_store.record_order(connection, Order.DRAIN, 2.0, "ann", 5)
+    assert order_store.record_order(connection, Order.PAUSE, 3.0, "bob", None)
+    assert order_store.in_force(connection) == OrdersInForce(paused=True, drained=frozenset({3, 5}))
+    assert order_store.record_order(connection, Order.UNDRAIN, 4.0, "bob", 3)
+    assert order_store.record_order(connection, Order.RESUME, 5.0, "ann", None)
+    assert order_store.in_force(connection) == OrdersInForce(paused=False, drained=frozenset({5}))
     said = [(one.what, one.host, one.who) for one in order_store.history(connection)]
     assert said[:2] == [(Order.RESUME, None, "ann"), (Order.UNDRAIN, 3, "bob")]
     assert len(said) == 5
@@ -24,16 +24,16 @@ def test_the_newest_order_on_a_subject_holds(connection: sa.Connection) -> None:
 
 def test_what_holds_already_is_not_recorded_again(connection: sa.Connection) -> None:
     """Nor is taking back what was never ordered."""
-    assert not order_store.give(connection, Order.UNDRAIN, 1.0, "ann", 3)
-    assert not order_store.give(connection, Order.RESUME, 1.0, "ann", None)
-    assert order_store.give(connection, Order.DRAIN, 1.0, "ann", 3)
-    assert not order_store.give(connection, Order.DRAIN, 2.0, "bob", 3)
+    assert not order_store.record_order(connection, Order.UNDRAIN, 1.0, "ann", 3)
+    assert not order_store.record_order(connection, Order.RESUME, 1.0, "ann", None)
+    assert order_store.record_order(connection, Order.DRAIN, 1.0, "ann", 3)
+    assert not order_store.record_order(connection, Order.DRAIN, 2.0, "bob", 3)
     assert len(order_store.history(connection)) == 1
 
 
 def test_an_order_names_a_host_exactly_where_it_is_about_one(connection: sa.Connection) -> None:
     """Anything else is a mistake of the program."""
     with pytest.raises(ValueError, match="pause is an order"):
-        order_store.give(connection, Order.PAUSE, 1.0, "ann", 3)
+        order_store.record_order(connection, Order.PAUSE, 1.0, "ann", 3)
     with pytest.raises(ValueError, match="drain is an order"):
-        order_store.give(connection, Order.DRAIN, 1.0, "ann", None)
+        order_store.record_order(connection, Order.DRAIN, 1.0, "ann", None)

@@ -6,10 +6,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from merkatd.database.fleets import fleet_store, group_store, platform_store
-from merkatd.database.fleets.fleet_store import MEMBERS, Member
-from merkatd.database.fleets.group_store import VM_GROUPS, Group
-from merkatd.database.fleets.group_vm_store import GROUP_VMS, GroupVm
-from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.fleets.fleet_store import MEMBERS, PlatformMember
+from merkatd.database.fleets.group_store import VM_GROUPS, GroupRow
+from merkatd.database.fleets.group_vm_store import GROUP_VMS, GroupMember
+from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import account_store, entry_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
@@ -17,7 +17,14 @@ from merkatd.database.migrations import METADATA
 from merkatd.database.retention import KEPT, Horizon, tidy
 from merkatd.database.scheduler import comparison_store, period_store, price_store
 from merkatd.database.scheduler.period_store import PERIODS
-from merkatd.ledger import Money, Month, end_application, meet, open_application, statement
+from merkatd.ledger import (
+    MoneySettings,
+    Month,
+    end_application,
+    open_application,
+    open_tenant,
+    statement,
+)
 from tests.database.begun import begun
 
 LATE = Horizon(10**6, 1e12, 1e12)
@@ -35,7 +42,7 @@ def platform(connection: sa.Connection, state: str, since_s: float, account: int
     """The id of a platform that came into its state then."""
     return platform_store.add(
         connection,
-        Platform(
+        PlatformRow(
             token=f"{state}{since_s}",
             owner=2,
             name="a",
@@ -55,15 +62,17 @@ def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
     connection: sa.Connection,
 ) -> None:
     """The books are sound afterwards, and its tenant has what it had."""
-    money = Money(supply=1_000)
-    tenant = meet(connection, 2, money, 0.0)
+    money = MoneySettings(supply=1_000)
+    tenant = open_tenant(connection, 2, money, 0.0)
     application = open_application(connection, 2, "a", 5_000_000, 0, 0.0)
-    meet(connection, 3, money, 0.0)
+    open_tenant(connection, 3, money, 0.0)
     end_application(connection, application.application, 10.0)
     ended = platform(connection, "done", 20.0, application.application)
     living = platform(connection, "running", 20.0, None)
     for number, (one, gone_s) in enumerate([(ended, 15.0), (living, 15.0), (living, None)], 1):
-        member = Member(key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s)
+        member = PlatformMember(
+            key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s
+        )
         fleet_store.add_platform_members(connection, [member])
     before = account_store.get(connection, [tenant.id])[tenant.id].balance
     while tidy(connection, LATE, most=2):
@@ -82,7 +91,7 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
     unused, used, late, _newest = (
         platform(connection, "done", since_s, None) for since_s in (20.0, 21.0, 40.0, 22.0)
     )
-    member = Member(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
+    member = PlatformMember(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
     fleet_store.add_platform_members(connection, [member])
     tidy(connection, Horizon(0, 30.0, 10.0))
     assert platform_store.get(connection, unused) is None
@@ -90,9 +99,9 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
     assert platform_store.get(connection, late) is not None
 
 
-def group(token: str, ended_s: float | None = None) -> Group:
+def group(token: str, ended_s: float | None = None) -> GroupRow:
     """A group of VMs."""
-    return Group(
+    return GroupRow(
         token=token,
         name="g",
         owner=2,
@@ -113,7 +122,7 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
         group_store.add(connection, group(str(ended_s), ended_s)).id
         for ended_s in (20.0, 21.0, 40.0, 22.0)
     )
-    vm = GroupVm(create_key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
+    vm = GroupMember(create_key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
     connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
     tidy(connection, Horizon(0, 30.0, 10.0))
     assert unused not in set(connection.scalars(sa.select(VM_GROUPS.c.id)))
@@ -128,7 +137,9 @@ def test_comparisons_and_doings_go_with_the_details(connection: sa.Connection) -
     )
     comparison_store.add(connection, [same, replace(same, period=2, at_s=30.0)])
     for at_s in (10.0, 30.0):
-        doing = platform_store.Doing(platform=one, at_s=at_s, who="ann", what="change", text="")
+        doing = platform_store.PlatformAction(
+            platform=one, at_s=at_s, who="ann", what="change", text=""
+        )
         platform_store.add_action(connection, doing)
     tidy(connection, Horizon(2, 20.0, 0.0))
     for table in (comparison_store.COMPARISONS, platform_store.DOINGS):
@@ -149,7 +160,7 @@ def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
     """But for the highest number of each group, which is never given again."""
     one = group_store.add(connection, group("1")).id
     for number, gone_s in enumerate([10.0, 30.0, 10.0, None, 10.0], 1):
-        vm = GroupVm(
+        vm = GroupMember(
             create_key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
         )
         connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
@@ -179,7 +190,9 @@ def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
     """The VM that had it may be gone; its row stays as long as the platform."""
     one = platform(connection, "running", 0.0, None)
     for number in (1, 2, 3):
-        member = Member(key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0)
+        member = PlatformMember(
+            key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0
+        )
         fleet_store.add_platform_members(connection, [member])
     tidy(connection, Horizon(0, 10.0, 0.0))
     assert fleet_store.highest_numbers(connection) == {one: 3}
@@ -200,8 +213,8 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
     connection: sa.Connection,
 ) -> None:
     """Its owner's books say the same without it; one that paid is kept with its history."""
-    money = Money(supply=1_000)
-    tenant = meet(connection, 2, money, 0.0)
+    money = MoneySettings(supply=1_000)
+    tenant = open_tenant(connection, 2, money, 0.0)
     treasury = account_store.treasury(connection).id
     unused, paid, living = (
         open_application(connection, 2, name, 5_000_000, 1_000, 10.0).application
@@ -228,7 +241,7 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
 
 def test_few_accounts_go_in_one_batch(connection: sa.Connection) -> None:
     """Each takes several queries, and nobody else can write meanwhile; the rest goes next."""
-    meet(connection, 2, Money(supply=1_000), 0.0)
+    open_tenant(connection, 2, MoneySettings(supply=1_000), 0.0)
     for number in range(13):
         one = open_application(connection, 2, f"a{number}", 5, 0, 1.0).application
         end_application(connection, one, 2.0)

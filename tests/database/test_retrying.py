@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import passes
+from merkatd.database.base.transactions import is_transient
 from merkatd.database.database import transaction
 from merkatd.database.ledger import account_store, entry_store
 from merkatd.database.ledger.entry_store import Posting, TransactionKind, audit
@@ -74,7 +74,7 @@ def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
         for run in running:
             run.result()
     assert [getattr(error, "orig").args[0] for error in failures] == [1213]  # noqa: B009 - any error
-    assert all(passes(error) for error in failures)
+    assert all(is_transient(error) for error in failures)
     with engine.connect() as connection:
         assert entry_store.posted(connection, ["a", "b"]) == {"a", "b"}
         assert audit(connection).sound
@@ -133,7 +133,7 @@ def test_a_server_that_is_killed_and_comes_back_is_found_again() -> None:
         server.kill()
         with pytest.raises(sa.exc.OperationalError) as failed:
             transaction(engine, lambda connection: move(connection, "while", one, other))
-        assert passes(failed.value)
+        assert is_transient(failed.value)
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(
                 again, engine, lambda connection: move(connection, "while", one, other)

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from merkatd.base.clock import Inline, OwnedExecutor
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import LostRaceError, Retries, passes
+from merkatd.database.base.transactions import LostRaceError, Retries, is_transient
 from merkatd.database.database import ClosedError
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
@@ -45,7 +45,7 @@ async def waited_for(done: Deferred[Result]) -> Result:
 
 def say(connection: sa.Connection) -> frozenset[int]:
     """Store a bid."""
-    return bid_store.say(connection, [WORD])
+    return bid_store.record_bids(connection, [WORD])
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_what_a_function_returns_comes_back_and_is_committed(
     """In virtual time nothing needs a thread or a reactor."""
     database = inline(engine, clock)
     assert now(database.run(say)) == {1}
-    assert now(database.read(bid_store.current)) == {1: WORD}
+    assert now(database.read(bid_store.newest_bids)) == {1: WORD}
 
 
 def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) -> None:
@@ -88,7 +88,7 @@ def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) 
 
     with pytest.raises(ZeroDivisionError):
         now(database.run(fail))
-    assert now(database.read(bid_store.current)) == {}
+    assert now(database.read(bid_store.newest_bids)) == {}
 
 
 def test_what_the_work_itself_raises_is_no_failure_of_the_database(
@@ -193,7 +193,7 @@ def test_readers_see_the_last_commit_while_somebody_writes(
     other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM bids")
-    assert list(now(database.read(bid_store.current))) == [1]
+    assert list(now(database.read(bid_store.newest_bids))) == [1]
     other.close()
 
 
@@ -205,7 +205,7 @@ def test_mysql_s_deadlocks_pass_and_its_other_errors_don_t(
 ) -> None:
     """Known by the numbers that MySQL's drivers put first."""
     error = sa.exc.OperationalError("UPDATE", {}, Exception(*arguments))
-    assert passes(error) is expected
+    assert is_transient(error) is expected
 
 
 def test_waits_grow_up_to_a_limit() -> None:
@@ -225,7 +225,7 @@ def test_results_of_the_driver_stay_inside(engine: sa.Engine, clock: Clock) -> N
 
     with pytest.raises(TypeError, match="dies with its thread"):
         now(database.run(leak))
-    assert now(database.read(bid_store.current)) == {}
+    assert now(database.read(bid_store.newest_bids)) == {}
 
 
 def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> None:

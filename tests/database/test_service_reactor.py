@@ -87,15 +87,17 @@ def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
 
     def one(connection: sa.Connection) -> None:
         threads.add(threading.get_ident())
-        count = len(bid_store.current(connection))
-        bid_store.say(connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)])
+        count = len(bid_store.newest_bids(connection))
+        bid_store.record_bids(
+            connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)]
+        )
 
     async def main(reactor: Any) -> int:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=3)
         for running in [Deferred.fromCoroutine(database.run(one)) for _ in range(30)]:
             await running
-        count = len(await database.read(bid_store.current))
+        count = len(await database.read(bid_store.newest_bids))
         await database.close()
         return count
 
@@ -110,14 +112,14 @@ def test_periods_wait_behind_no_reads(tmp_path: Path, writes: bool) -> None:
     ended = threading.Event()
 
     def slow(connection: sa.Connection) -> bool:
-        bid_store.current(connection)
+        bid_store.newest_bids(connection)
         return ended.wait(20.0)
 
     async def main(reactor: Any) -> bool:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=2)
         reads = [Deferred.fromCoroutine(database.read(slow)) for _ in range(20)]
-        await (database.first.run if writes else database.first.read)(bid_store.current)
+        await (database.first.run if writes else database.first.read)(bid_store.newest_bids)
         unread = not any(one.called for one in reads)
         assert database.queued >= 18
         ended.set()
@@ -134,7 +136,7 @@ def test_a_database_in_memory_has_one_thread() -> None:
     threads: set[int] = set()
 
     def one(connection: sa.Connection) -> None:
-        bid_store.current(connection)
+        bid_store.newest_bids(connection)
         threads.add(threading.get_ident())
 
     async def main(reactor: Any) -> None:

@@ -1,12 +1,19 @@
 """A busy moment to draw."""
 
 from merkatd.demo.demo_script import CAST
-from merkatd.demo.display_state import Decided, HostRow, Standing, State, TenantRow, VmBar
+from merkatd.demo.display_state import (
+    DisplayedDecision,
+    DisplayedHost,
+    DisplayedTenant,
+    DisplayState,
+    GoalStatus,
+    VmBar,
+)
 
 
-def busy(hosts: int = 4, decisions: int = 60) -> State:
+def busy(hosts: int = 4, decisions: int = 60) -> DisplayState:
     """Full hosts, every standing, prices that rise, and long reasons."""
-    return State(
+    return DisplayState(
         period=37,
         left_s=22.6,
         command=".venv/bin/merkatd status --config /tmp/merkat-demo-abcdefgh/merkatd.toml",
@@ -15,7 +22,7 @@ def busy(hosts: int = 4, decisions: int = 60) -> State:
         cpu_prices=tuple(at * 0.11 for at in range(60)),
         memory_prices=(0.0, 0.5, 0.25),
         hosts=tuple(
-            HostRow(
+            DisplayedHost(
                 name=f"host{at:03d}",
                 cpu=800.0,
                 memory=16384.0,
@@ -27,10 +34,10 @@ def busy(hosts: int = 4, decisions: int = 60) -> State:
             for at in range(hosts)
         ),
         tenants=tuple(
-            TenantRow(
+            DisplayedTenant(
                 name=tenant.name,
                 character=str(tenant.character),
-                standing=list(Standing)[at % 4],
+                standing=list(GoalStatus)[at % 4],
                 vms=4,
                 bid=1234.5 if at == 1 else 2.7,
                 cores=15.5,
@@ -44,7 +51,9 @@ def busy(hosts: int = 4, decisions: int = 60) -> State:
             for at, tenant in enumerate(CAST)
         ),
         decisions=tuple(
-            Decided(period=at, tenant=at % 7 - 1, what=f"migrate VM {at}", why="for a reason " * 9)
+            DisplayedDecision(
+                period=at, tenant=at % 7 - 1, what=f"migrate VM {at}", why="for a reason " * 9
+            )
             for at in range(decisions)
         ),
     )

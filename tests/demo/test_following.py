@@ -1,12 +1,22 @@
 """Real guests follow the cloud's VMs: what has to be done for them, as values."""
 
 from merkatd.demo.demo_script import CAST, SIMULATED, errand, of_this_machine, vm_template
-from merkatd.demo.guest_domains import End, Kind, Move, Start, changes, described, disk
-from merkatd.embedded.model.vm_states import Lcm, State
+from merkatd.demo.guest_domains import (
+    End,
+    GuestKind,
+    MoveGuest,
+    StartGuest,
+    changes,
+    described,
+    disk,
+)
+from merkatd.embedded.model.vm_states import Lcm, OneVmState
 from merkatd.opennebula.pools.vm_pool import VmRow
 
 
-def row(vm: int, host: int, state: State = State.ACTIVE, life: Lcm = Lcm.RUNNING) -> VmRow:
+def row(
+    vm: int, host: int, state: OneVmState = OneVmState.ACTIVE, life: Lcm = Lcm.RUNNING
+) -> VmRow:
     """A VM with two virtual CPUs."""
     return VmRow(
         id=vm,
@@ -29,12 +39,17 @@ def row(vm: int, host: int, state: State = State.ACTIVE, life: Lcm = Lcm.RUNNING
 
 def test_guests_start_move_and_end_with_their_vms() -> None:
     """Those that end come first: they make room."""
-    vms = [row(1, 0), row(2, 1), row(3, 0, life=Lcm.BOOT), row(4, 0, State.POWEROFF, Lcm.LCM_INIT)]
+    vms = [
+        row(1, 0),
+        row(2, 1),
+        row(3, 0, life=Lcm.BOOT),
+        row(4, 0, OneVmState.POWEROFF, Lcm.LCM_INIT),
+    ]
     assert changes(vms, {1: 0, 2: 0, 4: 0, 5: 1}) == (
         End(4, 0),
         End(5, 1),
-        Move(2, 0, 1),
-        Start(3, 0, 2, 64),
+        MoveGuest(2, 0, 1),
+        StartGuest(3, 0, 2, 64),
     )
 
 
@@ -42,9 +57,9 @@ def test_nothing_is_done_where_all_are_in_place() -> None:
     """Pending, failed and ended VMs have no guest."""
     vms = [
         row(1, 0),
-        row(2, 0, State.PENDING, Lcm.LCM_INIT),
+        row(2, 0, OneVmState.PENDING, Lcm.LCM_INIT),
         row(3, 0, life=Lcm.BOOT_FAILURE),
-        row(4, 0, State.DONE, Lcm.LCM_INIT),
+        row(4, 0, OneVmState.DONE, Lcm.LCM_INIT),
     ]
     assert changes(vms, {1: 0}) == ()
 
@@ -53,13 +68,13 @@ def test_a_guest_boots_from_the_first_sector() -> None:
     """As any BIOS wants it, in a domain that OpenNebula could have named."""
     assert disk()[510:512] == b"\x55\xaa"
     assert len(disk()) % 512 == 0
-    assert "<name>one-7</name>" in described(Kind.KVM, 7, 2, 64, "/x")
-    assert described(Kind.LXC, 7, 2, 64, "/x").count("while :") == 2
+    assert "<name>one-7</name>" in described(GuestKind.KVM, 7, 2, 64, "/x")
+    assert described(GuestKind.LXC, 7, 2, 64, "/x").count("while :") == 2
 
 
 def test_the_script_fits_the_machine() -> None:
     """A quarter of the cores: a quarter of the work, in real time, with nothing simulated."""
-    scale = of_this_machine(Kind.QEMU, 2, 1.0)
+    scale = of_this_machine(GuestKind.QEMU, 2, 1.0)
     usual, here = errand(CAST[0], 0, 1, 4), errand(CAST[0], 0, 1, 4, scale)
     assert here.work == round(usual.work / 4, 1)
     template = vm_template("ana-1", here.work, here.bid, scale)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.demo.coloured_text import Share, bare, chart, painted, progress, shares, wrapped
+from merkatd.demo.coloured_text import BarPart, bare, chart, painted, progress, shares, wrapped
 from merkatd.demo.demo_script import CAST
-from merkatd.demo.display_state import Decided, State
+from merkatd.demo.display_state import DisplayedDecision, DisplayState
 from merkatd.demo.terminal_frame import frame
 from tests.demo.states import busy
 
@@ -59,7 +59,7 @@ def test_at_200_columns_reasons_are_whole() -> None:
 @given(st.integers(1, 260), st.integers(1, 80), st.integers(0, 12))
 def test_no_size_breaks_it(width: int, height: int, hosts: int) -> None:
     """Even where nothing useful can be shown."""
-    for state in (State(), busy(hosts)):
+    for state in (DisplayState(), busy(hosts)):
         lines = frame(state, width, height)
         assert len(lines) <= height
         assert all(len(bare(line)) == width for line in lines)
@@ -67,7 +67,7 @@ def test_no_size_breaks_it(width: int, height: int, hosts: int) -> None:
 
 def test_parts_of_a_whole_unit_are_shown_as_such() -> None:
     """A quarter of a GiB is not nothing."""
-    bar = "".join(piece.text for piece in shares((Share(0.25, "A", ""),), 1.0, 60))
+    bar = "".join(piece.text for piece in shares((BarPart(0.25, "A", ""),), 1.0, 60))
     assert "a 0.25 a" in bar
 
 
@@ -80,16 +80,18 @@ def test_a_paused_and_failing_daemon_is_seen() -> None:
 
 def test_tenants_are_told_apart_without_colours() -> None:
     """Each VM begins with a capital letter and its share is in it where there is room."""
-    bar = shares((Share(400, "A", "44"), Share(400, "A", "44"), Share(80, "B", "42")), 1000, 50)
+    bar = shares(
+        (BarPart(400, "A", "44"), BarPart(400, "A", "44"), BarPart(80, "B", "42")), 1000, 50
+    )
     assert bare(bar) == "Aaaaaaaa 400 aaaaaaaAaaaaaaa 400 aaaaaaaBbbb······"
     assert "\x1b[42mBbbb\x1b[0m" in painted(bar)
 
 
 def test_a_bar_never_outgrows_its_host() -> None:
     """Whatever is promised while VMs move."""
-    full = shares((Share(900, "A", ""), Share(900, "B", "")), 1000, 10)
+    full = shares((BarPart(900, "A", ""), BarPart(900, "B", "")), 1000, 10)
     assert bare(full) == "Aa 900 aaB"
-    assert bare(shares((Share(1, "A", ""),), 0, 10)) == "·" * 10
+    assert bare(shares((BarPart(1, "A", ""),), 0, 10)) == "·" * 10
 
 
 def test_progress_marks_the_time() -> None:
@@ -115,7 +117,7 @@ def test_wrapped_text_loses_nothing() -> None:
 
 def test_no_name_moves_the_cursor() -> None:
     """VMs are named by whoever makes them."""
-    told = Decided(period=1, tenant=-1, what="deploy \x1b[2J", why="line\nbreak")
-    text = "".join(painted(line) for line in frame(State(decisions=(told,)), 80, 24))
+    told = DisplayedDecision(period=1, tenant=-1, what="deploy \x1b[2J", why="line\nbreak")
+    text = "".join(painted(line) for line in frame(DisplayState(decisions=(told,)), 80, 24))
     assert "\x1b[2J" not in text
     assert "\n" not in text

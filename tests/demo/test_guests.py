@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.demo import real_guests
-from merkatd.demo.guest_domains import Kind
+from merkatd.demo.guest_domains import GuestKind
 from merkatd.demo.real_guests import GuestsError
 
 libvirt = pytest.importorskip("libvirt")
@@ -13,13 +13,13 @@ libvirt = pytest.importorskip("libvirt")
 
 def _at(monkeypatch: pytest.MonkeyPatch, socket: Path) -> None:
     """Let libvirtd be sought there."""
-    for kind in Kind:
-        address = f"{'lxc' if kind is Kind.LXC else 'qemu'}+unix:///system?socket={socket}"
+    for kind in GuestKind:
+        address = f"{'lxc' if kind is GuestKind.LXC else 'qemu'}+unix:///system?socket={socket}"
         monkeypatch.setitem(_ADDRESSES, kind, address)
-    monkeypatch.setattr(Kind, "address", property(lambda kind: _ADDRESSES[kind]))
+    monkeypatch.setattr(GuestKind, "address", property(lambda kind: _ADDRESSES[kind]))
 
 
-_ADDRESSES: dict[Kind, str] = {}
+_ADDRESSES: dict[GuestKind, str] = {}
 
 
 def test_without_libvirtd_it_is_said_what_to_install(
@@ -37,5 +37,5 @@ def test_without_libvirtd_it_is_said_what_to_install(
 
 def test_what_a_watcher_is_told_about_guests() -> None:
     """Nobody takes emulated machines for what the hardware can do."""
-    assert "emulates in software" in Kind.QEMU.words
-    assert len({kind.words for kind in Kind}) == len(Kind)
+    assert "emulates in software" in GuestKind.QEMU.words
+    assert len({kind.words for kind in GuestKind}) == len(GuestKind)

@@ -6,16 +6,16 @@ from merkatd.demo.demo_script import (
     CAST,
     LEAST_PART,
     MOST_TIMES,
+    BidPace,
     Character,
-    Errand,
-    Pace,
+    ScriptedWork,
     errand,
     next_bid,
     vm_template,
 )
 
 
-def story(seed: int, hosts: int = 4) -> list[Errand]:
+def story(seed: int, hosts: int = 4) -> list[ScriptedWork]:
     """Five rounds of everybody."""
     return [errand(tenant, number, seed, hosts) for number in range(5) for tenant in CAST]
 
@@ -51,18 +51,18 @@ def test_a_template_says_all_that_counts() -> None:
 @pytest.mark.parametrize(
     ("character", "pace", "wanted"),
     [
-        (Character.PATIENT, Pace(0.0, 0.9), 10.0),
-        (Character.RICH, Pace(0.0, 0.9), 10.0),
-        (Character.THRIFTY, Pace(0.5, 0.2), 8.0),
-        (Character.THRIFTY, Pace(0.2, 0.5), 13.0),
-        (Character.URGENT, Pace(0.1, 0.2), 16.0),
-        (Character.URGENT, Pace(0.9, 0.2), 9.0),
-        (Character.LATE, Pace(0.1, 0.5), 10.0),
-        (Character.LATE, Pace(0.1, 0.6), 20.0),
-        (Character.LATE, Pace(0.7, 0.6), 10.0),
+        (Character.PATIENT, BidPace(0.0, 0.9), 10.0),
+        (Character.RICH, BidPace(0.0, 0.9), 10.0),
+        (Character.THRIFTY, BidPace(0.5, 0.2), 8.0),
+        (Character.THRIFTY, BidPace(0.2, 0.5), 13.0),
+        (Character.URGENT, BidPace(0.1, 0.2), 16.0),
+        (Character.URGENT, BidPace(0.9, 0.2), 9.0),
+        (Character.LATE, BidPace(0.1, 0.5), 10.0),
+        (Character.LATE, BidPace(0.1, 0.6), 20.0),
+        (Character.LATE, BidPace(0.7, 0.6), 10.0),
     ],
 )
-def test_characters_bid_as_they_are(character: Character, pace: Pace, wanted: float) -> None:
+def test_characters_bid_as_they_are(character: Character, pace: BidPace, wanted: float) -> None:
     """From a bid of ten."""
     assert next_bid(character, 10.0, 10.0, pace) == wanted
 
@@ -70,7 +70,7 @@ def test_characters_bid_as_they_are(character: Character, pace: Pace, wanted: fl
 @pytest.mark.parametrize("character", list(Character))
 def test_bids_have_bounds(character: Character) -> None:
     """However long somebody is behind, or ahead."""
-    for pace in (Pace(0.0, 0.9), Pace(0.9, 0.1)):
+    for pace in (BidPace(0.0, 0.9), BidPace(0.9, 0.1)):
         bid = 10.0
         for _ in range(50):
             bid = next_bid(character, 10.0, bid, pace)

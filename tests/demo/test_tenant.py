@@ -5,10 +5,10 @@ from twisted.internet.defer import ensureDeferred
 from merkatd.database.scheduler import bid_store
 from merkatd.demo import demo_picture
 from merkatd.demo.demo_run import account, summary
-from merkatd.demo.demo_script import CAST, Tenant
-from merkatd.demo.demo_tenant import Player
-from merkatd.demo.display_state import Standing
-from merkatd.embedded.model.vm_states import State
+from merkatd.demo.demo_script import CAST, ScriptedTenant
+from merkatd.demo.demo_tenant import ScriptPlayer
+from merkatd.demo.display_state import GoalStatus
+from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula import Client
 from tests.scheduler.frontend import START_S, Frontend
 
@@ -18,11 +18,11 @@ URGENT = next(tenant for tenant in CAST if tenant.name == "cy")
 class Stay:
     """One tenant on a small cloud, beside somebody who wants everything."""
 
-    def __init__(self, tenant: Tenant, hosts: int = 1, rival_bid: float = 40.0) -> None:
+    def __init__(self, tenant: ScriptedTenant, hosts: int = 1, rival_bid: float = 40.0) -> None:
         self.frontend = Frontend(hosts)
         self.session = self.frontend.user(tenant.name)
         client = Client(self.frontend.transport, self.session, self.frontend.clock)
-        self.player = Player(tenant, 2, client, 1, 4)
+        self.player = ScriptPlayer(tenant, 2, client, 1, 4)
         self.frontend.vm(rival_bid, VCPU=4)
         self.told: list[str] = []
 
@@ -58,7 +58,7 @@ def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
     assert any(text.startswith("raises its bid from ") for text in stay.told)
     now = stay.player.now
     assert now is not None
-    known = stay.frontend.read(bid_store.current)
+    known = stay.frontend.read(bid_store.newest_bids)
     for vm in now.alive:
         assert now.errand.bid < known[vm].bid["cpu"] <= now.bid
     while not stay.player.past:
@@ -66,7 +66,7 @@ def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
     assert stay.told[-1].startswith(("leaves: 100% done", "gives up: "))
     stay.minutes(1)
     for vm in now.vms:
-        assert stay.frontend.bench.state(vm)[0] == State.DONE
+        assert stay.frontend.bench.state(vm)[0] == OneVmState.DONE
     stay.frontend.close()
 
 
@@ -88,7 +88,7 @@ def test_a_refusal_is_told_and_tried_again() -> None:
     """A login that is wrong for now ends nothing."""
     stay = Stay(URGENT)
     client = Client(stay.frontend.transport, "cy:wrong", stay.frontend.clock)
-    stay.player = Player(URGENT, 2, client, 1, 4)
+    stay.player = ScriptPlayer(URGENT, 2, client, 1, 4)
     stay.minutes(12)
     assert stay.told[-1].startswith("is refused: one.vm")
     stay.frontend.close()
@@ -105,7 +105,7 @@ def test_the_picture_shows_where_its_vms_are() -> None:
     assert sum(vm.cpu for vm in ours) == cores * 100.0 > 0.0
     assert sum(vm.cpu for vm in host.vms) <= host.cpu + 1e-6
     row = demo_picture.tenant_row(stay.player, stay.latest, stay.now_min, 5.0)
-    assert row.standing in {Standing.BEHIND, Standing.ON_TRACK}
+    assert row.standing in {GoalStatus.BEHIND, GoalStatus.ON_TRACK}
     assert (row.vms, row.pending, row.cores) == (3, 0, cores)
     assert row.bid >= URGENT.errand.bid * 0.85
     words = [one.what for one in demo_picture.decisions(stay.latest, cast, {})]

@@ -6,7 +6,7 @@ from typing import Any
 from lxml import etree
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.opennebula.driver.driver_answer import Driver
+from merkatd.opennebula.driver.driver_answer import DriverAnswers
 from tests.scheduler.frontend import Frontend
 
 RUNNING, PENDING = ("3", "3"), ("1", "0")
@@ -45,7 +45,7 @@ class Oned:
 
     def ask(self, cluster: int | None, question: bytes) -> str:
         """What the daemon answers."""
-        driver = Driver(self.frontend.scheduler)
+        driver = DriverAnswers(self.frontend.scheduler)
         answer: str = self.frontend.result(
             ensureDeferred(driver.answer(cluster, question, lambda: self.waits))
         )

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.opennebula.driver.driver_answer import wanted
-from merkatd.opennebula.driver.driver_request import Action, ActionError, read_action
-from merkatd.scheduler.execution.delegation import Room
+from merkatd.opennebula.driver.driver_answer import handover_request
+from merkatd.opennebula.driver.driver_request import DriverRequest, DriverRequestError, read_action
+from merkatd.scheduler.execution.delegation import HostRoom
 
 RECORDED = (Path(__file__).parent / "recorded" / "place74.xml").read_text()
 """Of a real oned 7.4 with two VMs pending and four hosts."""
 
 
-def read(text: str | bytes) -> Action:
+def read(text: str | bytes) -> DriverRequest:
     """As it comes from oned."""
     return read_action(base64.b64encode(text.encode() if isinstance(text, str) else text))
 
@@ -28,7 +28,7 @@ def test_the_recorded_question() -> None:
     assert action.hosts == {0: frozenset({0, 1, 2, 3}), 2: frozenset({0, 1, 2, 3})}
     assert action.stores == {0: frozenset({0}), 2: frozenset({0})}
     assert action.networks == {0: {}, 2: {}}
-    assert action.room[0] == Room(cpu=3200.0, memory_mib=131072.0)
+    assert action.room[0] == HostRoom(cpu=3200.0, memory_mib=131072.0)
     assert set(action.room) == set(action.clusters) == {0, 1, 2, 3}
     assert set(action.clusters.values()) == {0}
     assert action.datastores[0].free > 0
@@ -85,7 +85,7 @@ def test_one_bad_element_is_left_out(old: str, new: str) -> None:
 )
 def test_what_is_no_question_is_said_to_be_none(text: str) -> None:
     """Nothing is decided on half of a question."""
-    with pytest.raises(ActionError):
+    with pytest.raises(DriverRequestError):
         read(text)
 
 
@@ -94,7 +94,7 @@ def test_what_is_no_question_is_said_to_be_none(text: str) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """As base64 and as what is in it."""
     for payload in (data, base64.b64encode(data)):
-        with pytest.raises(ActionError):
+        with pytest.raises(DriverRequestError):
             read_action(payload)
 
 
@@ -127,21 +127,21 @@ def test_mutilated_questions_are_read_or_refused(data: st.DataObject) -> None:
             pieces[at] = data.draw(st.sampled_from(PIECES) | st.text(max_size=8))
     try:
         action = read("".join(pieces).encode("utf-8", "replace"))
-    except ActionError:
+    except DriverRequestError:
         return
     for vm, hosts in action.hosts.items():
         assert isinstance(vm, int)
         assert all(isinstance(host, int) for host in hosts)
-    assert all(isinstance(room, Room) for room in action.room.values())
+    assert all(isinstance(room, HostRoom) for room in action.room.values())
 
 
 def test_only_the_cluster_that_is_asked_about_is_optimised() -> None:
     """Hosts elsewhere are no destinations, whatever else matches."""
     text = RECORDED.replace("<CLUSTER_ID>0</CLUSTER_ID>", "<CLUSTER_ID>7</CLUSTER_ID>", 2)
     action = read(text)
-    assert wanted(action, 7).hosts[0] == frozenset({0, 1})
-    assert wanted(action, 0).hosts[0] == frozenset({2, 3})
-    assert wanted(action, None).hosts[0] == frozenset({0, 1, 2, 3})
+    assert handover_request(action, 7).hosts[0] == frozenset({0, 1})
+    assert handover_request(action, 0).hosts[0] == frozenset({2, 3})
+    assert handover_request(action, None).hosts[0] == frozenset({0, 1, 2, 3})
 
 
 TEXTS = {

@@ -7,47 +7,47 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.model.settings import EmbeddedSettings
 from merkatd.opennebula.preflight.advice import (
-    Cluster,
-    Facts,
+    AdviceInput,
+    ClusterFacts,
     Finding,
     Level,
-    Wish,
+    ServerFacts,
     findings,
     release,
 )
 from merkatd.opennebula.preflight.inquiry import (
     NEEDED,
     Call,
-    RefusedError,
+    CallRefusedError,
     calling,
     inquire,
-    running,
+    processes_named,
 )
 from tests.embedded.support import ADMIN, Bench
 
 OURS = "-t 15 -p merkat -o merkat"
-CLUSTER = Cluster(id=0, name="default", hosts=3)
-OLD = Facts(version="6.10.0.1", user=0, groups=frozenset({0}), clusters=(CLUSTER,))
+CLUSTER = ClusterFacts(id=0, name="default", hosts=3)
+OLD = ServerFacts(version="6.10.0.1", user=0, groups=frozenset({0}), clusters=(CLUSTER,))
 NEW = replace(OLD, version="7.4.0", drivers=(OURS,))
-DAEMON = Wish(driver_mode=False, markets={"default": None})
+DAEMON = AdviceInput(driver_mode=False, markets={"default": None})
 DRIVER = replace(DAEMON, driver_mode=True)
 FULL = replace(CLUSTER, automation="full")
 
 
-def said(facts: Facts, wish: Wish, *levels: Level) -> list[str]:
+def said(facts: ServerFacts, wish: AdviceInput, *levels: Level) -> list[str]:
     """The findings of these levels."""
     return [one.text for one in findings(facts, wish) if one.level in levels]
 
 
-def wrong(facts: Facts, wish: Wish) -> list[str]:
+def wrong(facts: ServerFacts, wish: AdviceInput) -> list[str]:
     """Errors and warnings."""
     return said(facts, wish, Level.ERROR, Level.WARNING)
 
 
 @pytest.mark.parametrize(("facts", "wish"), [(OLD, DAEMON), (NEW, DAEMON)])
-def test_a_cloud_that_is_as_it_should_be(facts: Facts, wish: Wish) -> None:
+def test_a_cloud_that_is_as_it_should_be(facts: ServerFacts, wish: AdviceInput) -> None:
     """Nothing to complain about, and what to do with the other scheduler."""
     assert wrong(facts, wish) == []
 
@@ -82,7 +82,7 @@ def test_from_7_on_both_modes_fit() -> None:
         (OLD, replace(DAEMON, markets={"a": frozenset({3})}), "is outside every market"),
     ],
 )
-def test_what_goes_wrong_is_a_warning(facts: Facts, wish: Wish, words: str) -> None:
+def test_what_goes_wrong_is_a_warning(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
     """Merkat can work, but not well."""
     warnings = said(facts, wish, Level.WARNING)
     assert any(words in one for one in warnings), warnings
@@ -115,7 +115,7 @@ def as_(bench: Bench, session: str) -> Call:
     def call(method: str, *arguments: Any) -> Any:
         answer = bench.raw(method, *arguments, session=session)
         if not answer[0]:
-            raise RefusedError(answer[1])
+            raise CallRefusedError(answer[1])
         return answer[1]
 
     return call
@@ -123,7 +123,7 @@ def as_(bench: Bench, session: str) -> Call:
 
 def test_an_administrators_server_is_found_out() -> None:
     """All in a few calls."""
-    bench = Bench(hosts=3, settings=Settings(version="7.4.0"))
+    bench = Bench(hosts=3, settings=EmbeddedSettings(version="7.4.0"))
     facts = inquire(as_(bench, ADMIN))
     assert (facts.version, facts.user, facts.missing) == ("7.4.0", 0, ())
     assert facts.drivers == ()
@@ -178,4 +178,4 @@ def test_a_scheduler_among_processes_is_found(tmp_path: Path) -> None:
         (tmp_path / str(number) / "comm").write_text(f"{name}\n")
     (tmp_path / "13").mkdir()
     (tmp_path / "self").mkdir()
-    assert list(running(tmp_path, "mm_sched")) == [12, 99]
+    assert list(processes_named(tmp_path, "mm_sched")) == [12, 99]

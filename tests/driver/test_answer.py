@@ -9,7 +9,7 @@ from lxml import etree
 
 from merkatd.cluster import Deploy, Migrate
 from merkatd.opennebula.driver.driver_answer import EMPTY, answer, line, plan
-from merkatd.opennebula.driver.driver_request import Action, Place
+from merkatd.opennebula.driver.driver_request import DriverRequest, OfferedHost
 from merkatd.scheduler.execution.delegation import Handed
 
 ONEDS_LINE = re.compile(r"^(ERROR|INFO|WARN|DEBUG):\s+(\d+)?\s*(.*)$")
@@ -22,16 +22,16 @@ def parsed(text: str) -> Any:
 
 def test_every_action_has_all_its_numbers() -> None:
     """Datastores are chosen among those that match: usable by the host's cluster, most room."""
-    action = Action(
+    action = DriverRequest(
         stores={3: frozenset({100, 101, 102}), 4: frozenset()},
         networks={3: {0: frozenset({7, 5})}},
         clusters={1: 0, 2: 9},
         datastores={
-            100: Place(frozenset({0}), 10),
-            101: Place(frozenset({0}), 20),
-            102: Place(frozenset({9}), 900),
+            100: OfferedHost(frozenset({0}), 10),
+            101: OfferedHost(frozenset({0}), 20),
+            102: OfferedHost(frozenset({9}), 900),
         },
-        vnets={5: Place(frozenset({0})), 7: Place(frozenset({0}))},
+        vnets={5: OfferedHost(frozenset({0})), 7: OfferedHost(frozenset({0}))},
     )
     steps = (
         Deploy(period=1, vm=3, host=1, reason=""),
@@ -48,7 +48,9 @@ def test_every_action_has_all_its_numbers() -> None:
 
 def test_a_plan_of_a_cluster_has_its_id() -> None:
     """Migrations need no datastore."""
-    found = parsed(plan([Migrate(period=1, vm=3, source=0, host=1, reason="")], Action(), 12))
+    found = parsed(
+        plan([Migrate(period=1, vm=3, source=0, host=1, reason="")], DriverRequest(), 12)
+    )
     assert found.findtext("ID") == "12"
     assert found.findtext("ACTION/OPERATION") == "migrate"
     assert found.findtext("ACTION/DS_ID") == "-1"
@@ -56,14 +58,14 @@ def test_a_plan_of_a_cluster_has_its_id() -> None:
 
 def test_the_empty_plan() -> None:
     """The same for every question."""
-    assert plan([], Action(), None) == plan([], Action(), 4) == EMPTY
+    assert plan([], DriverRequest(), None) == plan([], DriverRequest(), 4) == EMPTY
     assert EMPTY == "<PLAN><ID>-1</ID></PLAN>"
 
 
 def test_who_gets_no_place_is_told_why() -> None:
     """ERROR and the VM's id: oned shows it to the owner."""
     handed = Handed(reasons={8: "no host\nhas room", 5: "too large"})
-    first, second, last = answer(handed, Action(), None).splitlines()
+    first, second, last = answer(handed, DriverRequest(), None).splitlines()
     assert (first, second) == ("ERROR: 5 too large", "ERROR: 8 no host has room")
     assert last == EMPTY
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.cli import main
-from merkatd.opennebula.preflight.inquiry import RefusedError, calling
+from merkatd.opennebula.preflight.inquiry import CallRefusedError, calling
 from tests.embedded.support import ADMIN
 from tests.opennebula.test_https import Authority, Server
 from tests.opennebula.worlds import RealTime
@@ -60,7 +60,7 @@ def test_what_is_no_file_of_authorities(tmp_path: Path, name: str, why: str) -> 
     """It is said before anything is sent."""
     (tmp_path / "empty.pem").touch()
     calls = calling("https://127.0.0.1:1/", ADMIN, 5.0, tmp_path / f"{name}.pem")
-    with pytest.raises(RefusedError, match=f"{name}.pem: {why}"):
+    with pytest.raises(CallRefusedError, match=f"{name}.pem: {why}"):
         calls.__enter__()
 
 

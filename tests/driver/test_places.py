@@ -22,7 +22,7 @@ def oned() -> Iterator[Oned]:
 
 def steps(frontend: Frontend, kind: str) -> list[tuple[int, str]]:
     """By VM: the states of all steps of a kind, oldest first."""
-    rows = frontend.read(lambda c: journal.recent(c, journal.Wanted(kind=kind), 100))
+    rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind=kind), 100))
     return [(row.step.vm, str(row.state)) for row in reversed(rows)]
 
 

@@ -5,7 +5,7 @@ OpenNebula tells nobody that it refused.
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.settings import HostSize
 from tests.driver.oned import Oned
 from tests.scheduler.frontend import Frontend
@@ -34,7 +34,7 @@ def test_what_neighbours_lose_by_a_vm_that_is_never_deployed_is_paid_for(bid: fl
     vm = frontend.vm(bid, owner=eve, VCPU=CORES)
     owner = int(frontend.bench.vm(vm).uid)
     frontend.cloud.faults.add(
-        Fault(Kind.REFUSE, "one.vm.deploy", vm=vm, count=-1, text="no such image")
+        Fault(FaultKind.REFUSE, "one.vm.deploy", vm=vm, count=-1, text="no such image")
     )
 
     def computed_s() -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from merkatd.embedded.model.settings import Guesting, HostSize, Settings
+from merkatd.embedded.model.settings import EmbeddedSettings, Guesting, HostSize
 from tests.embedded.support import Bench
 
 START_S = 1.09
@@ -11,7 +11,7 @@ START_S = 1.09
 
 def small(cores: int = 2, **guests: float) -> Bench:
     """One host of so many cores."""
-    return Bench(1, Settings(guests=Guesting(**guests)), HostSize(cores * 100, 8192))  # type: ignore[arg-type]  # floats all
+    return Bench(1, EmbeddedSettings(guests=Guesting(**guests)), HostSize(cores * 100, 8192))  # type: ignore[arg-type]  # floats all
 
 
 def start(bench: Bench, *templates: str) -> list[int]:

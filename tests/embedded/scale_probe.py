@@ -15,9 +15,9 @@ from twisted.internet import asyncioreactor, task
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
-from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.model.settings import Settings
-from merkatd.embedded.rpc_server import Server, serve
+from merkatd.embedded.cloud import EmbeddedCloud
+from merkatd.embedded.model.settings import EmbeddedSettings
+from merkatd.embedded.rpc_server import RpcServer, serve
 
 asyncioreactor.install()  # type: ignore[no-untyped-call]  # Twisted leaves it untyped
 
@@ -38,9 +38,9 @@ def reference_s() -> float:
     return time.process_time() - begun
 
 
-def large_cloud() -> Cloud:
+def large_cloud() -> EmbeddedCloud:
     """A thousand hosts, and ten virtual machines on each."""
-    cloud = Cloud(reactor, np.random.default_rng(1), Settings(events_per_turn=200))
+    cloud = EmbeddedCloud(reactor, np.random.default_rng(1), EmbeddedSettings(events_per_turn=200))
     cloud.found("secret")
     cloud.add_hosts(HOSTS)
     template = 'CPU=0.5\nMEMORY=1024\nMERKAT_BID_CPU=3\nMERKAT=[MEMORY="2"]'
@@ -70,7 +70,7 @@ class Ticker:
         return longest_s
 
 
-def raw_fetch(server: Server, method: str, *arguments: int) -> int:
+def raw_fetch(server: RpcServer, method: str, *arguments: int) -> int:
     """Fetch a pool without parsing it, which would hold the interpreter for the server too."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     body = xmlrpc.client.dumps((SESSION, *arguments), method)
@@ -80,7 +80,7 @@ def raw_fetch(server: Server, method: str, *arguments: int) -> int:
     return size
 
 
-async def probe(cloud: Cloud, server: Server) -> dict[str, float]:
+async def probe(cloud: EmbeddedCloud, server: RpcServer) -> dict[str, float]:
     """Fetch, and measure."""
     running = 0
     for _ in range(LONGEST_S):
@@ -109,7 +109,7 @@ async def probe(cloud: Cloud, server: Server) -> dict[str, float]:
     return found
 
 
-def least_joined(cloud: Cloud) -> dict[str, float]:
+def least_joined(cloud: EmbeddedCloud) -> dict[str, float]:
     """A warm pool as text, in the quickest of three times."""
     took = []
     for _ in range(3):

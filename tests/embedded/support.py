@@ -8,14 +8,14 @@ import numpy as np
 from lxml import etree
 from twisted.internet.task import Clock
 
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.model.settings import HostSize
 from tests.contract.ways import DONE, HOLD, OFF, PENDING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
     from merkatd.embedded.model.records import Vm
-    from merkatd.embedded.model.settings import Settings
+    from merkatd.embedded.model.settings import EmbeddedSettings
 
 ADMIN = "oneadmin:secret"
 SMALL = "CPU=1\nMEMORY=512"
@@ -27,12 +27,14 @@ class Bench:
     def __init__(
         self,
         hosts: int = 3,
-        settings: Settings | None = None,
+        settings: EmbeddedSettings | None = None,
         size: HostSize | None = None,
         seed: int = 7,
     ) -> None:
         self.clock = Clock()
-        self.cloud = Cloud(self.clock, np.random.default_rng(seed), settings, size or HostSize())
+        self.cloud = EmbeddedCloud(
+            self.clock, np.random.default_rng(seed), settings, size or HostSize()
+        )
         self.cloud.found("secret")
         self.cloud.add_hosts(hosts)
         self.transport = MemoryTransport(self.cloud)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.model.settings import EmbeddedSettings
 from tests.embedded.support import Bench, xml
 
 BIG = "CPU=4\nMEMORY=2048"
@@ -85,7 +85,7 @@ def test_enforcement_is_racy_as_oned_is() -> None:
 
 def test_the_race_can_be_turned_off() -> None:
     """Then the third of them is refused at once."""
-    bench = Bench(settings=Settings(racy_enforce=False))
+    bench = Bench(settings=EmbeddedSettings(racy_enforce=False))
     vm_ids = [bench.new(BIG) for _ in range(3)]
     bench.ok("one.vm.deploy", vm_ids[0], 0, True)
     bench.ok("one.vm.deploy", vm_ids[1], 0, True)

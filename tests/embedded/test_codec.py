@@ -4,23 +4,25 @@ import json
 
 import pytest
 
-from merkatd.base.decoder import dump, load
-from merkatd.embedded.machines.guest_simulation import Limits
+from merkatd.base.decoder import from_plain, to_plain
+from merkatd.embedded.machines.guest_simulation import GuestLimits
 
-LIMITS = Limits(cpu_shares=100, memory_mib=512, pins=((1,), ()), network_kb_s=125, disk_kib_s=7)
+LIMITS = GuestLimits(
+    cpu_shares=100, memory_mib=512, pins=((1,), ()), network_kb_s=125, disk_kib_s=7
+)
 
 
 def test_a_record_is_read_back() -> None:
     """With what is nested in it."""
-    assert load(Limits, dump(LIMITS)) == LIMITS
+    assert from_plain(GuestLimits, to_plain(LIMITS)) == LIMITS
 
 
 def test_fields_that_came_later_have_their_defaults() -> None:
     """A state that was written before them is no loss; one with more fields than known is."""
-    values = json.loads(dump(LIMITS))
-    older = load(Limits, json.dumps(values[:-2]))
-    assert older == Limits(cpu_shares=100, memory_mib=512, pins=((1,), ()))
+    values = json.loads(to_plain(LIMITS))
+    older = from_plain(GuestLimits, json.dumps(values[:-2]))
+    assert older == GuestLimits(cpu_shares=100, memory_mib=512, pins=((1,), ()))
     with pytest.raises(ValueError, match="zip"):
-        load(Limits, json.dumps([*values, 1]))
+        from_plain(GuestLimits, json.dumps([*values, 1]))
     with pytest.raises(TypeError):
-        load(Limits, json.dumps(values[:1]))
+        from_plain(GuestLimits, json.dumps(values[:1]))

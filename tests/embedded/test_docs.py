@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from merkatd.embedded import cloud_file
-from merkatd.embedded.machines.faults import Kind
+from merkatd.embedded.machines.faults import FaultKind
 from merkatd.embedded.methods.call import METHODS
 from tests.embedded.process import ROOT
 from tests.embedded.support import Bench
@@ -43,4 +43,4 @@ def test_what_is_named_exists() -> None:
     """Calls of our own and kinds of faults."""
     for name in set(re.findall(r"embedded\.(?:limits|guest|fault|host)\.[a-z]+", PAGE)):
         assert name in METHODS
-    assert all(f"`{kind.value}`" in PAGE for kind in Kind)
+    assert all(f"`{kind.value}`" in PAGE for kind in FaultKind)

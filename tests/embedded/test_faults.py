@@ -11,7 +11,7 @@ from xml.parsers.expat import ExpatError
 import pytest
 from lxml import etree
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.memory_transport import ConnectionDropped, carried
 from tests.embedded.process import remote
 from tests.embedded.support import ADMIN, SMALL, Bench, xml
@@ -20,7 +20,7 @@ from tests.embedded.support import ADMIN, SMALL, Bench, xml
 def test_a_refusal_does_nothing() -> None:
     """Its code and text are those asked for; the VM is not there."""
     bench = Bench()
-    bench.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.allocate", code=512, text="no", count=1))
+    bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.allocate", code=512, text="no", count=1))
     assert bench.refused("one.vm.allocate", SMALL) == (512, "[one.vm.allocate] no")
     assert len(bench.cloud.world.vms) == 0
     bench.new()
@@ -30,14 +30,14 @@ def test_faults_strike_as_often_as_asked() -> None:
     """By count, by VM, by host, and by probability from the seeded generator."""
     bench = Bench()
     one, two = bench.running(), bench.running()
-    bench.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.*", vm=one, count=2))
+    bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.*", vm=one, count=2))
     outcomes = [bench.raw("one.vm.info", vm_id)[0] for vm_id in (one, two, one, one)]
     assert outcomes == [False, True, False, True]
-    bench.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.migrate", host=2))
+    bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.migrate", host=2))
     assert bench.raw("one.vm.migrate", one, 2, True)[0] is False
     assert bench.raw("one.vm.migrate", one, 1, True)[0] is True
     bench.cloud.faults.clear()
-    bench.cloud.faults.add(Fault(Kind.REFUSE, "one.hostpool.info", probability=0.3))
+    bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.hostpool.info", probability=0.3))
     struck = sum(not bench.raw("one.hostpool.info")[0] for _ in range(300))
     assert 60 < struck < 120
 
@@ -45,7 +45,7 @@ def test_faults_strike_as_often_as_asked() -> None:
 def test_a_lost_answer_leaves_the_work_done() -> None:
     """The caller sees a broken connection, the cloud has the VM."""
     bench = Bench()
-    bench.cloud.faults.add(Fault(Kind.LOSE, "one.vm.allocate"))
+    bench.cloud.faults.add(Fault(FaultKind.LOSE, "one.vm.allocate"))
     with pytest.raises(ConnectionDropped):
         bench.raw("one.vm.allocate", SMALL)
     assert len(bench.cloud.world.vms) == 1
@@ -54,11 +54,11 @@ def test_a_lost_answer_leaves_the_work_done() -> None:
 def test_garbage_and_broken_texts() -> None:
     """Either the answer is no XML-RPC, or the pool inside it breaks off."""
     bench = Bench()
-    number = bench.cloud.faults.add(Fault(Kind.GARBAGE, "one.hostpool.info"))
+    number = bench.cloud.faults.add(Fault(FaultKind.GARBAGE, "one.hostpool.info"))
     with pytest.raises(xmlrpc.client.ResponseError):
         bench.raw("one.hostpool.info")
     assert bench.cloud.faults.remove(number)
-    bench.cloud.faults.add(Fault(Kind.TRUNCATE, "one.hostpool.info"))
+    bench.cloud.faults.add(Fault(FaultKind.TRUNCATE, "one.hostpool.info"))
     with pytest.raises(etree.XMLSyntaxError):
         xml(bench.ok("one.hostpool.info"))
 
@@ -66,7 +66,7 @@ def test_garbage_and_broken_texts() -> None:
 def test_a_delayed_answer_comes_later() -> None:
     """The work is done at once, the answer is there when the time has passed."""
     bench = Bench()
-    bench.cloud.faults.add(Fault(Kind.DELAY, "one.vm.allocate", seconds=5))
+    bench.cloud.faults.add(Fault(FaultKind.DELAY, "one.vm.allocate", seconds=5))
     waiting = bench.transport.call("one.vm.allocate", ADMIN, SMALL)
     answered: list[object] = []
     deferred = waiting.send(None)
@@ -84,7 +84,7 @@ def test_a_delayed_answer_comes_later() -> None:
 def test_a_hanging_server_does_nothing_and_says_nothing() -> None:
     """Not even after a long time."""
     bench = Bench()
-    bench.cloud.faults.add(Fault(Kind.HANG))
+    bench.cloud.faults.add(Fault(FaultKind.HANG))
     waiting = bench.transport.call("one.vm.allocate", ADMIN, SMALL)
     deferred = waiting.send(None)
     bench.advance(1e6)
@@ -237,7 +237,7 @@ def test_two_delays_of_a_call_add_up() -> None:
     """A call that two faults delay takes both times."""
     bench = Bench()
     for seconds in (2, 3):
-        bench.cloud.faults.add(Fault(Kind.DELAY, "one.vm.allocate", seconds=seconds))
+        bench.cloud.faults.add(Fault(FaultKind.DELAY, "one.vm.allocate", seconds=seconds))
     deferred = bench.transport.call("one.vm.allocate", ADMIN, SMALL).send(None)
     answered: list[object] = []
     deferred.addCallback(answered.append)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.embedded.machines.guest_simulation import Behaviour, Guest, Limits
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.embedded.machines.guest_simulation import Behaviour, GuestLimits, SimulatedGuest
 from merkatd.embedded.model.settings import Guesting
 from tests.embedded.guests import START_S, job, rates, small, start
 from tests.embedded.support import xml
@@ -88,13 +88,13 @@ def test_its_log_has_the_last_iteration_whenever_it_ends(
     epoch_s: float, steps: int, work: float
 ) -> None:
     """Clocks that count from an epoch know less than a rounding error of the work."""
-    guest = Guest(
+    guest = SimulatedGuest(
         vm=0,
         vcpus=1,
         size_mib=1024,
         balloon_mib=1024.0,
         behaviour=Behaviour(work=work, iterations=steps, memory_use_mib=64.0),
-        limits=Limits(cpu_shares=1024, memory_mib=1024),
+        limits=GuestLimits(cpu_shares=1024, memory_mib=1024),
         host=0,
         at_s=epoch_s,
         rate=1 / 3,
@@ -184,7 +184,7 @@ def test_a_resize_reaches_the_guest_and_is_undone_with_it() -> None:
     bench.advance(10)
     assert bench.cloud.guests.read()[vm_id].balloon_mib == 1024
     assert rates(bench, [vm_id]) == pytest.approx([2.0])
-    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="HOTPLUG_RESIZE"))
+    bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="HOTPLUG_RESIZE"))
     bench.ok("one.vm.resize", vm_id, "VCPU=4 MEMORY=2048", False)
     bench.advance(30)
     assert bench.cloud.guests.read()[vm_id].balloon_mib == 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from tests.contract.ways import DONE, OFF, PENDING, RUNNING, SUSPENDED
 from tests.embedded.support import Bench, in_state
 
@@ -21,7 +21,7 @@ def test_a_deployment_that_fails_stays_charged_until_retried(
     """The host stays charged; recover 2 goes on where it failed."""
     bench = Bench()
     vm_id = bench.new()
-    bench.cloud.faults.add(Fault(Kind.FAIL, lcm=lcm, count=1))
+    bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm=lcm, count=1))
     bench.ok("one.vm.deploy", vm_id, 0)
     bench.advance(5)
     assert bench.state(vm_id) == stuck
@@ -34,7 +34,7 @@ def test_a_live_migration_that_fails_leaves_the_vm_where_it_was() -> None:
     """Back to RUNNING on the old host, which alone is charged."""
     bench = Bench()
     vm_id = bench.running()
-    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="MIGRATE", vm=vm_id))
+    bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="MIGRATE", vm=vm_id))
     bench.ok("one.vm.migrate", vm_id, 1, True)
     assert bench.path(vm_id) == [RUNNING, (3, 4), RUNNING]
     assert bench.vm(vm_id).history[-1].host == 0
@@ -45,7 +45,7 @@ def test_a_restore_that_fails_is_stuck_at_the_target() -> None:
     """(3, 37) on the new host; recover 4 makes it pending, charged nowhere."""
     bench = Bench()
     vm_id = bench.running()
-    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT_MIGRATE"))
+    bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT_MIGRATE"))
     bench.ok("one.vm.migrate", vm_id, 1, False)
     bench.advance(5)
     assert bench.state(vm_id) == (3, 37)
@@ -76,7 +76,7 @@ def test_failures_lead_where_oned_says(
     """Back to where it was, or stuck in a state of failure that can be retried."""
     bench = Bench()
     vm_id = in_state(bench, state)
-    bench.cloud.faults.add(Fault(Kind.FAIL, lcm=lcm, count=1))
+    bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm=lcm, count=1))
     bench.ok("one.vm.action", action, vm_id)
     bench.advance(5)
     assert bench.state(vm_id) == back
@@ -107,7 +107,7 @@ def test_a_live_resize_that_fails_is_undone() -> None:
     """The old template and its charge are back."""
     bench = Bench()
     vm_id = bench.running()
-    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="HOTPLUG_RESIZE"))
+    bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="HOTPLUG_RESIZE"))
     bench.ok("one.vm.resize", vm_id, "CPU=2 MEMORY=1024", False)
     bench.advance(5)
     assert bench.state(vm_id) == RUNNING

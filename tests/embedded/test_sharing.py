@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.embedded.machines.core_division import Claim, divide, divide_pinned
+from merkatd.embedded.machines.core_division import CoreClaim, divide, divide_pinned
 
 CLAIMS = st.lists(
     st.tuples(st.integers(2, 8192), st.floats(0, 16, allow_subnormal=False)),
@@ -58,7 +58,7 @@ def test_without_pins_both_ways_agree(claims: list[tuple[int, float]], cores: in
     """The general division is the simple one where every processor may use every core."""
     simple = divide([float(weight) for weight, _ in claims], [cap for _, cap in claims], cores)
     general = divide_pinned(
-        [Claim(float(weight), cap, math.inf, (ANY,)) for weight, cap in claims], cores
+        [CoreClaim(float(weight), cap, math.inf, (ANY,)) for weight, cap in claims], cores
     )
     assert general == pytest.approx(simple, abs=1e-6)
 
@@ -80,7 +80,7 @@ def test_no_core_is_used_twice(
 ) -> None:
     """Those pinned to some cores never use more than those cores, and no VM more than its cap."""
     shares = divide_pinned(
-        [Claim(float(weight), cap, 1.0, tuple(pins)) for weight, cap, pins in claims], 4
+        [CoreClaim(float(weight), cap, 1.0, tuple(pins)) for weight, cap, pins in claims], 4
     )
     assert math.fsum(shares) <= 4 + 1e-9
     for share, (_, cap, pins) in zip(shares, claims, strict=True):
@@ -93,22 +93,22 @@ def test_no_core_is_used_twice(
 def test_two_pinned_to_one_core_share_it_and_leave_the_rest() -> None:
     """The third has the other core for itself."""
     one, other = frozenset({0}), frozenset({1})
-    claims = [Claim(1, 1, 1, (one,)), Claim(3, 1, 1, (one,)), Claim(1, 1, 1, (other,))]
+    claims = [CoreClaim(1, 1, 1, (one,)), CoreClaim(3, 1, 1, (one,)), CoreClaim(1, 1, 1, (other,))]
     assert divide_pinned(claims, 2) == pytest.approx([0.25, 0.75, 1.0])
 
 
 def test_overlapping_pins_bind_together() -> None:
     """Three processors on two cores by {0,1}, {0,1}, {0}: no more than two cores in all."""
     both, one = frozenset({0, 1}), frozenset({0})
-    claims = [Claim(1, 1, 1, (both,)), Claim(1, 1, 1, (both,)), Claim(1, 1, 1, (one,))]
+    claims = [CoreClaim(1, 1, 1, (both,)), CoreClaim(1, 1, 1, (both,)), CoreClaim(1, 1, 1, (one,))]
     assert divide_pinned(claims, 4) == pytest.approx([2 / 3] * 3)
 
 
 def test_a_cap_on_the_whole_vm_frees_its_cores() -> None:
     """A VM of two pinned processors held to half a core leaves the rest to its neighbours."""
     claims = [
-        Claim(1024, 0.5, 1, (frozenset({0}), frozenset({1}))),
-        Claim(1024, 1, 1, (frozenset({0}),)),
-        Claim(1024, 1, 1, (frozenset({1}),)),
+        CoreClaim(1024, 0.5, 1, (frozenset({0}), frozenset({1}))),
+        CoreClaim(1024, 1, 1, (frozenset({0}),)),
+        CoreClaim(1024, 1, 1, (frozenset({1}),)),
     ]
     assert divide_pinned(claims, 2) == pytest.approx([0.5, 0.75, 0.75])

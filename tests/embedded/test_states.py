@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from merkatd.embedded.model.settings import Delays, Settings
+from merkatd.embedded.model.settings import Delays, EmbeddedSettings
 from tests.contract.ways import (
     ACTIONS,
     AT_ONCE,
@@ -226,7 +226,7 @@ def test_a_configuration_changes_through_hotplug_or_at_once() -> None:
 
 def test_a_busy_reactor_gets_its_turns() -> None:
     """Due events are worked off some at a time, in order, and none is lost."""
-    bench = Bench(settings=Settings(events_per_turn=3))
+    bench = Bench(settings=EmbeddedSettings(events_per_turn=3))
     vm_ids = [bench.new() for _ in range(20)]
     for vm_id in vm_ids:
         bench.ok("one.vm.deploy", vm_id, 0)
@@ -240,7 +240,7 @@ def test_a_busy_reactor_gets_its_turns() -> None:
 def test_delays_can_be_set() -> None:
     """A factor stretches every state; memory adds to those that carry it."""
     delays = Delays(factor=2.0, memory_mib_s=256)
-    bench = Bench(settings=Settings(delays=delays))
+    bench = Bench(settings=EmbeddedSettings(delays=delays))
     vm_id = bench.new(SMALL)
     bench.ok("one.vm.deploy", vm_id, 0)
     bench.advance(2.0)
@@ -257,7 +257,7 @@ def test_jitter_comes_from_the_generator_alone() -> None:
     """The same seed gives the same times, another seed others."""
 
     def times(seed: int) -> list[tuple[int, int]]:
-        settings = replace(Settings(), delays=Delays(jitter=0.5))
+        settings = replace(EmbeddedSettings(), delays=Delays(jitter=0.5))
         bench = Bench(settings=settings, seed=seed)
         vm_ids = [bench.new() for _ in range(8)]
         for vm_id in vm_ids:

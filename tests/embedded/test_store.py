@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from twisted.internet.task import Clock
 
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.state_file import SqliteStore, StateError
 from tests.embedded.process import ROOT, Remote, remote
 from tests.embedded.support import Bench, xml
@@ -32,10 +32,10 @@ class Kept(Bench):
         self.store = SqliteStore(path)
         if clock is not None:
             self.clock = clock
-            self.cloud = Cloud(clock, np.random.default_rng(9))
+            self.cloud = EmbeddedCloud(clock, np.random.default_rng(9))
             self.store.restore(self.cloud)
         else:
-            self.cloud = Cloud(self.clock, np.random.default_rng(7))
+            self.cloud = EmbeddedCloud(self.clock, np.random.default_rng(7))
             self.store.follow(self.cloud)
             self.cloud.found("secret")
             self.cloud.add_hosts(3)
@@ -232,10 +232,10 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
     path = tmp_path / "cloud.toml"
     path.write_text(text)
     bench = Bench(0)
-    from merkatd.embedded import cloud_file  # noqa: PLC0415 - beside its one use
+    from merkatd.embedded import cloud_file as cloud_file_module  # noqa: PLC0415 - beside its one use
 
-    with pytest.raises(cloud_file.CloudFileError) as raised:
-        cloud_file.build(bench.cloud, cloud_file.read(path))
+    with pytest.raises(cloud_file_module.CloudFileError) as raised:
+        cloud_file_module.build(bench.cloud, cloud_file_module.read(path))
     assert message in str(raised.value)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from merkatd.cluster import Ints, Migrate
 from merkatd.database.scheduler import journal
-from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.journal import StepFilter
 from merkatd.embedded.model.settings import HostSize
 from merkatd.placement.groups import group_strategy
-from merkatd.placement.groups.group_phases import mapped
+from merkatd.placement.groups.group_phases import assign_to_hosts
 from tests.groups.site import Site, template
 
 CLASSES = (30.0, 60.0, 90.0, 120.0)
@@ -48,8 +48,8 @@ def round_robin(place: Ints, group: Ints, kind: Ints) -> Ints:
 def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
     """Twenty requests in two rounds, one VM of eight virtual CPUs each."""
     site = Site(hosts=NODES, size=HostSize(CORES * 100, 65_536))
-    chosen = mapped if mapping is None else mapping
-    with patch.object(group_strategy, "mapped", chosen), closing(site):
+    chosen = assign_to_hosts if mapping is None else mapping
+    with patch.object(group_strategy, "assign_to_hosts", chosen), closing(site):
         rates: dict[int, float] = {}
         for number in range(REQUESTS):
             if number == REQUESTS // 2:
@@ -58,7 +58,7 @@ def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
             group = site.create(rate, 1, template=template(CORES, WORK))
             rates[group] = rate
         site.periods(4)
-        steps = site.read(lambda c: journal.recent(c, Wanted(), 100_000))
+        steps = site.read(lambda c: journal.recent(c, StepFilter(), 100_000))
         moved = sum(stored.step.kind == Migrate.kind for stored in steps)
         vms = {site.vms(group)[0]: rate for group, rate in rates.items()}
         site.periods(periods)

@@ -7,17 +7,17 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.currency import micro
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import group_store, group_vm_store
-from merkatd.database.fleets.group_store import Group
-from merkatd.database.fleets.group_vm_store import GroupVm
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GroupMember
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import Edit
 from merkatd.ledger import Ledger
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.scheduler.frontend import Frontend
 
-GROUPS = Market(name="groups", strategy="groups")
+GROUPS = MarketRules(name="groups", strategy="groups")
 CREDITS = 1_000_000.0
 
 
@@ -31,7 +31,7 @@ class Site(Frontend):
     """Three hosts of four cores unless told otherwise."""
 
     def __init__(self, **settings: Any) -> None:
-        given: dict[str, Any] = {"markets": (GROUPS,), "money": Money(supply=10 * CREDITS)}
+        given: dict[str, Any] = {"markets": (GROUPS,), "money": MoneySettings(supply=10 * CREDITS)}
         super().__init__(**(given | settings))
         self.ann, self.bob, self.eve = (self._tenant(name) for name in ("ann", "bob", "eve"))
 
@@ -57,26 +57,26 @@ class Site(Frontend):
             "spending_rate": rate,
             "nvm": nvm,
         }
-        found: Group = self.wait(self.keeper.create(**(said | changes)))
+        found: GroupRow = self.wait(self.keeper.create(**(said | changes)))
         return found.id
 
-    def edit(self, group: int, **new: Any) -> Group:
+    def edit(self, group: int, **new: Any) -> GroupRow:
         """As it is then."""
-        found: Group = self.wait(self.keeper.edit(group, Edit(**new)))
+        found: GroupRow = self.wait(self.keeper.edit(group, Edit(**new)))
         return found
 
     def delete(self, group: int) -> None:
         """End it."""
         self.wait(self.keeper.delete(group))
 
-    def group(self, group: int) -> Group | None:
+    def group(self, group: int) -> GroupRow | None:
         """As it is stored."""
-        found: Group | None = self.read(lambda c: group_store.get(c, group))
+        found: GroupRow | None = self.read(lambda c: group_store.get(c, group))
         return found
 
-    def members(self, group: int) -> Sequence[GroupVm]:
+    def members(self, group: int) -> Sequence[GroupMember]:
         """Those of its VMs that are not gone."""
-        found: Sequence[GroupVm] = self.read(
+        found: Sequence[GroupMember] = self.read(
             lambda c: group_vm_store.living_group_members(c, group)
         )
         return found

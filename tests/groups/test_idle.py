@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from merkatd.cluster import History
+from merkatd.cluster import UsageHistory
 from merkatd.placement.groups.cpu_use import LOOKS, MARGIN, computing
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.groups.site import Site, template
@@ -130,6 +130,6 @@ def test_a_vm_of_which_nothing_is_known_counts_with_all_that_it_can_use() -> Non
     samples = np.full((3, 3, 2), np.nan)
     samples[:, 1, 0] = [200.0, 20.0, 5.0]
     samples[2, 2, 0] = 120.0
-    history = History(np.arange(3.0), samples, np.full((3, 1, 2), np.nan))
+    history = UsageHistory(np.arange(3.0), samples, np.full((3, 1, 2), np.nan))
     known = replace(snapshot, history=history)
     assert computing(known).vms.cap[:, 0].tolist() == [300.0, 50.0, 250.0]

@@ -16,9 +16,9 @@ from merkatd.api.xmlrpc.methods.market_methods import MOST_PERIODS, price_histor
 from merkatd.api.xmlrpc.methods.platform_methods import platform_info, platform_list
 from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store, group_vm_store
-from merkatd.database.fleets.group_store import Group
-from merkatd.database.fleets.group_vm_store import GroupVm
-from merkatd.groups.group_orders import Right, permits
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.groups.group_orders import GroupRight, permits
 from merkatd.service.base.identity import Caller, Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.groups import GroupQuestions
@@ -71,7 +71,7 @@ def test_others_vms_are_not_read(site: Site) -> None:
     with steps_of(site.engine) as before:
         (first,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     many = [
-        GroupVm(create_key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
+        GroupMember(create_key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
         for number in range(MANY)
     ]
     transaction(site.engine, lambda c: group_vm_store.add_group_members(c, many))
@@ -90,7 +90,7 @@ def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
     mine = site.create(60.0, 2)
     site.scheduler.latest = site.periods(4)
     many = [
-        GroupVm(create_key=f"k{number}", vm_group=mine, owner=site.ann, number=number + 10)
+        GroupMember(create_key=f"k{number}", vm_group=mine, owner=site.ann, number=number + 10)
         for number in range(MANY)
     ]
     transaction(site.engine, lambda c: group_vm_store.add_group_members(c, many))
@@ -124,13 +124,13 @@ def test_the_database_permits_what_permissions_say(site: Site) -> None:
     write(site, sa.insert(group_store.VM_GROUPS), made)
     every = site.read(group_store.living)
     try:
-        for right, owner in product(Right, (None, site.ann)):
+        for right, owner in product(GroupRight, (None, site.ann)):
             wanted = [
                 one
                 for one in every
                 if owner in {None, one.owner} and permits(one, site.ann, frozenset({1}), right)
             ]
-            found: tuple[Group, ...] = site.read(
+            found: tuple[GroupRow, ...] = site.read(
                 lambda c, right=right, owner=owner: group_store.permitting(
                     c, site.ann, {1}, right, owner
                 )
@@ -161,7 +161,7 @@ class Slow:
 
     async def group(self, group: int) -> Any:
         """A group that everybody may use."""
-        return Group(
+        return GroupRow(
             id=group, token="", name="", owner=2, user_group=1, permissions=0o777, market="",
             template="", spending_rate=1.0, nvm=1, created_s=0.0,
         )  # fmt: skip

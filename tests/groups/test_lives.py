@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Terminate
-from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.scheduler import journal
 from merkatd.embedded.machines import faults
 from merkatd.embedded.machines.faults import Fault
 from merkatd.groups import group_keeper
-from merkatd.groups.group_fleet import orders
+from merkatd.groups.group_fleet import group_change
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.service.groups import GroupQuestions
 from tests.groups.site import Site, template
 
@@ -150,7 +150,7 @@ class TestEnd:
         group = site.create(60.0, 1)
         site.periods(3)
         (vm,) = site.vms(group)
-        site.cloud.faults.add(Fault(faults.Kind.FAIL, vm=vm, lcm="SHUTDOWN", count=3))
+        site.cloud.faults.add(Fault(faults.FaultKind.FAIL, vm=vm, lcm="SHUTDOWN", count=3))
         site.delete(group)
         site.periods(3)
         assert site.alive() == [vm]
@@ -193,16 +193,16 @@ class TestFaults:
         before, broken, after = (site.create(60.0, 1) for _ in range(3))
         fails = [True]
 
-        def failing(group: Group, *arguments: Any, **named: Any) -> Any:
+        def failing(group: GroupRow, *arguments: Any, **named: Any) -> Any:
             if group.id == broken and fails[0]:
                 raise ZeroDivisionError("nothing to divide by")
-            return orders(group, *arguments, **named)
+            return group_change(group, *arguments, **named)
 
-        monkeypatch.setattr(group_keeper, "orders", failing)
+        monkeypatch.setattr(group_keeper, "group_change", failing)
         site.periods(3)
         assert [len(site.vms(one)) for one in (before, broken, after)] == [1, 0, 1]
         troubles = site.scheduler.world.troubles
-        assert troubles.of(Kind.GROUP) == {broken: "ZeroDivisionError: nothing to divide by"}
+        assert troubles.of(TroubleKind.GROUP) == {broken: "ZeroDivisionError: nothing to divide by"}
         questions = GroupQuestions(site.scheduler, site.keeper)
         why = site.wait(questions.shown(broken))["why"]
         assert why == ("the daemon fails to look after it: ZeroDivisionError: nothing to divide by")
@@ -210,7 +210,7 @@ class TestFaults:
         fails[0] = False
         site.periods(3)
         assert len(site.vms(broken)) == 1
-        assert troubles.of(Kind.GROUP) == {}
+        assert troubles.of(TroubleKind.GROUP) == {}
 
     @pytest.mark.parametrize("calls", range(5))
     def test_killed_between_create_and_deploy(self, site: Site, calls: int) -> None:
@@ -231,7 +231,7 @@ class TestFaults:
 
         site.transport.call = call  # type: ignore[method-assign]
         for _ in range(2):
-            with suppress(UnreachableError):
+            with suppress(CloudUnreachableError):
                 site.period()
             site.start_daemon()
         site.transport.call = real  # type: ignore[method-assign]

@@ -3,12 +3,12 @@
 import pytest
 
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.groups.site import GROUPS, Site
 
 MARKETS = (
-    Market(name="merkat", pricing=Pricing(reserve={"cpu": 0.01})),
-    Market(name="groups", strategy="groups", cluster_names=frozenset({"groups"})),
+    MarketRules(name="merkat", pricing=Pricing(reserve={"cpu": 0.01})),
+    MarketRules(name="groups", strategy="groups", cluster_names=frozenset({"groups"})),
 )
 
 

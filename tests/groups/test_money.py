@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.scheduler.charging.used_cpu import Computed, core_periods
-from merkatd.scheduler.observation.running_time import Anew
+from merkatd.scheduler.observation.running_time import RestartedCounters
 from tests.groups.site import CREDITS, Site, template
 
 
@@ -120,7 +120,7 @@ def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
         "allocation": np.full((3, 2), 200.0),
     }
     now = Computed(arrays["vm"], np.array([3.0, 90.0, 3.0]))
-    anew = Anew(np.full(3, 30.0), np.full(3, 30.0), np.array([True, True, False]))
+    anew = RestartedCounters(np.full(3, 30.0), np.full(3, 30.0), np.array([True, True, False]))
     used = core_periods(arrays, np.arange(3), now, np.ones(3), 60.0, None, anew)
     assert used == pytest.approx([6 / 60, (90 + 30 * 2) / 60, (3 + 30 * 2) / 60])
 
@@ -138,6 +138,6 @@ def test_a_guest_that_began_and_ended_unseen_used_all_its_cores() -> None:
     }
     now = Computed(np.array([3]), np.array([9_999.0]))
     over = np.array([True, True, False])
-    anew = Anew(np.zeros(3), np.zeros(3), np.zeros(3, dtype=bool))
+    anew = RestartedCounters(np.zeros(3), np.zeros(3), np.zeros(3, dtype=bool))
     used = core_periods(arrays, np.arange(3), now, np.full(3, 0.5), 60.0, over, anew, 16.0)
     assert used == pytest.approx([4 / 2, 2 / 2, 16 / 2])

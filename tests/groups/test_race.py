@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import passes
+from merkatd.database.base.transactions import is_transient
 from merkatd.database.database import transaction
 from merkatd.groups import group_orders
 from merkatd.groups.group_orders import Edit
@@ -37,7 +37,7 @@ def edit(site: Site, group: int, new: Edit) -> None:
         try:
             transaction(site.engine, lambda c: group_orders.edit(c, group, new))
         except sa.exc.DBAPIError as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
         else:
             return

@@ -17,7 +17,7 @@ def test_no_text_is_parsed_in_a_transaction_that_writes(monkeypatch: pytest.Monk
         getattr(module, name)
         for module, name in (
             (vm_template_text, "parse"),
-            (group_keeper, "tend"),
+            (group_keeper, "review_groups"),
             (group_orders, "create"),
         )
     )
@@ -41,7 +41,7 @@ def test_no_text_is_parsed_in_a_transaction_that_writes(monkeypatch: pytest.Monk
             kept.cache_clear()
 
     monkeypatch.setattr(vm_template_text, "parse", counted)
-    monkeypatch.setattr(group_keeper, "tend", written(tend))
+    monkeypatch.setattr(group_keeper, "review_groups", written(tend))
     monkeypatch.setattr(group_orders, "create", written(create))
     forget()
     site = Site()

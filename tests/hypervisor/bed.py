@@ -8,9 +8,9 @@ from twisted.internet.task import Clock
 
 from merkatd.base.clock import Executor
 from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
-from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings, Place
+from merkatd.hypervisor.libvirt import HostAddress, LibvirtHypervisors, LibvirtSettings
 from merkatd.limits import Cores, LimitsSettings
-from merkatd.scheduler.base.ports import Use
+from merkatd.scheduler.base.ports import GuestUse
 from tests.hypervisor.double import DoubleHost
 
 
@@ -59,7 +59,7 @@ class Bed:
             opened=lambda address, keepalive: self._host(address).open(address, keepalive),
         )
 
-    def _address(self, place: Place) -> str:
+    def _address(self, place: HostAddress) -> str:
         return f"{self.hosts[place.id].kind}:///{place.id}"
 
     def _host(self, address: str) -> DoubleHost:
@@ -73,10 +73,10 @@ class Bed:
             for name in there.domains
         }
 
-    def read(self, vms: Mapping[int, int] | None = None, after_s: float = 60.0) -> Use:
+    def read(self, vms: Mapping[int, int] | None = None, after_s: float = 60.0) -> GuestUse:
         """Use and limits, a period later."""
         self.clock.advance(after_s)
-        use: Use = at_once(self.adapter.read(self.where() if vms is None else vms))
+        use: GuestUse = at_once(self.adapter.read(self.where() if vms is None else vms))
         return use
 
     def apply(self, *steps: OnHost) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.hypervisor.simulated_hosts import HostStep
 from merkatd.limits import UNSET, Topology
-from merkatd.scheduler.base.ports import UnreachableError, Use
+from merkatd.scheduler.base.ports import CloudUnreachableError, GuestUse
 from tests.opennebula.worlds import ADMIN, SMALL, World, in_memory, migrate
 
 HERE = {0: 0, 1: 1}
@@ -36,7 +36,7 @@ def hosts(world: World, **options: Any) -> EmbeddedHypervisors:
     return EmbeddedHypervisors(world.client, **options)
 
 
-def read(world: World, vms: dict[int, int] | None = None) -> Use:
+def read(world: World, vms: dict[int, int] | None = None) -> GuestUse:
     """What the hosts tell of these VMs."""
     return world.run(hosts(world).read(HERE if vms is None else vms))
 
@@ -139,7 +139,7 @@ def test_nothing_to_do_needs_no_call(world: World) -> None:
 def test_hosts_that_do_not_answer(guests: World) -> None:
     """Nothing is read; each step is told why it may not be in force."""
     guests.fault("lose", "embedded.limits.*")
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         read(guests)
     steps = [limit(0, 5_000), limit(1, 5_000)]
     refused = guests.run(hosts(guests, vms_per_call=1).apply(steps))
@@ -154,7 +154,7 @@ def test_only_administrators_reach_the_hosts(guests: World) -> None:
     mine = EmbeddedHypervisors(guests.login("ann:pw"))
     step = limit(0, 5_000)
     assert "(code 512)" in guests.run(mine.apply([step]))[step.id]
-    with pytest.raises(UnreachableError, match=r"\(code 512\)"):
+    with pytest.raises(CloudUnreachableError, match=r"\(code 512\)"):
         guests.run(mine.read(HERE))
 
 

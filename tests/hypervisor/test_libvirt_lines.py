@@ -8,8 +8,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from merkatd.hypervisor.libvirt import LibvirtSettings, Place
-from merkatd.hypervisor.libvirt.host.host_connection import Host, Progress
+from merkatd.hypervisor.libvirt import HostAddress, LibvirtSettings
+from merkatd.hypervisor.libvirt.host.host_connection import CallProgress, HostConnection
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError
 from merkatd.hypervisor.libvirt.host_queues import Lines, Steps
 
@@ -79,18 +79,18 @@ class Machine:
             later.fire()
         return max(self.ended_s.values())
 
-    def ask(self, host: int, calls: int, progress: Progress | None = None) -> None:
+    def ask(self, host: int, calls: int, progress: CallProgress | None = None) -> None:
         """Let a host be called so often, each call with its own time."""
 
         def ended(outcome: Any) -> None:
             self.ended_s[host], self.outcomes[host] = self.now_s, outcome
 
         answer: Deferred[Any] = self.lines.run(
-            _host(self, host), lambda one: self._calls(one, calls), progress or Progress()
+            _host(self, host), lambda one: self._calls(one, calls), progress or CallProgress()
         )
         answer.addCallback(ended)
 
-    def _calls(self, host: Host, calls: int) -> Steps[int]:
+    def _calls(self, host: HostConnection, calls: int) -> Steps[int]:
         self.began_s[host.place.id] = self.now_s
         for _ in range(calls):
             host.progress.begin(self.now_s)
@@ -99,9 +99,9 @@ class Machine:
         return calls
 
 
-def _host(machine: Machine, number: int) -> Host:
-    return Host(
-        place=Place(number, f"host{number}"),
+def _host(machine: Machine, number: int) -> HostConnection:
+    return HostConnection(
+        place=HostAddress(number, f"host{number}"),
         address="",
         settings=LibvirtSettings(),
         seconds=machine.seconds,
@@ -133,7 +133,7 @@ def test_hosts_before_them_do_not() -> None:
 def test_a_host_whose_turn_has_not_come_again_can_be_given_up() -> None:
     """It ends where it was, and is not called any more; the others do all they have to."""
     machine = Machine(threads=2)
-    progress = Progress()
+    progress = CallProgress()
     for host in (0, 1):
         machine.ask(host, 20)
     machine.ask(2, 20, progress)

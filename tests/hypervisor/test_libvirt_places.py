@@ -9,19 +9,19 @@ from merkatd.config.errors import ConfigError
 from merkatd.config.loader import parse
 from merkatd.hypervisor.libvirt import (
     Addresses,
+    HostAddress,
     LibvirtHypervisors,
+    LibvirtMissingError,
     LibvirtSettings,
-    MissingError,
-    Place,
 )
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.guest import Described, Guest
-from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
 from merkatd.hypervisor.libvirt.host.kvm import Kvm
 from merkatd.hypervisor.libvirt.host.settings import wrong_command, wrong_pattern
 from tests.hypervisor.bed import OneThread
 
-HERE = Place(7, "node-7.example", 101)
+HERE = HostAddress(7, "node-7.example", 101)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_the_first_name_that_fits_counts() -> None:
     """Others have the common address."""
     addresses = Addresses("qemu:///a", {"node-7*": "lxc:///{id}", "node*": "xen:///b"})
     assert addresses(HERE) == "lxc:///7"
-    assert addresses(Place(1, "node-1")) == "xen:///b"
-    assert addresses(Place(2, "big")) == "qemu:///a"
+    assert addresses(HostAddress(1, "node-1")) == "xen:///b"
+    assert addresses(HostAddress(2, "big")) == "qemu:///a"
 
 
 def test_configuration() -> None:
@@ -94,7 +94,7 @@ def test_commands_on_a_host() -> None:
 def test_without_libvirt_s_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said what to install."""
     monkeypatch.setattr(libvirt_module, "libvirt", None)
-    with pytest.raises(MissingError, match=r"merkat\[kvm\].*libvirt-dev"):
+    with pytest.raises(LibvirtMissingError, match=r"merkat\[kvm\].*libvirt-dev"):
         LibvirtHypervisors(OneThread(), lambda _place: "qemu:///system")
 
 
@@ -105,7 +105,7 @@ def test_libvirt_s_own_test_driver() -> None:
     """
     settings = LibvirtSettings()
     chance = Random(1)  # noqa: S311 - keeps no secret
-    host = Host(HERE, "test:///default", settings, OneThread().seconds, chance, pins=True)
+    host = HostConnection(HERE, "test:///default", settings, OneThread().seconds, chance, pins=True)
     connection = host.connection()
     connection.lookupByName("test").destroy()
     connection.createXML(

@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.base.ports import Released, Whole
+from merkatd.scheduler.base.ports import FullSize, Released
 from tests.hypervisor.bed import Bed, at_once, balloon, limit, pin
 from tests.hypervisor.double import DoubleDomain, DoubleHost
 from tests.hypervisor.handle import NO_QUOTA
@@ -16,9 +16,9 @@ from tests.hypervisor.xl import FakeXl
 PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))
 
 
-def whole(vm: int, host: int = 0, cpu_units: float = 150) -> Whole:
+def whole(vm: int, host: int = 0, cpu_units: float = 150) -> FullSize:
     """A VM of one and a half cores."""
-    return Whole(vm=vm, host=host, cpu_units=cpu_units, memory_mib=1024, vcpus=2)
+    return FullSize(vm=vm, host=host, cpu_units=cpu_units, memory_mib=1024, vcpus=2)
 
 
 def limited(kind: str, most_shares: int = 262_144) -> tuple[Bed, DoubleHost, DoubleDomain]:

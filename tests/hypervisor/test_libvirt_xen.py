@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.base.ports import Released, Whole
+from merkatd.scheduler.base.ports import FullSize, Released
 from tests.hypervisor.bed import Bed, at_once, pin
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.xl import FakeXl
@@ -99,7 +99,7 @@ def test_release_frees_what_anybody_pinned(xl: FakeXl) -> None:
     """And says so where it can't."""
     bed = pinning(xl)
     xl.pin("one-0", "1", "2")
-    whole = Whole(vm=0, host=0, cpu_units=150.0, memory_mib=1024, vcpus=2)
+    whole = FullSize(vm=0, host=0, cpu_units=150.0, memory_mib=1024, vcpus=2)
     xl.breaks("connection refused")
     assert "connection refused" in at_once(bed.adapter.release([whole]))[0].problem
     xl.breaks("")

@@ -12,7 +12,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database.ledger import charge_store, entry_store, rollup_store, usage_store
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import Period, PeriodState
+from merkatd.database.scheduler.period_store import PeriodRow, PeriodState
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.charging.used_cpu import CPU
 from tests.ledger.site import INTERVAL_S, VMS
@@ -49,7 +49,7 @@ class Dues:
             if number > self.looked_to:
                 self._check(connection, stored[number], stored)
         for number in stored.keys() - set(charged):
-            assert not entry_store.under(connection, f"charge/{number}/"), (
+            assert not entry_store.transactions_below(connection, f"charge/{number}/"), (
                 "charged, and not said so"
             )
         self.looked_to = newest
@@ -60,7 +60,9 @@ class Dues:
             moved = entry_store.sums(connection, account, 0.0, None)
             assert -moved[entry_store.TransactionKind.CHARGE] == amount
 
-    def _check(self, connection: sa.Connection, one: Period, stored: dict[int, Period]) -> None:
+    def _check(
+        self, connection: sa.Connection, one: PeriodRow, stored: dict[int, PeriodRow]
+    ) -> None:
         arrays = price_store.load_allocations(connection, one.number)
         detail = usage_store.load(connection, one.number)
         assert arrays is not None
@@ -100,7 +102,9 @@ class Dues:
         assert all(due[n] <= whole[n] <= most[n] for n in due)
         posted = {
             int(reference.rpartition("/")[2]): entry_store.amounts_of(connection, number)
-            for reference, number in entry_store.under(connection, f"charge/{one.number}/").items()
+            for reference, number in entry_store.transactions_below(
+                connection, f"charge/{one.number}/"
+            ).items()
         }
         assert posted.keys() == {account for account, amount in whole.items() if amount}
         assert {n: -posted[n].get(n, 0) for n in posted} == {n: paid[n] for n in posted}
@@ -120,7 +124,7 @@ def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
     return found
 
 
-def _elapsed(one: Period, stored: dict[int, Period]) -> float:
+def _elapsed(one: PeriodRow, stored: dict[int, PeriodRow]) -> float:
     """Periods that passed until the observation with which it was charged."""
     at_s = one.charged_s
     assert at_s is not None

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.engine import make_engine
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
@@ -20,25 +20,25 @@ from merkatd.ledger import (
     Bill,
     LedgerError,
     Month,
-    Settled,
+    SettledBill,
     end_application,
-    fold,
+    fold_details,
     forget,
     grant,
     keep_supply,
-    meet,
     open_application,
+    open_tenant,
     release,
     renew,
     replenish,
     reserve,
     set_budget,
     set_weight,
-    settle,
+    settle_bill,
     statement,
     supply_of,
     tenants,
-    void,
+    void_period,
 )
 
 DAY_S = 86_400.0
@@ -76,9 +76,9 @@ class Books(RuleBasedStateMachine):
         self.connection.close()
 
     @property
-    def money(self) -> Money:
+    def money(self) -> MoneySettings:
         """What is configured at present."""
-        return Money(supply=self.supply / 1e6, starting_credits=0.0)
+        return MoneySettings(supply=self.supply / 1e6, starting_credits=0.0)
 
     @initialize()
     def begin(self) -> None:
@@ -93,7 +93,7 @@ class Books(RuleBasedStateMachine):
     @rule(owner=OWNERS)
     def meets(self, owner: int) -> None:
         """A tenant is met, maybe again."""
-        meet(self.connection, owner, self.money, self.at_s)
+        open_tenant(self.connection, owner, self.money, self.at_s)
         self.holdings[owner] += 0
 
     @rule(owner=OWNERS, weight=st.sampled_from([None, 0.0, 0.5, 1.0, 3.0]))
@@ -243,10 +243,10 @@ class Books(RuleBasedStateMachine):
             seconds=np.full(len(who), 60.0),
             names=[f"vm-{vm}" for vm in range(len(who))],
         )
-        result = settle(self.connection, bill, self.at_s)
+        result = settle_bill(self.connection, bill, self.at_s)
         period_store.charged(self.connection, number, self.at_s)
         if number <= self.rolled:
-            assert result == Settled(0, 0), "its charges were rolled up before it was charged"
+            assert result == SettledBill(0, 0), "its charges were rolled up before it was charged"
             self.collects()
             return
         expected: Counter[int] = Counter()
@@ -262,7 +262,7 @@ class Books(RuleBasedStateMachine):
             self.charged[owner] += amount
             self.debts[owner] += missing[account]
         self.bills[number], self.taken[number], self.missing[number] = bill, expected, missing
-        assert settle(self.connection, bill, self.at_s) == Settled(0, 0)
+        assert settle_bill(self.connection, bill, self.at_s) == SettledBill(0, 0)
         self.collects()
 
     @rule(data=st.data())
@@ -278,7 +278,7 @@ class Books(RuleBasedStateMachine):
         whole = self.taken[number].total() + sum(back.values())
         savepoint = self.connection.begin_nested()
         try:
-            amount = void(self.connection, number, "test", "test", self.at_s)
+            amount = void_period(self.connection, number, "test", "test", self.at_s)
         except LedgerError:
             savepoint.rollback()
             assert number <= self.rolled or whole > self.treasury
@@ -296,7 +296,7 @@ class Books(RuleBasedStateMachine):
     @rule(keep=st.integers(0, 3))
     def tidies(self, keep: int) -> None:
         """Details become days, and so do old charges: nothing that anybody holds changes."""
-        while fold(self.connection, 2):
+        while fold_details(self.connection, 2):
             pass
         newest = period_store.newest(self.connection)
         if newest is None:
@@ -306,7 +306,7 @@ class Books(RuleBasedStateMachine):
         self.rolled = max(self.rolled, newest.number - keep - 1)
         for number, bill in self.bills.items():
             if number <= self.rolled:
-                assert settle(self.connection, bill, self.at_s).taken == 0
+                assert settle_bill(self.connection, bill, self.at_s).taken == 0
 
     @invariant()
     def nothing_is_lost(self) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from merkatd.database.ledger.usage_store import Detail, Use
+from merkatd.database.ledger.usage_store import DailyUse, Detail
 from merkatd.ledger.statements import uses_of
 
 DAY_S = 86_400.0
@@ -32,6 +32,6 @@ def test_each_good_is_added_up_by_day() -> None:
         ]
     )
     assert found == [
-        Use(3, 1, 7, "name 2", 120.0, 9_000.0, 46_080.0, 11, 22, 480.0, 240.0, 3, 4),
-        Use(3, 2, 7, "name 3", 60.0, 12_000.0, 3_840.0, 5, 6, 0.0, 0.0, 0, 0),
+        DailyUse(3, 1, 7, "name 2", 120.0, 9_000.0, 46_080.0, 11, 22, 480.0, 240.0, 3, 4),
+        DailyUse(3, 2, 7, "name 3", 60.0, 12_000.0, 3_840.0, 5, 6, 0.0, 0.0, 0, 0),
     ]

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction
 from merkatd.database.migrations import METADATA
@@ -16,7 +16,7 @@ from merkatd.database.scheduler import period_store
 from merkatd.ledger import MICRO
 from tests.servers import MariaDb
 
-MONEY = Money(supply=0.0, starting_credits=100.0)
+MONEY = MoneySettings(supply=0.0, starting_credits=100.0)
 ANN, APPLICATION, PERIOD, AT_S = 5, 4, 1, 9.0
 
 ORDERS: dict[str, Callable[[sa.Connection], Any]] = {
@@ -24,7 +24,7 @@ ORDERS: dict[str, Callable[[sa.Connection], Any]] = {
     "group weight": lambda c: ledger.set_group_weight(c, 1, 2.0, "root", AT_S),
     "grant": lambda c: ledger.grant(c, ANN, -MICRO, "a", "root", AT_S),
     "renew": lambda c: ledger.renew(c, "root", AT_S),
-    "void": lambda c: ledger.void(c, PERIOD, "a slip", "root", AT_S),
+    "void": lambda c: ledger.void_period(c, PERIOD, "a slip", "root", AT_S),
     "open": lambda c: ledger.open_application(c, ANN, "web2", MICRO, 0, AT_S),
     "budget": lambda c: ledger.set_budget(c, APPLICATION, MICRO, None, "b", "ann", AT_S),
     "end": lambda c: ledger.end_application(c, APPLICATION, AT_S),
@@ -39,7 +39,7 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
     METADATA.create_all(made)
 
     def fill(connection: sa.Connection) -> None:
-        ledger.met(connection, [ANN], MONEY, 0.0)
+        ledger.update_tenants(connection, [ANN], MONEY, 0.0)
         ledger.keep_supply(connection, MONEY, 0.0)
         opened = ledger.open_application(connection, ANN, "web", MICRO, 0, 0.0)
         number = period_store.begin(connection, 1.0, 1.0, 1, 1)

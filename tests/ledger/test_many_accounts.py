@@ -10,14 +10,14 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.currency import MICRO
 from merkatd.currency.credits import Month
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.engine import make_engine
 from merkatd.database.ledger import account_store, charge_store, entry_store, usage_store
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
-from merkatd.database.ledger.usage_store import Use
+from merkatd.database.ledger.usage_store import DailyUse
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
-from merkatd.web.pages.history_panels import held
+from merkatd.web.pages.history_panels import balance_and_movements
 
 ANN, BOB = 2, 3
 MAY = Month(2026, 5)
@@ -45,7 +45,7 @@ def over(connection: sa.Connection, owner: int, numbers: range) -> None:
         reference, paid = f"charge/{number}/{account}", {account: -5, treasury: 5}
         entry_store.post(connection, [Posting(TransactionKind.CHARGE, reference, paid)], at_s)
         charge_store._record(connection, period, {account: 3}, at_s)
-        use = Use(account, _DAY, number, "vm", 60, 6000.0, 0.0, 5, 0)
+        use = DailyUse(account, _DAY, number, "vm", 60, 6000.0, 0.0, 5, 0)
         usage_store.replace_day(connection, _DAY, [*usage_store.of_day(connection, _DAY), use])
         ledger.end_application(connection, account, at_s + 0.5)
 
@@ -53,7 +53,7 @@ def over(connection: sa.Connection, owner: int, numbers: range) -> None:
 def known(connection: sa.Connection, numbers: range) -> None:
     """Two tenants, both with applications that are over."""
     for owner in (ANN, BOB):
-        ledger.meet(connection, owner, Money(starting_credits=1000.0), 1.0)
+        ledger.open_tenant(connection, owner, MoneySettings(starting_credits=1000.0), 1.0)
         over(connection, owner, numbers)
 
 
@@ -94,9 +94,9 @@ def test_a_statement_takes_as_many_queries_however_many_there_are(
 def test_the_page_of_a_tenant_takes_as_many_queries_too(connection: sa.Connection) -> None:
     """Its chart knows what all accounts hold, and what came and went on each."""
     known(connection, range(2))
-    few, _ = queries(connection, lambda: held(connection, ANN, MAY.begin_s))
+    few, _ = queries(connection, lambda: balance_and_movements(connection, ANN, MAY.begin_s))
     known(connection, range(2, 42))
-    many, found = queries(connection, lambda: held(connection, ANN, MAY.begin_s))
+    many, found = queries(connection, lambda: balance_and_movements(connection, ANN, MAY.begin_s))
     assert many == few < 5
     mine = account_store.of_owner(connection, ANN)
     each = [entry_store.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]

@@ -10,20 +10,19 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.currency import MOST_CREDITS
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import database
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import passes
+from merkatd.database.base.transactions import is_transient
 from merkatd.database.ledger import account_store, note_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.ledger.entry_store import audit
 from merkatd.database.migrations import METADATA
 from merkatd.ledger import (
-    Budget,
+    BudgetRow,
     LedgerError,
     grant,
     keep_supply,
-    met,
     open_application,
     payers,
     renew,
@@ -31,11 +30,12 @@ from merkatd.ledger import (
     set_budget,
     set_group_weight,
     tenants,
+    update_tenants,
 )
 from tests.servers import MariaDb
 
 MICRO = 10**6
-MONEY = Money(supply=10_000.0, starting_credits=1_000.0)
+MONEY = MoneySettings(supply=10_000.0, starting_credits=1_000.0)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def connection() -> Iterator[sa.Connection]:
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     with engine.connect() as found:
-        met(found, [1, 2], MONEY, 0.0)
+        update_tenants(found, [1, 2], MONEY, 0.0)
         yield found
     engine.dispose()
 
@@ -85,7 +85,7 @@ def test_a_supply_that_is_configured_is_the_supply(supply: float) -> None:
     """However small it is, and the reason says so."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
-    money = Money(supply=supply, starting_credits=0.0)
+    money = MoneySettings(supply=supply, starting_credits=0.0)
     with engine.connect() as connection:
         keep_supply(connection, replace(money, supply=9_000.0), 0.0)
         change = keep_supply(connection, money, 60.0)
@@ -98,15 +98,15 @@ def test_a_supply_that_is_configured_is_the_supply(supply: float) -> None:
 
 def test_tenants_may_come_without_end(connection: sa.Connection) -> None:
     """Where each starts with all that the books can count, later ones start with what is left."""
-    money = Money(starting_credits=MOST_CREDITS)
-    met(connection, range(3, 9), money, 0.0)
+    money = MoneySettings(starting_credits=MOST_CREDITS)
+    update_tenants(connection, range(3, 9), money, 0.0)
     keep_supply(connection, money, 60.0)
-    met(connection, range(9, 12), money, 120.0)
+    update_tenants(connection, range(9, 12), money, 120.0)
     assert len(tenants(connection)) == 11
     assert audit(connection).sound
 
 
-def _opening(owner: int) -> Callable[[sa.Connection], Budget]:
+def _opening(owner: int) -> Callable[[sa.Connection], BudgetRow]:
     return lambda c: open_application(c, owner, "a", 0, 0, 0.0)
 
 
@@ -130,7 +130,7 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
     """Renewals, grants and budgets of four threads: none fails bare, and no credit is lost."""
     engine = make_engine(mariadb.make("races"), connections=5)
     METADATA.create_all(engine)
-    database.transaction(engine, lambda c: met(c, [1, 2, 3], MONEY, 0.0))
+    database.transaction(engine, lambda c: update_tenants(c, [1, 2, 3], MONEY, 0.0))
     found = [database.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
     errors: list[Exception] = []
 
@@ -147,7 +147,7 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
                 except LedgerError:
                     break
                 except Exception as error:  # noqa: BLE001 - what a thread raises is looked at below
-                    if not passes(error):
+                    if not is_transient(error):
                         errors.append(error)
                         break
                 else:
@@ -172,7 +172,7 @@ def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None
     """A grant takes what the treasury has while the renewal waits: it pays out the rest."""
     engine = make_engine(mariadb.make("waiting"), connections=3)
     METADATA.create_all(engine)
-    database.transaction(engine, lambda c: met(c, [1, 2], MONEY, 0.0))
+    database.transaction(engine, lambda c: update_tenants(c, [1, 2], MONEY, 0.0))
     errors: list[Exception] = []
 
     def renewal() -> None:
@@ -188,7 +188,7 @@ def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None
         _until_it_waits(engine)
     waits.join()
     try:
-        assert [error for error in errors if not passes(error)] == []
+        assert [error for error in errors if not is_transient(error)] == []
         assert database.transaction(engine, audit).sound
     finally:
         engine.dispose()

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.currency.credits import Month
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction
 from merkatd.database.ledger import (
@@ -21,8 +21,8 @@ from merkatd.database.ledger import (
 )
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.ledger import Bill, fold, met, settle, statement
-from merkatd.web.pages.history_panels import held
+from merkatd.ledger import Bill, fold_details, settle_bill, statement, update_tenants
+from merkatd.web.pages.history_panels import balance_and_movements
 from tests.servers import MariaDb
 
 VMS = 30
@@ -31,7 +31,7 @@ PERIODS = 80
 
 def filled(connection: sa.Connection) -> None:
     """Enough rows that reading them all would not be the quickest way."""
-    met(connection, range(VMS), Money(), 0.0)
+    update_tenants(connection, range(VMS), MoneySettings(), 0.0)
     payers = [one.id for one in account_store.every(connection) if one.owner is not None]
     for number in range(1, PERIODS + 1):
         at_s = number * 3600.0
@@ -47,9 +47,9 @@ def filled(connection: sa.Connection) -> None:
             seconds=np.full(VMS, 60.0),
             names=["vm"] * VMS,
         )
-        settle(connection, bill, at_s)
+        settle_bill(connection, bill, at_s)
         if number % 20 == 0:
-            fold(connection)
+            fold_details(connection)
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,9 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 
 ASKED: dict[str, Callable[[sa.Connection], Any]] = {
     "a tenant's statement": lambda c: statement(c, 3, Month(1970, 1)),
-    "what a tenant holds and what moved": lambda c: held(c, 3, 0.0),
+    "what a tenant holds and what moved": lambda c: balance_and_movements(c, 3, 0.0),
     "an account's entries": lambda c: entry_store.of_account(c, 5, 0.0, 1e6),
-    "what was charged for a period": lambda c: entry_store.under(c, "charge/60/"),
+    "what was charged for a period": lambda c: entry_store.transactions_below(c, "charge/60/"),
     "one period's details": lambda c: usage_store.load(c, 60),
     "details that are in no day": lambda c: usage_store.unfolded(c, 60),
     "a day's uses": lambda c: usage_store.of_day(c, 5),

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import database
 from merkatd.database.base.engine import make_engine
 from merkatd.database.ledger import account_store
@@ -13,13 +13,13 @@ from merkatd.ledger import (
     MICRO,
     end_application,
     keep_supply,
-    met,
     open_application,
     reserve,
     tenant,
+    update_tenants,
 )
 
-MONEY = Money(supply=0.0, starting_credits=100.0)
+MONEY = MoneySettings(supply=0.0, starting_credits=100.0)
 OWNER = 5
 
 
@@ -29,7 +29,7 @@ def test_an_application_that_ended_meanwhile_keeps_nothing() -> None:
     METADATA.create_all(engine)
 
     def reserved(connection: sa.Connection) -> tuple[int, int]:
-        met(connection, [OWNER], MONEY, 0.0)
+        update_tenants(connection, [OWNER], MONEY, 0.0)
         keep_supply(connection, MONEY, 0.0)
         app = open_application(connection, OWNER, "web", 30 * MICRO, 0, 0.0).application
         period = begin(connection, 1.0, 1.0, 1, 1)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import database
 from merkatd.database.base.engine import make_engine
 from merkatd.database.ledger import account_store, reservation_store, tenant_store
 from merkatd.database.ledger.account_store import AccountKind
-from merkatd.database.ledger.entry_store import LARGEST, audit
+from merkatd.database.ledger.entry_store import MAX_AMOUNT, audit
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler.period_store import begin, charged, decided
 from merkatd.ledger import (
@@ -23,17 +23,17 @@ from merkatd.ledger import (
     Retired,
     holding,
     keep_supply,
-    met,
     open_application,
     renew,
     retire,
-    settle,
+    settle_bill,
     tenant,
-    void,
+    update_tenants,
+    void_period,
 )
 from tests.servers import MariaDb
 
-MONEY = Money(supply=0.0, starting_credits=100.0)
+MONEY = MoneySettings(supply=0.0, starting_credits=100.0)
 OWNER, OTHER = 5, 6
 
 
@@ -48,7 +48,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
     METADATA.create_all(made)
 
     def found(connection: sa.Connection) -> None:
-        met(connection, [OWNER, OTHER], MONEY, 0.0, {OWNER: Person("ann", 1)})
+        update_tenants(connection, [OWNER, OTHER], MONEY, 0.0, {OWNER: Person("ann", 1)})
         keep_supply(connection, MONEY, 0.0)
         open_application(connection, OWNER, "web", 30 * MICRO, 5 * MICRO, 0.0)
         own = account_store.ensure(connection, AccountKind.TENANT, OWNER).id
@@ -136,14 +136,14 @@ def _retiring(at_s: float) -> Callable[[sa.Connection], Retired | None]:
 
 
 def _meeting(people: dict[int, Person]) -> Callable[[sa.Connection], None]:
-    return lambda c: met(c, [], MONEY, 11.0, people)
+    return lambda c: update_tenants(c, [], MONEY, 11.0, people)
 
 
 def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
     """Each time; and only where OpenNebula names it."""
     for at_s in (9.0, 10.0):
         database.transaction(engine, _retiring(at_s))
-        database.transaction(engine, lambda c: met(c, [OWNER], MONEY, 11.0))
+        database.transaction(engine, lambda c: update_tenants(c, [OWNER], MONEY, 11.0))
         assert database.transaction(engine, lambda c: tenant(c, OWNER)).retired_s is not None
         people = {OWNER: Person("ann", 1)}
         database.transaction(engine, _meeting(people))
@@ -170,7 +170,7 @@ def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
             seconds=np.array([60.0]),
             names=["x"],
         )
-        settle(connection, one, 2.0)
+        settle_bill(connection, one, 2.0)
         charged(connection, number, 2.0)
         return number
 
@@ -178,9 +178,13 @@ def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
     gone = database.transaction(engine, lambda c: retire(c, OTHER, 3.0))
     assert gone is not None
     assert gone.forgiven == 200 * MICRO
-    database.transaction(engine, lambda c: met(c, [OTHER], MONEY, 4.0, {OTHER: Person("ed", 1)}))
+    database.transaction(
+        engine, lambda c: update_tenants(c, [OTHER], MONEY, 4.0, {OTHER: Person("ed", 1)})
+    )
     before = database.transaction(engine, lambda c: tenant(c, OTHER).balance)
-    given = database.transaction(engine, lambda c: void(c, number, "a mistake", "admin", 5.0))
+    given = database.transaction(
+        engine, lambda c: void_period(c, number, "a mistake", "admin", 5.0)
+    )
     assert given == 100 * MICRO
     after = database.transaction(engine, lambda c: tenant(c, OTHER))
     assert (after.balance - before, after.debt) == (100 * MICRO, 0)
@@ -196,7 +200,7 @@ def test_a_period_that_is_only_begun_or_not_there_is_not_void(
     def attempt(connection: sa.Connection) -> None:
         number = begin(connection, 1.0, 1.0, 1, 1) if begun else 7
         with pytest.raises(LedgerError, match="not charged yet" if begun else "no period 7"):
-            void(connection, number, "a slip", "admin", 2.0)
+            void_period(connection, number, "a slip", "admin", 2.0)
 
     database.transaction(engine, attempt)
 
@@ -217,15 +221,15 @@ def test_a_debt_that_can_grow_no_more_ends_no_charge(engine: sa.Engine) -> None:
             seconds=np.full(3, 60.0),
             names=["x", "y", "z"],
         )
-        settle(connection, one, 2.0)
+        settle_bill(connection, one, 2.0)
         charged(connection, number, 2.0)
         return number
 
     numbers = [database.transaction(engine, spend) for _ in range(3)]
-    assert database.transaction(engine, lambda c: tenant(c, OTHER).debt) <= LARGEST
+    assert database.transaction(engine, lambda c: tenant(c, OTHER).debt) <= MAX_AMOUNT
     for number in numbers:
         database.transaction(
-            engine, partial(void, period=number, why="a mistake", who="admin", at_s=5.0)
+            engine, partial(void_period, period=number, why="a mistake", who="admin", at_s=5.0)
         )
     assert database.transaction(engine, lambda c: tenant(c, OTHER).debt) == 0
     assert database.transaction(engine, lambda c: audit(c).sound)

@@ -19,8 +19,8 @@ from merkatd.cluster import (
     Step,
     VmState,
 )
-from merkatd.limits import UNSET, InForce, Limits, LimitsSettings, Topology, decide
-from merkatd.market.market_view import view_of
+from merkatd.limits import UNSET, EnforcedLimits, LimitPlan, LimitsSettings, Topology, plan_limits
+from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 
@@ -42,7 +42,7 @@ def shared(snapshot: Snapshot, *steps: Step) -> Decision:
     """The plan of these steps, and the market's shares where it puts the VMs."""
     allocations = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         local = {int(snapshot.hosts.id[row]): at for at, row in enumerate(view.hosts)}
         place = view.place.copy()
         for step in steps:
@@ -61,23 +61,25 @@ def given(snapshot: Snapshot, allocations: Floats, *steps: Step) -> Decision:
 def limits_of(
     snapshot: Snapshot,
     decision: Decision,
-    in_force: InForce | None = None,
+    in_force: EnforcedLimits | None = None,
     topologies: dict[int, Topology] | None = None,
     settings: LimitsSettings | None = None,
-) -> Limits:
+) -> LimitPlan:
     """`decide`, where nothing is in force or pinned if that is not said."""
-    known = InForce.nothing(snapshot) if in_force is None else in_force
-    return decide(snapshot, decision, known, topologies or {}, settings or LimitsSettings())
+    known = EnforcedLimits.nothing(snapshot) if in_force is None else in_force
+    return plan_limits(snapshot, decision, known, topologies or {}, settings or LimitsSettings())
 
 
-def measured(snapshot: Snapshot, used_mib: Sequence[float], **columns: Any) -> InForce:
+def measured(snapshot: Snapshot, used_mib: Sequence[float], **columns: Any) -> EnforcedLimits:
     """Guests that were told nothing yet and use this much memory."""
-    return replace(InForce.nothing(snapshot), used_mib=np.asarray(used_mib, dtype=float), **columns)
+    return replace(
+        EnforcedLimits.nothing(snapshot), used_mib=np.asarray(used_mib, dtype=float), **columns
+    )
 
 
 def confirmed(
-    snapshot: Snapshot, in_force: InForce, steps: Sequence[Step]
-) -> tuple[Snapshot, InForce]:
+    snapshot: Snapshot, in_force: EnforcedLimits, steps: Sequence[Step]
+) -> tuple[Snapshot, EnforcedLimits]:
     """What is observed once the hosts have done all these steps."""
     vms = snapshot.vms
     host, state, held = vms.host.copy(), vms.state.copy(), vms.held.copy()
@@ -110,7 +112,7 @@ def confirmed(
     return after, replace(in_force, **columns, pins=pins)
 
 
-def observed(seed: int) -> tuple[Snapshot, Decision, InForce, dict[int, Topology]]:
+def observed(seed: int) -> tuple[Snapshot, Decision, EnforcedLimits, dict[int, Topology]]:
     """A tangled cloud, what a strategy wants of it, and what its hosts report."""
     rng = np.random.default_rng([seed, 1])
     snapshot = tangled(seed)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, CpuSettings, InForce, quotas, weights
+from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, CpuSettings, EnforcedLimits, quotas, weights
 from merkatd.limits.cpu_limits import differs
 from merkatd.market.share import share
 from tests.clouds import cloud, hosts_table, vms_table
@@ -121,7 +121,7 @@ def test_a_quota_at_the_edge_of_its_band_stays(off_us: int, due: bool) -> None:
     one = np.array([1])
     wanted = quotas(np.array([50.0]), one, np.array([True]), PERIOD_US)
     snapshot = cloud(hosts_table(np.ones((1, 2))), vms_table([0], [[1.0, 1.0]], [[100.0, 1.0]]))
-    known = replace(InForce.nothing(snapshot), global_quota_us=wanted.global_us + off_us)
+    known = replace(EnforcedLimits.nothing(snapshot), global_quota_us=wanted.global_us + off_us)
     bands = CpuSettings(band_units=1.0, band_part=0.0)
     assert differs(wanted, np.array([100]), one, known, bands).quota.tolist() == [due]
 

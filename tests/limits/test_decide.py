@@ -14,14 +14,7 @@ from merkatd.cluster import (
     Suspend,
     VmState,
 )
-from merkatd.limits import (
-    UNSET,
-    CpuSettings,
-    InForce,
-    LimitsSettings,
-    PinSettings,
-    Topology,
-)
+from merkatd.limits import UNSET, CpuSettings, EnforcedLimits, LimitsSettings, PinSettings, Topology
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.clouds import FOUR_CORES, three_bids, two_hosts
 from tests.limits.hosts import (
@@ -34,10 +27,10 @@ from tests.limits.hosts import (
 from tests.limits.hosts import given as decided
 
 
-def settled(snapshot: Snapshot) -> InForce:
+def settled(snapshot: Snapshot) -> EnforcedLimits:
     """What is in force once all shares of the snapshot are set."""
     limits = limits_of(snapshot, shared(snapshot))
-    return confirmed(snapshot, InForce.nothing(snapshot), limits.plan.steps)[1]
+    return confirmed(snapshot, EnforcedLimits.nothing(snapshot), limits.plan.steps)[1]
 
 
 def test_share_and_weight_with_the_reason() -> None:
@@ -148,7 +141,7 @@ def test_limits_follow_the_deployment() -> None:
 def test_unpin_before_migrating_and_pin_behind() -> None:
     """Own pins go first, for the target may lack the cores; they are set again after."""
     snapshot = two_hosts()
-    in_force = replace(InForce.nothing(snapshot), pins={0: ((0,), (1,))})
+    in_force = replace(EnforcedLimits.nothing(snapshot), pins={0: ((0,), (1,))})
     move = Migrate(period=1, vm=0, source=0, host=1, reason="better there")
     topologies = {0: FOUR_CORES, 1: Topology({5: 0, 6: 0})}
     limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies)
@@ -173,7 +166,7 @@ def test_limits_are_set_again_after_a_migration() -> None:
     )
     topologies = {0: FOUR_CORES, 1: FOUR_CORES}
     first = limits_of(snapshot, shared(snapshot), topologies=topologies)
-    _, in_force = confirmed(snapshot, InForce.nothing(snapshot), first.plan.steps)
+    _, in_force = confirmed(snapshot, EnforcedLimits.nothing(snapshot), first.plan.steps)
     move = Migrate(period=1, vm=0, source=0, host=1, reason="")
     still = LimitsSettings(pins=PinSettings(least_gain_units=1000.0))
     limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies, still)
@@ -184,7 +177,7 @@ def test_limits_are_set_again_after_a_migration() -> None:
 def test_pins_go_where_nothing_is_pinned() -> None:
     """On a host without a topology own pins are freed, and the quota is by virtual CPU again."""
     snapshot = two_hosts()
-    in_force = replace(InForce.nothing(snapshot), pins={0: ((0,), (1,))})
+    in_force = replace(EnforcedLimits.nothing(snapshot), pins={0: ((0,), (1,))})
     limits = limits_of(snapshot, shared(snapshot), in_force)
     (free,) = limits.plan.of(Pin)
     assert free.cores == ()
@@ -196,7 +189,7 @@ def test_an_emulator_that_is_elsewhere_is_pinned_again() -> None:
     snapshot = two_hosts()
     topologies = {0: FOUR_CORES}
     first = limits_of(snapshot, shared(snapshot), topologies=topologies)
-    _, there = confirmed(snapshot, InForce.nothing(snapshot), first.plan.steps)
+    _, there = confirmed(snapshot, EnforcedLimits.nothing(snapshot), first.plan.steps)
     assert not limits_of(snapshot, shared(snapshot), there, topologies).plan.steps
     strayed = replace(there, emulators_off=frozenset({0}))
     (again,) = limits_of(snapshot, shared(snapshot), strayed, topologies).plan.of(Pin)
@@ -223,7 +216,7 @@ def test_pin_policy_is_left_alone() -> None:
     """OpenNebula's own pins stay as they are; the quota is for the whole VM all the same."""
     snapshot = two_hosts()
     in_force = replace(
-        InForce.nothing(snapshot), pins={0: ((2,), (3,))}, pin_policy=np.array([True])
+        EnforcedLimits.nothing(snapshot), pins={0: ((2,), (3,))}, pin_policy=np.array([True])
     )
     for topologies in ({}, {0: FOUR_CORES}):
         limits = limits_of(snapshot, shared(snapshot), in_force, topologies)

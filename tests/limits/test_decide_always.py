@@ -16,13 +16,7 @@ from merkatd.cluster import (
     Plan,
     VmState,
 )
-from merkatd.limits import (
-    InForce,
-    LimitsSettings,
-    MemorySettings,
-    Topology,
-    decide,
-)
+from merkatd.limits import EnforcedLimits, LimitsSettings, MemorySettings, Topology, plan_limits
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.clouds import FOUR_CORES, three_bids, two_hosts
 from tests.limits.hosts import (
@@ -54,7 +48,7 @@ def test_empty_clouds() -> None:
 def test_hosts_and_vms_that_are_gone() -> None:
     """Pins of VMs and topologies of hosts that the snapshot lacks don't disturb."""
     snapshot = two_hosts()
-    in_force = replace(InForce.nothing(snapshot), pins={77: ((0,),)})
+    in_force = replace(EnforcedLimits.nothing(snapshot), pins={77: ((0,),)})
     assert limits_of(snapshot, shared(snapshot), in_force, {99: FOUR_CORES}).plan.of(Limit)
 
 
@@ -87,12 +81,12 @@ def test_deciding_again_changes_nothing(seed: int) -> None:
     memory = MemorySettings(most_step_mib=10**9, most_step_part=1.0)
     chosen = LimitsSettings(memory=memory)
     for _ in range(4):
-        limits = decide(snapshot, decision, in_force, topologies, chosen)
+        limits = plan_limits(snapshot, decision, in_force, topologies, chosen)
         if limits.postponed:
             return
         snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
         decision = replace(decision, plan=Plan())
-        again = decide(snapshot, decision, in_force, topologies, chosen)
+        again = plan_limits(snapshot, decision, in_force, topologies, chosen)
         assert {type(step) for step in again.plan} <= {Balloon}
     assert not again.plan
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Ints
 from merkatd.limits import UNSET, LimitsSettings, MemorySettings
-from merkatd.limits.memory_targets import Guests, holdings, least, steps, targets
+from merkatd.limits.memory_targets import GuestMemory, holdings, least, steps, targets
 from tests.limits.hosts import confirmed, limits_of, measured, one_host
 from tests.limits.hosts import given as decided
 
@@ -17,12 +17,12 @@ KEEPS = np.array([1000.0, np.nan])
 """MiB that the first of two guests keeps of its use."""
 
 
-def guests(rows: list[dict[str, float]]) -> Guests:
+def guests(rows: list[dict[str, float]]) -> GuestMemory:
     """Guests of 8,192 MiB that use nothing, told nothing, but for what is given."""
     usual = {"size": 8192.0, "floor": 0.0, "share": 0.0, "used": 0.0, "held": 8192.0}
     columns = {name: np.array([{**usual, **row}[name] for row in rows]) for name in usual}
     told = np.array([row.get("told", UNSET) for row in rows], dtype=np.int64)
-    return Guests(**columns, told=told)
+    return GuestMemory(**columns, told=told)
 
 
 def target_of(settings: MemorySettings = DEFAULT, room_mib: int = 10**6, **row: float) -> int:
@@ -133,7 +133,7 @@ ROW = st.fixed_dictionaries(
 )
 
 
-def some_guests(rows: list[dict[str, float]]) -> Guests:
+def some_guests(rows: list[dict[str, float]]) -> GuestMemory:
     """Guests whose floor and what they hold are inside their size."""
     for row in rows:
         row["floor"] = min(row["floor"], row["size"])

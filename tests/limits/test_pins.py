@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.limits import Pinned, Topology, pins
+from merkatd.limits import Pinned, Topology, assign_cores
 
 GAIN = 20.0
 
@@ -37,38 +37,38 @@ def loads(vms: list[Pinned], chosen: dict[int, tuple[int, ...]]) -> Counter[int]
 
 def test_vcpus_of_one_vm_on_distinct_cores() -> None:
     """While the host has enough of them."""
-    assert pins(flat(4), [Pinned(1, 4, 400.0)], GAIN) == {1: (0, 1, 2, 3)}
+    assert assign_cores(flat(4), [Pinned(1, 4, 400.0)], GAIN) == {1: (0, 1, 2, 3)}
 
 
 def test_load_is_balanced_by_share() -> None:
     """Two large VMs go apart, and the small one to the core that is left."""
     vms = [Pinned(1, 1, 90.0), Pinned(2, 1, 20.0), Pinned(3, 1, 80.0)]
-    assert pins(flat(3), vms, GAIN) == {1: (0,), 3: (1,), 2: (2,)}
+    assert assign_cores(flat(3), vms, GAIN) == {1: (0,), 3: (1,), 2: (2,)}
 
 
 def test_three_classes_on_four_cores() -> None:
     """Shares of 254.5 and 145.5 for three virtual CPUs each, on four cores: none overloaded."""
     vms = [Pinned(1, 3, 254.5), Pinned(2, 3, 145.5)]
-    chosen = pins(flat(4), vms, GAIN)
+    chosen = assign_cores(flat(4), vms, GAIN)
     assert all(len(set(cores)) == 3 for cores in chosen.values())
     assert max(loads(vms, chosen).values()) <= 13334
 
 
 def test_reserved_cores_are_left_to_emulators() -> None:
     """No virtual CPU is pinned there, however loaded the others are."""
-    chosen = pins(flat(4, reserved=2), [Pinned(vm, 2, 200.0) for vm in range(5)], GAIN)
+    chosen = assign_cores(flat(4, reserved=2), [Pinned(vm, 2, 200.0) for vm in range(5)], GAIN)
     assert set().union(*chosen.values()) == {2, 3}
 
 
 def test_a_vm_stays_inside_one_cell() -> None:
     """Where a cell is large enough: two VMs of two virtual CPUs go to different cells."""
-    chosen = pins(two_cells(2), [Pinned(1, 2, 200.0), Pinned(2, 2, 200.0)], GAIN)
+    chosen = assign_cores(two_cells(2), [Pinned(1, 2, 200.0), Pinned(2, 2, 200.0)], GAIN)
     assert chosen == {1: (0, 1), 2: (2, 3)}
 
 
 def test_a_vm_too_large_for_a_cell_spreads() -> None:
     """Over the least loaded cores of the whole host."""
-    chosen = pins(two_cells(2), [Pinned(1, 3, 300.0), Pinned(2, 1, 50.0)], GAIN)
+    chosen = assign_cores(two_cells(2), [Pinned(1, 3, 300.0), Pinned(2, 1, 50.0)], GAIN)
     assert len(set(chosen[1])) == 3
     assert set(chosen[1]) | set(chosen[2]) == {0, 1, 2, 3}
 
@@ -76,71 +76,71 @@ def test_a_vm_too_large_for_a_cell_spreads() -> None:
 def test_pins_across_cells_are_given_up() -> None:
     """A VM that fits a cell and is pinned over two is pinned anew, in one."""
     vm = Pinned(1, 2, 200.0, cores=((1,), (2,)))
-    assert pins(two_cells(2), [vm], GAIN)[1] in {(0, 1), (2, 3)}
+    assert assign_cores(two_cells(2), [vm], GAIN)[1] in {(0, 1), (2, 3)}
 
 
 def test_more_vcpus_than_cores_share_them() -> None:
     """Each takes the core that is least loaded by then."""
-    chosen = pins(flat(2), [Pinned(1, 1, 60.0), Pinned(2, 5, 100.0)], GAIN)
+    chosen = assign_cores(flat(2), [Pinned(1, 1, 60.0), Pinned(2, 5, 100.0)], GAIN)
     assert chosen[1] == (1,) or chosen[1] == (0,)
     assert Counter(chosen[2])[chosen[1][0]] < 3
 
 
 def test_idle_vms_spread_too() -> None:
     """Shares of nothing don't all end on the first core."""
-    chosen = pins(flat(4), [Pinned(vm, 1, 0.0) for vm in range(4)], GAIN)
+    chosen = assign_cores(flat(4), [Pinned(vm, 1, 0.0) for vm in range(4)], GAIN)
     assert sorted(chosen.values()) == [(0,), (1,), (2,), (3,)]
 
 
 def test_fixed_vms_are_left_alone_and_count() -> None:
     """Where OpenNebula pins a VM its cores are loaded; those allowed to use several use all."""
     fixed = Pinned(1, 2, 200.0, cores=((0,), (0, 1)), fixed=True)
-    assert pins(flat(3), [fixed, Pinned(2, 1, 50.0)], GAIN) == {2: (2,)}
+    assert assign_cores(flat(3), [fixed, Pinned(2, 1, 50.0)], GAIN) == {2: (2,)}
 
 
 def test_an_unneeded_change_is_not_made() -> None:
     """Uneven by less than the least gain is even enough."""
     vms = [Pinned(1, 1, 30.0, ((0,),)), Pinned(2, 1, 15.0, ((0,),))]
-    assert pins(flat(2), vms, GAIN) == {1: (0,), 2: (0,)}
+    assert assign_cores(flat(2), vms, GAIN) == {1: (0,), 2: (0,)}
 
 
 def test_a_change_that_gains_just_the_least_is_made() -> None:
     """A core at 2 x GAIN gives half of it to an empty one: neither has more than GAIN then."""
     vms = [Pinned(vm, 1, float(GAIN), ((0,),)) for vm in (1, 2)]
-    assert sorted(pins(flat(2), vms, GAIN).values()) == [(0,), (1,)]
+    assert sorted(assign_cores(flat(2), vms, GAIN).values()) == [(0,), (1,)]
 
 
 def test_a_needed_change_is_small() -> None:
     """One of three VMs on a busy core leaves it, and nothing else changes."""
     vms = [Pinned(vm, 1, 60.0, ((0,),)) for vm in (1, 2)] + [Pinned(3, 1, 10.0, ((1,),))]
-    assert pins(flat(2), vms, GAIN) == {1: (1,), 2: (0,), 3: (1,)}
+    assert assign_cores(flat(2), vms, GAIN) == {1: (1,), 2: (0,), 3: (1,)}
 
 
 def test_a_whole_vm_changes_its_cell() -> None:
     """Where its cell is full and the other one empty."""
     vms = [Pinned(vm, 2, 200.0, ((0,), (1,))) for vm in (1, 2)]
-    assert pins(two_cells(2), vms, GAIN) == {1: (2, 3), 2: (0, 1)}
+    assert assign_cores(two_cells(2), vms, GAIN) == {1: (2, 3), 2: (0, 1)}
 
 
 def test_a_larger_share_than_a_core_loads_no_more_than_a_core() -> None:
     """One virtual CPU can't use more, whatever its share."""
     vms = [Pinned(1, 1, 800.0), Pinned(2, 2, 200.0), Pinned(3, 1, 100.0)]
-    chosen = pins(flat(3), vms, GAIN)
+    chosen = assign_cores(flat(3), vms, GAIN)
     assert len(set(chosen[2])) == 2
 
 
 def test_pins_that_break_rules_are_replaced() -> None:
     """Too few, too many, two on one core, several cores for one, or on a core that is not there."""
     for cores in (((0,),), ((0,), (1,), (2,)), ((1,), (1,)), ((0, 1), (2,)), ((0,), (9,))):
-        chosen = pins(flat(4), [Pinned(1, 2, 100.0, cores)], GAIN)
+        chosen = assign_cores(flat(4), [Pinned(1, 2, 100.0, cores)], GAIN)
         assert chosen == {1: (0, 1)}
 
 
 def test_nowhere_to_pin() -> None:
     """No VMs, no cores, only reserved ones: no pins."""
-    assert pins(flat(4), [], GAIN) == {}
-    assert pins(flat(0), [Pinned(1, 1, 10.0)], GAIN) == {}
-    assert pins(flat(2, reserved=2), [Pinned(1, 1, 10.0)], GAIN) == {}
+    assert assign_cores(flat(4), [], GAIN) == {}
+    assert assign_cores(flat(0), [Pinned(1, 1, 10.0)], GAIN) == {}
+    assert assign_cores(flat(2, reserved=2), [Pinned(1, 1, 10.0)], GAIN) == {}
 
 
 HOSTS = st.builds(
@@ -171,7 +171,7 @@ VMS = st.lists(
 @given(HOSTS, VMS)
 def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> None:
     """Usable cores only, distinct while there are enough, one cell where one is large enough."""
-    chosen = pins(topology, vms, GAIN)
+    chosen = assign_cores(topology, vms, GAIN)
     cells = topology.cells()
     for vm in vms:
         if vm.fixed:
@@ -190,9 +190,9 @@ def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> No
 @given(HOSTS, VMS)
 def test_what_was_chosen_stays(topology: Topology, vms: list[Pinned]) -> None:
     """Deciding again changes nothing, in whatever order the VMs are given."""
-    chosen = pins(topology, vms, GAIN)
+    chosen = assign_cores(topology, vms, GAIN)
     again = [vm if vm.fixed else standing(vm, chosen) for vm in reversed(vms)]
-    assert pins(topology, again, GAIN) == chosen
+    assert assign_cores(topology, again, GAIN) == chosen
 
 
 @settings(deadline=None)
@@ -200,7 +200,7 @@ def test_what_was_chosen_stays(topology: Topology, vms: list[Pinned]) -> None:
 def test_no_core_can_be_relieved_any_more(shares: list[float], cores: int) -> None:
     """With one virtual CPU each: no single change would relieve a core by the least gain."""
     vms = [Pinned(vm, 1, share, ((0,),)) for vm, share in enumerate(shares)]
-    chosen = pins(flat(cores), vms, GAIN)
+    chosen = assign_cores(flat(cores), vms, GAIN)
     load = Counter(dict.fromkeys(range(cores), 0))
     load.update(loads(vms, chosen))
     lightest = min(load.values())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Balloon, Deploy, HostState, Migrate, Snapshot, Terminate, VmState
-from merkatd.limits import InForce, LimitsSettings, decide
+from merkatd.limits import EnforcedLimits, LimitsSettings, plan_limits
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import confirmed, given, limits_of, measured, shared
 
@@ -75,9 +75,9 @@ def test_a_vm_without_prospects_is_told_all_hosts_that_have_no_room() -> None:
 def test_vms_that_wait_for_each_other_both_get_where_they_are_to_go() -> None:
     """While VMs wait to change places, balloons make room for each beside the other."""
     snapshot = guests([0, 1, 0, 1], [3000.0, 3000.0, 1000.0, 1000.0], [4096.0, 4096.0])
-    in_force: InForce = measured(snapshot, [10.0] * 4)
+    in_force: EnforcedLimits = measured(snapshot, [10.0] * 4)
     for _ in range(8):
-        limits = decide(
+        limits = plan_limits(
             snapshot, shared(snapshot), in_force, {}, LimitsSettings(), coming={0: 1, 1: 0}
         )
         snapshot, in_force = confirmed(snapshot, in_force, limits.plan.of(Balloon))

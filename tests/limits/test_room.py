@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Deploy, Migrate, Resume, Snapshot, VmState
 from merkatd.cluster.plan import step_id
-from merkatd.limits.balloon_steps import Pool, Source
+from merkatd.limits.balloon_steps import MemoryPool, MemorySource
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import (
     MEMORY,
@@ -25,9 +25,9 @@ from tests.limits.hosts import given as decided
 
 def test_free_memory_waits_for_nobody() -> None:
     """Only what goes beyond it comes after those that free it, in their order."""
-    pool = Pool(100)
-    pool.add(Source(50, "first"))
-    pool.add(Source(50, "second"))
+    pool = MemoryPool(100)
+    pool.add(MemorySource(50, "first"))
+    pool.add(MemorySource(50, "second"))
     assert pool.take(100) == ()
     assert pool.take(40) == ("first",)
     assert pool.take(20) == ("first", "second")
@@ -36,9 +36,9 @@ def test_free_memory_waits_for_nobody() -> None:
 
 def test_a_host_that_holds_too_much_gives_after_all_is_made_good() -> None:
     """Whoever takes comes after everything that brings the host back to what it has."""
-    pool = Pool(-60)
+    pool = MemoryPool(-60)
     for name in ("first", "second", "third"):
-        pool.add(Source(50, name))
+        pool.add(MemorySource(50, name))
     assert pool.left_mib == 90
     assert pool.take(30) == ("first", "second")
     assert pool.take(60) == ("first", "second", "third")
@@ -46,16 +46,16 @@ def test_a_host_that_holds_too_much_gives_after_all_is_made_good() -> None:
 
 def test_where_nothing_is_free_each_waits_for_its_own_stretch() -> None:
     """What the first taker has used up is no reason to wait for the second."""
-    pool = Pool(0)
-    pool.add(Source(50, "first"))
-    pool.add(Source(50, "second"))
+    pool = MemoryPool(0)
+    pool.add(MemorySource(50, "first"))
+    pool.add(MemorySource(50, "second"))
     assert pool.take(50) == ("first",)
     assert pool.take(50) == ("second",)
 
 
 def test_nothing_taken_waits_for_nothing() -> None:
     """A taker of nothing has no reason to wait where there is something free."""
-    assert Pool(10).take(0) == ()
+    assert MemoryPool(10).take(0) == ()
 
 
 def two_guests(capacity_mib: float, held: Sequence[float]) -> Snapshot:

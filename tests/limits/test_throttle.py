@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Deploy, Plan, Snapshot, Throttle, VmState
-from merkatd.limits import BEYOND, UNSET, InForce
+from merkatd.limits import BEYOND, UNSET, EnforcedLimits
 from merkatd.limits.enforced_limits import DISK, NETWORK
-from merkatd.limits.io_limits import rates
+from merkatd.limits.io_limits import io_rates
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import limits_of, shared
 
@@ -28,15 +28,15 @@ def two_bids() -> Snapshot:
     return replace(snapshot, resources=GOODS)
 
 
-def throttles(snapshot: Snapshot, in_force: InForce | None = None) -> tuple[Throttle, ...]:
+def throttles(snapshot: Snapshot, in_force: EnforcedLimits | None = None) -> tuple[Throttle, ...]:
     """What hosts are told of network and disk."""
     return limits_of(snapshot, shared(snapshot), in_force).plan.of(Throttle)
 
 
-def with_further(snapshot: Snapshot, network: list[int], disk: list[int]) -> InForce:
+def with_further(snapshot: Snapshot, network: list[int], disk: list[int]) -> EnforcedLimits:
     """These limits in force."""
     further = {NETWORK: np.array(network), DISK: np.array(disk)}
-    return replace(InForce.nothing(snapshot), further=further)
+    return replace(EnforcedLimits.nothing(snapshot), further=further)
 
 
 def test_shares_become_limits_with_the_reason() -> None:
@@ -98,7 +98,7 @@ def test_one_that_arrives_is_told_after_it_came() -> None:
 @given(share=st.lists(st.floats(0, 1e9), min_size=1, max_size=9))
 def test_a_limit_is_never_above_its_share_nor_nothing(share: list[float]) -> None:
     """But for the least that everybody gets: a Mbit/s."""
-    limit = rates(np.array(share), NETWORK)
+    limit = io_rates(np.array(share), NETWORK)
     assert (limit >= 125).all()
     above = limit - np.maximum(np.array(share), 1.0) * 125
     assert (above <= 1e-3).all()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Plan, Snapshot, Terminate, VmState
 from merkatd.market.explanation import LimitedBy, explain, hosts_after
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
 
@@ -18,7 +18,7 @@ def as_it_is(snapshot: Snapshot) -> Decision:
     """Nobody moves: everybody gets their share where they are."""
     allocations = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         allocations[view.vms] = view.on_hosts(view.place).allocation
     prices = np.zeros((len(snapshot.markets), len(snapshot.resources)))
     return Decision(Plan(), allocations, prices)

@@ -15,7 +15,7 @@ from merkatd.market.share import share
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.tabu.paper import MarketSettings, paper
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOST = 400.0
@@ -78,7 +78,7 @@ def owed(snapshot: Snapshot, decision: Decision) -> Floats:
 
 def test_clearing_is_the_default() -> None:
     """Of a market, and of every strategy that sells shares."""
-    assert Market().pricing.rule is PriceRule.CLEARING
+    assert MarketRules().pricing.rule is PriceRule.CLEARING
     assert strategy_named("tabu").settings.pricing.rule is PriceRule.CLEARING
     assert strategy_named("paper").settings.pricing.rule is PriceRule.CLEARING
 

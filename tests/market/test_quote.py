@@ -12,7 +12,7 @@ from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.demand import Bidder, Demand, _Lines
 from merkatd.market.explanation import BIDDING
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.quote import LEAST_BID, Quotes
 from merkatd.market.share import share
@@ -35,7 +35,7 @@ def divided_anew(
     column = snapshot.vms.bid.copy()
     column[row] = bid
     changed = replace(snapshot, vms=replace(snapshot.vms, bid=column))
-    view = view_of(changed, market)
+    view = market_view(changed, market)
     among = np.full(len(snapshot.hosts) + 1, NOWHERE)
     among[view.hosts] = np.arange(len(view.hosts))
     place = among[host[view.vms]]
@@ -209,7 +209,7 @@ class TestNewcomers:
         place = quotes.place_for((0.0, 1e9), (400.0, 1e9))
         assert (place.host, place.pool) == (NOWHERE, NOWHERE)
         cpu = quotes.quote(place, [1.0, 1.0])[0]
-        view = view_of(snapshot, 0)
+        view = market_view(snapshot, 0)
         level = view.first(np.ones(len(view.vms), dtype=bool)).level[0, 0]
         assert cpu.share == pytest.approx(min(level, 400.0), rel=0.05)
 

@@ -5,8 +5,8 @@ import pytest
 
 from merkatd.cluster import HostState, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
-from merkatd.market.error import assess
-from merkatd.market.market_view import view_of
+from merkatd.market.error import assess_placement
+from merkatd.market.market_view import market_view
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 
 
@@ -26,7 +26,7 @@ def small(**columns: object) -> Snapshot:
 
 def test_vms_of_no_market_reserve_their_full_size() -> None:
     """They neither bid nor shrink; the market has what is left."""
-    view = view_of(small(market=np.array([0, -1, 0])), 0)
+    view = market_view(small(market=np.array([0, -1, 0])), 0)
     assert view.capacity[:, 0].tolist() == [20.0, 100.0]
     assert view.vms.tolist() == [0, 2]
 
@@ -34,7 +34,7 @@ def test_vms_of_no_market_reserve_their_full_size() -> None:
 @pytest.mark.parametrize("state", [VmState.SUSPENDED, VmState.POWERED_OFF])
 def test_who_does_not_run_holds_its_floor_and_bids_nothing(state: VmState) -> None:
     """Oned goes on charging the host for it, and so do we."""
-    view = view_of(small(state=np.array([state, VmState.RUNNING, VmState.RUNNING])), 0)
+    view = market_view(small(state=np.array([state, VmState.RUNNING, VmState.RUNNING])), 0)
     assert view.bid[:, 0].tolist() == [0.0, 5.0, 5.0]
     assert view.on_hosts(view.place).allocation[:, 0].tolist() == [10.0, 80.0, 80.0]
     assert not view.movable[0]
@@ -42,17 +42,17 @@ def test_who_does_not_run_holds_its_floor_and_bids_nothing(state: VmState) -> No
 
 def test_a_drained_host_counts_in_no_capacity_but_serves_who_is_there() -> None:
     """Its VMs still get their shares from it until they have gone."""
-    view = view_of(small(hosts={"state": np.array([HostState.DRAINED, HostState.ON])}), 0)
+    view = market_view(small(hosts={"state": np.array([HostState.DRAINED, HostState.ON])}), 0)
     assert view.total.tolist() == [100.0]
     assert view.on_hosts(view.place).allocation[:, 0].tolist() == [50.0, 50.0, 80.0]
 
 
 def test_a_disabled_host_counts_as_far_as_its_vms_can_use_it() -> None:
     """Its VMs stay and bid for it; what is free there, no VM can have."""
-    view = view_of(small(hosts={"state": np.array([HostState.DISABLED, HostState.ON])}), 0)
+    view = market_view(small(hosts={"state": np.array([HostState.DISABLED, HostState.ON])}), 0)
     caps = view.cap[view.place == 0].sum()
     assert view.total.tolist() == [100.0 + min(caps, 100.0)]
-    alone = view_of(
+    alone = market_view(
         small(
             state=np.array([VmState.ABSENT, VmState.SUSPENDED, VmState.RUNNING]),
             hosts={"state": np.array([HostState.DISABLED, HostState.ON])},
@@ -64,19 +64,19 @@ def test_a_disabled_host_counts_as_far_as_its_vms_can_use_it() -> None:
 
 def test_a_host_that_is_off_takes_its_vms_out_of_the_market() -> None:
     """Nobody saw them run."""
-    view = view_of(small(hosts={"state": np.array([HostState.OFF, HostState.ON])}), 0)
+    view = market_view(small(hosts={"state": np.array([HostState.OFF, HostState.ON])}), 0)
     assert view.vms.tolist() == [2]
 
 
 def test_absent_vms_hold_nothing() -> None:
     """Held, stopped, failed: they take no part."""
-    view = view_of(small(state=np.array([VmState.ABSENT, VmState.RUNNING, VmState.RUNNING])), 0)
+    view = market_view(small(state=np.array([VmState.ABSENT, VmState.RUNNING, VmState.RUNNING])), 0)
     assert view.vms.tolist() == [1, 2]
 
 
 def test_busy_vms_bid_but_may_not_move() -> None:
     """Something is being done to them already."""
-    view = view_of(small(state=np.array([VmState.BUSY, VmState.RUNNING, VmState.RUNNING])), 0)
+    view = market_view(small(state=np.array([VmState.BUSY, VmState.RUNNING, VmState.RUNNING])), 0)
     assert view.bid[0, 0] == 5.0
     assert view.movable.tolist() == [False, True, True]
 
@@ -87,7 +87,7 @@ def test_pending_vms_count_once_they_have_a_place() -> None:
         hosts_table(np.full((1, 1), 100.0)),
         vms_table(np.array([0, -1]), np.full((2, 1), 5.0), np.full((2, 1), 80.0)),
     )
-    view = view_of(snapshot, 0)
+    view = market_view(snapshot, 0)
     assert view.place.tolist() == [0, NOWHERE]
     assert view.first(np.array([True, False])).allocation[:, 0].tolist() == [80.0, 0.0]
     assert view.first(np.array([True, True])).allocation[:, 0].tolist() == [50.0, 50.0]
@@ -97,7 +97,7 @@ def test_pending_vms_count_once_they_have_a_place() -> None:
 def test_no_host_gives_more_than_it_has(seed: int) -> None:
     """In any cloud, with any states, floors and markets."""
     snapshot = tangled(seed)
-    assessment = assess(snapshot, snapshot.vms.host)
+    assessment = assess_placement(snapshot, snapshot.vms.host)
     for host in range(len(snapshot.hosts)):
         here = snapshot.vms.host == host
         given = assessment.shares[here].sum(axis=0)

@@ -7,7 +7,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.embedded.memory_transport import MemoryTransport
-from merkatd.scheduler.execution.delegation import Room, Wanted
+from merkatd.scheduler.execution.delegation import HandoverRequest, HostRoom
 from merkatd.service import DaemonQuestions
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
@@ -57,14 +57,14 @@ class Site(Frontend):
         """The daemon's calls until now that change something."""
         return [call for call in self.heard.calls if call.rpartition(".")[2] not in READS]
 
-    def places(self, vms: list[int], room: Mapping[int, Room] | None = None) -> list[Any]:
+    def places(self, vms: list[int], room: Mapping[int, HostRoom] | None = None) -> list[Any]:
         """What OpenNebula is handed where it asks for places, all hosts being right.
 
         `room`: what it has left to reserve on some hosts, where that is not plenty.
         """
         hosts = frozenset(range(3))
-        left = {host: Room(cpu=1e6, memory_mib=1e6) for host in hosts} | dict(room or {})
-        wanted = Wanted(hosts=dict.fromkeys(vms, hosts), room=left)
+        left = {host: HostRoom(cpu=1e6, memory_mib=1e6) for host in hosts} | dict(room or {})
+        wanted = HandoverRequest(hosts=dict.fromkeys(vms, hosts), room=left)
         handed = self.result(ensureDeferred(self.scheduler.places(wanted, lambda: True)))
         self.clock.advance(60)
         return list(handed.steps)

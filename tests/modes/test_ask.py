@@ -8,14 +8,14 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Proposed
 from merkatd.scheduler.execution.approval import Approved
-from merkatd.scheduler.execution.delegation import Room
+from merkatd.scheduler.execution.delegation import HostRoom
 from merkatd.service import QuestionError
 from tests.modes.site import Site
 
 
 def placements(site: Site) -> list[tuple[str, int]]:
     """All steps that place or move a VM, by kind and VM, in the order in which they were made."""
-    rows = site.read(lambda c: journal.recent(c, journal.Wanted(), 1000))
+    rows = site.read(lambda c: journal.recent(c, journal.StepFilter(), 1000))
     kinds = {"deploy", "migrate", "suspend", "resume"}
     return [(r.step.kind, r.step.vm) for r in reversed(rows) if r.step.kind in kinds]
 
@@ -254,8 +254,8 @@ class TestHandedOver:
         site.world_settings = {"handing": True}
         site.start_daemon()
         vms = [site.vm(), site.vm()]
-        full = Room(cpu=1e6, memory_mib=100)
-        one = Room(cpu=1e6, memory_mib=3000)
+        full = HostRoom(cpu=1e6, memory_mib=100)
+        one = HostRoom(cpu=1e6, memory_mib=3000)
         (step,) = site.places(vms, {0: full, 1: full, 2: one})
         assert (step.vm, step.host) == (vms[0], 2)
 
@@ -267,7 +267,7 @@ class TestHandedOver:
         for vm in vms:
             site.bench.ok("one.vm.deploy", vm, 0)
         site.clock.advance(60)
-        none = dict.fromkeys(range(3), Room(cpu=0, memory_mib=0))
+        none = dict.fromkeys(range(3), HostRoom(cpu=0, memory_mib=0))
         assert {step.kind for step in site.places(vms, none)} == {"migrate"}
 
     @pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])

@@ -7,8 +7,8 @@ import pytest
 from merkatd.cluster import Migrate, Plan
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.scheduler.base.settings import Acting
-from merkatd.scheduler.phases.permission import Leave, with_fewer_moves
+from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.phases.permission import Permission, with_fewer_moves
 from tests.modes.site import Site
 
 VMS = 8
@@ -20,7 +20,7 @@ def lopsided(site: Site) -> Site:
     for _ in range(VMS):
         site.bench.ok("one.vm.deploy", site.vm(MEMORY=512), 0)
     site.clock.advance(60)
-    site.world_settings = {"acting": Acting(quiet_periods=3, quiet_migrations=1)}
+    site.world_settings = {"acting": ActingSettings(quiet_periods=3, quiet_migrations=1)}
     site.start_daemon()
     site.ask("drain", host="0", who="root")
     return site
@@ -28,7 +28,7 @@ def lopsided(site: Site) -> Site:
 
 def moves(site: Site) -> list[int]:
     """How many moves were decided in each period from the first on."""
-    rows = site.read(lambda c: journal.recent(c, journal.Wanted(kind="migrate"), 1000))
+    rows = site.read(lambda c: journal.recent(c, journal.StepFilter(kind="migrate"), 1000))
     counts = [0] * 40
     for row in rows:
         counts[row.step.period] += 1
@@ -53,8 +53,8 @@ def test_a_plan_with_as_many_moves_as_are_allowed_stays_as_it_is(site: Site) -> 
         [Migrate(period=1, vm=vm, host=1, source=0, gain=-float(vm), reason="") for vm in vms]
     )
     for most in (None, 3, 4):
-        assert with_fewer_moves(seen, moves, Leave(Mode.ON, moves=most)) is None
-    fewer = with_fewer_moves(seen, moves, Leave(Mode.ON, moves=2))
+        assert with_fewer_moves(seen, moves, Permission(Mode.ON, moves=most)) is None
+    fewer = with_fewer_moves(seen, moves, Permission(Mode.ON, moves=2))
     assert fewer is not None
     assert fewer.snapshot.vms.id[fewer.snapshot.vms.movable].tolist() == vms[:2]
 
@@ -79,7 +79,7 @@ def test_a_change_of_mode_to_on_begins_quietly_too(mode: Mode, site: Site) -> No
     """What was only watched for a week is not all done in a minute."""
     for _ in range(VMS):
         site.bench.ok("one.vm.deploy", site.vm(MEMORY=512), 0)
-    site.world_settings = {"acting": Acting(mode=mode, quiet_periods=2, quiet_migrations=1)}
+    site.world_settings = {"acting": ActingSettings(mode=mode, quiet_periods=2, quiet_migrations=1)}
     site.start_daemon()
     site.ask("drain", host="0", who="root")
     site.minutes(5)
@@ -92,7 +92,7 @@ def test_a_change_of_mode_to_on_begins_quietly_too(mode: Mode, site: Site) -> No
 
 def test_so_does_going_on_after_a_pause(site: Site) -> None:
     """The world may have changed meanwhile."""
-    site.world_settings = {"acting": Acting(quiet_periods=2, quiet_migrations=1)}
+    site.world_settings = {"acting": ActingSettings(quiet_periods=2, quiet_migrations=1)}
     site.start_daemon()
     for _ in range(VMS):
         site.bench.ok("one.vm.deploy", site.vm(MEMORY=512), 0)

@@ -8,8 +8,8 @@ from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
-from merkatd.scheduler.base.settings import Acting
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.observation.observed import Observed
 from tests.modes.site import Site
 
 
@@ -24,7 +24,7 @@ class TestNothingIsDone:
         site.minutes(5)
         assert site.changes() == []
         assert [site.state(vm) for vm in vms] == ["PENDING", "RUNNING"]
-        assert site.read(lambda c: journal.recent(c, journal.Wanted())) == ()
+        assert site.read(lambda c: journal.recent(c, journal.StepFilter())) == ()
 
     def test_nobody_is_charged(self, mode: Mode, site: Site) -> None:
         """Neither while it watches nor afterwards for that time."""
@@ -80,11 +80,11 @@ class TestNothingIsDone:
     ) -> None:
         """What platforms and groups propose is rolled back, and the figures stay clean."""
 
-        async def proposals(database: Transactions, _seen: Seen) -> tuple[()]:
+        async def proposals(database: Transactions, _seen: Observed) -> tuple[()]:
             await database.run(period_store.newest)
             return ()
 
-        site.world_settings = {"acting": Acting(mode=mode), "proposals": proposals}
+        site.world_settings = {"acting": ActingSettings(mode=mode), "proposals": proposals}
         site.start_daemon()
         site.minutes(3)
         database = site.scheduler.world.database
@@ -94,7 +94,7 @@ class TestNothingIsDone:
 
     def test_a_configured_mode_holds_from_the_first_period_on(self, mode: Mode, site: Site) -> None:
         """And an order counts for more, also for the daemon that is started after it."""
-        site.world_settings = {"acting": Acting(mode=mode)}
+        site.world_settings = {"acting": ActingSettings(mode=mode)}
         site.start_daemon()
         vm = site.vm()
         site.minutes(2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onegroup.cli import VERBS, main
-from onegroup.help_verbs import elsewhere
+from onegroup.help_verbs import opennebulas_onegroup
 from onegroup.verb import BESIDE, NAME
 
 RUBY = "#!/usr/bin/env ruby\nputs 'groups of users'\n"
@@ -50,9 +50,9 @@ def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 def test_opennebulas_is_the_one_in_ruby(path: dict[str, str], tmp_path: Path) -> None:
     """Wherever ours is; where there is none, it is spoken of without a path."""
-    assert elsewhere(path) == str(tmp_path / "theirs" / NAME)
+    assert opennebulas_onegroup(path) == str(tmp_path / "theirs" / NAME)
     (tmp_path / "theirs" / NAME).unlink()
-    assert elsewhere(path) == "OpenNebula's own onegroup"
+    assert opennebulas_onegroup(path) == "OpenNebula's own onegroup"
 
 
 @pytest.mark.parametrize("verb", ["quota", "batchquota", "defaultquota", "addadmin", "deladmin"])

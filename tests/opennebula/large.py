@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from twisted.internet.task import Clock
 
-from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.cloud import EmbeddedCloud
+from merkatd.embedded.model.settings import EmbeddedSettings
 from merkatd.embedded.rpc_server import serve
 from tests.opennebula.worlds import ADMIN, RealTime
 
@@ -19,10 +19,10 @@ HOSTS, VMS = 1_000, 10_000
 TEMPLATE = 'CPU=0.5\nMEMORY=1024\nMERKAT_BID_CPU=3\nMERKAT=[MEMORY="2"]'
 
 
-def large() -> Cloud:
+def large() -> EmbeddedCloud:
     """Everything runs; nothing changes any more."""
     clock = Clock()
-    cloud = Cloud(clock, np.random.default_rng(1), Settings(monitor_interval_s=0))
+    cloud = EmbeddedCloud(clock, np.random.default_rng(1), EmbeddedSettings(monitor_interval_s=0))
     cloud.found("secret")
     cloud.add_hosts(HOSTS)
     for vm in range(VMS):

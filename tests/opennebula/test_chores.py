@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.model.settings import EmbeddedSettings
 from merkatd.opennebula import scheduled_actions
 from tests.opennebula.worlds import SMALL, World, in_memory
 
@@ -19,7 +19,7 @@ def scheduled(action: str, time_s: str, **more: str) -> str:
 
 def world_of(version: str) -> World:
     """A cloud that calls itself so."""
-    return in_memory(settings=Settings(version=version))
+    return in_memory(settings=EmbeddedSettings(version=version))
 
 
 def run(world: World) -> list[str]:

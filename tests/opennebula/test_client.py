@@ -11,9 +11,9 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from merkatd.opennebula import Client
-from merkatd.opennebula.rpc.errors import AuthenticationError, ForbiddenError
+from merkatd.opennebula.rpc.errors import OneAuthenticationError, OneForbiddenError
 from merkatd.opennebula.rpc.server_dialect import dialect_of
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, VirtualTime, World, in_memory
 
 SIGNATURES = {
@@ -56,7 +56,7 @@ def test_the_version_is_asked_once_and_again_after_the_way_was_lost() -> None:
     assert world.transport.count()["one.system.version"] == 1
     _claims(world, "5.6.0")
     world.fault("lose", "one.vm.allocate", count=1)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         world.new()
     assert world.run(world.client.dialect()).version == (5, 6)
 
@@ -115,11 +115,11 @@ def test_attempts_and_time_end() -> None:
     """After so many, or where the pause would last longer than there is patience."""
     clock = Clock()
     transport = Failing(clock, 99)
-    with pytest.raises(UnreachableError, match="lost"):
+    with pytest.raises(CloudUnreachableError, match="lost"):
         VirtualTime(clock).run(_client(transport, clock, attempts=3).host_pool())
     assert len(transport.at_s) == 3
     transport = Failing(clock, 99)
-    with pytest.raises(UnreachableError, match="lost"):
+    with pytest.raises(CloudUnreachableError, match="lost"):
         VirtualTime(clock).run(_client(transport, clock, attempts=99, timeout_s=2.0).host_pool())
     assert transport.at_s[-1] - transport.at_s[0] <= 2.0
 
@@ -130,7 +130,7 @@ def test_only_what_changes_nothing_is_repeated(method: str) -> None:
     clock = Clock()
     transport = Failing(clock, 1)
     client = _client(transport, clock)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         VirtualTime(clock).run(client.call(method, 1))
     assert len(transport.at_s) == 1
     again = Failing(clock, 1)
@@ -141,11 +141,13 @@ def test_only_what_changes_nothing_is_repeated(method: str) -> None:
 def test_a_refusal_says_what_would_be_right(world: World) -> None:
     """Which file a wrong login came from, and what a poor one lacks."""
     client = world.login("oneadmin:wrong", origin="/etc/merkat/one_auth")
-    with pytest.raises(AuthenticationError, match=r"'oneadmin' from /etc/merkat/one_auth is not"):
+    with pytest.raises(
+        OneAuthenticationError, match=r"'oneadmin' from /etc/merkat/one_auth is not"
+    ):
         world.run(client.host_pool())
     world.call("one.user.allocate", "ann", "pw")
     vm = world.new()
-    with pytest.raises(ForbiddenError, match=r"'ann' needs a rule for it \(oneacl\)"):
+    with pytest.raises(OneForbiddenError, match=r"'ann' needs a rule for it \(oneacl\)"):
         world.run(world.login("ann:pw").deploy(vm, 0))
 
 

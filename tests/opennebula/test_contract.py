@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import HostState, Limit, Resume, Stop, Suspend, Terminate, VmState
-from merkatd.scheduler.base.ports import Answer, Observation
+from merkatd.scheduler.base.ports import Observation, ReplyKind
 from tests.opennebula.worlds import SMALL, World, create, deploy, migrate, simple
 
 
@@ -114,7 +114,7 @@ def test_a_locked_vm_may_not_be_moved(world: World, level: int) -> None:
 def test_the_life_of_a_vm(world: World) -> None:
     """Every step is accepted in its state, and what is seen later confirms it."""
     reply = world.send(create("life"))
-    assert reply.answer is Answer.ACCEPTED
+    assert reply.answer is ReplyKind.ACCEPTED
     vm = reply.vm
     assert vm is not None
     seen = world.observe()
@@ -224,12 +224,12 @@ def test_nothing_is_sent_into_a_state_that_refuses_it(world: World) -> None:
     world.transport.forget()
     for step in pending:
         reply = world.send(step)
-        assert (reply.answer, reply.why) == (Answer.LOOK_AGAIN, "it is PENDING")
+        assert (reply.answer, reply.why) == (ReplyKind.LOOK_AGAIN, "it is PENDING")
     world.accepted(deploy(vm, 0))
     world.wait()
     assert "RUNNING" in world.send(deploy(vm, 1)).why
     elsewhere = world.send(migrate(vm, 1, 2))
-    assert elsewhere.answer is Answer.LOOK_AGAIN
+    assert elsewhere.answer is ReplyKind.LOOK_AGAIN
     assert elsewhere.why == "it is on host 0, not on host 1"
     world.accepted(simple(Terminate, vm))
     world.wait()
@@ -243,7 +243,7 @@ def test_one_that_is_unknown_is_not_resumed(world: World) -> None:
     """It would be started anew while it may be running still; it may be ended."""
     vm = world.running(0)
     world.call("embedded.host.down", 0, False)
-    assert world.send(simple(Resume, vm)).answer is Answer.LOOK_AGAIN
+    assert world.send(simple(Resume, vm)).answer is ReplyKind.LOOK_AGAIN
     world.accepted(simple(Terminate, vm))
 
 
@@ -251,14 +251,14 @@ def test_refusals_are_told_in_oneds_words(world: World) -> None:
     """Of a host or a VM that is not there, a host that takes nothing, a step of another kind."""
     vm = world.new()
     nowhere = world.send(deploy(vm, 77))
-    assert nowhere.answer is Answer.REFUSED
+    assert nowhere.answer is ReplyKind.REFUSED
     assert nowhere.why == (
         f"one.vm.deploy of VM {vm} on host 77: Error getting host [77]. (code 1024)"
     )
-    assert world.send(deploy(99, 0)).answer is Answer.REFUSED
+    assert world.send(deploy(99, 0)).answer is ReplyKind.REFUSED
     world.call("one.host.status", 1, 2)
     offline = world.send(deploy(vm, 1))
-    assert offline.answer is Answer.LOOK_AGAIN
+    assert offline.answer is ReplyKind.LOOK_AGAIN
     assert "offline" in offline.why
     limit = Limit(
         period=1,
@@ -269,7 +269,7 @@ def test_refusals_are_told_in_oneds_words(world: World) -> None:
         quota_period_us=100_000,
         shares=2,
     )
-    assert world.send(limit).answer is Answer.REFUSED
+    assert world.send(limit).answer is ReplyKind.REFUSED
 
 
 # -- creations ----------------------------------------------------------------------------------

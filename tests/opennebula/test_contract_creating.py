@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.scheduler.base.ports import Answer, UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind
 from tests.opennebula.worlds import SMALL, World, create
 
 
@@ -41,11 +41,11 @@ def test_a_creation_without_an_answer_is_looked_for(world: World) -> None:
 
     def lost(method: str, answer: list[Any]) -> list[Any]:
         if method == "one.vm.allocate":
-            raise UnreachableError("the answer is lost")
+            raise CloudUnreachableError("the answer is lost")
         return answer
 
     kept, world.transport.after = world.transport.after, lost
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         world.send(create("k1"))
     world.transport.after = kept
     assert world.send(create("k1")).why == "it was there already"
@@ -78,7 +78,7 @@ def test_a_created_vm_belongs_to_its_owner(world: World) -> None:
 def test_nothing_is_made_for_an_owner_who_is_not_there(world: World) -> None:
     """The refusal names the user."""
     reply = world.send(create("k", owner=4711))
-    assert reply.answer is Answer.REFUSED
+    assert reply.answer is ReplyKind.REFUSED
     assert "user 4711" in reply.why
     assert world.observe().vm_id.tolist() == []
 
@@ -100,7 +100,7 @@ def test_a_copied_key_does_not_move(world: World) -> None:
 def test_a_wrong_template_is_refused(world: World) -> None:
     """With oned's text."""
     reply = world.send(create("k", "MEMORY=64"))
-    assert reply.answer is Answer.REFUSED
+    assert reply.answer is ReplyKind.REFUSED
     assert "CPU attribute must be" in reply.why
 
 

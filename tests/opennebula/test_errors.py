@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from merkatd.opennebula.rpc import errors
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, World
 
 
@@ -21,15 +21,15 @@ def test_each_code_has_its_error(world: World) -> None:
     """As oned itself answers: nobody, no right, no object, no state, no template."""
     world.call("one.user.allocate", "ann", "pw")
     vm = world.new()
-    assert type(failed(world, "one.vm.info", vm, session="x:y")) is errors.AuthenticationError
+    assert type(failed(world, "one.vm.info", vm, session="x:y")) is errors.OneAuthenticationError
     forbidden = failed(world, "one.vm.deploy", vm, 0, session="ann:pw")
-    assert type(forbidden) is errors.ForbiddenError
+    assert type(forbidden) is errors.OneForbiddenError
     missing = failed(world, "one.vm.info", 99)
-    assert type(missing) is errors.MissingError
+    assert type(missing) is errors.OneMissingError
     assert str(missing) == ("one.vm.info of it: Error getting virtual machine [99]. (code 1024)")
     assert type(failed(world, "one.vm.action", "resume", vm)) is errors.WrongStateError
-    assert type(failed(world, "one.vm.update", vm, "A=1", 7)) is errors.BadCallError
-    assert type(failed(world, "one.vm.allocate", "MEMORY=1")) is errors.InternalError
+    assert type(failed(world, "one.vm.update", vm, "A=1", 7)) is errors.OneBadCallError
+    assert type(failed(world, "one.vm.allocate", "MEMORY=1")) is errors.OneInternalError
 
 
 @pytest.mark.parametrize("code", [256, 512, 1024, 2048, 4096, 8192, 16384, 77])
@@ -50,11 +50,11 @@ def test_calls_that_xmlrpc_refuses(world: World) -> None:
         ("one.vm.allocate", ("NAME=\x01",)),
         ("one.vm.info", (2**31,)),
     ]:
-        assert type(failed(world, method, *arguments)) is errors.BadCallError
+        assert type(failed(world, method, *arguments)) is errors.OneBadCallError
 
 
 @pytest.mark.parametrize("reply", [[], [True], "x", None, [1, 2, 3], [False, "no", "code"]])
 def test_what_is_no_answer_of_oned(reply: object) -> None:
     """Nobody knows what was done."""
-    with pytest.raises(UnreachableError, match=r"one\.x of VM 3: no answer of oned"):
+    with pytest.raises(CloudUnreachableError, match=r"one\.x of VM 3: no answer of oned"):
         errors.value_of(reply, "one.x", "VM 3")

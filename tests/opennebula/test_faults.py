@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.cluster import Step
-from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.scheduler.base.ports import Answer, UnreachableError
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind
 from tests.opennebula.worlds import ADMIN, SMALL, World, create, deploy
 
 LOST = ["lose", "garbage", "hang"]
@@ -28,7 +28,7 @@ def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> No
     """The observation fails as a whole, and the next is whole."""
     vm = hasty.new()
     hasty.fault(kind, method, seconds=2.0)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         hasty.observe()
     hasty.mend()
     hasty.wait(1)
@@ -40,7 +40,7 @@ def test_a_step_that_nobody_answers(hasty: World, kind: str) -> None:
     """It may have been done or not: the next observation tells."""
     vm = hasty.new()
     hasty.fault(kind, "one.vm.deploy", seconds=2.0)
-    with pytest.raises(UnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
+    with pytest.raises(CloudUnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
         hasty.send(deploy(vm, 1))
     hasty.mend()
     hasty.wait()
@@ -52,7 +52,7 @@ def test_a_look_that_nobody_answers(hasty: World, kind: str) -> None:
     """Nothing is sent after it."""
     vm = hasty.new()
     hasty.fault(kind, "one.vm.info")
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         hasty.send(deploy(vm, 1))
     assert hasty.transport.count()["one.vm.deploy"] == 0
 
@@ -67,9 +67,9 @@ def test_a_creation_never_doubles(hasty: World, kind: str, *, seen_before: bool)
     before = len(hasty.observe().vm_id) if seen_before else 0
     hasty.fault(kind, "one.vm.allocate", seconds=2.0)
     if kind == "refuse":
-        assert hasty.send(create("k")).answer is Answer.REFUSED
+        assert hasty.send(create("k")).answer is ReplyKind.REFUSED
     else:
-        with pytest.raises(UnreachableError):
+        with pytest.raises(CloudUnreachableError):
             hasty.send(create("k"))
     hasty.mend()
     hasty.wait(1)
@@ -82,10 +82,10 @@ def test_a_creation_whose_login_hangs(hasty: World) -> None:
     """Without a login token of its owner no VM is made; the next attempt makes it."""
     ann = hasty.call("one.user.allocate", "ann", "pw")
     hasty.fault("hang", "one.user.login", count=1)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         hasty.send(create("k", owner=ann))
     assert hasty.observe().vm_owner.tolist() == []
-    assert hasty.send(create("k", owner=ann)).answer is Answer.ACCEPTED
+    assert hasty.send(create("k", owner=ann)).answer is ReplyKind.ACCEPTED
     assert hasty.observe().vm_owner.tolist() == [ann]
 
 
@@ -94,14 +94,14 @@ def test_a_refusal_of_the_server_itself(world: World) -> None:
     vm = world.new()
     world.fault("refuse", "one.vm.deploy", code=8192, text="disk on fire")
     reply = world.send(deploy(vm, 0))
-    assert reply.answer is Answer.REFUSED
+    assert reply.answer is ReplyKind.REFUSED
     assert reply.why == "one.vm.deploy of VM 0 on host 0: disk on fire (code 8192)"
 
 
 def test_a_wrong_password_is_told(world: World) -> None:
     """Where pools are read there is no other error than that nothing is known."""
     cloud = world.cloud(world.login("oneadmin:wrong"))
-    with pytest.raises(UnreachableError, match=r"authenticated.*\(code 256\)"):
+    with pytest.raises(CloudUnreachableError, match=r"authenticated.*\(code 256\)"):
         world.run(cloud.observe())
 
 
@@ -116,7 +116,7 @@ def test_a_message_that_nobody_answers(hasty: World) -> None:
     vm = hasty.new(SMALL)
     hasty.observe()
     hasty.fault("lose", "one.vm.update", count=1)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         hasty.run(hasty.one.tell(vm, "hello"))
     hasty.run(hasty.one.tell(vm, "hello"))
     assert hasty.transport.count()["one.vm.update"] == 2
@@ -131,7 +131,7 @@ def test_reading_goes_on_where_every_call_fails_once(world: World, kind: str) ->
     for method in methods:
         world.fault(kind, method, count=1)
     if kind == "refuse":
-        with pytest.raises(UnreachableError, match="Injected fault"):
+        with pytest.raises(CloudUnreachableError, match="Injected fault"):
             world.observe()
     else:
         world.transport.forget()
@@ -148,7 +148,7 @@ def test_what_may_have_been_done_is_never_sent_twice(
     world.transport.forget()
     for kind in LOST[:2]:
         world.fault(kind, method, count=1)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         world.send(create("k") if step is None else step(vm, 1))
     assert world.transport.count()[method] == 1
 
@@ -163,7 +163,7 @@ def test_a_server_that_starts_anew_between_two_pages(http_world: World) -> None:
 
     def lose(method: str, number: int) -> None:
         if method == "one.vmpool.infoextended" and number == 3:
-            http_world.embedded.faults.add(Fault(Kind.LOSE, method, count=2))
+            http_world.embedded.faults.add(Fault(FaultKind.LOSE, method, count=2))
 
     http_world.transport.before = lose
     seen = http_world.run(cloud.observe())

@@ -6,9 +6,9 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
-from merkatd.opennebula.current_state import Glance, Glances
+from merkatd.opennebula.current_state import VmCheck, VmChecks
 from merkatd.opennebula.pools.vm_history import read_histories
-from merkatd.scheduler.base.ports import Record
+from merkatd.scheduler.base.ports import GuestRecord
 
 REAL = "<HISTORY><SEQ>0</SEQ><HID>3</HID><RSTIME>900</RSTIME><RETIME>1000</RETIME></HISTORY>"
 FORGED = "<HISTORY><SEQ>0</SEQ><HID>8</HID><RSTIME>0</RSTIME><RETIME>0</RETIME></HISTORY>"
@@ -52,7 +52,7 @@ def test_few_texts_are_asked_for_at_once() -> None:
     found = read(server, list(range(30)))
     assert len(server.asked) <= 8
     server.answer(text_of())
-    assert found.result == {vm: [Record(0, 900, 1000)] for vm in range(30)}
+    assert found.result == {vm: [GuestRecord(0, 900, 1000)] for vm in range(30)}
     assert server.most <= 8
 
 
@@ -69,8 +69,8 @@ def test_a_glance_sees_the_host_that_opennebula_names() -> None:
     """Not the one in a record that the owner forged; that stands before OpenNebula's."""
     server: Any = Server()
     clock = Clock()
-    found = ensureDeferred(Glances(server, clock).at(7))
+    found = ensureDeferred(VmChecks(server, clock).at(7))
     server.answer(text_of(f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS>"))
     clock.advance(1)
     server.answer(text_of(f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS>"))
-    assert found.result == Glance(6, 0, 3)
+    assert found.result == VmCheck(6, 0, 3)

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, HttpTransport, TrustError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.opennebula.worlds import ADMIN, RealTime
 
 REPLY = xmlrpc.client.dumps(([True, "7.4.0", 0],), methodresponse=True).encode()
@@ -181,14 +181,14 @@ def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path) -> Non
     stranger = tmp_path / "stranger.pem"
     stranger.write_bytes(Authority("stranger").pem)
     for authorities in (None, stranger):
-        with pytest.raises(UnreachableError, match="certificate verify failed"):
+        with pytest.raises(CloudUnreachableError, match="certificate verify failed"):
             server.version(authorities)
     assert server.calls == 0
 
 
 def test_a_server_under_another_name(impostor: Server, trusted: Path) -> None:
     """Its certificate is somebody else's."""
-    with pytest.raises(UnreachableError, match="VerificationError"):
+    with pytest.raises(CloudUnreachableError, match="VerificationError"):
         impostor.version(trusted)
     assert impostor.calls == 0
 

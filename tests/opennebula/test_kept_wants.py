@@ -71,7 +71,7 @@ def test_templates_and_wants_of_any_length_are_bounded() -> None:
     """A tenant who changes a long template again and again holds no memory by it."""
     text = 'CPU=1\nMEMORY=1\nA{}="' + "x" * 60_000 + '"\n'
     for number in range(40):
-        assert vm_template_text.wrong(text.replace("{}", str(number))) is None
+        assert vm_template_text.template_problem(text.replace("{}", str(number))) is None
         assert vm_template_text._parsed.bytes <= vm_template_text._MOST_KEPT_BYTES
     nothing = vm_templates._Says("", "", "", "", "", "", "", (), (), (), (), ())
     disks = ((("SIZE", "1"), ("TYPE", "x" * 400)),) * 512

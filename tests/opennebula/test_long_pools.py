@@ -10,9 +10,9 @@ from twisted.logger import capturedLogs
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula.pools import estate_reader
-from merkatd.opennebula.pools.estate_reader import EstatePools, Known
+from merkatd.opennebula.pools.estate_reader import EstateReading, SitePools
 from merkatd.opennebula.rpc.errors import LongAnswerError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 GROUP = "<GROUP><ID>1</ID><NAME>users</NAME></GROUP>"
 RULE = "<ACL><ID>0</ID><USER>1</USER><RESOURCE>1</RESOURCE><RIGHTS>1</RIGHTS><ZONE>1</ZONE></ACL>"
@@ -41,7 +41,7 @@ class Server:
         self.users(user(1))
         self.asked: list[str] = []
         self.clock = Clock()
-        self.pools = EstatePools(self._client, Inline(), self.clock)
+        self.pools = SitePools(self._client, Inline(), self.clock)
 
     def users(self, *users: str) -> None:
         """These are its users from now on."""
@@ -66,19 +66,19 @@ class Server:
         ask.__name__ = name
         return ask
 
-    def read(self) -> Known:
+    def read(self) -> EstateReading:
         """What is known now. Raises what the daemon would count as an outage."""
         found: list[Any] = []
         ensureDeferred(self.pools.read()).addBoth(found.append)
         if hasattr(found[0], "raiseException"):
             found[0].raiseException()
-        known: Known = found[0]
+        known: EstateReading = found[0]
         return known
 
 
 FAULTS: dict[str, str | Exception] = {
     "too long": LongAnswerError("one.userpool.info", "", 1, ""),
-    "too slow": UnreachableError("one.userpool.info: no answer within 9 s"),
+    "too slow": CloudUnreachableError("one.userpool.info: no answer within 9 s"),
     "broken off": "<USER_POOL><USER>",
 }
 
@@ -110,7 +110,7 @@ def test_an_answer_that_was_lost_once_is_asked_for_in_the_next_period() -> None:
     server = Server()
     for number in range(2, 5):
         server.read()
-        server.says["user_pool"] = UnreachableError("the connection was lost")
+        server.says["user_pool"] = CloudUnreachableError("the connection was lost")
         with capturedLogs():
             server.read()
         server.users(user(1), user(number))
@@ -132,8 +132,8 @@ def test_where_the_server_is_away_no_pool_is_to_blame() -> None:
     server = Server()
     server.read()
     before = dict(server.says)
-    server.says = dict.fromkeys(before, UnreachableError("away"))
-    with pytest.raises(UnreachableError):
+    server.says = dict.fromkeys(before, CloudUnreachableError("away"))
+    with pytest.raises(CloudUnreachableError):
         server.read()
     server.says = before
     server.users(user(1), user(2))

@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.opennebula.owner_tokens import LIFE_S, Owner, Owners
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.scheduler.frontend import Frontend
 
 TEMPLATE = "CPU=1\nMEMORY=64\n"
@@ -64,7 +64,7 @@ def test_a_token_whose_creation_was_not_answered_is_ended(frontend: Frontend) ->
     names = Names(frontend)
     for _ in range(12):
         names.lose(1)
-        with pytest.raises(UnreachableError):
+        with pytest.raises(CloudUnreachableError):
             names.allocate(names.ann)
     assert names.tokens(names.ann) <= 1
     assert names.allocate(names.bob) >= 0
@@ -76,7 +76,7 @@ def test_a_token_that_nobody_made_is_looked_for_until_it_would_be_over(frontend:
     names = Names(frontend)
     fault = {"kind": "refuse", "method": "one.user.login", "count": 1, "code": -1}
     names.lose(1)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         names.allocate(names.ann)
     frontend.bench.ok("embedded.fault.add", fault)
     assert names.allocate(names.bob) >= 0
@@ -84,7 +84,7 @@ def test_a_token_that_nobody_made_is_looked_for_until_it_would_be_over(frontend:
     assert names.allocate(names.bob) >= 0
     assert names.tokens(names.ann) == 0
     names.lose(1)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         names.allocate(names.ann)
     frontend.clock.advance(LIFE_S)
     assert names.allocate(names.bob) >= 0

@@ -10,8 +10,8 @@ from twisted.logger import capturedLogs
 from merkatd.cluster import HostState, VmState
 from merkatd.opennebula.observation_builder import Pools, observed
 from merkatd.opennebula.pools.estate_pools import read_users
-from merkatd.opennebula.pools.host_pool import HostPool, Load, read_hosts, read_samples
-from merkatd.opennebula.pools.one_states import host_state, look
+from merkatd.opennebula.pools.host_pool import HostLoad, HostPool, read_hosts, read_samples
+from merkatd.opennebula.pools.one_states import host_state, state_meaning
 from merkatd.opennebula.pools.vm_pool import NAMELESS, GarbledError, Page, read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import BrokenError, rows
 
@@ -86,7 +86,7 @@ MEANT = {
 @pytest.mark.parametrize(("numbers", "meant"), MEANT.items())
 def test_states_of_vms(numbers: tuple[int, int], meant: tuple[VmState, str, bool]) -> None:
     """What they mean to the heart, how they are called, and whether a host is charged."""
-    assert look(*numbers)[:3] == meant
+    assert state_meaning(*numbers)[:3] == meant
 
 
 def test_states_of_hosts() -> None:
@@ -254,7 +254,7 @@ def test_samples() -> None:
     bad = "<MONITORING><ID>2</ID><CAPACITY><USED_CPU>x</USED_CPU></CAPACITY></MONITORING>"
     text = f"<MONITORING_DATA>{good}{bad}<MONITORING/></MONITORING_DATA>"
     words = {"USED_CPU": ["50"], "USED_MEMORY": ["2048"]}
-    assert read_samples(text) == {1: Load(50.0, 2.0, words)}
+    assert read_samples(text) == {1: HostLoad(50.0, 2.0, words)}
     assert read_samples("<MONITORING_DATA/>") == {}
 
 

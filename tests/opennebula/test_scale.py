@@ -17,7 +17,7 @@ from twisted.internet.task import LoopingCall
 
 from merkatd.base.clock import Threads
 from merkatd.cluster import VmState
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud
 from merkatd.opennebula.pools.host_pool import read_hosts
 from merkatd.opennebula.pools.vm_pool import read_page
@@ -30,12 +30,12 @@ TIMES_BARE = 3.3
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Cloud:
+def cloud() -> EmbeddedCloud:
     """One for all tests here."""
     return large()
 
 
-def text_of(cloud: Cloud, method: str, *arguments: int) -> str:
+def text_of(cloud: EmbeddedCloud, method: str, *arguments: int) -> str:
     """The text that a call answers with."""
     plain = cloud.call(method, [ADMIN, *arguments]).plain()
     assert isinstance(plain[1], str)
@@ -67,7 +67,7 @@ def least_s(*works: Callable[[], object], rounds: int = 5) -> list[float]:
 
 
 @pytest.mark.parametrize("pool", ["vms", "hosts"])
-def test_reading_costs_little_more_than_parsing(cloud: Cloud, pool: str) -> None:
+def test_reading_costs_little_more_than_parsing(cloud: EmbeddedCloud, pool: str) -> None:
     """Compared with lxml's iterparse over the same bytes in the same run."""
     if pool == "vms":
         text = text_of(cloud, "one.vmpool.infoextended", -2, -1, -1, -1)

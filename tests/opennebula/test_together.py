@@ -6,11 +6,11 @@ import pytest
 
 from merkatd.base.clock import Inline
 from merkatd.base.deferreds import in_parallel
-from merkatd.opennebula.current_state import Glance, Glances, HostsNow
+from merkatd.opennebula.current_state import HostChecks, VmCheck, VmChecks
 from merkatd.opennebula.pools.one_states import PENDING
-from merkatd.opennebula.rpc.errors import LongAnswerError, MissingError
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneMissingError
 from merkatd.opennebula.rpc.xml_elements import BrokenError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.opennebula.worlds import RealTime, World, over_http
 
 HOSTS = 12
@@ -27,9 +27,9 @@ def test_vms_are_looked_at_many_at_a_time(wide: World) -> None:
     """One that is asked for first and alone, and all others by a few calls."""
     vms = [wide.new() for _ in range(20)]
     wide.transport.forget()
-    glances = Glances(wide.client, wide.clock)
+    glances = VmChecks(wide.client, wide.clock)
     found = wide.run(in_parallel(glances.at(vm) for vm in vms))
-    assert found == [Glance(*PENDING, -1)] * 20
+    assert found == [VmCheck(*PENDING, -1)] * 20
     count = wide.transport.count()
     assert count["one.vm.info"] == 1
     assert 1 <= count["one.vmpool.infoset"] <= 3
@@ -38,7 +38,7 @@ def test_vms_are_looked_at_many_at_a_time(wide: World) -> None:
 def test_vms_that_come_one_by_one_are_not_kept_waiting(wide: World) -> None:
     """However few they are, each is looked at after a moment."""
     vms = [wide.new() for _ in range(3)]
-    glances = Glances(wide.client, wide.clock)
+    glances = VmChecks(wide.client, wide.clock)
     for vm in vms:
         assert wide.run(glances.at(vm)).state == PENDING[0]
 
@@ -46,13 +46,13 @@ def test_vms_that_come_one_by_one_are_not_kept_waiting(wide: World) -> None:
 def test_a_vm_that_is_not_there_harms_no_other(wide: World) -> None:
     """Its own call says why."""
     vms = [wide.new() for _ in range(9)]
-    glances = Glances(wide.client, wide.clock)
+    glances = VmChecks(wide.client, wide.clock)
 
-    async def all_of_them() -> list[Glance]:
+    async def all_of_them() -> list[VmCheck]:
         asked = [glances.at(vm) for vm in vms]
         missing = in_parallel([glances.at(999)])
-        found: list[Glance] = await in_parallel(asked)
-        with pytest.raises(MissingError):
+        found: list[VmCheck] = await in_parallel(asked)
+        with pytest.raises(OneMissingError):
             await missing
         return found
 
@@ -61,7 +61,7 @@ def test_a_vm_that_is_not_there_harms_no_other(wide: World) -> None:
 
 def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
     """And not again for as long as that is fresh; what came before a question is no answer."""
-    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
+    hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     for _ in range(2):
         why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
         assert why == [None] * HOSTS
@@ -74,7 +74,7 @@ def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
 
 def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
     """All others would be read for nothing."""
-    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: 10_000)
+    hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: 10_000)
     wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
     count = wide.transport.count()
     assert (count["one.host.info"], count["one.hostpool.info"]) == (HOSTS, 0)
@@ -83,7 +83,7 @@ def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
 def test_each_host_has_its_own_reason(wide: World) -> None:
     """One that is not there, one with a stranger, and those that take what comes."""
     vm = wide.running(5)
-    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
+    hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     asked = [*range(HOSTS), 999]
     why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in asked))
     assert why[5] == f"VM {vm} has come to host 5 meanwhile"
@@ -93,9 +93,9 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
 
 def test_a_look_that_fails_is_over(wide: World) -> None:
     """Whoever waited for it is told, and the next look is as good as any."""
-    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
+    hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     wide.fault("garbage", "one.host*")
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
     wide.mend()
     why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
@@ -113,6 +113,6 @@ def test_a_vm_whose_outline_cant_be_read_harms_no_other(
         raise error
 
     monkeypatch.setattr(wide.client, "vm_set", vm_set)
-    glances = Glances(wide.client, wide.clock)
+    glances = VmChecks(wide.client, wide.clock)
     found = wide.run(in_parallel(glances.at(vm) for vm in vms))
-    assert found == [Glance(*PENDING, -1)] * 9
+    assert found == [VmCheck(*PENDING, -1)] * 9

@@ -14,7 +14,7 @@ from twisted.internet.protocol import Factory, Protocol
 from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.rpc.http_reply import NoReplyError, decoded
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.opennebula.worlds import ADMIN, RealTime
 
 PLAIN = st.recursive(
@@ -201,21 +201,21 @@ def _cut_without_length(transport: Any) -> None:
 def test_no_answer(port: Port, script: Script, why: str) -> None:
     """Nobody knows what was done, and the error names the call."""
     port.script = script
-    with pytest.raises(UnreachableError, match=f"one.x of it: .*{why}"):
+    with pytest.raises(CloudUnreachableError, match=f"one.x of it: .*{why}"):
         port.ask()
 
 
 def test_a_server_that_is_not_there(port: Port) -> None:
     """Its port is closed."""
     port.close()
-    with pytest.raises(UnreachableError, match="refused"):
+    with pytest.raises(CloudUnreachableError, match="refused"):
         port.ask()
 
 
 def test_an_answer_that_is_too_long_is_not_read_to_its_end(port: Port) -> None:
     """The connection is ended where the limit is reached."""
     port.script = answer(GOOD)
-    with pytest.raises(UnreachableError, match="longer than any should be"):
+    with pytest.raises(CloudUnreachableError, match="longer than any should be"):
         port.ask(body_bytes=50_000)
     assert port.ask(body_bytes=200_000) == "x" * 100_000
 
@@ -225,7 +225,7 @@ def test_patience_ends(port: Port, head: bytes) -> None:
     """Wherever the server stops talking."""
     port.script = lambda transport: transport.write(head)
     begun = time.monotonic()
-    with pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):
+    with pytest.raises(CloudUnreachableError, match=r"no answer within 0\.2 s"):
         port.ask(timeout_s=0.2)
     assert time.monotonic() - begun < 10
 
@@ -264,7 +264,7 @@ def test_a_server_that_is_known_by_name(port: Port) -> None:
     port.endpoint = f"http://localhost:{port.number}/RPC2"
     assert port.ask() == "x" * 100_000
     port.endpoint = f"http://nobody.invalid:{port.number}/RPC2"
-    with pytest.raises(UnreachableError, match=r"one\.x of it: "):
+    with pytest.raises(CloudUnreachableError, match=r"one\.x of it: "):
         port.ask()
 
 
@@ -280,10 +280,10 @@ def test_a_request_of_any_size(port: Port, real_time: RealTime) -> None:
 def test_calls_that_are_given_up_leave_nothing_behind(port: Port, real_time: RealTime) -> None:
     """No socket that the reactor goes on to watch."""
     before = set(real_time.reactor.getReaders())
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         port.ask(timeout_s=0.1)
     port.script = answer(GOOD, b"HTTP/1.1 503 Busy\r\n")
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         port.ask()
     real_time.wait(1.0)
     ours = {type(one).__name__ for one in set(real_time.reactor.getReaders()) - before}

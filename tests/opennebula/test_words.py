@@ -7,17 +7,17 @@ import pytest
 
 from merkatd.cluster import VmState
 from merkatd.opennebula.pools.constraint_facts import (
-    AclRule,
-    Device,
+    AccessRule,
+    DiskLocation,
     GroupRule,
-    Member,
     NicWant,
     NumaWant,
+    PciDevice,
     PciWant,
     Role,
-    Stay,
-    User,
-    Wants,
+    RoleMember,
+    UserFacts,
+    VmRequirements,
 )
 from merkatd.opennebula.pools.estate_pools import (
     read_clusters,
@@ -29,7 +29,7 @@ from merkatd.opennebula.pools.estate_pools import (
     read_vm_groups,
 )
 from merkatd.opennebula.pools.host_pool import read_hosts, read_samples, with_facts
-from merkatd.opennebula.pools.one_states import look
+from merkatd.opennebula.pools.one_states import state_meaning
 from merkatd.opennebula.pools.vm_pool import read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import UnreadableError
 from tests.opennebula.test_pools import host, pool, vm
@@ -57,7 +57,7 @@ def test_requirements_and_ranks() -> None:
             "<SCHED_DS_RANK>S</SCHED_DS_RANK>",
         )
     )
-    assert row.wants == Wants("A=1", "C=1", "B=1", "D=1", "R", "S")
+    assert row.wants == VmRequirements("A=1", "C=1", "B=1", "D=1", "R", "S")
     assert read_vm(vm(user="<RANK>old</RANK>")).wants.rank == "old"
 
 
@@ -141,7 +141,7 @@ def test_group_flags_and_actions() -> None:
             user=f"<USER_PRIORITY>2.5</USER_PRIORITY>{action}",
         )
     )
-    assert row.member == Member(4, "web")
+    assert row.member == RoleMember(4, "web")
     assert (row.leaves, row.priority) == (True, 2.5)
     assert row.actions == ({"ACTION": "stop", "TIME": "5"},) * 2
     plain = read_vm(vm(user="<USER_PRIORITY>high</USER_PRIORITY>"))
@@ -151,18 +151,18 @@ def test_group_flags_and_actions() -> None:
 @pytest.mark.parametrize(
     ("state", "action", "stay"),
     [
-        ((3, 3), 0, Stay(9, running=True)),
-        ((5, 0), 10, Stay(9, running=True)),
-        ((8, 0), 19, Stay(9, running=True)),
-        ((4, 0), 9, Stay(9, running=False)),
-        ((9, 0), 5, Stay(9, running=False)),
-        ((1, 0), 9, Stay(9, running=False)),
-        ((1, 0), 6, Stay(9, running=False)),
+        ((3, 3), 0, DiskLocation(9, running=True)),
+        ((5, 0), 10, DiskLocation(9, running=True)),
+        ((8, 0), 19, DiskLocation(9, running=True)),
+        ((4, 0), 9, DiskLocation(9, running=False)),
+        ((9, 0), 5, DiskLocation(9, running=False)),
+        ((1, 0), 9, DiskLocation(9, running=False)),
+        ((1, 0), 6, DiskLocation(9, running=False)),
         ((1, 0), 14, None),
         ((6, 0), 27, None),
     ],
 )
-def test_where_disks_are(state: tuple[int, int], action: int, stay: Stay | None) -> None:
+def test_where_disks_are(state: tuple[int, int], action: int, stay: DiskLocation | None) -> None:
     """One that was made anew waits with a record, and has none."""
     record = f"<HISTORY><HID>4</HID><DS_ID>9</DS_ID><ACTION>{action}</ACTION></HISTORY>"
     text = vm(
@@ -184,7 +184,7 @@ def test_a_recorded_host() -> None:
     assert facts.values["MAX_CPU"] == ["800"]
     assert facts.values["FREE_DISK"] == ["20480"]
     assert facts.disk_mib == 20480
-    assert facts.pcis[0] == Device("10de", "0863", "0300", "02:00.0")
+    assert facts.pcis[0] == PciDevice("10de", "0863", "0300", "02:00.0")
     assert len(facts.pcis) == 3
     first, second = facts.numa
     assert (first.id, first.free_mib, second.id) == (0, 8192, 1)
@@ -269,12 +269,12 @@ def test_networks() -> None:
 def test_users_groups_rules_and_clusters() -> None:
     """As a real server shows them."""
     assert read_users(recorded("userpool_info")) == {
-        0: User(0, "oneadmin", (0,)),
-        1: User(1, "serveradmin", (0,)),
+        0: UserFacts(0, "oneadmin", (0,)),
+        1: UserFacts(1, "serveradmin", (0,)),
     }
     assert read_groups(recorded("grouppool_info")) == {0: "oneadmin", 1: "users"}
     rules = {one.id: one for one in read_rules(recorded("acl_info"))}
-    assert rules[3] == AclRule(3, 0x200000001, 0x2400000000, 2, 0x100000000)
+    assert rules[3] == AccessRule(3, 0x200000001, 0x2400000000, 2, 0x100000000)
     names, words = read_clusters(recorded("clusterpool_info"))
     assert names == {0: "default"}
     assert words == {0: {"RESERVED_CPU": [""], "RESERVED_MEM": [""]}}
@@ -329,7 +329,7 @@ def test_what_can_not_be_read_harms_only_itself() -> None:
 )
 def test_a_vm_at_which_its_owner_works_goes_on_computing(words: str) -> None:
     """So it goes on being limited, however long that lasts."""
-    (found,) = [one for one in map(partial(look, 3), range(80)) if one.words == words]
+    (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
     assert found.state is VmState.BUSY
     assert found.stays
 
@@ -337,5 +337,5 @@ def test_a_vm_at_which_its_owner_works_goes_on_computing(words: str) -> None:
 @pytest.mark.parametrize("words", ["PROLOG", "BOOT", "MIGRATE", "SAVE_SUSPEND", "RUNNING"])
 def test_others_are_left_alone_or_limited_anyway(words: str) -> None:
     """A guest that comes or goes can't be told anything."""
-    (found,) = [one for one in map(partial(look, 3), range(80)) if one.words == words]
+    (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
     assert not found.stays

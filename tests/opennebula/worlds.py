@@ -15,12 +15,12 @@ from twisted.python.failure import Failure
 
 from merkatd.base.clock import Inline, OwnedExecutor, Threads
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.memory_transport import MemoryTransport
-from merkatd.embedded.model.settings import Delays, HostSize, Settings
+from merkatd.embedded.model.settings import Delays, EmbeddedSettings, HostSize
 from merkatd.embedded.rpc_server import serve
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
-from merkatd.scheduler.base.ports import Answer, Reply
+from merkatd.scheduler.base.ports import ReplyKind, StepReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -84,7 +84,7 @@ class World:
     clock: Time
     transport: Recorder
     executor: OwnedExecutor
-    embedded: Cloud
+    embedded: EmbeddedCloud
     client: Client = field(init=False)
     one: OpenNebulaCloud = field(init=False)
 
@@ -132,14 +132,14 @@ class World:
         """An observation of the cloud."""
         return self.run(self.one.observe())
 
-    def send(self, step: Step) -> Reply:
+    def send(self, step: Step) -> StepReply:
         """The answer to a step."""
         return self.run(self.one.send(step))
 
     def accepted(self, step: Step) -> None:
         """Send a step that must be accepted."""
         reply = self.send(step)
-        assert reply.answer is Answer.ACCEPTED, reply
+        assert reply.answer is ReplyKind.ACCEPTED, reply
 
     def new(self, template: str = SMALL) -> int:
         """A new VM, pending."""
@@ -228,26 +228,26 @@ def _only(outcome: Sequence[Result | Failure]) -> Result:
     return value
 
 
-def founded(clock: Any, hosts: int, settings: Settings) -> Cloud:
+def founded(clock: Any, hosts: int, settings: EmbeddedSettings) -> EmbeddedCloud:
     """A cloud with so many hosts."""
-    cloud = Cloud(clock, np.random.default_rng(7), settings, HostSize())
+    cloud = EmbeddedCloud(clock, np.random.default_rng(7), settings, HostSize())
     cloud.found("secret")
     cloud.add_hosts(hosts)
     return cloud
 
 
-def in_memory(hosts: int = 3, settings: Settings | None = None) -> World:
+def in_memory(hosts: int = 3, settings: EmbeddedSettings | None = None) -> World:
     """A world in virtual time."""
     clock = Clock()
     clock.advance(1_000.0)  # oned writes 0 for a time that never was
-    cloud = founded(clock, hosts, settings or Settings())
+    cloud = founded(clock, hosts, settings or EmbeddedSettings())
     return World(VirtualTime(clock), clock, Recorder(MemoryTransport(cloud)), Inline(), cloud)
 
 
 def over_http(time: RealTime, hosts: int = 3) -> Iterator[World]:
     """A world behind a socket."""
     delays = Delays(factor=1 / time.faster)
-    cloud = founded(time.reactor, hosts, Settings(delays=delays, monitor_interval_s=0))
+    cloud = founded(time.reactor, hosts, EmbeddedSettings(delays=delays, monitor_interval_s=0))
     server = serve(cloud, time.reactor)
     threads = Threads(time.reactor, 2)
     http = HttpTransport(time.reactor, server.endpoint, threads)

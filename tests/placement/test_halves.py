@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, Floats, Ints, Migrate, Snapshot
-from merkatd.market.error import assess
+from merkatd.market.error import assess_placement
 from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import start
 from merkatd.placement.market.plan_halves import Remaining, without_harmful_halves
@@ -65,7 +65,7 @@ def worse(snapshot: Snapshot, host: Ints, objective: Objective) -> bool:
 
 def harm(snapshot: Snapshot, host: Ints, objective: Objective) -> Floats:
     """[markets]: what VMs lack in all, or the largest lack."""
-    found = assess(snapshot, host)
+    found = assess_placement(snapshot, host)
     if objective is Objective.SHORTFALL:
         return found.shortfall
     lack = np.maximum(found.first - found.shares, 0.0)

@@ -5,7 +5,7 @@ import pytest
 
 from merkatd.cluster import Floats
 from merkatd.market.error import errors, shortfalls
-from merkatd.market.share import Share, bends, share
+from merkatd.market.share import Share, breakpoints, share
 from merkatd.placement.base.host_shares import (
     LARGEST_ERROR,
     SUM_OF_SHORTFALLS,
@@ -29,7 +29,7 @@ def random_host(seed: int) -> tuple[Stakes, float, Share]:
     )
     floor = cap * rng.choice([0.0, 0.0, 0.2, 1.0], count)
     capacity = float(rng.choice([0.0, 50.0, 300.0, 1000.0, floor.sum(), cap.sum()]))
-    bend = bends(bid, floor, cap)
+    bend = breakpoints(bid, floor, cap)
     columns = [
         x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
     ]
@@ -69,7 +69,7 @@ def test_bids_that_differ_by_many_powers_of_two_get_the_same_bits(count: int, pa
     """No straight line through such bids comes near the level, however often it is drawn."""
     bid: Floats = np.exp2(-np.arange(count, dtype=np.float64))
     floor, cap = np.zeros(count), np.full(count, 100.0)
-    bend, none = bends(bid, floor, cap), np.ones((count, 1))
+    bend, none = breakpoints(bid, floor, cap), np.ones((count, 1))
     columns = [
         x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
     ]

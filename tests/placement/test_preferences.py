@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Deploy, HostState, Migrate, Requirements, Snapshot
-from merkatd.cluster.snapshot import SnapshotError, checked
+from merkatd.cluster.snapshot import SnapshotError, checked_snapshot
 from merkatd.cluster.snapshot_json import dumps, loads
 from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from merkatd.placement import STRATEGIES, strategy_named
@@ -146,7 +146,7 @@ class TestForms:
             pending(2, priority=np.array([1.0, 0.0]), leaves=np.array([True, False])),
             requirements=rules,
         )
-        text = dumps(checked(snapshot))
+        text = dumps(checked_snapshot(snapshot))
         assert dumps(loads(text)) == text
         assert dumps(from_npz(to_npz(snapshot))) == text
         assert loads(text).requirements.rank.tolist() == rules.rank.tolist()
@@ -164,4 +164,4 @@ class TestForms:
             name=("a",), allowed=np.ones((1, 2), dtype=bool), rank=np.array([[np.nan, 1.0]])
         )
         with pytest.raises(SnapshotError, match=r"requirements.rank, row 0"):
-            checked(replace(pending(1), requirements=rules))
+            checked_snapshot(replace(pending(1), requirements=rules))

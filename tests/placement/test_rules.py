@@ -18,7 +18,7 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.cluster.vms import RolePairs
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.placement import STRATEGIES, strategy_named
 from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
 
@@ -47,7 +47,7 @@ def broken_alone(snapshot: Snapshot, at: int, vm: int) -> str:
 def broken_with_others(snapshot: Snapshot, host: Ints, vm: int) -> str:
     """The rules about all that are on the host."""
     at = int(host[vm])
-    view = view_of(snapshot, int(snapshot.hosts.market[at]))
+    view = market_view(snapshot, int(snapshot.hosts.market[at]))
     inside = view.vms[host[view.vms] == at]
     row = int(np.searchsorted(view.hosts, at))
     floors = view.floor[np.searchsorted(view.vms, inside)].sum(axis=0)
@@ -130,7 +130,7 @@ def floors_with_all_but(
     snapshot: Snapshot, steps: tuple[object, ...], step: Deploy | Migrate
 ) -> str:
     """Whether the step's host has room when only those have left that it comes after."""
-    view = view_of(snapshot, int(snapshot.hosts.market[snapshot.host_row(step.host)]))
+    view = market_view(snapshot, int(snapshot.hosts.market[snapshot.host_row(step.host)]))
     host = int(np.searchsorted(view.hosts, snapshot.host_row(step.host)))
     there = set(np.flatnonzero(view.place == host).tolist())
     for other in steps:

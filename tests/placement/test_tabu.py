@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, HostState, Ints, Migrate, Snapshot, VmState
-from merkatd.market.error import assess, errors, weighted_shortfall
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.error import assess_placement, errors, weighted_shortfall
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.board import excess
 from merkatd.placement.base.least_load import start
-from merkatd.placement.tabu.paper import MarketSettings, walk
+from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
 from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
 from tests.clouds import cloud, crowded, flavoured, hosts_table, placed, tangled, vms_table
 
@@ -90,7 +90,7 @@ def test_within_a_tenth_of_the_optimum_on_95_of_100_small_clouds(
     near = 0
     for seed in range(100):
         snapshot = small(seed, floors)
-        view = view_of(snapshot, 0)
+        view = market_view(snapshot, 0)
         got = objective_of(view, placed(snapshot, tabu(snapshot, settings, {}, RNG)), objective)
         best = optimum(view, objective)
         near += got <= max(best * 1.1, best + 1e-9)
@@ -103,11 +103,11 @@ def test_with_the_papers_objective_never_worse_than_the_paper(seed: int) -> None
     snapshot = tangled(seed, vms=10 + seed) if seed % 3 else crowded(10 + seed, seed)
     printed = MarketSettings(e_max=0.0)
     settings = TabuSettings(objective=Objective.ERROR, e_max=0.0, **UNLIMITED)
-    ours = assess(snapshot, placed(snapshot, tabu(snapshot, settings, {}, RNG)))
+    ours = assess_placement(snapshot, placed(snapshot, tabu(snapshot, settings, {}, RNG)))
     paper = strategy_named("paper").decide(snapshot, RNG, settings=printed)
-    theirs = assess(snapshot, placed(snapshot, paper))
+    theirs = assess_placement(snapshot, placed(snapshot, paper))
     assert (ours.largest_error <= theirs.largest_error + 1e-12).all()
-    assert len(walk(start(snapshot, 0), printed)) == len(view_of(snapshot, 0).vms)
+    assert len(algorithm_1(start(snapshot, 0), printed)) == len(market_view(snapshot, 0).vms)
 
 
 def settled(seed: int, overfull: bool) -> Snapshot:
@@ -125,7 +125,7 @@ def settled(seed: int, overfull: bool) -> Snapshot:
     )
     floor = vms.floor.copy()
     for market in range(0 if overfull else len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         full = view.capacity / np.maximum(view.capacity + excess(view, view.place), 1e-9)
         part = np.where(full < 1.0, 0.999 * full, 1.0)
         floor[view.vms] *= np.append(part, np.ones((1, 2)), axis=0)[view.place]
@@ -146,8 +146,8 @@ def busy(seed: int, overfull: bool) -> tuple[Snapshot, Decision]:
 def test_never_more_shortfall_than_before(seed: int) -> None:
     """In every market, and less in all; always of a cloud in which something is moved."""
     snapshot, decision = busy(seed, overfull=False)
-    before = assess(snapshot, snapshot.vms.host).shortfall
-    after = assess(snapshot, placed(snapshot, decision)).shortfall
+    before = assess_placement(snapshot, snapshot.vms.host).shortfall
+    after = assess_placement(snapshot, placed(snapshot, decision)).shortfall
     assert (after <= before * (1 + 1e-9) + 1e-12).all()
     assert after.sum() < before.sum()
 
@@ -158,12 +158,14 @@ def test_never_more_above_a_host_than_before(seed: int) -> None:
     snapshot, decision = busy(seed, overfull=True)
     after = placed(snapshot, decision)
     for market in range(len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         local = np.append(np.full(len(snapshot.hosts), -1), -1)
         local[view.hosts] = np.arange(len(view.hosts))
         was, now = excess(view, view.place), excess(view, local[after[view.vms]])
         assert (now <= was + 1e-9).all()
-        shortfall = [assess(snapshot, at).shortfall[market] for at in (snapshot.vms.host, after)]
+        shortfall = [
+            assess_placement(snapshot, at).shortfall[market] for at in (snapshot.vms.host, after)
+        ]
         assert was.any() or shortfall[1] <= shortfall[0] * (1 + 1e-9) + 1e-12
 
 
@@ -172,8 +174,8 @@ def test_a_quarter_of_the_shortfall_goes_with_two_in_a_hundred_vms(seed: int) ->
     """On the crowded clouds of benchmarks/bench_balance.py, the loads left as they come."""
     snapshot = flavoured(100, seed)
     decision = tabu(snapshot, TabuSettings(load_price=-1.0), {}, RNG)
-    before = assess(snapshot, snapshot.vms.host).shortfall[0]
-    after = assess(snapshot, placed(snapshot, decision)).shortfall[0]
+    before = assess_placement(snapshot, snapshot.vms.host).shortfall[0]
+    after = assess_placement(snapshot, placed(snapshot, decision)).shortfall[0]
     assert len(decision.plan.of(Migrate)) <= 20
     assert after <= 0.75 * before
 
@@ -239,7 +241,7 @@ class TestLimits:
         snapshot = cloud(hosts, vms_table([0, 0, 0, 1], np.ones((4, 2)), cap))
         decision = tabu(snapshot, TabuSettings(), {}, RNG)
         (step,) = decision.plan.of(Migrate)
-        view = view_of(snapshot, 0)
+        view = market_view(snapshot, 0)
         before = objective_of(view, view.place, Objective.SHORTFALL)
         after = objective_of(view, placed(snapshot, decision), Objective.SHORTFALL)
         assert after > 0

@@ -9,13 +9,13 @@ from merkatd.market.error import errors, shortfalls
 from merkatd.placement.base.board import excess
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import start
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.host_errors import error_on
-from merkatd.placement.market.search_state import Limits, Search
+from merkatd.placement.market.search_state import Search, SearchLimits
 from merkatd.placement.market.trial_moves import best_exchange
 from tests.clouds import cloud, hosts_table, vms_table
 
-LIMITS = Limits(m_max=100, per_host=100, tenure=5)
+LIMITS = SearchLimits(m_max=100, per_host=100, tenure=5)
 
 
 def searched(seed: int) -> Search:
@@ -33,13 +33,13 @@ def searched(seed: int) -> Search:
     return Search(game, game.board, np.ones(vms, dtype=bool), SUM_OF_SHORTFALLS, LIMITS)
 
 
-def short_on(game: Game, place: Ints, host: int) -> float:
+def short_on(game: PlacementProblem, place: Ints, host: int) -> float:
     """Credits by which the VMs of one host are short, where all are there."""
     lacks = game.stakes.weight * shortfalls(game.stakes.first, game.view.on_hosts(place).allocation)
     return float(lacks[place == host].sum())
 
 
-def fits(game: Game, place: Ints) -> bool:
+def fits(game: PlacementProblem, place: Ints) -> bool:
     """Whether the floors fit on every host."""
     return not excess(game.view, place).any()
 

@@ -12,7 +12,7 @@ import numpy as np
 from merkatd.cluster import Floats, Ints, RolePolicy, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import errors
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.tabu.paper import MarketSettings
 
 
@@ -155,5 +155,5 @@ class Transcription:
 
 def transcription(snapshot: Snapshot, settings: MarketSettings, market: int = 0) -> Ints:
     """[vms of the market]: where Algorithm 1 puts them."""
-    view = view_of(snapshot, market)
+    view = market_view(snapshot, market)
     return Transcription(snapshot, view, view.place.copy()).run(settings)

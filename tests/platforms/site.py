@@ -9,24 +9,24 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.currency import micro
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import Member
-from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,
+    ActionOutcome,
+    ActionReceiver,
     Assignment,
-    Attendant,
     Kinds,
     MarketNow,
     News,
-    Outcome,
-    Standing,
+    PlatformStatus,
 )
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend
 
 BOB = f"bob:{PASSWORD}"
@@ -64,7 +64,7 @@ class Notes:
         self.news: list[News] = []
         self.offered = Kinds(("notes",), ("steps",))
 
-    def attend(self, attendant: Attendant) -> None:
+    def attend(self, attendant: ActionReceiver) -> None:
         """Whom to ask."""
         self.attendant = attendant
 
@@ -88,7 +88,7 @@ class Notes:
         self.kept = kept
         return 0
 
-    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
         """Write it down."""
         by_name = {one.name: one for one in markets}
         for one in standings:
@@ -104,7 +104,7 @@ class Site(Frontend):
     """Two users, `ann` and `bob`, with credits."""
 
     def __init__(self, **settings: Any) -> None:
-        money = Money(supply=10_000_000)
+        money = MoneySettings(supply=10_000_000)
         given: dict[str, Any] = {"money": money, "markets": (PAPER_MARKET,)}
         super().__init__(**(given | settings))
         self.ann = self._tenant("ann")
@@ -147,32 +147,36 @@ class Site(Frontend):
         """What it comes to."""
         return self.result(ensureDeferred(coroutine))
 
-    def act(self, platform: int, action: Action, action_id: str = "1") -> Outcome:
+    def act(self, platform: int, action: Action, action_id: str = "1") -> ActionOutcome:
         """As the platform's controller."""
-        found: Outcome = self.wait(self.manager.act(platform, action_id, action))
+        found: ActionOutcome = self.wait(self.manager.act(platform, action_id, action))
         return found
 
-    def platform(self, platform: int) -> Platform:
+    def platform(self, platform: int) -> PlatformRow:
         """As it is stored."""
-        found: Platform | None = self.read(lambda c: platform_store.get(c, platform))
+        found: PlatformRow | None = self.read(lambda c: platform_store.get(c, platform))
         assert found is not None
         return found
 
-    def members(self, platform: int) -> tuple[Member, ...]:
+    def members(self, platform: int) -> tuple[PlatformMember, ...]:
         """Those of its VMs that are not gone."""
-        found: tuple[Member, ...] = self.read(lambda c: fleet_store.living_members(c, platform))
+        found: tuple[PlatformMember, ...] = self.read(
+            lambda c: fleet_store.living_members(c, platform)
+        )
         return found
 
     def vms(self, platform: int) -> list[int]:
         """Their ids."""
         return [one.vm for one in self.members(platform) if one.vm is not None]
 
-    def doings(self, platform: int) -> tuple[Doing, ...]:
+    def doings(self, platform: int) -> tuple[PlatformAction, ...]:
         """What was done, newest first."""
-        found: tuple[Doing, ...] = self.read(lambda c: platform_store.recent(c, platform, 100))
+        found: tuple[PlatformAction, ...] = self.read(
+            lambda c: platform_store.recent(c, platform, 100)
+        )
         return found
 
-    def until(self, platform: int, state: str, most: int = 20) -> Platform:
+    def until(self, platform: int, state: str, most: int = 20) -> PlatformRow:
         """After as many periods as it takes to come into a state."""
         for _ in range(most):
             if self.platform(platform).state == state:
@@ -207,7 +211,7 @@ class Site(Frontend):
 
     def stumble(self) -> None:
         """A period that may fail."""
-        with suppress(UnreachableError):
+        with suppress(CloudUnreachableError):
             self.period()
 
     def alive(self) -> list[int]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from merkatd.api.control.control_client import NobodyError, ask
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.database.fleets.platform_store import DOINGS
 from merkatd.database.ledger.entry_store import audit
 from merkatd.platforms.processes import program
@@ -230,7 +230,11 @@ class Stack(Site):
         return next((one for one in wrong if one), "")
 
     def _wrong(
-        self, platform: int, state: str, present: tuple[Member, ...], vms: Mapping[int, CloudVm]
+        self,
+        platform: int,
+        state: str,
+        present: tuple[PlatformMember, ...],
+        vms: Mapping[int, CloudVm],
     ) -> str:
         stored = self.read(lambda connection: platform_store.get(connection, platform))
         assert stored is not None

@@ -5,29 +5,29 @@ from typing import Any
 
 import pytest
 
-from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms.lifecycle.funds import terms_of
 from merkatd.platforms.lifecycle.start_conditions import (
     TEMPER,
-    Answer,
-    Offer,
+    MarketOffer,
+    StartAnswer,
     Terms,
-    judged,
+    judge_start,
     limit_of,
 )
 from merkatd.platforms.lifecycle.template_reader import read_template
-from merkatd.policies.deadline import Purse
+from merkatd.policies.deadline import Funds
 from merkatd.policies.patience import Book, limit_price, need_of
 from merkatd.policies.suspension import REST
 from tests.platforms.site import VM, template
 
 NOW_S, INTERVAL_S = 1_000_000.0, 60.0
-PURSE = Purse(credits=1_000.0)
+PURSE = Funds(credits=1_000.0)
 
 
-def offer(cpu: float = 0.01, memory: float = 0.001) -> Offer:
+def offer(cpu: float = 0.01, memory: float = 0.001) -> MarketOffer:
     """On a cloud of eight cores."""
-    return Offer(
+    return MarketOffer(
         now_s=NOW_S,
         interval_s=INTERVAL_S,
         prices={"cpu": cpu, "memory": memory},
@@ -55,7 +55,7 @@ def terms(
         "deadline_s": NOW_S + 6_000.0,
         "sizes": {"nodes": 2},
     }
-    one = Platform(**(known | stored))
+    one = PlatformRow(**(known | stored))
     return terms_of(one, read_template(text), PURSE)
 
 
@@ -64,9 +64,9 @@ def test_each_resource_has_its_price_ceiling(name: str) -> None:
     """Above it a platform waits, and reads which one is too dear."""
     ceiling = {"cpu": 0.02, "memory": 0.002}[name]
     asked = terms(start=f"[start.price_ceiling]\n{name} = {ceiling}")
-    assert judged(asked, offer()).answer is Answer.START
-    found = judged(asked, offer(**{name: 1.5 * ceiling}))
-    assert found.answer is Answer.WAIT
+    assert judge_start(asked, offer()).answer is StartAnswer.START
+    found = judge_start(asked, offer(**{name: 1.5 * ceiling}))
+    assert found.answer is StartAnswer.WAIT
     assert found.why.startswith(f"{name} costs")
     assert f"{name} at" in found.needs
 
@@ -74,10 +74,10 @@ def test_each_resource_has_its_price_ceiling(name: str) -> None:
 def test_work_that_is_done_needs_no_time_any_more() -> None:
     """With half of it done, half of the ideal run is left, and the deadline can be met."""
     slo = '[slo]\nideal_run = "3h"'
-    assert judged(terms(slo=slo), offer()).answer is Answer.CANCEL
+    assert judge_start(terms(slo=slo), offer()).answer is StartAnswer.CANCEL
     half_done = terms(slo=slo, report={"done": 0.5})
     assert half_done.ideal_s == 5_400.0
-    assert judged(half_done, offer(0.0001, 0.0)).answer is Answer.START
+    assert judge_start(half_done, offer(0.0001, 0.0)).answer is StartAnswer.START
     assert terms(slo=slo, report={"done": 2.0}).ideal_s == 0.0
 
 
@@ -86,34 +86,41 @@ def test_without_an_ideal_run_the_daemon_goes_by_what_the_controller_has_learned
     assert terms().ideal_s is None
     learned = terms(report={"done": 0.5, "work_left_s": 3_000.0})
     assert learned.ideal_s == 3_000.0
-    assert judged(learned, offer(0.001, 0.0001)).answer is Answer.START
-    assert judged(learned, offer(1.0)).answer is Answer.WAIT
+    assert judge_start(learned, offer(0.001, 0.0001)).answer is StartAnswer.START
+    assert judge_start(learned, offer(1.0)).answer is StartAnswer.WAIT
 
 
 def test_late_work_of_which_each_part_counts_goes_on_whatever_the_price() -> None:
     """It was suspended, and less time is left than the ideal run."""
     slo = '[slo]\nideal_run = "3h"'
-    performing = judged(terms("full_performance", slo), offer())
-    assert performing.answer is Answer.CANCEL
+    performing = judge_start(terms("full_performance", slo), offer())
+    assert performing.answer is StartAnswer.CANCEL
     partial = terms("partial_deadline", slo)
-    assert judged(partial, offer()).answer is Answer.START
-    dear = judged(partial, offer(100.0))
-    assert dear.answer is Answer.WAIT
+    assert judge_start(partial, offer()).answer is StartAnswer.START
+    dear = judge_start(partial, offer(100.0))
+    assert dear.answer is StartAnswer.WAIT
     assert "needs 30%" in dear.why
-    assert judged(terms("deadline", f"{slo}\ngive_up = false"), offer(100.0)).answer is Answer.START
+    assert (
+        judge_start(terms("deadline", f"{slo}\ngive_up = false"), offer(100.0)).answer
+        is StartAnswer.START
+    )
 
 
 def test_lower_prices_are_waited_for_as_long_as_there_is_time() -> None:
     """A part of the work is worth something: it begins when waiting longer would make it late."""
     slo, start = '[slo]\nideal_run = "1h"\ngive_up = false', "[start.price_ceiling]\ncpu = 0.001"
     dear = offer(0.002, 0.0)
-    for left_s, answer in ((3_660.0, Answer.WAIT), (3_600.0, Answer.START), (60.0, Answer.START)):
+    for left_s, answer in (
+        (3_660.0, StartAnswer.WAIT),
+        (3_600.0, StartAnswer.START),
+        (60.0, StartAnswer.START),
+    ):
         asked = terms("deadline", slo, start, deadline_s=NOW_S + left_s)
-        assert judged(asked, dear).answer is answer
+        assert judge_start(asked, dear).answer is answer
     never = terms("deadline", slo, start, deadline_s=None)
-    assert judged(never, dear).answer is Answer.WAIT
+    assert judge_start(never, dear).answer is StartAnswer.WAIT
     given_up = terms("deadline", '[slo]\nideal_run = "1h"', start, deadline_s=NOW_S + 3_600.0)
-    assert judged(given_up, dear).answer is Answer.WAIT
+    assert judge_start(given_up, dear).answer is StartAnswer.WAIT
 
 
 @pytest.mark.parametrize("kind", ["partial_deadline", "full_performance"])
@@ -121,9 +128,9 @@ def test_a_platform_waits_for_its_least_part(kind: str) -> None:
     """Its parameter says which one it is."""
     asked = terms(kind)
     assert asked.least_part == 0.3
-    assert judged(asked, offer(1.0)).answer is Answer.WAIT
+    assert judge_start(asked, offer(1.0)).answer is StartAnswer.WAIT
     modest = terms(kind, parameters="least_part = 0.01")
-    assert judged(modest, offer(1.0)).answer is Answer.START
+    assert judge_start(modest, offer(1.0)).answer is StartAnswer.START
     assert terms("deadline").least_part is None
 
 
@@ -144,23 +151,23 @@ def test_what_a_patient_one_would_pay_is_known_where_claims_are() -> None:
 def test_a_platform_that_was_just_suspended_rests() -> None:
     """It reads for how much longer."""
     asked = terms(since_s=NOW_S - 4 * INTERVAL_S)
-    found = judged(asked, offer())
-    assert (found.answer, found.needs) == (Answer.WAIT, "6 m more")
+    found = judge_start(asked, offer())
+    assert (found.answer, found.needs) == (StartAnswer.WAIT, "6 m more")
     rested = terms(since_s=NOW_S - REST * INTERVAL_S)
-    assert judged(rested, offer()).answer is Answer.START
+    assert judge_start(rested, offer()).answer is StartAnswer.START
     started = terms(since_s=NOW_S, state="postponed")
-    assert judged(started, offer()).answer is Answer.START
+    assert judge_start(started, offer()).answer is StartAnswer.START
 
 
 def test_resuming_takes_more_credits_than_starting() -> None:
     """The same platform at the same prices: it would start, but it is not resumed yet."""
     slo = '[slo]\nideal_run = "50m"'
 
-    def answer(state: str, credits_: float) -> Answer:
-        asked = replace(terms(slo=slo, state=state), purse=Purse(credits=credits_))
-        return judged(asked, offer()).answer
+    def answer(state: str, credits_: float) -> StartAnswer:
+        asked = replace(terms(slo=slo, state=state), purse=Funds(credits=credits_))
+        return judge_start(asked, offer()).answer
 
-    least = next(c for c in range(1, 10_000) if answer("postponed", c) is Answer.START)
-    assert answer("suspended", least) is Answer.WAIT
-    assert answer("suspended", 1.2 * least) is Answer.WAIT
-    assert answer("suspended", 1.3 * least) is Answer.START
+    least = next(c for c in range(1, 10_000) if answer("postponed", c) is StartAnswer.START)
+    assert answer("suspended", least) is StartAnswer.WAIT
+    assert answer("suspended", 1.2 * least) is StartAnswer.WAIT
+    assert answer("suspended", 1.3 * least) is StartAnswer.START

@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.engine import make_engine
 from merkatd.database.fleets import platform_store
-from merkatd.database.fleets.platform_store import LISTED_OVER, Platform
+from merkatd.database.fleets.platform_store import LISTED_OVER, PlatformRow
 from merkatd.database.ledger import account_store, budget_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.migrations import METADATA
@@ -35,7 +35,7 @@ def connection() -> Iterator[sa.Connection]:
 
 def stored(connection: sa.Connection, number: int, owner: int = ANN, state: str = "done") -> int:
     """The id of a platform as it was stored once."""
-    one = Platform(
+    one = PlatformRow(
         token=f"{owner}/{number}",
         owner=owner,
         name=f"a{number}",
@@ -79,7 +79,7 @@ def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connect
         who="ann",
     )
     with pytest.raises(OrderError, match="at most 100 platforms"):
-        tenant_orders.submit(connection, given, Money(), 1.0)
+        tenant_orders.submit(connection, given, MoneySettings(), 1.0)
 
 
 def _row(connection: sa.Connection) -> dict[str, object]:
@@ -91,7 +91,7 @@ def _row(connection: sa.Connection) -> dict[str, object]:
 
 def test_accounts_that_are_over_and_empty_are_not_read(connection: sa.Connection) -> None:
     """What tenants hold and who pays is the same with a thousand of them."""
-    ledger.meet(connection, ANN, Money(supply=1e6), 1.0)
+    ledger.open_tenant(connection, ANN, MoneySettings(supply=1e6), 1.0)
     kept = ledger.open_application(connection, ANN, "kept", 0, 0, 1.0).application
     for number in range(2 * LISTED_OVER):
         ended = ledger.open_application(connection, ANN, f"a{number}", 0, 0, 1.0).application
@@ -108,7 +108,7 @@ def test_accounts_that_are_over_and_empty_are_not_read(connection: sa.Connection
 
 def test_an_account_with_credits_counts_also_once_it_is_over(connection: sa.Connection) -> None:
     """Until they are given back, they are its owner's."""
-    ledger.meet(connection, ANN, Money(supply=1e6), 1.0)
+    ledger.open_tenant(connection, ANN, MoneySettings(supply=1e6), 1.0)
     budget = ledger.open_application(connection, ANN, "a", 0, 0, 1.0)
     account_store.add(connection, "balance", {budget.application: 7})
     budget_store.end(connection, budget.application, 2.0)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.commands.platform_command import lines_of
-from merkatd.platforms.platform_views import Row, shown
-from merkatd.protocol.platform_messages import Report, SetBids
+from merkatd.platforms.platform_views import Row, platform_view
+from merkatd.protocol.platform_messages import ProgressReport, SetBids
 from tests.platforms.site import Site
 
 WHY = "ended with code 1: ValueError: no such cluster (log: /state/platforms/1/controller.log)"
@@ -31,7 +31,7 @@ def running(site: Site) -> int:
 def row_of(site: Site, platform: int) -> Row:
     """What `platform show` answers."""
     one, world, announcement = site.platform(platform), site.scheduler.world, site.period()
-    row: Row = site.read(lambda c: shown(c, one, world, announcement))
+    row: Row = site.read(lambda c: platform_view(c, one, world, announcement))
     return row
 
 
@@ -94,7 +94,7 @@ def test_a_vm_that_was_on_its_way_when_the_controller_failed_bids_nothing(site: 
 def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
     """By bids or by a report; what it had reported before is still there."""
     platform = running(site)
-    assert site.act(platform, Report(done=0.5, text="half of it"), "1").accepted
+    assert site.act(platform, ProgressReport(done=0.5, text="half of it"), "1").accepted
     fail(site, platform)
     assert row_of(site, platform)["done"] == 0.5
     bids = {vm: {"cpu": 1.0, "memory": 1.0} for vm in site.vms(platform)}
@@ -103,7 +103,7 @@ def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
     assert (row["trouble"], row["done"]) == (None, 0.5)
     assert row["bids"] == pytest.approx(4.0)
     fail(site, platform)
-    assert site.act(platform, Report(text="on its way"), "3").accepted
+    assert site.act(platform, ProgressReport(text="on its way"), "3").accepted
     assert row_of(site, platform)["trouble"] is None
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from merkatd.base.parameter_bounds import NUMBERS
 from merkatd.bus.platform_processes import PlatformProcesses
-from merkatd.bus.settings import Settings
+from merkatd.bus.settings import BusSettings
 from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.platforms.lifecycle import template_checks as fitting_module
 from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import Kinds, SetBids
-from merkatd.scheduler.base.settings import Goods
+from merkatd.scheduler.base.settings import GoodsSettings
 from merkatd.service.platforms import PlatformQuestions
 from tests.platforms.site import VM, Site, template
 from tests.scheduler.beside import Beside
@@ -286,14 +286,16 @@ class TestProcesses:
         self, tmp_path: Path, settings: dict[str, Any], most: int
     ) -> None:
         """Each may take as much as it is configured to."""
-        processes = PlatformProcesses(tmp_path, None, np.random.default_rng(), Settings(**settings))
+        processes = PlatformProcesses(
+            tmp_path, None, np.random.default_rng(), BusSettings(**settings)
+        )
         assert processes.kinds().tenant_processes == most
 
 
 class TestGoods:
     def test_whatever_the_market_sells_has_its_ceiling(self) -> None:
         """A platform waits for the price of disk as for that of memory; and can bid for it."""
-        site = Site(goods=Goods(disk=True))
+        site = Site(goods=GoodsSettings(disk=True))
         try:
             site.vm(5.0, MERKAT_BID_DISK="3")
             site.periods(2)

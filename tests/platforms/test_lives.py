@@ -7,16 +7,16 @@ import pytest
 from merkatd.database.fleets import platform_store
 from merkatd.ledger import LedgerError
 from merkatd.platforms.announcements import vms_now
-from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.tenant_orders import Update
 from merkatd.protocol.platform_messages import (
     Action,
     Claim,
-    Done,
-    Report,
+    ProgressReport,
     SetBids,
     SetSize,
-    Suspend,
+    SuspendPlatform,
+    WorkDone,
 )
 from tests.platforms.site import BOB, Site
 
@@ -34,7 +34,7 @@ class TestLife:
         assert [site.state(vm) for vm in vms] == ["RUNNING", "RUNNING"]
         assert platform in site.notes.running
         site.periods(5)
-        assert site.act(platform, Done(reason="all is computed")).accepted
+        assert site.act(platform, WorkDone(reason="all is computed")).accepted
         assert site.until(platform, "done").why == "all is computed"
         assert site.alive() == []
         assert site.notes.running == {}
@@ -129,10 +129,10 @@ class TestLife:
         """Else it could not be told from one that was asked for before."""
         platform = site.submit()
         site.until(platform, "running")
-        refused = site.act(platform, Report(done=0.5), action_id)
+        refused = site.act(platform, ProgressReport(done=0.5), action_id)
         assert not refused.accepted
         assert "1 to 64 characters" in refused.why
-        assert site.act(platform, Report(done=0.5), "x" * 64).accepted
+        assert site.act(platform, ProgressReport(done=0.5), "x" * 64).accepted
 
     def test_news_are_of_vms_that_the_period_saw(self, site: Site) -> None:
         """One that was made or lost since then has no share yet, or no more."""
@@ -159,7 +159,7 @@ class TestLife:
             SetSize(cluster="elsewhere", count=1),
             SetBids(bids={site.vms(one)[0]: {"cpu": float("nan")}}),
             SetBids(bids={site.vms(one)[0]: {"gold": 1.0}}),
-            Report(performance=float("inf")),
+            ProgressReport(performance=float("inf")),
             Claim(price=1.0, units=1e6),
             Claim(price=1e9, units=100.0),
             Claim(price=-1.0, units=100.0),
@@ -170,7 +170,7 @@ class TestLife:
             assert not outcome.accepted
             assert outcome.why
         assert site.doings(one)[0].refused
-        assert not site.act(999, Done()).accepted
+        assert not site.act(999, WorkDone()).accepted
 
     def test_all_that_its_vms_can_use_and_it_can_pay_for_is_claimed(self, site: Site) -> None:
         """And no unit more."""
@@ -189,7 +189,7 @@ class TestLife:
         site.until(platform, "running")
         dear = [site.vm(50.0, BOB) for _ in range(6)]
         site.periods(2)
-        assert site.act(platform, Suspend(reason="too dear")).accepted
+        assert site.act(platform, SuspendPlatform(reason="too dear")).accepted
         site.until(platform, "suspended")
         assert platform not in site.notes.running
         assert {site.state(vm) for vm in site.vms(platform)} == {"SUSPENDED"}
@@ -298,7 +298,7 @@ class TestConditions:
         slo = '[slo]\ndeadline = "10m"\nideal_run = "5m"'
         one, other = site.submit(slo=slo), site.submit(slo=slo)
         site.until(one, "running")
-        new = Update(deadline=Moment(after_s=3600.0))
+        new = Update(deadline=TemplateTime(after_s=3600.0))
         site.update(other, new)
         site.periods(12)
         assert site.platform(one).state == "failed"
@@ -391,7 +391,7 @@ class TestRestart:
         platform = site.submit()
         site.until(platform, "running")
         site.wait(site.manager.remember(platform, {"step": [1, 2.5, "three"]}))
-        site.act(platform, Report(done=0.5, on_track=True))
+        site.act(platform, ProgressReport(done=0.5, on_track=True))
         site.start_daemon()
         site.periods(1)
         assert site.notes.started[-1].memory == {"step": [1, 2.5, "three"]}

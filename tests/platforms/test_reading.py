@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from merkatd.base.toml_reader import MOST_PROBLEMS
 from merkatd.fleets.vm_template_text import TemplateError, size
-from merkatd.platforms.lifecycle.platform_template import Moment, OverBudget
-from merkatd.platforms.lifecycle.template_reader import LARGEST, LONGEST, read_stored, read_template
+from merkatd.platforms.lifecycle.platform_template import OverBudget, TemplateTime
+from merkatd.platforms.lifecycle.template_reader import (
+    MAX_TEMPLATE_LENGTH,
+    MAX_WHOLE_NUMBER,
+    read_stored,
+    read_template,
+)
 from tests.platforms.site import VM, template
 
 ROOT = Path(__file__).parents[2]
@@ -39,9 +44,9 @@ def test_all_that_can_be_said_is_read() -> None:
     assert (found.over_budget, found.market, found.grace_s) == (OverBudget.GO_ON, "night", 120.0)
     assert found.parameters == {"steps": 3, "b": [1.5]}
     assert (found.budget.credits, found.budget.replenishment) == (5.0, 0.5)
-    assert found.goal.deadline == Moment(at_s=1_777_626_000.0)
+    assert found.goal.deadline == TemplateTime(at_s=1_777_626_000.0)
     assert (found.goal.ideal_s, found.goal.performance, found.goal.give_up) == (5400.0, 2.0, False)
-    assert found.start.not_before == Moment(after_s=3600.0)
+    assert found.start.not_before == TemplateTime(after_s=3600.0)
     assert found.start.price_ceiling == {"cpu": 0.5}
     assert [(one.least, one.initial, one.most) for one in found.clusters] == [(1, 2, 4)]
 
@@ -125,7 +130,15 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x" * (LONGEST + 1), "a=" + "[" * 5000, "\x00", "name = ", "a.b.c = 1\na.b = 2", "é" * 9],
+    [
+        "",
+        "x" * (MAX_TEMPLATE_LENGTH + 1),
+        "a=" + "[" * 5000,
+        "\x00",
+        "name = ",
+        "a.b.c = 1\na.b = 2",
+        "é" * 9,
+    ],
 )
 def test_hostile_texts_are_refused(text: str) -> None:
     """Neither their length nor their depth does any harm."""
@@ -179,9 +192,9 @@ def test_a_cluster_that_says_only_how_it_begins(sizes: str, read: tuple[int, int
 def test_whole_numbers_up_to_the_largest_are_parameters(sign: int) -> None:
     """The largest is one that every part of the program can hold."""
     said = '[controller]\nkind = "none"\nparameters = {{ a = {} }}'
-    found = read_template(template(controller=said.format(sign * LARGEST)))
-    assert found.parameters == {"a": sign * LARGEST}
-    assert "whole numbers" in wrong(template(controller=said.format(sign * (LARGEST + 1))))
+    found = read_template(template(controller=said.format(sign * MAX_WHOLE_NUMBER)))
+    assert found.parameters == {"a": sign * MAX_WHOLE_NUMBER}
+    assert "whole numbers" in wrong(template(controller=said.format(sign * (MAX_WHOLE_NUMBER + 1))))
 
 
 def test_only_so_many_problems_are_named() -> None:

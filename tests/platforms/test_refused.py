@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.protocol.platform_messages import SetSize
 from tests.platforms.site import VM, Site
 from tests.scheduler.frontend import SESSION
@@ -22,7 +22,9 @@ def cluster(least: int, initial: int = 2) -> str:
 
 def refuse(site: Site, count: int = -1) -> list[float]:
     """From now on no VM is made, or so many are not; the moments in which one was asked for."""
-    site.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.allocate", count=count, code=2048, text=FULL))
+    site.cloud.faults.add(
+        Fault(FaultKind.REFUSE, "one.vm.allocate", count=count, code=2048, text=FULL)
+    )
     real, asked = site.transport.call, list[float]()
 
     async def call(method: str, session: str, *arguments: object) -> object:
@@ -93,7 +95,7 @@ def test_one_that_grew_keeps_its_vms_while_an_old_one_ends(site: Site) -> None:
     site.periods(5)
     old = max(site.vms(platform))
     order = SetSize(cluster="nodes", count=2, victims=(old,))
-    busy = Fault(Kind.REFUSE, "one.vm.action", vm=old, code=2048, text="busy")
+    busy = Fault(FaultKind.REFUSE, "one.vm.action", vm=old, code=2048, text="busy")
     fault = site.cloud.faults.add(busy)
     refuse(site)
     assert site.act(platform, order, "2").accepted

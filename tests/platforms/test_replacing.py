@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 from merkatd.cluster import VmState
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.platforms.lifecycle.new_vms import (
-    MOST,
+    MAX_FAILURES,
     WINDOW_S,
     Failures,
     exhausted,
@@ -39,17 +39,17 @@ def test_each_time_it_is_waited_twice_as_long() -> None:
             at_s.append(now_s)
             assert "VM 7 in nodes is BOOT_FAILURE" in found[0].text
         assert bool(exhausted({"nodes": Failures(tuple(at_s))}, now_s)) == (
-            len([one for one in at_s if one > now_s - WINDOW_S]) >= MOST
+            len([one for one in at_s if one > now_s - WINDOW_S]) >= MAX_FAILURES
         )
         now_s += INTERVAL_S
     waits = [after - before for before, after in pairwise(at_s)]
-    assert waits[: MOST - 1] == [60.0, 120.0, 240.0, 480.0]
-    assert at_s[MOST] == WINDOW_S
+    assert waits[: MAX_FAILURES - 1] == [60.0, 120.0, 240.0, 480.0]
+    assert at_s[MAX_FAILURES] == WINDOW_S
 
 
 def test_failures_that_a_clock_dated_a_day_ahead_delay_nothing() -> None:
     """Others count as before."""
-    failures = Failures((500.0, *[86_400.0 + at for at in range(MOST)]))
+    failures = Failures((500.0, *[86_400.0 + at for at in range(MAX_FAILURES)]))
     assert failures.since(600.0).at_s == (500.0,)
 
 
@@ -58,7 +58,7 @@ class TestLife:
         """Which runs; the tenant reads why, and nothing is left of the first."""
         platform = site.submit()
         site.until(platform, "running")
-        site.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT", count=1))
+        site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT", count=1))
         lost = site.vms(platform)[0]
         site.bench.ok("one.vm.action", "terminate-hard", lost)
         site.periods(8)
@@ -70,7 +70,7 @@ class TestLife:
 
     def test_one_that_is_held_is_replaced(self, site: Site) -> None:
         """Nobody else lets it go."""
-        site.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.deploy", code=2048, text="not now"))
+        site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.deploy", code=2048, text="not now"))
         platform = site.submit()
         site.periods(3)
         held = site.vms(platform)[0]
@@ -85,13 +85,13 @@ class TestLife:
     def test_where_each_fails_the_platform_gives_up_and_says_so(self, site: Site) -> None:
         """Not for want of trying; its budget comes back, but for the seconds of its boots."""
         before = site.balances()[site.ann]
-        site.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT"))
+        site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
         platform = site.submit()
         found = site.until(platform, "failed", 40)
         assert "its VMs fail one after the other" in found.why
         assert "BOOT_FAILURE" in found.why
         told = [one for one in site.doings(platform) if one.what == "replace"]
-        assert len(told) == MOST
+        assert len(told) == MAX_FAILURES
         assert site.alive() == []
         assert before - 1.0 < site.balances()[site.ann] <= before
 
@@ -99,12 +99,12 @@ class TestLife:
         """Where some of its VMs fail for ever, no more than so many an hour are made."""
         platform = site.submit()
         site.until(platform, "running")
-        site.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT"))
+        site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
         site.bench.ok("one.vm.action", "terminate-hard", site.vms(platform)[0])
         site.periods(50)
         assert site.platform(platform).state == "running"
         told = [one for one in site.doings(platform) if one.what == "replace"]
-        assert len(told) == MOST
+        assert len(told) == MAX_FAILURES
         site.cloud.faults.clear()
         site.periods(30)
         assert [site.state(vm) for vm in site.vms(platform)] == ["RUNNING", "RUNNING"]

@@ -7,14 +7,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from merkatd.cluster import Create, Step, Terminate, VmState
-from merkatd.database.fleets.fleet_store import Member
-from merkatd.platforms.lifecycle.fleet_plan import Orders, Sight, lost, orders
+from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.platforms.lifecycle.fleet_plan import (
+    FleetChange,
+    PlatformFleetView,
+    fleet_change,
+    lost_members,
+)
 from merkatd.platforms.lifecycle.new_vms import first_bid, reference_price
 from merkatd.platforms.lifecycle.start_conditions import (
-    Answer,
-    Offer,
+    MarketOffer,
+    StartAnswer,
     Terms,
-    judged,
+    judge_start,
     least_deadline_s,
 )
 from merkatd.platforms.lifecycle.transitions import (
@@ -22,17 +27,17 @@ from merkatd.platforms.lifecycle.transitions import (
     UP_OR_COMING,
     WAITING,
     Event,
-    State,
+    PlatformState,
     leads_to,
 )
-from merkatd.policies.deadline import Purse
+from merkatd.policies.deadline import Funds
 
 NOW_S = 1_000_000.0
 amounts = st.floats(0.01, 1000.0)
 
 
 @st.composite
-def terms_and_offers(draw: st.DrawFn) -> tuple[Terms, Offer]:
+def terms_and_offers(draw: st.DrawFn) -> tuple[Terms, MarketOffer]:
     """A platform with work, a budget that is filled up or not, and prices."""
     renewal = draw(st.sampled_from([0.0, 5.0, 300.0]))
     terms = Terms(
@@ -40,14 +45,14 @@ def terms_and_offers(draw: st.DrawFn) -> tuple[Terms, Offer]:
         ideal_s=draw(st.floats(60.0, 1e5)),
         price_ceiling={},
         full={"cpu": draw(amounts), "memory": draw(amounts)},
-        purse=Purse(
+        purse=Funds(
             credits=draw(st.floats(0.0, 1e6)),
             renewal=renewal,
             renewal_s=3600.0 if renewal else inf,
         ),
     )
     prices = {"cpu": draw(st.floats(0.0, 2.0)), "memory": draw(st.floats(0.0, 0.1))}
-    return terms, Offer(now_s=NOW_S, interval_s=60.0, prices=prices)
+    return terms, MarketOffer(now_s=NOW_S, interval_s=60.0, prices=prices)
 
 
 def with_deadline(terms: Terms, left_s: float) -> Terms:
@@ -64,58 +69,62 @@ def with_deadline(terms: Terms, left_s: float) -> Terms:
 class TestConditions:
     @given(terms_and_offers())
     def test_the_least_deadline_can_be_met_and_none_before_it(
-        self, given_: tuple[Terms, Offer]
+        self, given_: tuple[Terms, MarketOffer]
     ) -> None:
         """What a tenant is told holds: with that deadline it starts, with less it does not."""
         terms, offer = given_
         least_s = least_deadline_s(terms, offer)
         if least_s is None:
             far = with_deadline(terms, 1e9)
-            assert judged(far, offer).answer is not Answer.START
+            assert judge_start(far, offer).answer is not StartAnswer.START
             return
-        assert judged(with_deadline(terms, least_s * 1.001), offer).answer is Answer.START
+        assert judge_start(with_deadline(terms, least_s * 1.001), offer).answer is StartAnswer.START
         assume(not isclose(least_s, 60.0))
-        assert judged(with_deadline(terms, least_s * 0.99), offer).answer is not Answer.START
+        assert (
+            judge_start(with_deadline(terms, least_s * 0.99), offer).answer is not StartAnswer.START
+        )
 
     @given(terms_and_offers())
-    def test_waiting_is_only_for_what_can_come(self, given_: tuple[Terms, Offer]) -> None:
+    def test_waiting_is_only_for_what_can_come(self, given_: tuple[Terms, MarketOffer]) -> None:
         """It is cancelled where less time is left than the ideal run, and says what it needs."""
         terms, offer = given_
-        found = judged(terms, offer)
+        found = judge_start(terms, offer)
         late = (terms.deadline_s or 0.0) - NOW_S < (terms.ideal_s or 0.0)
-        assert (found.answer is Answer.CANCEL) == late
-        assert bool(found.needs) == (found.answer is not Answer.START)
+        assert (found.answer is StartAnswer.CANCEL) == late
+        assert bool(found.needs) == (found.answer is not StartAnswer.START)
 
     @given(terms_and_offers(), st.floats(0.5, 2.0))
-    def test_lower_prices_never_hinder(self, given_: tuple[Terms, Offer], factor: float) -> None:
+    def test_lower_prices_never_hinder(
+        self, given_: tuple[Terms, MarketOffer], factor: float
+    ) -> None:
         """Who may start may start at a lower price."""
         terms, offer = given_
         prices = {name: price * min(factor, 1 / factor) for name, price in offer.prices.items()}  # type: ignore[union-attr]
-        cheaper = Offer(now_s=NOW_S, interval_s=60.0, prices=prices)
-        if judged(terms, offer).answer is Answer.START:
-            assert judged(terms, cheaper).answer is Answer.START
+        cheaper = MarketOffer(now_s=NOW_S, interval_s=60.0, prices=prices)
+        if judge_start(terms, offer).answer is StartAnswer.START:
+            assert judge_start(terms, cheaper).answer is StartAnswer.START
 
 
 class TestLife:
     @given(st.lists(st.sampled_from(Event), max_size=30), st.sampled_from(ENDS))
-    def test_whatever_happens(self, events: list[Event], ending: State) -> None:
+    def test_whatever_happens(self, events: list[Event], ending: PlatformState) -> None:
         """What is over stays over, and whoever has VMs ends by way of stopping only."""
-        state = State.SUBMITTED
+        state = PlatformState.SUBMITTED
         for event in events:
             after = leads_to(state, event, ending)
             if after is None:
                 continue
             assert state not in ENDS
             if after in ENDS:
-                assert state is State.STOPPING or state in WAITING
-            if after is State.RUNNING:
-                assert state in {State.STARTING, State.RESUMING}
+                assert state is PlatformState.STOPPING or state in WAITING
+            if after is PlatformState.RUNNING:
+                assert state in {PlatformState.STARTING, PlatformState.RESUMING}
             state = after
 
     def test_every_state_can_be_stopped_and_reached(self) -> None:
         """There is a way from submitted to each state, and from each to its end."""
-        reached = {State.SUBMITTED}
-        for _ in State:
+        reached = {PlatformState.SUBMITTED}
+        for _ in PlatformState:
             reached |= {
                 after
                 for state in reached
@@ -123,20 +132,23 @@ class TestLife:
                 for ending in ENDS
                 if (after := leads_to(state, event, ending)) is not None
             }
-        assert reached == set(State)
-        for state in set(State) - {*ENDS, State.STOPPING}:
-            assert leads_to(state, Event.STOP, State.DONE) in {State.STOPPING, State.DONE}
+        assert reached == set(PlatformState)
+        for state in set(PlatformState) - {*ENDS, PlatformState.STOPPING}:
+            assert leads_to(state, Event.STOP, PlatformState.DONE) in {
+                PlatformState.STOPPING,
+                PlatformState.DONE,
+            }
 
 
 @st.composite
-def fleets(draw: st.DrawFn) -> tuple[list[Member], Sight]:
+def fleets(draw: st.DrawFn) -> tuple[list[PlatformMember], PlatformFleetView]:
     """Members of two clusters, made or not, and what was seen of them."""
     members, states, creating = [], {}, set()
     for number in range(1, draw(st.integers(0, 8)) + 1):
         made = draw(st.booleans())
         key = f"k{number}"
         members.append(
-            Member(
+            PlatformMember(
                 key=key,
                 platform=1,
                 cluster=draw(st.sampled_from("ab")),
@@ -149,34 +161,45 @@ def fleets(draw: st.DrawFn) -> tuple[list[Member], Sight]:
             states[number] = draw(st.sampled_from(VmState))
         if not made and draw(st.booleans()):
             creating.add(key)
-    return members, Sight(period=7, states=states, creating=creating)
+    return members, PlatformFleetView(period=7, states=states, creating=creating)
 
 
-def new(cluster: str, at: int) -> Member:
+def new(cluster: str, at: int) -> PlatformMember:
     """A further one."""
-    return Member(key=f"n{at}", platform=1, cluster=cluster, number=100 + at)
+    return PlatformMember(key=f"n{at}", platform=1, cluster=cluster, number=100 + at)
 
 
-def make(one: Member) -> Create:
+def make(one: PlatformMember) -> Create:
     """Its step."""
     return Create(period=7, key=one.key, template="", owner=1, reason="")
 
 
 def ordered(
-    state: State, sizes: dict[str, int], members: list[Member], sight: Sight, room: int = 100
-) -> Orders:
+    state: PlatformState,
+    sizes: dict[str, int],
+    members: list[PlatformMember],
+    sight: PlatformFleetView,
+    room: int = 100,
+) -> FleetChange:
     """What is to be done."""
-    return orders(state, sizes, members, sight, new=new, make=make, may_resume=True, room=room)
+    return fleet_change(
+        state, sizes, members, sight, new=new, make=make, may_resume=True, room=room
+    )
 
 
 class TestFleet:
-    @given(fleets(), st.sampled_from(State), st.fixed_dictionaries({"a": st.integers(0, 4)}))
+    @given(
+        fleets(), st.sampled_from(PlatformState), st.fixed_dictionaries({"a": st.integers(0, 4)})
+    )
     def test_orders_fit_what_was_seen(
-        self, fleet: tuple[list[Member], Sight], state: State, sizes: dict[str, int]
+        self,
+        fleet: tuple[list[PlatformMember], PlatformFleetView],
+        state: PlatformState,
+        sizes: dict[str, int],
     ) -> None:
         """One step a VM, none for what is busy or gone, and as many VMs as there should be."""
         known, sight = fleet
-        gone = set(lost(known, sight))
+        gone = set(lost_members(known, sight))
         members = [one for one in known if one.key not in gone]
         found = ordered(state, sizes, members, sight)
         subjects = [step.subject for step in found.steps]
@@ -189,18 +212,18 @@ class TestFleet:
             assert Counter(one.cluster for one in kept) == Counter(
                 {name: size for name, size in sizes.items() if size}
             )
-        elif state in {*ENDS, State.STOPPING}:
+        elif state in {*ENDS, PlatformState.STOPPING}:
             assert kept == []
 
     @given(fleets(), st.integers(0, 3))
     def test_no_more_are_made_than_there_is_room_for(
-        self, fleet: tuple[list[Member], Sight], room: int
+        self, fleet: tuple[list[PlatformMember], PlatformFleetView], room: int
     ) -> None:
         """The first of the VMs that would be made are, and only new members that are made come."""
         known, sight = fleet
-        members = [one for one in known if one.key not in lost(known, sight)]
+        members = [one for one in known if one.key not in lost_members(known, sight)]
         all_, some = (
-            ordered(State.RUNNING, {"a": 3, "b": 2}, members, sight, room=room)
+            ordered(PlatformState.RUNNING, {"a": 3, "b": 2}, members, sight, room=room)
             for room in (100, room)
         )
         made, fewer = (
@@ -212,14 +235,16 @@ class TestFleet:
         assert (others[1], some.leave) == (others[0], all_.leave)
 
     @given(fleets())
-    def test_asked_again_it_asks_for_the_same(self, fleet: tuple[list[Member], Sight]) -> None:
+    def test_asked_again_it_asks_for_the_same(
+        self, fleet: tuple[list[PlatformMember], PlatformFleetView]
+    ) -> None:
         """Orders that were stored and not carried out are given again, with the same keys."""
         known, sight = fleet
-        members = [one for one in known if one.key not in lost(known, sight)]
+        members = [one for one in known if one.key not in lost_members(known, sight)]
         sizes = {"a": 2, "b": 1}
-        first = ordered(State.RUNNING, sizes, members, sight)
+        first = ordered(PlatformState.RUNNING, sizes, members, sight)
         stored = [
-            Member(
+            PlatformMember(
                 key=one.key,
                 platform=1,
                 cluster=one.cluster,
@@ -229,13 +254,15 @@ class TestFleet:
             )
             for one in (*members, *first.add)
         ]
-        gone = lost(stored, sight)
-        again = ordered(State.RUNNING, sizes, [one for one in stored if one.key not in gone], sight)
+        gone = lost_members(stored, sight)
+        again = ordered(
+            PlatformState.RUNNING, sizes, [one for one in stored if one.key not in gone], sight
+        )
         assert again.add == ()
         assert {step.id for step in again.steps} == {step.id for step in first.steps}
 
 
-def assert_possible(step: Step, sight: Sight) -> None:
+def assert_possible(step: Step, sight: PlatformFleetView) -> None:
     """It fits the state that its VM was seen in."""
     if isinstance(step, Create):
         assert step.key not in sight.creating

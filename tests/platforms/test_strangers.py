@@ -2,7 +2,7 @@
 
 import pytest
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import GiveUp, SetSize
 from tests.platforms.site import BOB, Site
@@ -35,7 +35,7 @@ class TestStrangers:
         """Its tenant reads that they were refused, and why."""
         platform = site.submit()
         site.until(platform, "running")
-        site.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.allocate", code=1024, text="no more"))
+        site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.allocate", code=1024, text="no more"))
         assert site.act(platform, SetSize(cluster="nodes", count=4)).accepted
         site.periods(20)
         found = site.platform(platform)

@@ -29,7 +29,7 @@ class Watch:
         self._writing = False
         for module, name in ((vm_template_text, "parse"), (template_reader, "read_stored")):
             patch.setattr(module, name, self._counted(getattr(module, name)))
-        for module, name in ((manager, "tend"), (tenant_orders, "submit")):
+        for module, name in ((manager, "review_platforms"), (tenant_orders, "submit")):
             patch.setattr(module, name, self._written(getattr(module, name)))
 
     def _counted(self, parse: Callable[..., Any]) -> Callable[..., Any]:

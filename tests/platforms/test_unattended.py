@@ -11,7 +11,7 @@ from merkatd.platforms import announcements, tenant_orders
 from merkatd.platforms.lifecycle import claims, funds, period_review
 from merkatd.platforms.platform_views import Row
 from merkatd.protocol.platform_messages import Assignment, SetSize
-from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.service.platforms import PlatformQuestions
 from tests.platforms.site import Site
 
@@ -59,7 +59,7 @@ def row_of(site: Site, platform: int) -> Row:
 
 def troubles(site: Site) -> Mapping[int, str]:
     """By platform, why it is not looked after."""
-    return site.scheduler.world.troubles.of(Kind.PLATFORM)
+    return site.scheduler.world.troubles.of(TroubleKind.PLATFORM)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def troubles(site: Site) -> Mapping[int, str]:
     [
         (period_review, "_asking"),
         (period_review, "terms_of"),
-        (period_review, "passed"),
+        (period_review, "record_transition"),
         (period_review, "claimed_at_start"),
         (period_review, "without_refused"),
         (period_review, "bids_by_cluster"),
@@ -97,7 +97,7 @@ def test_one_that_fails_as_the_daemon_reads_all_texts_keeps_no_period_from_its_e
     """A daemon that is started reads the texts of all living platforms before its first period."""
     broken, other = site.submit(), site.submit()
     failing.platform = broken
-    failing.at(funds, "full_of")
+    failing.at(funds, "usable_by_all")
     site.start_daemon()
     site.until(other, "running")
     assert troubles(site) == {broken: WHY}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from merkatd.fleets.vm_template_source import vm_template
-from merkatd.fleets.vm_template_text import TemplateError, size, with_attributes, wrong
+from merkatd.fleets.vm_template_text import TemplateError, size, template_problem, with_attributes
 from merkatd.syntax import parse
 from tests.syntax.texts import TEXTS
 
@@ -208,12 +208,12 @@ class TestText:
     )
     def test_our_attributes_are_found_wherever_they_stand(self, text: str) -> None:
         """On a line with others, over lines, behind what OpenNebula passes over."""
-        assert "MERKAT" in (wrong(SIZE + text) or "")
+        assert "MERKAT" in (template_problem(SIZE + text) or "")
 
     def test_sizes_are_read_as_opennebula_reads_them(self) -> None:
         """Several on a line, in any case, with comments between."""
         text = 'cpu # of a core\n= 0.5 Memory="64" VCPU\t=2'
-        assert wrong(text) is None
+        assert template_problem(text) is None
         assert size(text) == {"cpu": 200.0, "memory": 64.0}
 
     @pytest.mark.parametrize(
@@ -232,4 +232,4 @@ class TestText:
     )
     def test_what_it_can_not_be(self, text: str, why: str) -> None:
         """The message says why."""
-        assert why in (wrong(text) or "")
+        assert why in (template_problem(text) or "")

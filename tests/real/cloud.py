@@ -17,8 +17,8 @@ from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.step_store import STEPS, StepState
-from merkatd.demo.guest_domains import Start
-from merkatd.demo.real_guests import Guests
+from merkatd.demo.guest_domains import StartGuest
+from merkatd.demo.real_guests import LibvirtGuests
 from merkatd.opennebula.pools.vm_pool import VmRow, read_page
 from tests.real.books import Books
 from tests.real.host import ROOT, until
@@ -88,7 +88,7 @@ class Cloud:
                 more=more,
             )
         )
-        self.guests = Guests(dict(enumerate(addresses)), self.described)
+        self.guests = LibvirtGuests(dict(enumerate(addresses)), self.described)
         self._engine = make_engine(self._books.url)
 
     # -- processes ----------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Cloud:
         text += f' MERKAT_BID_CPU="{bid:g}" MERKAT_BID_MEMORY="{bid:g}" {more}'
         return int(self.call("one.vm.allocate", text, held))
 
-    def described(self, start: Start) -> str:
+    def described(self, start: StartGuest) -> str:
         """The domain of a VM that starts."""
         raise NotImplementedError
 

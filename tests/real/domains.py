@@ -8,7 +8,7 @@ from typing import Any
 
 import libvirt
 
-from merkatd.demo.guest_domains import Kind, described, disk
+from merkatd.demo.guest_domains import GuestKind, described, disk
 from tests.real import guest
 from tests.real.host import RealHost, until
 from tests.real.measuring import Got, measured
@@ -184,7 +184,7 @@ def burner(host: RealHost, vm: int, *, vcpus: int = 1) -> Guest:
     """A guest without an operating system or a balloon, which burns all it can at once."""
     path = host.directory / "disk"
     path.write_bytes(disk())
-    host.connection().createXML(described(Kind.QEMU, vm, vcpus, 32, str(path)), 0)
+    host.connection().createXML(described(GuestKind.QEMU, vm, vcpus, 32, str(path)), 0)
     found = Guest(host, vm)
 
     def burns() -> bool:

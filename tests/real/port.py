@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from merkatd.cluster import Balloon, Limit, OnHost, Pin
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
-from merkatd.scheduler.base.ports import Hypervisors, Use
+from merkatd.scheduler.base.ports import GuestUse, HypervisorPort
 from tests.opennebula.worlds import RealTime
 from tests.real.host import RealHost
 
@@ -14,11 +14,11 @@ PERIOD_US = 100_000
 class Port:
     """Calls that wait for their answers. Hosts are numbered as they are given."""
 
-    def __init__(self, time: RealTime, hypervisors: Hypervisors) -> None:
+    def __init__(self, time: RealTime, hypervisors: HypervisorPort) -> None:
         self._time = time
         self.hypervisors = hypervisors
 
-    def read(self, vms: Mapping[int, int]) -> Use:
+    def read(self, vms: Mapping[int, int]) -> GuestUse:
         """Use and limits of VMs, each on its host."""
         return self._time.run(self.hypervisors.read(vms))
 

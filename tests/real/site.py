@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from merkatd.demo.guest_domains import Kind, Start, described, disk
+from merkatd.demo.guest_domains import GuestKind, StartGuest, described, disk
 from tests.real.cloud import Cloud
 from tests.real.domains import Guest, machine_xml
 from tests.real.host import RealHost
@@ -37,11 +37,11 @@ class Site(Cloud):
         """A VM's guest, where it is now."""
         return Guest(self.hosts[self.guests.there[vm]], vm)
 
-    def described(self, start: Start) -> str:
+    def described(self, start: StartGuest) -> str:
         """A machine that burns all it can."""
         if self._booted:
             return machine_xml(self.directory, start.vm, start.vcpus, start.memory_mib, "burn=9")
-        return described(Kind.QEMU, start.vm, start.vcpus, start.memory_mib, str(self._disk))
+        return described(GuestKind.QEMU, start.vm, start.vcpus, start.memory_mib, str(self._disk))
 
 
 @contextlib.contextmanager

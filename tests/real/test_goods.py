@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from merkatd.cluster import Throttle
-from merkatd.demo.guest_domains import Kind, described, disk
+from merkatd.demo.guest_domains import GuestKind, described, disk
 from merkatd.limits import UNSET
-from merkatd.scheduler.base.ports import Whole
+from merkatd.scheduler.base.ports import FullSize
 from tests.opennebula.worlds import RealTime
 from tests.real.domains import Guest, boot
 from tests.real.host import RealHost
@@ -42,7 +42,9 @@ def plugged(host: RealHost) -> Guest:
     path = host.directory / "disk"
     path.write_bytes(disk())
     taps = "".join(f"<interface type='ethernet'><target dev='{nic}'/></interface>" for nic in NICS)
-    text = described(Kind.QEMU, VM, 1, 32, str(path)).replace("</devices>", f"{taps}</devices>")
+    text = described(GuestKind.QEMU, VM, 1, 32, str(path)).replace(
+        "</devices>", f"{taps}</devices>"
+    )
     host.connection().createXML(text, 0)
     return Guest(host, VM)
 
@@ -77,7 +79,7 @@ def in_force(port: Port) -> dict[str, int]:
 
 def release(real_time: RealTime, port: Port, memory_mib: int = 32) -> None:
     """The guest has its full size back."""
-    whole = Whole(vm=VM, host=0, cpu_units=100.0, memory_mib=memory_mib, vcpus=1)
+    whole = FullSize(vm=VM, host=0, cpu_units=100.0, memory_mib=memory_mib, vcpus=1)
     did = real_time.run(port.hypervisors.release([whole]))
     assert did[VM].problem == ""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.model.access import Kind, Right
+from merkatd.embedded.model.access import ObjectType, Right
 from tests.real import made
 from tests.real.beside import SESSION, VMS, cloud, running
 from tests.real.host import ROOT, until
@@ -121,7 +121,7 @@ def account(reader: Walker, proxy: Any) -> None:
 def numbers(rule: str) -> list[str]:
     """A rule as OpenNebula takes it: who, on what, with which rights."""
     who, what, rights = rule.split()
-    kinds = sum(Kind[kind] for kind in what.removesuffix("/*").split("+"))
+    kinds = sum(ObjectType[kind] for kind in what.removesuffix("/*").split("+"))
     given = sum(Right[right] for right in rights.split("+"))
     return [f"{number:x}" for number in (_EVERYBODYS + int(who[1:]), kinds + _ALL, given)]
 

@@ -14,7 +14,7 @@ from typing import Any
 import libvirt
 import pytest
 
-from merkatd.demo.guest_domains import Kind, Start, described, disk, name_of
+from merkatd.demo.guest_domains import GuestKind, StartGuest, described, disk, name_of
 from tests.docs.walks import standing
 from tests.real import docker, made
 from tests.real.docker import Docker
@@ -104,9 +104,9 @@ _LIST = ("list", "vms", "--json", "--config", "/etc/merkat/embedded.toml")
 class Containers(Cloud):
     """Merkat with hosts that are containers of the testbed."""
 
-    def described(self, start: Start) -> str:
+    def described(self, start: StartGuest) -> str:
         """A machine that burns all it can."""
-        return described(Kind.QEMU, start.vm, start.vcpus, start.memory_mib, _DISK)
+        return described(GuestKind.QEMU, start.vm, start.vcpus, start.memory_mib, _DISK)
 
 
 _DISK = "/var/lib/libvirt/images/disk"

@@ -18,16 +18,16 @@ from merkatd.database.ledger.entry_store import audit
 from merkatd.database.scheduler import journal, period_store
 from merkatd.database.scheduler.order_store import Order
 from merkatd.database.scheduler.step_store import StepState
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.embedded.model.settings import HostSize
-from merkatd.embedded.model.vm_states import Lcm, State
+from merkatd.embedded.model.vm_states import Lcm, OneVmState
 from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market, Rhythm
-from merkatd.scheduler.context import World
+from merkatd.scheduler.base.settings import MarketRules, Rhythm
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement
 from tests.embedded.support import Bench
@@ -38,7 +38,7 @@ SESSION = f"oneadmin:{PASSWORD}"
 START_S = 1_000_000.0
 
 
-PAPER_MARKET = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
+PAPER_MARKET = MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
 """Under this rule every bid costs something, also without a rival."""
 
 
@@ -61,7 +61,9 @@ class Frontend:
         self.clock.advance(START_S)
         self.bench = Bench.__new__(Bench)
         self.bench.clock = self.clock
-        cloud = Cloud(self.clock, np.random.default_rng(7), None, size or HostSize(400, 8192))
+        cloud = EmbeddedCloud(
+            self.clock, np.random.default_rng(7), None, size or HostSize(400, 8192)
+        )
         cloud.found(PASSWORD)
         cloud.add_hosts(hosts)
         self.cloud = self.bench.cloud = cloud
@@ -78,7 +80,7 @@ class Frontend:
         """A daemon, the first or after one was killed: it has the database, nothing else."""
         client = self.client = Client(self.transport, SESSION, self.clock)
         rng = np.random.default_rng(3)
-        world = World(
+        world = PeriodContext(
             cloud=OpenNebulaCloud(client, self.clock, Inline(), now=self.wall_s),
             hypervisors=EmbeddedHypervisors(client),
             database=self.database(self.engine, Inline(), self.clock, rng),
@@ -152,7 +154,7 @@ class Frontend:
     def state(self, vm: int) -> str:
         """The VM's state in the cloud, in OpenNebula's words."""
         state, lcm = self.bench.state(vm)
-        return Lcm(lcm).name if state == State.ACTIVE else State(state).name
+        return Lcm(lcm).name if state == OneVmState.ACTIVE else OneVmState(state).name
 
     def host_of(self, vm: int) -> int:
         """The id of the host the cloud has the VM on."""
@@ -175,7 +177,7 @@ class Frontend:
         """The cloud and the database say the same, and no credit is lost."""
         assert self.read(audit).sound
         newest = self.read(period_store.newest)
-        rows = self.read(lambda c: journal.recent(c, journal.Wanted(), 100_000))
+        rows = self.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
         deployed = [r.step.vm for r in rows if r.step.kind == "deploy" and r.state == "confirmed"]
         deployed = [vm for vm in deployed if vm not in self.placed_again]
         assert len(deployed) == len(set(deployed)), "a VM was deployed twice"

@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from merkatd.base.clock import Inline
 from merkatd.database.scheduler import journal, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.current_state import HostsNow, start_again
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.opennebula.current_state import HostChecks, start_again
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import SESSION, Frontend
 
@@ -32,7 +32,7 @@ def careful_settings(frontend: Frontend, rhythm: Rhythm, timeout_s: float = 30.0
     cloud = OpenNebulaCloud(client, frontend.clock, frontend.scheduler.world.executor)
     return {
         "cloud": cloud,
-        "why_not_on": HostsNow(client, Inline(), frontend.clock.seconds).why_not,
+        "why_not_on": HostChecks(client, Inline(), frontend.clock.seconds).why_not,
         "retry": retry,
         "rhythm": rhythm,
     }
@@ -68,7 +68,7 @@ def slow(frontend: Frontend, method: str, seconds: float) -> None:
 
 def replies(frontend: Frontend, kind: str = "deploy") -> list[tuple[int, str, str | None]]:
     """By VM, state and answer: all steps of a kind, oldest first."""
-    rows = frontend.read(lambda c: journal.recent(c, journal.Wanted(kind=kind), 100))
+    rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind=kind), 100))
     return [(row.step.vm, str(row.state), row.reply) for row in reversed(rows)]
 
 
@@ -241,7 +241,7 @@ def test_replies_delayed_by_minutes_lose_and_double_nothing() -> None:
         "embedded.fault.add", {"kind": "delay", "method": "one.*", "seconds": 180.0}
     )
     for _ in range(2):
-        with pytest.raises(UnreachableError):
+        with pytest.raises(CloudUnreachableError):
             frontend.period()
     frontend.cloud.faults.remove(number)
     frontend.clock.pump([10.0] * 30)

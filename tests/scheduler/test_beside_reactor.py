@@ -45,7 +45,7 @@ def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.Mo
     watch = Watch(beside, monkeypatch)
     functions: list[tuple[object, str]] = [
         *((simulated_hosts, name) for name in ("_use", "_by_vm", "_asked")),
-        *((RecentUse, "met"), (execute, "told_also"), (act, "_acted")),
+        *((RecentUse, "met"), (execute, "with_messages"), (act, "_acted")),
     ]
     for where, name in functions:
         watch.of(where, name)
@@ -53,7 +53,7 @@ def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.Mo
     async def failed(*_: object) -> Mended:
         return Mended(messages={0: "it failed to start"})
 
-    monkeypatch.setattr(execute, "mend", failed)
+    monkeypatch.setattr(execute, "retry_failed_boots", failed)
     frontend = Frontend(hosts=1, executor=beside)
     frontend.world_settings["hypervisors"] = EmbeddedHypervisors(frontend.client, executor=beside)
     frontend.start_daemon()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Requirements, Snapshot, VmState
 from merkatd.market.share import share
-from merkatd.scheduler.terms.waiting_claims import MOST_CLAIMS, claims_on_hosts
+from merkatd.scheduler.terms.waiting_claims import MOST_CLAIMS, claims_of_waiting_vms
 from tests.clouds import cloud, hosts_table, vms_table
 
 CORES = 800.0
@@ -51,7 +51,7 @@ def waiting(
 
 def judged(snapshot: Snapshot, vm: int) -> tuple[float, list[bool]]:
     """What a VM claims of the cores, and which hosts remain for it."""
-    found = claims_on_hosts(snapshot, np.zeros_like(snapshot.vms.bid), BOUND)
+    found = claims_of_waiting_vms(snapshot, np.zeros_like(snapshot.vms.bid), BOUND)
     required = int(found.vms.requirement[vm])
     allowed = [True, True] if required < 0 else found.requirements.allowed[required].tolist()
     return float(found.vms.floor[vm, 0]), allowed

@@ -11,11 +11,11 @@ from merkatd.database import retention
 from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.scheduler import period_store
-from merkatd.database.scheduler.migration_history import Failing, Moves
+from merkatd.database.scheduler.migration_history import Failing, RecentMigrations
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.retain import horizon_of
 from merkatd.scheduler.terms.failed_migrations import resting
-from merkatd.scheduler.timer import Beat
+from merkatd.scheduler.timer import PeriodTimer
 from tests.scheduler.frontend import Frontend
 
 DAY_S = 86_400.0
@@ -29,7 +29,7 @@ class Site:
         self._reactor: Any = Clock()
         self._set_s = 1.8e9
         self.ran: list[float] = []
-        self.beat = Beat(self, RHYTHM, self._period)
+        self.beat = PeriodTimer(self, RHYTHM, self._period)
         self.beat.start()
 
     def pass_s(self, seconds: float) -> None:
@@ -82,7 +82,9 @@ def test_a_clock_that_was_a_year_ahead_for_minutes_stops_nothing() -> None:
 
 def test_a_move_that_failed_while_the_clock_was_ahead_keeps_no_vm_in_place() -> None:
     """It rests for minutes after an attempt, not until that time comes."""
-    moves = Moves(failing={7: Failing(1, 365 * DAY_S, "no space"), 8: Failing(1, 40.0, "no")})
+    moves = RecentMigrations(
+        failing={7: Failing(1, 365 * DAY_S, "no space"), 8: Failing(1, 40.0, "no")}
+    )
     for at_s, held in ((60.0, {8}), (3600.0, set()), (300 * DAY_S, set()), (365 * DAY_S, {7})):
         assert resting(moves, at_s, 60.0) == held
 

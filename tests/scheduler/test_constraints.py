@@ -8,19 +8,19 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.opennebula.pools.constraint_facts import (
-    AclRule,
-    Device,
-    Estate,
-    Facts,
+    AccessRule,
     GroupRule,
-    Member,
+    HostFacts,
     NicWant,
+    PciDevice,
     PciWant,
     Role,
-    User,
-    Wants,
+    RoleMember,
+    SiteFacts,
+    UserFacts,
+    VmRequirements,
 )
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.opennebula.honour.clouds import datastore, network
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.told import Told, flags
@@ -35,7 +35,7 @@ class Site:
         self.frontend.world_settings["cloud"] = self.told
         self.frontend.start_daemon()
 
-    def vm(self, wants: Wants | None = None, **attributes: Any) -> int:
+    def vm(self, wants: VmRequirements | None = None, **attributes: Any) -> int:
         """A pending VM that wants something."""
         vm = self.frontend.vm(**attributes)
         if wants is not None:
@@ -63,13 +63,13 @@ def site() -> Iterator[Site]:
 
 def test_requirements_are_kept_and_the_reason_is_told_and_withdrawn(site: Site) -> None:
     """On the host that meets them; one that none meets waits until somebody changes it."""
-    first = site.vm(Wants(requirements='NAME = "*2"'))
-    other = site.vm(Wants(requirements="RACK = 7"))
+    first = site.vm(VmRequirements(requirements='NAME = "*2"'))
+    other = site.vm(VmRequirements(requirements="RACK = 7"))
     assert site.after(2, first, other) == [2, -1]
     assert site.told.shown[other] == (
         "no host satisfies SCHED_REQUIREMENTS RACK = 7: 3 hosts have no attribute RACK"
     )
-    site.told.wants[other] = Wants()
+    site.told.wants[other] = VmRequirements()
     assert site.after(3, other) != [-1]
     assert site.told.shown[other] == ""
 
@@ -86,25 +86,25 @@ def test_a_bad_bid_is_withdrawn_when_it_is_right(site: Site) -> None:
 
 def test_more_than_fifty_messages_are_told_one_period_after_the_other(site: Site) -> None:
     """Nobody is left without a reason because others have one already."""
-    vms = [site.vm(Wants(requirements="RACK = 7")) for _ in range(60)]
+    vms = [site.vm(VmRequirements(requirements="RACK = 7")) for _ in range(60)]
     site.frontend.periods(2)
     assert set(site.told.shown) == set(vms)
 
 
 def test_rank_chooses_among_equals(site: Site) -> None:
     """Empty hosts are equally good."""
-    vm = site.vm(Wants(rank="ID"))
+    vm = site.vm(VmRequirements(rank="ID"))
     for host in range(3):
-        site.told.facts[host] = Facts(host, 0, {"ID": [str(host)]})
+        site.told.facts[host] = HostFacts(host, 0, {"ID": [str(host)]})
     assert site.after(2, vm) == [2]
 
 
 def test_a_rank_that_can_t_be_read_is_told_and_keeps_nobody_waiting(site: Site) -> None:
     """The VM is placed as one without a rank; its owner reads what is wrong until it is right."""
-    vm = site.vm(Wants(rank="FREE_CPU +"))
+    vm = site.vm(VmRequirements(rank="FREE_CPU +"))
     assert site.after(2, vm) != [-1]
     assert "SCHED_RANK" in site.told.shown[vm]
-    site.told.wants[vm] = Wants()
+    site.told.wants[vm] = VmRequirements()
     site.after(2, vm)
     assert site.told.shown[vm] == ""
 
@@ -129,8 +129,8 @@ def test_resched_moves_a_vm_away(site: Site) -> None:
 
 def test_the_last_lease_is_given_once(site: Site) -> None:
     """The others wait for the next period, and for what it shows."""
-    vms = [site.vm(Wants(nics=(NicWant(0),))) for _ in range(4)]
-    site.told.estate = Estate(networks=[network(0, "red", free=2)])
+    vms = [site.vm(VmRequirements(nics=(NicWant(0),))) for _ in range(4)]
+    site.told.estate = SiteFacts(networks=[network(0, "red", free=2)])
     assert [host == -1 for host in site.after(1, *vms)] == [False, False, True, True]
     assert site.told.shown[vms[3]] == (
         "network red has no lease left in this period: others come first"
@@ -139,9 +139,9 @@ def test_the_last_lease_is_given_once(site: Site) -> None:
 
 def test_a_device_is_given_once(site: Site) -> None:
     """And on its host, and to the VM of the higher priority."""
-    wants = Wants(pcis=(PciWant(vendor="10de"),))
+    wants = VmRequirements(pcis=(PciWant(vendor="10de"),))
     vms = [site.vm(wants) for _ in range(2)]
-    site.told.facts[1] = Facts(1, 0, {}, pcis=[Device("10de", "1", "3", "01:00")])
+    site.told.facts[1] = HostFacts(1, 0, {}, pcis=[PciDevice("10de", "1", "3", "01:00")])
     site.told.more["vm_priority"] = lambda seen: np.isin(seen.vm_id, vms[1:]).astype(float)
     assert site.after(1, *vms) == [-1, 1]
     assert "no PCI device left (vendor 10de)" in site.told.shown[vms[0]]
@@ -149,9 +149,9 @@ def test_a_device_is_given_once(site: Site) -> None:
 
 def test_space_on_a_datastore_is_given_once(site: Site) -> None:
     """Two of 40 GiB do not fit into 60."""
-    vms = [site.vm(Wants(system_mib=40_960)) for _ in range(2)]
+    vms = [site.vm(VmRequirements(system_mib=40_960)) for _ in range(2)]
     store = datastore(0, "fast", 61_440.0)
-    site.told.estate = Estate(datastores=[store])
+    site.told.estate = SiteFacts(datastores=[store])
     assert [host == -1 for host in site.after(1, *vms)] == [False, True]
     assert "datastore fast has no room left" in site.told.shown[vms[1]]
 
@@ -161,12 +161,12 @@ def test_rights_on_hosts(site: Site) -> None:
     ann = site.frontend.user("ann")
     mine, root = site.vm(owner=ann), site.vm()
     owner = site.frontend.bench.vm(mine).uid
-    site.told.estate = Estate(users={owner: User(owner, "ann", (1,))})
+    site.told.estate = SiteFacts(users={owner: UserFacts(owner, "ann", (1,))})
     where = site.after(1, mine, root)
     assert (where[0], where[1] >= 0) == (-1, True)
     assert "user ann may use none of 3 hosts" in site.told.shown[mine]
-    rule = AclRule(0, 1 << 32 | owner, 0x2000000000 | 1 << 32 | 2, 2, 4 << 32)
-    site.told.estate = Estate(users=site.told.estate.users, acl=[rule])
+    rule = AccessRule(0, 1 << 32 | owner, 0x2000000000 | 1 << 32 | 2, 2, 4 << 32)
+    site.told.estate = SiteFacts(users=site.told.estate.users, acl=[rule])
     assert site.after(2, mine) == [2]
 
 
@@ -180,9 +180,11 @@ def test_roles_of_a_vm_group(site: Site) -> None:
             Role(1, "db", "AFFINED", host_affined=frozenset({1})),
         ],
     )
-    site.told.estate = Estate(groups=[rules])
+    site.told.estate = SiteFacts(groups=[rules])
     web, db = [site.vm() for _ in range(3)], [site.vm() for _ in range(2)]
-    site.told.members = {vm: Member(1, "web") for vm in web} | {vm: Member(1, "db") for vm in db}
+    site.told.members = {vm: RoleMember(1, "web") for vm in web} | {
+        vm: RoleMember(1, "db") for vm in db
+    }
     assert sorted(site.after(2, *web)) == [0, 1, 2]
     assert site.where(*db) == [1, 1]
 
@@ -206,7 +208,7 @@ def test_no_tenant_takes_a_vm_out_of_the_market(site: Site) -> None:
 
 def test_an_administrator_takes_a_group_out_of_the_market() -> None:
     """Its VMs are neither placed nor charged, and keep their full size where they run."""
-    site = Site(markets=(Market(excluded_groups=frozenset({"infra"})),))
+    site = Site(markets=(MarketRules(excluded_groups=frozenset({"infra"})),))
     bench = site.frontend.bench
     group = bench.ok("one.group.allocate", "infra")
     site.told.more["group_name"] = {0: "oneadmin", 1: "users", group: "infra"}
@@ -227,7 +229,7 @@ def test_an_administrator_takes_a_group_out_of_the_market() -> None:
 class TestClusters:
     def site(self, **market: Any) -> Site:
         """Hosts 0 and 1 in no market, host 2 in the cluster `gpu`."""
-        site = Site(markets=(Market(name="gpu", **market),))
+        site = Site(markets=(MarketRules(name="gpu", **market),))
         bench = site.frontend.bench
         cluster = bench.ok("one.cluster.allocate", "gpu")
         bench.ok("one.cluster.adddatastore", cluster, 0)
@@ -245,30 +247,32 @@ class TestClusters:
     def test_who_waits_for_hosts_without_a_market_is_told(self) -> None:
         """And left alone."""
         site = self.site(cluster_names=frozenset({"gpu"}))
-        vm = site.vm(Wants(requirements='NAME != "*2"'))
+        vm = site.vm(VmRequirements(requirements='NAME != "*2"'))
         assert site.after(2, vm) == [-1]
         assert "are in clusters without a market: Merkat leaves it alone" in site.told.shown[vm]
         site.frontend.close()
 
     def test_a_vm_goes_to_the_market_that_has_a_host_for_it(self) -> None:
         """Where it names none itself."""
-        gpu = Market(name="gpu", cluster_names=frozenset({"gpu"}))
-        site = Site(markets=(gpu, Market(name="rest")))
+        gpu = MarketRules(name="gpu", cluster_names=frozenset({"gpu"}))
+        site = Site(markets=(gpu, MarketRules(name="rest")))
         bench = site.frontend.bench
         cluster = bench.ok("one.cluster.allocate", "gpu")
         bench.ok("one.cluster.adddatastore", cluster, 0)
         bench.ok("one.cluster.addhost", cluster, 2)
         site.told.more["cluster_name"] = {cluster: "gpu"}
-        other, plain = site.vm(Wants(requirements='NAME = "*1"')), site.vm()
+        other, plain = site.vm(VmRequirements(requirements='NAME = "*1"')), site.vm()
         assert site.after(2, other, plain) == [1, 2]
-        last = site.vm(Wants(requirements='NAME = "*2"'))
+        last = site.vm(VmRequirements(requirements='NAME = "*2"'))
         assert site.after(2, last) == [2]
         site.frontend.close()
 
 
 def test_a_group_has_a_bid_of_its_own() -> None:
     """What it leaves out is the market's default."""
-    market = Market(group_bids={"users": {"cpu": 7.0}}, default_bid={"cpu": 1.0, "memory": 2.0})
+    market = MarketRules(
+        group_bids={"users": {"cpu": 7.0}}, default_bid={"cpu": 1.0, "memory": 2.0}
+    )
     site = Site(markets=(market,))
     ann = site.frontend.user("ann")
     silent = {"MERKAT_BID_CPU": None, "MERKAT_BID_MEMORY": None}
@@ -283,8 +287,8 @@ def test_a_group_has_a_bid_of_its_own() -> None:
 def test_nobody_is_left_behind_by_what_was_postponed(site: Site) -> None:
     """Shares and prices are those of the plan that is carried out."""
     for _ in range(3):
-        site.vm(Wants(system_mib=40_960))
-    site.told.estate = Estate(datastores=[datastore(0, "fast", 61_440.0)])
+        site.vm(VmRequirements(system_mib=40_960))
+    site.told.estate = SiteFacts(datastores=[datastore(0, "fast", 61_440.0)])
     decided = site.frontend.result(ensureDeferred(site.frontend.scheduler.period())).decided
     assert len(decided.decision.plan.steps) == 1
     assert np.count_nonzero(decided.decision.allocations[:, 0]) == 1

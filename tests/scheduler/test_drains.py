@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import HostSize
 from tests.scheduler.frontend import Frontend
@@ -14,7 +14,7 @@ def settled(seed: int) -> tuple[Frontend, list[int], int]:
     """A small cloud after its first periods: the VMs, and the number of hosts."""
     rng = random.Random(seed)  # noqa: S311 - the same clouds in each run
     hosts = rng.randint(3, 5)
-    money = Money(supply=1_000_000_000, renewal_s=1e9)
+    money = MoneySettings(supply=1_000_000_000, renewal_s=1e9)
     frontend = Frontend(hosts=hosts, size=HostSize(800, 8192), money=money)
     vms = []
     for _ in range(hosts * rng.randint(2, 4)):

@@ -12,8 +12,8 @@ from merkatd.cluster import Create, Resume, Step, Stop, Suspend, Terminate, VmSt
 from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import journal
 from merkatd.embedded.memory_transport import ConnectionDropped, MemoryTransport
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.observation.observed import Observed
 from tests.scheduler.frontend import QUICK
 from tests.scheduler.test_acting import careful, careful_settings
 
@@ -65,7 +65,7 @@ class Tenant:
         self.goals: dict[int, VmState] = {}
         self.doomed: int | None = None
 
-    async def proposals(self, _database: Transactions, seen: Seen) -> Sequence[Step]:
+    async def proposals(self, _database: Transactions, seen: Observed) -> Sequence[Step]:
         """What is still to be done, of VMs about which nothing is under way."""
         observed, period = seen.observation, seen.period
         busy = {one.step.vm for one in seen.verdicts.waiting}
@@ -173,7 +173,7 @@ class Busy:
 
     def _moved_as_planned(self) -> None:
         """Every change of a host is a migration of the journal, and happened once."""
-        rows = self.frontend.read(lambda c: journal.recent(c, journal.Wanted(), 100_000))
+        rows = self.frontend.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
         planned = Counter(
             one.step.vm for one in rows if one.step.kind == "migrate" and one.state == "confirmed"
         )
@@ -184,7 +184,7 @@ class Busy:
 
     def _until(self, vms: dict[str, int], wanted: dict[str, str]) -> None:
         for _ in range(MOST_PERIODS):
-            with contextlib.suppress(UnreachableError):
+            with contextlib.suppress(CloudUnreachableError):
                 self.frontend.period()
             self.frontend.clock.advance(60)
             seen = {name: self.frontend.state(vms[name]) for name in wanted}

@@ -7,8 +7,8 @@ from twisted.logger import capturedLogs
 
 from merkatd.cluster import Decision
 from merkatd.placement.market import settlement
-from merkatd.placement.registry import STRATEGIES, Entry
-from merkatd.scheduler.base.settings import Market
+from merkatd.placement.registry import STRATEGIES, StrategyEntry
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases import decide as deciding
 from merkatd.scheduler.phases import market_decisions
 from tests.scheduler.frontend import Frontend
@@ -20,21 +20,21 @@ _ENABLED, _OFFLINE = 0, 2
 def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Whether strategy `tabu` fails now; other strategies never do."""
     now = {"fails": False}
-    real = Entry.decide
+    real = StrategyEntry.decide
 
-    def decide(entry: Entry, *given: Any) -> Decision:
+    def decide(entry: StrategyEntry, *given: Any) -> Decision:
         if now["fails"] and entry.name == "tabu":
             raise IndexError("3 is out of bounds")
         return real(entry, *given)
 
-    monkeypatch.setattr(Entry, "decide", decide)
+    monkeypatch.setattr(StrategyEntry, "decide", decide)
     return now
 
 
 def two_markets() -> Frontend:
     """Host 0 is in the default market, host 1 in another one, with another strategy."""
-    other = Market(name="other", strategy="paper", cluster_names=frozenset({"other"}))
-    frontend = Frontend(hosts=2, markets=(Market(), other))
+    other = MarketRules(name="other", strategy="paper", cluster_names=frozenset({"other"}))
+    frontend = Frontend(hosts=2, markets=(MarketRules(), other))
     bench = frontend.bench
     cluster = bench.ok("one.cluster.allocate", "other")
     bench.ok("one.cluster.adddatastore", cluster, 0)
@@ -75,7 +75,7 @@ def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> N
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_no_strategy_fails_where_no_host_is_left(name: str) -> None:
     """VMs wait or stay, and go on when the hosts are back."""
-    frontend = Frontend(hosts=2, markets=(Market(strategy=name),))
+    frontend = Frontend(hosts=2, markets=(MarketRules(strategy=name),))
     vms = []
     for _ in range(5):
         vms.append(frontend.vm())
@@ -127,7 +127,7 @@ def test_a_reason_that_fails_costs_no_decision(
     name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decision is carried out; the text says that no reason is available."""
-    frontend = Frontend(hosts=2, markets=(Market(strategy=name),))
+    frontend = Frontend(hosts=2, markets=(MarketRules(strategy=name),))
     stays, leaves = frontend.vm(SCHED_REQUIREMENTS="ID = 0"), frontend.vm()
     frontend.periods(2)
     source = frontend.host_of(leaves)
@@ -149,7 +149,7 @@ def test_a_reason_that_fails_costs_no_decision(
 def test_other_texts_that_fail_cost_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log has the failure."""
     frontend = Frontend(hosts=1)
-    monkeypatch.setattr(deciding, "outside", broken)
+    monkeypatch.setattr(deciding, "outside_markets", broken)
     new = frontend.vm()
     with capturedLogs() as logs:
         frontend.periods(2)
@@ -165,7 +165,7 @@ def test_a_vm_that_is_to_leave_the_only_open_host_stays(
     name: str, disabled: bool, classes: bool
 ) -> None:
     """Its reason names no other VM's requirement, and new VMs start."""
-    frontend = Frontend(hosts=2 if disabled else 1, markets=(Market(strategy=name),))
+    frontend = Frontend(hosts=2 if disabled else 1, markets=(MarketRules(strategy=name),))
     stays = frontend.vm()
     frontend.periods(2)
     frontend.bench.ok("one.vm.action", "resched", stays)

@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import FirstError
 
 from merkatd.database.scheduler import journal
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.scheduler.frontend import Frontend
 
 BAD_PERIODS = 4
@@ -16,7 +16,7 @@ BAD_PERIODS = 4
 def live(frontend: Frontend, count: int) -> None:
     """Periods of which any may fail to reach the cloud."""
     for _ in range(count):
-        with contextlib.suppress(UnreachableError):
+        with contextlib.suppress(CloudUnreachableError):
             frontend.period()
         frontend.clock.advance(60)
 
@@ -95,7 +95,7 @@ def test_a_failed_migration_leaves_the_vm_where_it_was_and_is_told(frontend: Fro
     frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "MIGRATE", "count": 10})
     frontend.clock.advance(60)
     live(frontend, 3)
-    moves = frontend.read(lambda c: journal.recent(c, journal.Wanted(kind="migrate"), 50))
+    moves = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind="migrate"), 50))
     assert {str(move.state) for move in moves} <= {"expired", "sent"}
     frontend.cloud.faults.clear()
     live(frontend, 15)

@@ -7,7 +7,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
-from merkatd.service.market.plans import rehearsed
+from merkatd.service.market.plans import dry_run
 from tests.scheduler.frontend import Frontend
 
 
@@ -25,7 +25,7 @@ def living() -> Iterator[Frontend]:
 
 def test_a_plan_can_be_seen_before_the_first_period(living: Frontend) -> None:
     """What would be done, for VMs that run already too; nothing is sent and nothing stored."""
-    plan = living.result(ensureDeferred(rehearsed(living.scheduler.world)))
+    plan = living.result(ensureDeferred(dry_run(living.scheduler.world)))
     assert [step["kind"] for step in plan["steps"] if step["kind"] == "deploy"] == ["deploy"]
     assert living.state(2) == "PENDING"
     assert living.read(lambda c: account_store.every(c, AccountKind.TENANT)) == ()

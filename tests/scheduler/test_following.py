@@ -9,7 +9,7 @@ import pytest
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import HostSize
-from merkatd.embedded.model.vm_states import State
+from merkatd.embedded.model.vm_states import OneVmState
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 LOOK_S = QUICK.arrival_look_s
@@ -42,7 +42,7 @@ def until_it_runs(frontend: Frontend, vm: int) -> None:
 
 def limits_sent(frontend: Frontend) -> Counter[int]:
     """How many limit steps are confirmed, by VM."""
-    rows = frontend.read(lambda c: journal.recent(c, journal.Wanted(), 1_000))
+    rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(), 1_000))
     return Counter(
         row.step.vm for row in rows if row.step.kind == "limit" and row.state == "confirmed"
     )
@@ -87,7 +87,7 @@ def test_a_vm_that_its_owner_resumes_is_limited_within_seconds(away: str) -> Non
     frontend.bench.ok("one.vm.action", away, vm)
     frontend.clock.advance(30)
     frontend.period()
-    assert frontend.bench.vm(vm).state is not State.ACTIVE
+    assert frontend.bench.vm(vm).state is not OneVmState.ACTIVE
     pass_by(frontend, 12)
     before = limits_sent(frontend)[vm]
     frontend.bench.ok("one.vm.action", "resume", vm)

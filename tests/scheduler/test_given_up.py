@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.database.scheduler.period_store import Period, PeriodState
+from merkatd.database.scheduler.period_store import PeriodRow, PeriodState
 from tests.scheduler.frontend import Frontend
 
 
@@ -22,7 +22,7 @@ def frontend() -> Iterator[Frontend]:
     made.close()
 
 
-def failed(frontend: Frontend, error: Exception) -> Period:
+def failed(frontend: Frontend, error: Exception) -> PeriodRow:
     """How a period is stored in which this was raised."""
 
     async def raising(*_: Any) -> tuple[()]:
@@ -32,7 +32,7 @@ def failed(frontend: Frontend, error: Exception) -> Period:
     frontend.start_daemon()
     with pytest.raises(type(error)):
         frontend.period()
-    found: Period | None = frontend.read(period_store.newest)
+    found: PeriodRow | None = frontend.read(period_store.newest)
     assert found is not None
     frontend.world_settings = {}
     frontend.start_daemon()

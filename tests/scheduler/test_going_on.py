@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd import ledger
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import Database
 from merkatd.database.ledger import reservation_store, usage_store
 from merkatd.database.scheduler import period_store
@@ -15,11 +15,11 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import LedgerError
-from merkatd.scheduler.base.settings import Acting, Market
-from merkatd.scheduler.charging.charge import purse_of
+from merkatd.scheduler.base.settings import ActingSettings, MarketRules
+from merkatd.scheduler.charging.charge import payer_funds
 from tests.scheduler.frontend import PAPER_MARKET, Frontend, entries_by_reference
 
-MONEY = Money(supply=1e6, starting_credits=1e5)
+MONEY = MoneySettings(supply=1e6, starting_credits=1e5)
 COST = 20.0
 """Of each VM and period: under the paper's rule a VM pays what it bids, for CPU alone here."""
 
@@ -67,7 +67,7 @@ def balance(frontend: Frontend) -> float:
 def lost_decision(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A period that charges, and fails as it decides; it takes an interval."""
     with monkeypatch.context() as patched:
-        patched.setattr("merkatd.scheduler.phases.decide.worked_out", lambda *_: 1 / 0)
+        patched.setattr("merkatd.scheduler.phases.decide.decided_unstored", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             frontend.period()
     frontend.clock.advance(60)
@@ -101,7 +101,7 @@ def test_a_period_without_a_decision_says_why_and_can_be_void(
 
     def void(connection: Any) -> int:
         at_s = frontend.clock.seconds()
-        return ledger.void(connection, found.number, "a fault", "root", at_s)
+        return ledger.void_period(connection, found.number, "a fault", "root", at_s)
 
     with pytest.raises(LedgerError, match="not charged yet"):
         frontend.read(void)
@@ -119,7 +119,7 @@ def test_a_quarantined_one_that_is_void_stays_so(
     number = frontend.read(period_store.newest).number
     frontend.read(lambda c: period_store.quarantine(c, number, 1.0, "why"))
     frontend.read(lambda c: ledger.release(c, number, 1.0))
-    frontend.read(lambda c: ledger.void(c, number, "a fault", "root", 2.0))
+    frontend.read(lambda c: ledger.void_period(c, number, "a fault", "root", 2.0))
     before = balance(frontend)
     frontend.periods(1)
     assert balance(frontend) == before
@@ -154,7 +154,7 @@ def test_a_reservation_is_free_for_the_decision_of_its_own_period(
     world, seen = frontend.scheduler.world, frontend.result(observed(frontend))
 
     def free(deciding: int | None) -> float:
-        purse = frontend.read(lambda c: purse_of(c, world, seen, deciding=deciding))
+        purse = frontend.read(lambda c: payer_funds(c, world, seen, deciding=deciding))
         return float(sum(purse.free.values()) / 1e6)
 
     assert free(number) == pytest.approx(balance(frontend))
@@ -168,7 +168,7 @@ def observed(frontend: Frontend) -> Any:
 
 def test_a_poor_tenant_owes_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that could pay for some periods only, and bids less as soon as a period decides."""
-    money = Money(supply=1e6, starting_credits=100)
+    money = MoneySettings(supply=1e6, starting_credits=100)
     made = Frontend(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=money)
     made.vm(COST, owner=made.user("ann"), MERKAT_BID_MEMORY=0)
     made.periods(2)
@@ -265,7 +265,7 @@ def test_use_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where use is charged the counters of the look count, in which nothing was decided."""
     paid = []
     for loses in (False, True):
-        made = Frontend(hosts=1, markets=(Market(strategy="groups"),), money=MONEY)
+        made = Frontend(hosts=1, markets=(MarketRules(strategy="groups"),), money=MONEY)
         made.vm(3.0, owner=made.user("ann"))
         made.periods(4)
         before = balance(made)
@@ -287,7 +287,7 @@ def test_where_nothing_is_carried_out_nothing_goes_on(
 ) -> None:
     """The daemon only looks on now: the last period that acted is charged, and nothing else."""
     frontend.periods(1)
-    frontend.world_settings |= {"acting": Acting(mode=Mode.DRY)}
+    frontend.world_settings |= {"acting": ActingSettings(mode=Mode.DRY)}
     frontend.start_daemon()
     before = balance(frontend)
     lost_decision(frontend, monkeypatch)

@@ -9,25 +9,25 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.commands.list_command import VMS
 from merkatd.commands.status_commands import frame
-from merkatd.commands.terminal.table_columns import present
+from merkatd.commands.terminal.table_columns import column_text
 from merkatd.currency.credits import month_of
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.ledger import statement
-from merkatd.scheduler.base.settings import Goods, Market
+from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.service import DaemonQuestions
 from merkatd.service.base.errors import QuestionError
 from tests.scheduler.frontend import Frontend
 
-BOTH = Goods(network=True, disk=True, host_network_mbit_s=1000.0, host_disk_mib_s=200.0)
-MONEY = Money(supply=1e6, starting_credits=1e4)
+BOTH = GoodsSettings(network=True, disk=True, host_network_mbit_s=1000.0, host_disk_mib_s=200.0)
+MONEY = MoneySettings(supply=1e6, starting_credits=1e4)
 ONES = dict.fromkeys(BOTH.resources, 1.0)
 
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
     """One host; network and disk are sold."""
-    made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(Market(default_bid=ONES),))
+    made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(MarketRules(default_bid=ONES),))
     yield made
     made.close()
 
@@ -157,7 +157,7 @@ def test_tables_show_what_is_sold(frontend: Frontend) -> None:
     plain = "\n".join(frame(sold, 300, None))
     assert "BID_NETWORK" not in plain
     assert "DISK" not in plain
-    names = [column.name for column in present(VMS.default(), sold["vms"])]
+    names = [column.name for column in column_text(VMS.default(), sold["vms"])]
     assert names == [column.name for column in VMS.default() if not column.sometimes]
 
 
@@ -190,7 +190,7 @@ def test_without_them_nothing_is_sold_or_set() -> None:
         with pytest.raises(QuestionError, match="network is not sold; cpu, memory are"):
             ask(plain, "bid", vm=str(light), network=3.0)
         assert "network" not in ask(plain, "vms")[0]
-        plain.world_settings |= {"goods": BOTH, "markets": (Market(default_bid=ONES),)}
+        plain.world_settings |= {"goods": BOTH, "markets": (MarketRules(default_bid=ONES),)}
         plain.start_daemon()
         seen = ran(plain, 3).seen
         assert seen.snapshot.resources == ("cpu", "memory", "network", "disk")
@@ -206,9 +206,9 @@ def test_one_good_alone() -> None:
     """Disk without network: its charges are its own."""
     made = Frontend(
         hosts=1,
-        goods=Goods(disk=True),
+        goods=GoodsSettings(disk=True),
         money=MONEY,
-        markets=(Market(default_bid=ONES),),
+        markets=(MarketRules(default_bid=ONES),),
     )
     try:
         vm = made.vm(owner=made.user("ann"), MERKAT_BID_DISK=5)
@@ -228,7 +228,7 @@ def test_one_good_alone() -> None:
 
 def test_a_vm_of_any_market_can_use_what_the_largest_of_its_hosts_has() -> None:
     """And nothing of what hosts of another market, or of none, have."""
-    first, second = Market(name="first", clusters=frozenset({9})), Market(name="second")
+    first, second = MarketRules(name="first", clusters=frozenset({9})), MarketRules(name="second")
     made = Frontend(hosts=2, goods=BOTH, money=MONEY, markets=(first, second))
     vm = made.vm(MERKAT_MARKET="second", MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=1)
     ran(made, 3)
@@ -240,7 +240,7 @@ def test_a_vm_of_any_market_can_use_what_the_largest_of_its_hosts_has() -> None:
 
 def test_a_spending_rate_is_all_that_is_bid_where_a_market_goes_by_use() -> None:
     """Memory is not divided by it; network and disk follow the rate of CPU."""
-    made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(Market(strategy="groups"),))
+    made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(MarketRules(strategy="groups"),))
     made.vm(3.0, MERKAT_BID_MEMORY=7, MERKAT_BID_NETWORK=9)
     bid = ran(made, 2).seen.snapshot.vms.bid[0]
     assert bid[0] > 0

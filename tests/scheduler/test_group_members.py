@@ -2,7 +2,7 @@
 
 import pytest
 
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.scheduler.frontend import Frontend
 
 LEFT_ALONE = "left-alone"
@@ -38,7 +38,7 @@ def where(policy: str) -> tuple[int, int]:
 class TestMembers:
     def test_an_unmanaged_member_counts(self, policy: str, strategy: str) -> None:
         """Its group is taken out of the market; it runs, and stays where it is."""
-        market = Market(strategy=strategy, excluded_groups=frozenset({LEFT_ALONE}))
+        market = MarketRules(strategy=strategy, excluded_groups=frozenset({LEFT_ALONE}))
         frontend = Frontend(hosts=3, markets=(market,))
         number = frontend.bench.ok("one.group.allocate", LEFT_ALONE)
         of = group(frontend, policy)
@@ -55,7 +55,7 @@ class TestMembers:
 
     def test_a_failed_member_counts(self, policy: str, strategy: str) -> None:
         """An administrator may start it again where it is at any time."""
-        frontend = Frontend(hosts=3, markets=(Market(strategy=strategy),))
+        frontend = Frontend(hosts=3, markets=(MarketRules(strategy=strategy),))
         of = group(frontend, policy)
         other = member(frontend, of)
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
@@ -79,7 +79,7 @@ def test_members_in_two_markets_are_one_group() -> None:
     """
     frontend = Frontend(
         hosts=3,
-        markets=(Market(), Market(name="gold", cluster_names=frozenset({"gold"}))),
+        markets=(MarketRules(), MarketRules(name="gold", cluster_names=frozenset({"gold"}))),
     )
     cluster = frontend.bench.ok("one.cluster.allocate", "gold")
     frontend.bench.ok("one.cluster.addhost", cluster, 2)

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.cluster import Step, Suspend
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.settings import HostSize
 from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import Frontend
@@ -69,7 +69,7 @@ def test_deploys_that_hang_hold_up_no_other_deploy(frontend: tuple[Frontend, Cou
     """Eight of 24 hang: the other sixteen are made before any of the eight is given up."""
     site, _ = frontend
     vms = [site.vm() for _ in range(HOSTS)]
-    site.cloud.faults.add(Fault(Kind.HANG, "one.vm.deploy", count=8))
+    site.cloud.faults.add(Fault(FaultKind.HANG, "one.vm.deploy", count=8))
     period = begin(site)
     site.clock.advance(1.0)
     assert running(site, vms) == HOSTS - 8
@@ -83,7 +83,7 @@ def test_as_many_calls_are_in_flight_as_the_configuration_says(
     """`period.in_flight` is the bound, and is reached; reads and messages go on beside them."""
     site, counted = frontend
     vms = [site.vm() for _ in range(HOSTS)]
-    site.cloud.faults.add(Fault(Kind.HANG, "one.vm.deploy"))
+    site.cloud.faults.add(Fault(FaultKind.HANG, "one.vm.deploy"))
     period = begin(site)
     site.clock.advance(1.0)
     assert counted.most["one.vm.deploy"] == IN_FLIGHT
@@ -107,7 +107,7 @@ def test_steps_of_vms_on_different_hosts_do_not_share_the_turns_of_one_host(
     site.periods(2)
     steps = [Suspend(period=99, vm=vm, reason="a test") for vm in vms]
     for vm in vms[:2]:
-        site.cloud.faults.add(Fault(Kind.HANG, "one.vm.action", vm=vm))
+        site.cloud.faults.add(Fault(FaultKind.HANG, "one.vm.action", vm=vm))
     site.scheduler.world = replace(site.scheduler.world, proposals=proposing(steps))
     period = begin(site)
     site.clock.pump([0.1] * 20)

@@ -15,8 +15,8 @@ from merkatd.database import Database, migrations
 from merkatd.database.base.transactions import Retries
 from merkatd.database.scheduler import lease_store, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.current_state import leads
-from merkatd.opennebula.rpc.transport import Guarded
+from merkatd.opennebula.current_state import server_leads
+from merkatd.opennebula.rpc.transport import LeaderOnlyTransport
 from merkatd.scheduler.leadership import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
 from tests.scheduler.frontend import SESSION, START_S, Frontend
@@ -77,7 +77,7 @@ class Daemon:
         self.clock = Slow(frontend, offset_s, rate)
         self.calls: list[tuple[float, str]] = []
         self._frontend = frontend
-        client = Client(Guarded(self, self._certain), SESSION, self.clock)
+        client = Client(LeaderOnlyTransport(self, self._certain), SESSION, self.clock)
         rng = np.random.default_rng(len(name))
         engine = frontend.engine if engine is None else engine
         database = Database(engine, Inline(), self.clock, rng, Retries(attempts=2))
@@ -105,7 +105,7 @@ class Daemon:
 
     def _leads(self, client: Client) -> Callable[[], Any]:
         async def answer() -> bool:
-            return await leads(client) and self.leads
+            return await server_leads(client) and self.leads
 
         return answer
 
@@ -246,7 +246,7 @@ def test_what_the_loser_still_has_in_hand_is_not_sent(cloud: Frontend) -> None:
     sent = list(first.calls)
 
     def steal(connection: sa.Connection) -> None:
-        lease_store.take(connection, "thief", lease_store.present(connection))
+        lease_store.take_lease(connection, "thief", lease_store.read_lease(connection))
 
     apply = first.scheduler.world.hypervisors.apply
 
@@ -379,7 +379,7 @@ def test_who_asked_is_told_once_when_the_lease_is_lost_or_given_back(
     pass_(cloud, 70)
     assert told == []
     if loses:
-        cloud.read(lambda c: lease_store.take(c, "second", lease_store.present(c)))
+        cloud.read(lambda c: lease_store.take_lease(c, "second", lease_store.read_lease(c)))
     else:
         daemon.leads = False
     pass_(cloud, 70)

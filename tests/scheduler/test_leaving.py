@@ -9,7 +9,7 @@ from merkatd.cluster import HostState
 from merkatd.database.scheduler import journal, migration_history
 from merkatd.database.scheduler.migration_history import REMEMBERED_S
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.scheduler.terms.failed_migrations import LONGEST_REST_S
 from merkatd.service.base.period_view import present
@@ -99,7 +99,7 @@ def refuse(frontend: Frontend, vms: list[int]) -> None:
     """OpenNebula refuses to migrate these VMs."""
     for vm in vms:
         frontend.cloud.faults.add(
-            Fault(Kind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=WORDS)
+            Fault(FaultKind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=WORDS)
         )
 
 
@@ -176,7 +176,7 @@ class TestFailing:
     def test_what_a_driver_reported_is_said(self) -> None:
         """A live migration that fails on its way leaves ERROR in the VM's template."""
         frontend, vms = crowd(1)
-        frontend.cloud.faults.add(Fault(Kind.FAIL, vm=vms[0], lcm="MIGRATE"))
+        frontend.cloud.faults.add(Fault(FaultKind.FAIL, vm=vms[0], lcm="MIGRATE"))
         frontend.bench.ok("one.vm.update", vms[0], 'ERROR="Error live migrating: no bridge"', 1)
         frontend.order(Order.DRAIN, 0)
         frontend.periods(3)
@@ -254,7 +254,7 @@ class TestHeld:
         later = frontend.clock.seconds() + REMEMBERED_S
         assert frontend.read(
             lambda c: migration_history.recent(c, later, 2400.0)
-        ) == migration_history.Moves({}, {})
+        ) == migration_history.RecentMigrations({}, {})
         frontend.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 from merkatd.opennebula.pools.unread_vms import read_record
 from merkatd.opennebula.pools.vm_pool import LONG
 from merkatd.scheduler.base.last_records import LastRecords
-from merkatd.scheduler.base.ports import UNKNOWN, Record
+from merkatd.scheduler.base.ports import UNKNOWN, GuestRecord
 from merkatd.scheduler.charging.charged_time import _HIDDEN_OF_AN_OWNER as FEW
 from merkatd.scheduler.observation.looks import Look
 from merkatd.scheduler.observation.running_time import Starts, lacking, seconds_run, starts
@@ -30,7 +30,7 @@ FORGED = (
 
 def looked(at_s: float, *, runs: bool, number: int, shown: bool = False) -> Look:
     """A look at one VM; it was shown with a record, or hidden with the record's number alone."""
-    record = Record(number, 100, 200)
+    record = GuestRecord(number, 100, 200)
     return Look(
         at_s,
         np.array([VM]),
@@ -68,7 +68,7 @@ def test_one_that_rested_is_not_asked_for_its_history(
 def test_what_its_history_says_counts() -> None:
     """Where it can be read."""
     before, now = looked(1_000, runs=False, number=0), looked(1_060, runs=False, number=1)
-    history = {VM: [Record(0, 100, 200), Record(1, 1_010, 1_040)]}
+    history = {VM: [GuestRecord(0, 100, 200), GuestRecord(1, 1_010, 1_040)]}
     assert seconds_run(before, now, history).tolist() == [30]
     assert starts(before, now, history) == {0: Starts(0.0, (30.0,))}
 

@@ -8,13 +8,13 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.currency.income import SupplyPolicy
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import note_store
 from merkatd.database.scheduler import journal
-from merkatd.ledger import grant, meet, set_weight, supply_of, tenant
+from merkatd.ledger import grant, open_tenant, set_weight, supply_of, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import most_owed, owed_by_vm
 from merkatd.service.market.prices import price_history
 from tests.scheduler.frontend import Frontend
@@ -27,8 +27,8 @@ def made() -> Iterator[Callable[..., Frontend]]:
     """Frontends with money as each test wants it."""
     all_: list[Frontend] = []
 
-    def make(money: Money, *markets: Market) -> Frontend:
-        all_.append(Frontend(hosts=1, money=money, markets=markets or (Market(),)))
+    def make(money: MoneySettings, *markets: MarketRules) -> Frontend:
+        all_.append(Frontend(hosts=1, money=money, markets=markets or (MarketRules(),)))
         return all_[-1]
 
     yield make
@@ -51,9 +51,11 @@ def bid(frontend: Frontend, vm: int) -> float:
 class TestIncomes:
     def test_a_renewal_tops_up_by_weight(self, made: Callable[..., Frontend]) -> None:
         """After the interval and not before; what was spent comes back, what was saved counts."""
-        frontend = made(Money(supply=900.0, starting_credits=0.0, renewal_s=600.0))
+        frontend = made(MoneySettings(supply=900.0, starting_credits=0.0, renewal_s=600.0))
         for owner, weight in ((5, 2.0), (6, 1.0)):
-            frontend.read(lambda c, o=owner: meet(c, o, Money(starting_credits=0.0), 0.0))
+            frontend.read(
+                lambda c, o=owner: open_tenant(c, o, MoneySettings(starting_credits=0.0), 0.0)
+            )
             frontend.read(lambda c, o=owner, w=weight: set_weight(c, o, w, "test", 0.0))
         frontend.periods(10)
         assert frontend.balances() == {5: 0.0, 6: 0.0}
@@ -71,7 +73,7 @@ class TestIncomes:
         self, made: Callable[..., Frontend]
     ) -> None:
         """Everybody is topped up to what they started with, newcomers and weights included."""
-        frontend = made(Money(starting_credits=100.0, renewal_s=600.0))
+        frontend = made(MoneySettings(starting_credits=100.0, renewal_s=600.0))
         first = owner_of(frontend, frontend.vm(1.0, owner=frontend.user("ann")))
         frontend.periods(5)
         second = owner_of(frontend, frontend.vm(1.0, owner=frontend.user("bob")))
@@ -87,9 +89,9 @@ class TestIncomes:
 
     def test_the_supply_follows_the_configuration(self, made: Callable[..., Frontend]) -> None:
         """From the next period on, and it is written down why."""
-        frontend = made(Money(supply=900.0, starting_credits=0.0))
+        frontend = made(MoneySettings(supply=900.0, starting_credits=0.0))
         frontend.periods(1)
-        frontend.world_settings["money"] = Money(supply=500.0, starting_credits=0.0)
+        frontend.world_settings["money"] = MoneySettings(supply=500.0, starting_credits=0.0)
         frontend.start_daemon()
         frontend.periods(1)
         assert frontend.read(supply_of) == 500 * 10**6
@@ -101,7 +103,7 @@ class TestIncomes:
     ) -> None:
         """Four days of prices, the last two three times as high: a step down, announced."""
         policy = SupplyPolicy(enabled=True, days=2)
-        frontend = made(Money(supply=1e7, starting_credits=1e6, policy=policy))
+        frontend = made(MoneySettings(supply=1e7, starting_credits=1e6, policy=policy))
         vm = frontend.vm(1.0, VCPU=8, MEMORY=8192)
         frontend.vm(0.0, MERKAT_BID_MEMORY=0, MEMORY=1)
         frontend.clock.advance(DAY_S - frontend.clock.seconds() % DAY_S)
@@ -124,7 +126,7 @@ class TestIncomes:
 class TestPoverty:
     def test_who_is_short_bids_what_it_has(self, made: Callable[..., Frontend]) -> None:
         """And is told so; the bid itself is not forgotten."""
-        frontend = made(Money(supply=1e6, starting_credits=16.0))
+        frontend = made(MoneySettings(supply=1e6, starting_credits=16.0))
         vm = frontend.vm(6.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.vm(6.0, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0, VCPU=4)
         frontend.periods(2)
@@ -149,8 +151,8 @@ class TestPoverty:
         """A million credits that do not exist leave the price where 16 credits put it."""
         prices = []
         for boast in (8.0, 1_000_000.0):
-            market = Market(pricing=Pricing(rule=rule, reserve={"cpu": 0.001}))
-            frontend = made(Money(supply=1e6, starting_credits=16.0, renewal_s=1e9), market)
+            market = MarketRules(pricing=Pricing(rule=rule, reserve={"cpu": 0.001}))
+            frontend = made(MoneySettings(supply=1e6, starting_credits=16.0, renewal_s=1e9), market)
             frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0, VCPU=4)
             poor = frontend.vm(boast, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0, VCPU=4)
             prices.append([frontend.periods(1).prices["default"]["cpu"] for _ in range(4)])
@@ -163,7 +165,7 @@ class TestPoverty:
         self, made: Callable[..., Frontend]
     ) -> None:
         """However much it bids; among the VMs that wait, what is left is divided."""
-        frontend = made(Money(supply=1e6, starting_credits=49.0, renewal_s=1e9))
+        frontend = made(MoneySettings(supply=1e6, starting_credits=49.0, renewal_s=1e9))
         ann = frontend.user("ann")
         runs = frontend.vm(1.0, owner=ann, MERKAT_BID_MEMORY=0)
         frontend.periods(2)
@@ -179,8 +181,8 @@ class TestPoverty:
 
     def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:
         """A day, six hours and an hour before the end, and not before."""
-        paper = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
-        frontend = made(Money(supply=1e6, starting_credits=2000.0), paper)
+        paper = MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
+        frontend = made(MoneySettings(supply=1e6, starting_credits=2000.0), paper)
         vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.periods(3)
         owner = owner_of(frontend, vm)
@@ -197,7 +199,7 @@ class TestPoverty:
         self, made: Callable[..., Frontend]
     ) -> None:
         """Nor is one whose VMs run already when the first period decides: no cost is known yet."""
-        frontend = made(Money(supply=1e6, starting_credits=3.0, renewal_s=1e9))
+        frontend = made(MoneySettings(supply=1e6, starting_credits=3.0, renewal_s=1e9))
         vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.bench.ok("one.vm.deploy", vm, 0, False, -1)
         for _ in range(3):
@@ -212,13 +214,13 @@ class TestPoverty:
     ) -> None:
         """Warned from the first; others who pay are left alone; with credits it may go on."""
         reserve = {"cpu": 0.001, "memory": 0.0001}
-        market = Market(pricing=Pricing(rule=rule, reserve=reserve))
-        frontend = made(Money(supply=1e6, starting_credits=0.0, renewal_s=1e9), market)
+        market = MarketRules(pricing=Pricing(rule=rule, reserve=reserve))
+        frontend = made(MoneySettings(supply=1e6, starting_credits=0.0, renewal_s=1e9), market)
         ann, bob = frontend.user("ann"), frontend.user("bob")
         poor = frontend.vm(1.0, owner=ann, MERKAT_MIN_MEMORY=1024)
         rich = frontend.vm(1.0, owner=bob, MERKAT_BID_MEMORY=5, MEMORY=8192)
         payer = owner_of(frontend, rich)
-        frontend.read(lambda c: meet(c, payer, Money(starting_credits=0.0), 0.0))
+        frontend.read(lambda c: open_tenant(c, payer, MoneySettings(starting_credits=0.0), 0.0))
         frontend.period()
         frontend.read(lambda c: grant(c, payer, 10**11, "1", "test", 0.0))
         frontend.clock.advance(60)
@@ -262,7 +264,7 @@ def test_what_can_t_be_counted_is_bounded() -> None:
         "price": np.array([[math.inf, 1e15]]),
         "runs": np.array([True]),
     }
-    clearing = [Market(pricing=Pricing(rule=PriceRule.CLEARING))]
+    clearing = [MarketRules(pricing=Pricing(rule=PriceRule.CLEARING))]
     rows, owed = owed_by_vm(arrays, np.array([4]), 1.0, clearing)
     assert (rows.tolist(), owed.tolist()) == ([0], [[10**6, 2**61]])
     assert most_owed(arrays, clearing, 2.0) == {3: 2**61}

@@ -8,11 +8,11 @@ import pytest
 
 from merkatd.cluster import Decision, HostState, Migrate, Plan, Snapshot
 from merkatd.embedded.model.settings import HostSize
-from merkatd.limits import Limits
+from merkatd.limits import LimitPlan
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Market
-from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.phases.scarcity import within_memory
 from tests.scheduler.frontend import Frontend
 
@@ -22,7 +22,7 @@ WALL_MIB = 8192 - 100
 @pytest.fixture
 def walled() -> Frontend:
     """Five VMs contend for host 0; the cores of host 1 are nearly free, its memory is not."""
-    market = Market(pricing=Pricing(rule=PriceRule.PAPER))
+    market = MarketRules(pricing=Pricing(rule=PriceRule.PAPER))
     frontend = Frontend(hosts=2, markets=(market,))
     wall = frontend.vm(
         0.1, MEMORY=WALL_MIB, MERKAT_MIN_MEMORY=WALL_MIB, SCHED_REQUIREMENTS="ID = 1"
@@ -43,7 +43,7 @@ def test_a_vm_that_finds_no_memory_pays_for_where_it_is(walled: Frontend) -> Non
     """Its neighbours pay the same as it does, and the other host's VM has that host's cores."""
     walled.periods(6)
     announcement = walled.period()
-    decided: Decided = announcement.decided
+    decided: PeriodDecision = announcement.decided
     vms = announcement.seen.snapshot.vms
     assert decided.limits.postponed  # a strategy goes by floors, and VMs bring what they hold
     assert not decided.decision.plan.of(Migrate)
@@ -59,15 +59,15 @@ class TestTurns:
     """How a decision is taken again, with a strategy that always wants the same."""
 
     @staticmethod
-    def turns(walled: Frontend, hopeless: int) -> tuple[list[tuple[int, int]], Decided]:
+    def turns(walled: Frontend, hopeless: int) -> tuple[list[tuple[int, int]], PeriodDecision]:
         """How many VMs may move and how many hosts take some, each turn; the first are hopeless."""
-        decided: Decided = walled.period().decided
+        decided: PeriodDecision = walled.period().decided
         moves = Plan(
             tuple(Migrate(period=1, vm=vm, host=1, source=0, reason="", gain=1.0) for vm in (1, 2))
         )
         seen: list[tuple[int, int]] = []
 
-        def decide(snapshot: Snapshot, _: Mapping[int, int]) -> tuple[Decision, Limits]:
+        def decide(snapshot: Snapshot, _: Mapping[int, int]) -> tuple[Decision, LimitPlan]:
             seen.append(
                 (int(snapshot.vms.movable.sum()), int((snapshot.hosts.state == HostState.ON).sum()))
             )
@@ -98,7 +98,7 @@ class TestTurns:
 
 def _shrinking(rule: PriceRule) -> tuple[Frontend, int]:
     """A large VM is to go to a host of idle cores, where a balloon makes room only slowly."""
-    market = Market(pricing=Pricing(rule=rule))
+    market = MarketRules(pricing=Pricing(rule=rule))
     frontend = Frontend(hosts=2, size=HostSize(800, 64 * 1024), markets=(market,))
 
     def vm(bid: float, memory: int, use: int, host: str) -> int:
@@ -130,7 +130,7 @@ def test_a_vm_for_which_room_is_made_pays_for_where_it_is(rule: PriceRule) -> No
     waited = 0
     for _ in range(12):
         announcement = frontend.period()
-        decided: Decided = announcement.decided
+        decided: PeriodDecision = announcement.decided
         if frontend.host_of(large) == 1:
             break
         if large in decided.limits.postponed:

@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Terminate, VmState
 from merkatd.database.scheduler import journal
-from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, too_late, within_stock
+from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, too_late, within_capacity
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import Frontend
 
@@ -65,7 +65,7 @@ def test_what_is_scarce_is_decided_in_few_rounds() -> None:
         assert len(rounds) <= MOST_ROUNDS + 1
         return _deploy_all(one)
 
-    decision = within_stock(snapshot, decide, _First)
+    decision = within_capacity(snapshot, decide, _First)
     placed = {step.vm for step in decision.plan}
     late = set(decision.reasons)
     assert set(decision.reasons.values()) == {NONE_LEFT}

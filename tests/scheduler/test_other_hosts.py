@@ -4,7 +4,7 @@ import pytest
 
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import HostSize
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from tests.scheduler.frontend import Frontend
 
 
@@ -35,7 +35,7 @@ def cloud(request: pytest.FixtureRequest) -> Frontend:
     and 2 are crowded and have memory.
     """
     frontend = Frontend(
-        hosts=3, size=HostSize(400, 2048), markets=(Market(strategy=request.param),)
+        hosts=3, size=HostSize(400, 2048), markets=(MarketRules(strategy=request.param),)
     )
     for _ in range(12):
         guest(frontend, 1, 0.01, 160, 4, 0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 
-from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, FaultKind
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_leading import Daemon
 
@@ -18,7 +18,7 @@ def test_an_outage_of_opennebula_is_two_lines_however_long_it_lasts(frontend: Fr
     """Ten periods and a hundred looks at the lease fail meanwhile; all are counted."""
     daemon = Daemon(frontend, "first")
     frontend.clock.pump([1.0] * 120)
-    frontend.cloud.faults.add(Fault(Kind.LOSE))
+    frontend.cloud.faults.add(Fault(FaultKind.LOSE))
     with capturedLogs() as logged:
         frontend.clock.pump([1.0] * 600)
     said = lines(logged)
@@ -29,7 +29,7 @@ def test_an_outage_of_opennebula_is_two_lines_however_long_it_lasts(frontend: Fr
     with capturedLogs() as logged:
         frontend.clock.pump([1.0] * 120)
     assert sum("OpenNebula is back" in line for line in lines(logged)) == 1
-    frontend.cloud.faults.add(Fault(Kind.LOSE))
+    frontend.cloud.faults.add(Fault(FaultKind.LOSE))
     with capturedLogs() as logged:
         frontend.clock.pump([1.0] * 120)
     assert sum("OpenNebula is away: " in line for line in lines(logged)) == 1

@@ -9,7 +9,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.database.scheduler import journal, period_store, price_store
-from merkatd.database.scheduler.bid_store import Bid, BidSource, say
+from merkatd.database.scheduler.bid_store import Bid, BidSource, record_bids
 from merkatd.database.scheduler.order_store import Order
 from merkatd.database.scheduler.step_store import StepState
 from merkatd.embedded.model.settings import HostSize
@@ -125,7 +125,7 @@ class TestBids:
         assert self.bid(frontend, vm) == 2.0
         word = Bid(vm=vm, bid={"cpu": 7.0, "memory": 1.0}, source=BidSource.XMLRPC,
                    at_s=frontend.clock.seconds())  # fmt: skip
-        frontend.read(lambda c: say(c, [word]))
+        frontend.read(lambda c: record_bids(c, [word]))
         assert self.bid(frontend, vm) == 7.0
         assert self.bid(frontend, vm) == 7.0
         frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="4"', 1)
@@ -144,7 +144,7 @@ class TestBids:
             seen = await real()
             word = Bid(vm=vm, bid={"cpu": 7.0, "memory": 1.0}, source=BidSource.XMLRPC,
                        at_s=0.0)  # fmt: skip
-            frontend.read(lambda c: say(c, [word]))
+            frontend.read(lambda c: record_bids(c, [word]))
             return seen
 
         frontend.scheduler.world.cloud.observe = observe  # type: ignore[method-assign]
@@ -213,7 +213,7 @@ class TestRhythm:
         """It says in the database why."""
         vm = frontend.vm()
         with monkeypatch.context() as patched:
-            patched.setattr("merkatd.scheduler.phases.decide.worked_out", lambda *_: 1 / 0)
+            patched.setattr("merkatd.scheduler.phases.decide.decided_unstored", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 frontend.period()
         assert frontend.state(vm) == "PENDING"
@@ -232,7 +232,7 @@ class TestRhythm:
             raise ConnectionError("the database is away")
 
         with monkeypatch.context() as patched, capturedLogs() as logged:
-            patched.setattr("merkatd.scheduler.phases.decide.worked_out", lambda *_: 1 / 0)
+            patched.setattr("merkatd.scheduler.phases.decide.decided_unstored", lambda *_: 1 / 0)
             patched.setattr("merkatd.database.scheduler.period_store.failed", away)
             with pytest.raises(ZeroDivisionError):
                 frontend.period()
@@ -261,7 +261,8 @@ class TestRhythm:
         references = frontend.read(entries_by_reference)
         assert len(references) == len(set(references)) > PERIODS
         states = {
-            row.state for row in frontend.read(lambda c: journal.recent(c, journal.Wanted(), 9999))
+            row.state
+            for row in frontend.read(lambda c: journal.recent(c, journal.StepFilter(), 9999))
         }
         assert StepState.CONFIRMED in states
         assert time.process_time() - begin < 0.3 * PERIODS

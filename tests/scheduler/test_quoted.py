@@ -14,7 +14,7 @@ from merkatd.currency import MICRO
 from merkatd.market.quote import Quotes
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.tabu.paper import MarketSettings, paper
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import owed_by_vm
 from merkatd.service import DaemonQuestions
 from tests.clouds import crowded, tangled
@@ -49,7 +49,7 @@ def charged(snapshot: Snapshot, row: int) -> int:
         "price": decision.prices,
         "runs": runs & (vms.host >= 0),
     }
-    markets = [Market(name=name, pricing=PRICING) for name in snapshot.markets.name]
+    markets = [MarketRules(name=name, pricing=PRICING) for name in snapshot.markets.name]
     rows, owed, *_ = owed_by_vm(arrays, vms.id[runs], 1.0, markets)
     found: int = owed[rows.tolist().index(row)].sum()
     return found
@@ -90,7 +90,7 @@ def test_a_quote_of_a_vm_with_a_claim_is_what_that_bid_gets(
     claim: int, others: tuple[float, ...]
 ) -> None:
     """A claim holds as far as the bid in question pays for it, not as the present one does."""
-    frontend = Frontend(hosts=1, markets=(Market(pricing=PRICING),))
+    frontend = Frontend(hosts=1, markets=(MarketRules(pricing=PRICING),))
     ann, bob = frontend.user("ann"), frontend.user("bob")
     vm = frontend.vm(79.0, owner=ann, VCPU=8, MERKAT_MIN_CPU=claim)
     for bid in others:
@@ -120,7 +120,7 @@ def test_a_quote_of_a_vm_with_a_claim_is_what_that_bid_gets(
 
 def test_a_claim_of_a_new_vm_takes_a_bid() -> None:
     """No VM has half of a host for nothing beside four bids of 20."""
-    frontend = Frontend(hosts=1, markets=(Market(pricing=PRICING),))
+    frontend = Frontend(hosts=1, markets=(MarketRules(pricing=PRICING),))
     bob = frontend.user("bob")
     for _ in range(4):
         frontend.vm(20.0, owner=bob, VCPU=8)
@@ -139,7 +139,7 @@ def test_a_claim_of_a_new_vm_takes_a_bid() -> None:
 def test_what_a_wish_takes_is_what_it_costs(seed: int) -> None:
     """`quote --want-cpu 300`, the bid that it names, and the ledger a period later."""
     rng = np.random.default_rng(seed)
-    frontend = Frontend(hosts=1, markets=(Market(pricing=PRICING),))
+    frontend = Frontend(hosts=1, markets=(MarketRules(pricing=PRICING),))
     ann = frontend.user("ann")
     vm = frontend.vm(1.0, owner=ann, VCPU=4)
     for bid in rng.uniform(0.5, 5.0, 1 + seed):

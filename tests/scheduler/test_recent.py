@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.scheduler.base.ports import Observation, Use
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.ports import GuestUse, Observation
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.observed import SAMPLES, RecentUse
 from merkatd.service.base.period_view import present
-from merkatd.service.market.explanations import explained
+from merkatd.service.market.explanations import explanation_row
 from tests.scheduler.frontend import Frontend
 
 RESOURCES = ("cpu", "memory")
@@ -31,10 +31,10 @@ def look(at_s: float, hosts: Sequence[int], vm_hosts: Mapping[int, int]) -> Obse
     return seen
 
 
-def use(seconds: Mapping[int, float], mib: Mapping[int, float], *away: int) -> Use:
+def use(seconds: Mapping[int, float], mib: Mapping[int, float], *away: int) -> GuestUse:
     """What hosts say of guests."""
     vms = sorted(seconds)
-    return Use(
+    return GuestUse(
         vm_id=np.array(vms, dtype=np.int64),
         cpu_s=np.array([seconds[vm] for vm in vms]),
         held_mib=np.full(len(vms), 1024.0),
@@ -116,9 +116,11 @@ def test_a_period_sees_and_explains_what_guests_used() -> None:
         "one.vm.update", vm, 'EMBEDDED=[WORK="1000000",DEMAND="0.5",MEMORY_USE="512"]', 1
     )
     latest = frontend.periods(6)
-    now = present(latest, (Market(),))
+    now = present(latest, (MarketRules(),))
     row = now.snapshot.vm_row(vm)
-    told = {part["resource"]: part for part in explained(now, row, None, (), None)["resources"]}
+    told = {
+        part["resource"]: part for part in explanation_row(now, row, None, (), None)["resources"]
+    }
     assert told["cpu"]["share"] == pytest.approx(200.0)
     assert told["cpu"]["used"] == pytest.approx(100.0, rel=0.01)
     assert told["memory"]["used"] == told["memory"]["used_lately"] == 512.0

@@ -10,7 +10,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd import ledger
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import group_store as stored_groups
 from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import NoteKind
@@ -20,12 +20,12 @@ from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.platforms import tenant_orders as platforms
 from merkatd.platforms.lifecycle.template_reader import parsed
 from merkatd.platforms.tenant_orders import Submission
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.removed_users import CERTAIN_S
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
-MONEY = Money(supply=0.0, starting_credits=100.0)
+MONEY = MoneySettings(supply=0.0, starting_credits=100.0)
 PLATFORM = """
 [platform]
 name = "p"
@@ -60,7 +60,7 @@ def known(frontend: Frontend, name: str) -> int:
     return owner
 
 
-def standing(frontend: Frontend, owner: int) -> ledger.Standing:
+def standing(frontend: Frontend, owner: int) -> ledger.TenantAccount:
     """What the books say."""
     return frontend.read(lambda c: ledger.tenant(c, owner))  # type: ignore[no-any-return]
 
@@ -99,7 +99,7 @@ def test_an_error_and_an_unread_pool_say_nothing(made: Frontend) -> None:
     real = made.scheduler.world.missing_users
 
     async def fails(_users: Collection[int]) -> frozenset[int]:
-        raise UnreachableError("it hangs")
+        raise CloudUnreachableError("it hangs")
 
     async def exists(_users: Collection[int]) -> frozenset[int]:
         return frozenset()
@@ -137,7 +137,7 @@ def test_one_whose_end_fails_keeps_no_other_from_its_end(made: Frontend) -> None
     assert standing(made, second).retired_s is not None
     assert standing(made, first).retired_s is None
     assert "the log says why that fails" in made.scheduler.removed.waiting[first]
-    assert "nothing to divide by" in made.scheduler.world.troubles.of(Kind.TENANT)[first]
+    assert "nothing to divide by" in made.scheduler.world.troubles.of(TroubleKind.TENANT)[first]
     fails[0] = False
     made.periods(2)
     assert standing(made, first).retired_s is not None
@@ -227,7 +227,7 @@ def test_a_late_refund_goes_on_to_the_treasury(made: Frontend) -> None:
     remove(made, owner)
     made.periods(3)
     assert standing(made, owner).retired_s is not None
-    given = made.read(lambda c: sum(ledger.void(c, n, "test", "test", 1.0) for n in (2,)))
+    given = made.read(lambda c: sum(ledger.void_period(c, n, "test", "test", 1.0) for n in (2,)))
     assert given > 0
     assert standing(made, owner).holdings > 0
     made.periods(1)

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database.fleets import fleet_store
 from merkatd.database.ledger import account_store, charge_store, usage_store
 from merkatd.database.ledger.account_store import AccountKind
@@ -21,18 +21,18 @@ from merkatd.ledger import (
     LedgerError,
     end_application,
     grant,
-    meet,
     month_of,
     open_application,
+    open_tenant,
     set_budget,
     statement,
     supply_of,
     tenant,
-    void,
+    void_period,
 )
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.settings import Acting, Market
+from merkatd.scheduler.base.settings import ActingSettings, MarketRules
 from merkatd.scheduler.charging.owed_amounts import costs
 from tests.scheduler.frontend import START_S, Frontend, entries_by_reference
 
@@ -45,10 +45,10 @@ def made() -> Iterator[Callable[..., Frontend]]:
     """Frontends with money as each test wants it."""
     all_: list[Frontend] = []
 
-    def make(money: Money, **world: Any) -> Frontend:
+    def make(money: MoneySettings, **world: Any) -> Frontend:
         # Under this rule every bid costs something, also without a rival.
         world.setdefault(
-            "markets", (Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True)),)
+            "markets", (MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True)),)
         )
         all_.append(Frontend(hosts=1, money=money, **world))
         return all_[-1]
@@ -67,7 +67,7 @@ def paid_by(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     return belongs
 
 
-def account_of(connection: sa.Connection, owner: int) -> account_store.Account:
+def account_of(connection: sa.Connection, owner: int) -> account_store.AccountRow:
     """The tenant's own account."""
     found = account_store.find(connection, AccountKind.TENANT, owner)
     assert found is not None
@@ -84,12 +84,14 @@ def test_credits_moved_to_the_other_payer_pay_all_the_same(
     made: Callable[..., Frontend], paid_by: dict[int, int]
 ) -> None:
     """After each decision the tenant moves what it can to the payer that owes less."""
-    frontend = made(Money(supply=1e6, starting_credits=100_000.0))
+    frontend = made(MoneySettings(supply=1e6, starting_credits=100_000.0))
     session = frontend.user("ann")
     first = frontend.vm(4_000.0, owner=session)
     second = frontend.vm(4_000.0, owner=session)
     owner = int(frontend.bench.vm(first).uid)
-    frontend.read(lambda c: meet(c, owner, Money(starting_credits=100_000.0), START_S))
+    frontend.read(
+        lambda c: open_tenant(c, owner, MoneySettings(starting_credits=100_000.0), START_S)
+    )
     budget = frontend.read(lambda c: open_application(c, owner, "p", 50_000 * MICRO, 0, START_S))
     application = budget.application
     paid_by[second] = application
@@ -115,7 +117,7 @@ def test_credits_moved_to_the_other_payer_pay_all_the_same(
 
 def test_nothing_leaves_an_account_but_what_is_free(made: Callable[..., Frontend]) -> None:
     """Grants back, and budgets, are refused with both amounts; what is free goes."""
-    frontend = made(Money(supply=1e6, starting_credits=100.0))
+    frontend = made(MoneySettings(supply=1e6, starting_credits=100.0))
     session = frontend.user("ann")
     vm = frontend.vm(10.0, owner=session, MERKAT_BID_MEMORY=0)
     frontend.vm(10.0, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0)
@@ -141,11 +143,11 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
     made: Callable[..., Frontend], paid_by: dict[int, int]
 ) -> None:
     """What is reserved stays until the charge; nothing is left behind, also after a refund."""
-    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     session = frontend.user("ann")
     vm = frontend.vm(10.0, owner=session)
     owner = int(frontend.bench.vm(vm).uid)
-    frontend.read(lambda c: meet(c, owner, Money(starting_credits=1_000.0), START_S))
+    frontend.read(lambda c: open_tenant(c, owner, MoneySettings(starting_credits=1_000.0), START_S))
     budget = frontend.read(lambda c: open_application(c, owner, "p", 500 * MICRO, 0, START_S))
     application = budget.application
     paid_by[vm] = application
@@ -159,9 +161,9 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
     assert frontend.read(lambda c: account_store.get(c, [application]))[application].balance == 0
     assert frontend.read(missing) == 0
     assert f"charge/{number}/{application}" in frontend.read(entries_by_reference)
-    assert frontend.read(lambda c: usage_store.known(c, number))
+    assert frontend.read(lambda c: usage_store.has_details(c, number))
     before = frontend.read(lambda c: tenant(c, owner)).balance
-    given = frontend.read(lambda c: void(c, number, "test", "root", START_S))
+    given = frontend.read(lambda c: void_period(c, number, "test", "root", START_S))
     assert given > 0
     assert frontend.read(lambda c: account_store.get(c, [application]))[application].balance == 0
     assert frontend.read(lambda c: tenant(c, owner)).balance == before + given
@@ -169,16 +171,16 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
 
 def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend]) -> None:
     """Void again it moves nothing; before its charge it can't be void."""
-    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(4)
     newest = frontend.read(period_store.newest).number
     with pytest.raises(LedgerError, match="is not charged yet"):
-        frontend.read(lambda c: void(c, newest, "test", "root", START_S))
+        frontend.read(lambda c: void_period(c, newest, "test", "root", START_S))
     given = [
         frontend.read(
-            partial(void, period=newest - 1, why="test", who="root", at_s=START_S + later)
+            partial(void_period, period=newest - 1, why="test", who="root", at_s=START_S + later)
         )
         for later in range(3)
     ]
@@ -190,11 +192,11 @@ def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend])
 
 def test_watching_reserves_nothing(made: Callable[..., Frontend]) -> None:
     """A period of a dry run is never charged, so its tenants may move everything."""
-    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(3)
-    frontend.world_settings["acting"] = Acting(mode=Mode.DRY)
+    frontend.world_settings["acting"] = ActingSettings(mode=Mode.DRY)
     frontend.start_daemon()
     frontend.periods(2)
     assert frontend.read(lambda c: account_of(c, owner)).reserved == 0
@@ -203,8 +205,10 @@ def test_watching_reserves_nothing(made: Callable[..., Frontend]) -> None:
 class TestDebts:
     def poor(self, made: Callable[..., Frontend], unpaid: int = 10) -> tuple[Frontend, int, str]:
         """A frontend with an owner that can't pay for the memory that its VM needs."""
-        money = Money(supply=1e6, starting_credits=1.0, renewal_s=1e9, unpaid_periods=unpaid)
-        frontend = made(money, markets=(Market(pricing=Pricing(reserve=RESERVE)),))
+        money = MoneySettings(
+            supply=1e6, starting_credits=1.0, renewal_s=1e9, unpaid_periods=unpaid
+        )
+        frontend = made(money, markets=(MarketRules(pricing=Pricing(reserve=RESERVE)),))
         session = frontend.user("ann")
         vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0)
         return frontend, int(frontend.bench.vm(vm).uid), session
@@ -234,7 +238,7 @@ class TestDebts:
         def again() -> tuple[int, int, int]:
             frontend.clock.advance(1)
             at_s = frontend.clock.seconds()
-            given = frontend.read(lambda c: void(c, late, "test", "root", at_s))
+            given = frontend.read(lambda c: void_period(c, late, "test", "root", at_s))
             standing = frontend.read(lambda c: tenant(c, owner))
             return given, standing.debt, standing.balance
 
@@ -277,7 +281,11 @@ class TestDebts:
     ) -> None:
         """Credits parked in an application that runs nothing pay for the tenant's own VM."""
         frontend, owner, _ = self.poor(made)
-        frontend.read(lambda c: meet(c, owner, Money(supply=1e6, starting_credits=0.0), START_S))
+        frontend.read(
+            lambda c: open_tenant(
+                c, owner, MoneySettings(supply=1e6, starting_credits=0.0), START_S
+            )
+        )
         frontend.read(lambda c: grant(c, owner, 100 * MICRO, "g", "root", 0.0))
         frontend.read(lambda c: open_application(c, owner, "p", 100 * MICRO, 0, START_S))
         frontend.periods(10)
@@ -329,12 +337,12 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
     error: Exception, made: Callable[..., Frontend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later periods are decided and charged, and an administrator sees which one is left."""
-    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(3)
     bad = frontend.read(period_store.newest).number
-    whole, settle = price_store.load_allocations, ledger.settle
+    whole, settle = price_store.load_allocations, ledger.settle_bill
 
     def load(connection: sa.Connection, period: int) -> Any:
         if period == bad and isinstance(error, ValueError):
@@ -347,7 +355,7 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
         return settle(connection, bill, at_s)
 
     monkeypatch.setattr(price_store, "load_allocations", load)
-    monkeypatch.setattr(ledger, "settle", settled)
+    monkeypatch.setattr(ledger, "settle_bill", settled)
     before = frontend.read(lambda c: tenant(c, owner)).holdings
     frontend.periods(4)
     (one,) = frontend.read(period_store.quarantined)
@@ -355,16 +363,16 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
     assert "damaged" in (one.failure or "")
     assert frontend.read(lambda c: period_store.get(c, bad + 1)).state is PeriodState.CHARGED
     assert frontend.read(lambda c: tenant(c, owner)).holdings < before
-    assert frontend.read(lambda c: void(c, bad, "its columns are damaged", "root", 0.0)) == 0
+    assert frontend.read(lambda c: void_period(c, bad, "its columns are damaged", "root", 0.0)) == 0
     assert frontend.read(period_store.quarantined) == ()
     assert frontend.read(supply_of) == 1_000_000 * MICRO
 
 
 def test_a_period_keeps_the_terms_that_it_is_charged_by(made: Callable[..., Frontend]) -> None:
     """A configuration that is read before the charge could exceed the reservation."""
-    clearing = Market(pricing=Pricing(rule=PriceRule.CLEARING))
-    paper = Market(pricing=Pricing(rule=PriceRule.PAPER))
-    frontend = made(Money(supply=1e6), markets=(clearing,))
+    clearing = MarketRules(pricing=Pricing(rule=PriceRule.CLEARING))
+    paper = MarketRules(pricing=Pricing(rule=PriceRule.PAPER))
+    frontend = made(MoneySettings(supply=1e6), markets=(clearing,))
     frontend.vm(1.0)
     frontend.period()
     arrays = frontend.read(lambda c: price_store.load_allocations(c, 1))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 import sqlalchemy as sa
 
-from merkatd.currency.settings import Money
+from merkatd.currency.settings import MoneySettings
 from merkatd.database import Database
 from merkatd.database.ledger.account_store import ACCOUNTS
 from merkatd.database.ledger.charge_store import ARREARS
@@ -20,7 +20,7 @@ from merkatd.database.scheduler.step_store import STEPS
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.protocol.platform_messages import SetBids
-from merkatd.scheduler.base.settings import Acting, Market
+from merkatd.scheduler.base.settings import ActingSettings, MarketRules
 from tests.platforms.site import BOB, Site
 
 Result = TypeVar("Result")
@@ -52,11 +52,11 @@ class Play(Site):
     database = Unconfirmed
 
     def __init__(self, mode: Mode) -> None:
-        money = Money(supply=10_000_000, starting_credits=1.0, unpaid_periods=2)
+        money = MoneySettings(supply=10_000_000, starting_credits=1.0, unpaid_periods=2)
         reserve = {"cpu": 0.01, "memory": 0.001}
         pricing = Pricing(rule=PriceRule.PAPER, whole_bids=True, reserve=reserve)
-        markets = (Market(pricing=pricing),)
-        super().__init__(hosts=2, acting=Acting(mode=mode), money=money, markets=markets)
+        markets = (MarketRules(pricing=pricing),)
+        super().__init__(hosts=2, acting=ActingSettings(mode=mode), money=money, markets=markets)
         self.told: list[object] = []
 
     def play(self, repeated: int) -> None:
@@ -111,7 +111,7 @@ class Play(Site):
             "foreign": self.scheduler.foreign.why,
             "steps": self._rows(steps),
             "periods": self.read(lambda c: period_store.recent(c, 100)),
-            "bids": self.read(bid_store.current),
+            "bids": self.read(bid_store.newest_bids),
             "words": self._rows(sa.select(bid_store.WORDS)),
             "platform": replace(self.platform(self.submitted), token=""),
             "doings": self.doings(self.submitted),

@@ -10,10 +10,10 @@ import pytest
 from merkatd.database.ledger import usage_store
 from merkatd.database.scheduler import period_store
 from merkatd.embedded.model.settings import HostSize
-from merkatd.embedded.model.vm_states import State
+from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.scheduler.base.last_records import LastRecords
-from merkatd.scheduler.base.ports import Histories, Record, UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError, GuestRecord, Histories
 from merkatd.scheduler.charging.used_cpu import NOTHING_COMPUTED, Computed, Limited, beyond
 from merkatd.scheduler.observation.looks import Look, look_of
 from merkatd.scheduler.observation.running_time import (
@@ -26,10 +26,10 @@ from merkatd.scheduler.observation.running_time import (
 )
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
-NEVER = Record(-1)
+NEVER = GuestRecord(-1)
 
 
-def looked(at_s: float, *vms: tuple[int, bool, Record], ended: Any = None) -> Look:
+def looked(at_s: float, *vms: tuple[int, bool, GuestRecord], ended: Any = None) -> Look:
     """A look at VMs: their ids, whether each runs, and their last records."""
     return Look(
         at_s,
@@ -42,25 +42,25 @@ def looked(at_s: float, *vms: tuple[int, bool, Record], ended: Any = None) -> Lo
 @pytest.mark.parametrize(
     ("old", "ran", "new", "runs", "seconds"),
     [
-        (Record(0, 900), True, Record(0, 900), True, 60),
-        (Record(0, 900), True, Record(0, 900, 1015), False, 15),
-        (NEVER, False, Record(0, 1020), True, 40),
-        (NEVER, False, Record(0, 1020, 1050), False, 30),
-        (NEVER, False, Record(0), True, 0),
-        (Record(0), False, Record(0, 1020), True, 40),
-        (Record(0, 900, 950), False, Record(0, 900, 950), False, 0),
-        (Record(0, 900, 950), False, Record(1, 1005), True, 55),
-        (Record(0, 900, 950), False, Record(1, 1005, 1055), False, 50),
+        (GuestRecord(0, 900), True, GuestRecord(0, 900), True, 60),
+        (GuestRecord(0, 900), True, GuestRecord(0, 900, 1015), False, 15),
+        (NEVER, False, GuestRecord(0, 1020), True, 40),
+        (NEVER, False, GuestRecord(0, 1020, 1050), False, 30),
+        (NEVER, False, GuestRecord(0), True, 0),
+        (GuestRecord(0), False, GuestRecord(0, 1020), True, 40),
+        (GuestRecord(0, 900, 950), False, GuestRecord(0, 900, 950), False, 0),
+        (GuestRecord(0, 900, 950), False, GuestRecord(1, 1005), True, 55),
+        (GuestRecord(0, 900, 950), False, GuestRecord(1, 1005, 1055), False, 50),
         # A VM that was off is moved: OpenNebula writes RETIME once more.
-        (Record(0, 900, 950), False, Record(0, 900, 1040), False, 0),
+        (GuestRecord(0, 900, 950), False, GuestRecord(0, 900, 1040), False, 0),
         # OpenNebula knows nothing of it now (UNKNOWN), and may never do again.
-        (Record(0, 900), True, Record(0, 900), False, 60),
-        (Record(0, 900), False, Record(0, 900), False, 0),
-        (Record(0, 900), False, Record(0, 900), True, 60),
+        (GuestRecord(0, 900), True, GuestRecord(0, 900), False, 60),
+        (GuestRecord(0, 900), False, GuestRecord(0, 900), False, 0),
+        (GuestRecord(0, 900), False, GuestRecord(0, 900), True, 60),
     ],
 )
 def test_the_last_record_says_how_long_a_vm_ran(
-    old: Record, ran: bool, new: Record, runs: bool, seconds: float
+    old: GuestRecord, ran: bool, new: GuestRecord, runs: bool, seconds: float
 ) -> None:
     """Where it is the one that was seen before, or follows one that was closed."""
     before, now = looked(1000, (7, ran, old)), looked(1060, (7, runs, new))
@@ -72,22 +72,37 @@ def test_the_last_record_says_how_long_a_vm_ran(
     ("old", "new", "history", "seconds"),
     [
         # Off and on again.
-        (Record(0, 900), Record(1, 1040), [Record(0, 900, 1010), Record(1, 1040)], 30),
+        (
+            GuestRecord(0, 900),
+            GuestRecord(1, 1040),
+            [GuestRecord(0, 900, 1010), GuestRecord(1, 1040)],
+            30,
+        ),
         # Moved without a break,
-        (Record(0, 900), Record(1, 1030), [Record(0, 900, 1030), Record(1, 1030)], 60),
+        (
+            GuestRecord(0, 900),
+            GuestRecord(1, 1030),
+            [GuestRecord(0, 900, 1030), GuestRecord(1, 1030)],
+            60,
+        ),
         # and a move under way at the first look.
-        (Record(1, 0), Record(1, 1030), [Record(0, 900, 1030), Record(1, 1030)], 60),
+        (
+            GuestRecord(1, 0),
+            GuestRecord(1, 1030),
+            [GuestRecord(0, 900, 1030), GuestRecord(1, 1030)],
+            60,
+        ),
         # On and off twice, from off.
         (
-            Record(3, 800, 850),
-            Record(5, 1030, 1040),
-            [Record(3, 800, 850), Record(4, 1005, 1010), Record(5, 1030, 1040)],
+            GuestRecord(3, 800, 850),
+            GuestRecord(5, 1030, 1040),
+            [GuestRecord(3, 800, 850), GuestRecord(4, 1005, 1010), GuestRecord(5, 1030, 1040)],
             15,
         ),
     ],
 )
 def test_more_records_are_read_where_more_happened(
-    old: Record, new: Record, history: list[Record], seconds: float
+    old: GuestRecord, new: GuestRecord, history: list[GuestRecord], seconds: float
 ) -> None:
     """And each is counted as far as it lies between the two observations."""
     runs = old.ran_until_s == 0
@@ -99,10 +114,10 @@ def test_more_records_are_read_where_more_happened(
 
 def test_a_vm_that_is_gone_ran_until_its_end() -> None:
     """By the page of VMs that ended last, or by its history."""
-    before = looked(1000, (7, True, Record(0, 900)), (8, True, Record(0, 900)))
-    now = looked(1060, ended={7: Record(0, 900, 1020)})
+    before = looked(1000, (7, True, GuestRecord(0, 900)), (8, True, GuestRecord(0, 900)))
+    now = looked(1060, ended={7: GuestRecord(0, 900, 1020)})
     assert lacking(before, now, np.array([True, True])) == [8]
-    assert seconds_run(before, now, {8: [Record(0, 900, 1005)]}).tolist() == [20, 5]
+    assert seconds_run(before, now, {8: [GuestRecord(0, 900, 1005)]}).tolist() == [20, 5]
 
 
 def test_records_are_kept_of_all_vms_that_could_be_read() -> None:
@@ -123,7 +138,7 @@ def test_records_are_kept_of_all_vms_that_could_be_read() -> None:
 
 def test_what_no_record_says_counts_as_running() -> None:
     """If the VM ran before: hiding a VM makes it no cheaper."""
-    before = looked(1000, (7, True, Record(0, 900)), (8, False, Record(0, 900, 910)))
+    before = looked(1000, (7, True, GuestRecord(0, 900)), (8, False, GuestRecord(0, 900, 910)))
     assert seconds_run(before, looked(1060), {}).tolist() == [60, 0]
 
 
@@ -139,15 +154,15 @@ def test_what_was_placed_and_can_never_be_read_counts_as_running() -> None:
 def test_a_vm_that_could_not_be_read_moves_no_other_vms_time() -> None:
     """What its record says is as old as it was, and no difference of clocks."""
     before = replace(
-        looked(1000, (7, False, NEVER), (8, True, Record(0, 500))),
+        looked(1000, (7, False, NEVER), (8, True, GuestRecord(0, 500))),
         records=LastRecords.of({7: NEVER}),
         hidden={8: 0},
     )
-    now = looked(1060, (7, False, Record(0, 1010, 1040)), (8, True, Record(0, 500)))
+    now = looked(1060, (7, False, GuestRecord(0, 1010, 1040)), (8, True, GuestRecord(0, 500)))
     assert lacking(before, now, np.array([True, True])) == [8]
-    assert seconds_run(before, now, {8: [Record(0, 500)]}).tolist() == [30, 60]
+    assert seconds_run(before, now, {8: [GuestRecord(0, 500)]}).tolist() == [30, 60]
     assert seconds_run(before, now, {}).tolist() == [30, 60]
-    assert seconds_run(before, now, {8: [Record(0, 500, 1020)]}).tolist() == [30, 20]
+    assert seconds_run(before, now, {8: [GuestRecord(0, 500, 1020)]}).tolist() == [30, 20]
 
 
 @pytest.mark.parametrize("differ_s", [-86_400, -300, 0, 1, 300, 86_400])
@@ -157,9 +172,9 @@ def test_clocks_may_differ(differ_s: int) -> None:
     begun, ended = zero_s + 20 + differ_s, zero_s + 150 + differ_s
     looks = [
         looked(zero_s, (7, False, NEVER)),
-        looked(zero_s + 60, (7, True, Record(0, begun))),
-        looked(zero_s + 120, (7, True, Record(0, begun))),
-        looked(zero_s + 180, (7, False, Record(0, begun, ended))),
+        looked(zero_s + 60, (7, True, GuestRecord(0, begun))),
+        looked(zero_s + 120, (7, True, GuestRecord(0, begun))),
+        looked(zero_s + 180, (7, False, GuestRecord(0, begun, ended))),
     ]
     ran = [float(seconds_run(a, b, {})[0]) for a, b in pairwise(looks)]
     assert abs(sum(ran) - 130) <= 60
@@ -170,16 +185,19 @@ def test_clocks_may_differ(differ_s: int) -> None:
     "helper",
     [
         # It migrates again, an hour after the last time.
-        [Record(0, 100, 500), Record(1, 500), Record(2)],
+        [GuestRecord(0, 100, 500), GuestRecord(1, 500), GuestRecord(2)],
         # Its image has been copied to its host since a while.
-        [Record(0, 100, 500), Record(1, 600, 700), Record(2)],
+        [GuestRecord(0, 100, 500), GuestRecord(1, 600, 700), GuestRecord(2)],
     ],
 )
-def test_a_vm_that_is_being_copied_moves_no_other_vms_time(helper: list[Record]) -> None:
+def test_a_vm_that_is_being_copied_moves_no_other_vms_time(helper: list[GuestRecord]) -> None:
     """Its older records were closed long ago, which says nothing of any clock."""
-    before = looked(1_000, (1, True, helper[-1]), (2, False, NEVER), (3, True, Record(0, 900)))
+    before = looked(1_000, (1, True, helper[-1]), (2, False, NEVER), (3, True, GuestRecord(0, 900)))
     now = looked(
-        1_060, (1, True, helper[-1]), (2, True, Record(0, 1_005)), (3, False, Record(0, 900, 1_005))
+        1_060,
+        (1, True, helper[-1]),
+        (2, True, GuestRecord(0, 1_005)),
+        (3, False, GuestRecord(0, 900, 1_005)),
     )
     needed = lacking(before, now, np.ones(3, dtype=bool))
     assert needed == [1]
@@ -191,13 +209,13 @@ def test_a_vm_that_is_being_copied_moves_no_other_vms_time(helper: list[Record])
 def test_a_time_to_come_moves_no_vms_time_once_opennebulas_clock_was_set_back() -> None:
     """A VM started while it was an hour ahead; what begins and ends since then is as it is said."""
     before = looked(
-        1_000, (1, True, Record(0, 4_500)), (2, False, NEVER), (3, True, Record(0, 900))
+        1_000, (1, True, GuestRecord(0, 4_500)), (2, False, NEVER), (3, True, GuestRecord(0, 900))
     )
     now = looked(
         1_060,
-        (1, True, Record(0, 4_500)),
-        (2, True, Record(0, 1_005)),
-        (3, False, Record(0, 900, 1_005)),
+        (1, True, GuestRecord(0, 4_500)),
+        (2, True, GuestRecord(0, 1_005)),
+        (3, False, GuestRecord(0, 900, 1_005)),
     )
     assert seconds_run(before, now, {}).tolist() == [60, 55, 5]
 
@@ -206,7 +224,7 @@ def test_a_time_to_come_moves_no_vms_time_once_opennebulas_clock_was_set_back() 
 def test_times_that_contradict_each_other_move_nothing(odd: int) -> None:
     """No difference of clocks makes both fit between the two looks."""
     before = looked(1_000, (1, False, NEVER), (2, False, NEVER))
-    now = looked(1_060, (1, True, Record(0, odd)), (2, False, Record(0, 1_005, 1_035)))
+    now = looked(1_060, (1, True, GuestRecord(0, odd)), (2, False, GuestRecord(0, 1_005, 1_035)))
     assert seconds_run(before, now, {})[1] == 30
 
 
@@ -214,13 +232,16 @@ def test_times_that_contradict_each_other_move_nothing(odd: int) -> None:
 def test_whole_seconds_are_no_difference_of_clocks(begun: int, seconds: float) -> None:
     """A record of up to two seconds before the last look is rounded; an older one is not."""
     before = looked(1000, (7, False, NEVER))
-    now = looked(1060, (7, False, Record(0, begun, 1009)))
+    now = looked(1060, (7, False, GuestRecord(0, begun, 1009)))
     assert seconds_run(before, now, {}).tolist() == [seconds]
 
 
 def test_a_clock_that_goes_back_charges_nothing() -> None:
     """For that one interval."""
-    before, now = looked(1000, (7, True, Record(0, 900))), looked(400, (7, True, Record(0, 900)))
+    before, now = (
+        looked(1000, (7, True, GuestRecord(0, 900))),
+        looked(400, (7, True, GuestRecord(0, 900))),
+    )
     assert seconds_run(before, now, {}).tolist() == [0]
 
 
@@ -288,7 +309,7 @@ def test_a_vm_that_is_away_at_each_observation_pays(away: str) -> None:
         frontend.bench.ok("one.vm.action", away, vm)
         frontend.clock.advance(15)
         frontend.period()
-        if frontend.bench.vm(vm).state is not State.ACTIVE:
+        if frontend.bench.vm(vm).state is not OneVmState.ACTIVE:
             frontend.bench.ok("one.vm.action", "resume", vm)
         frontend.period()
     frontend.period()
@@ -378,10 +399,10 @@ def test_nothing_is_charged_while_opennebula_does_not_say_how_long_vms_ran() -> 
 
     async def silent(vms: Any, _since_s: float) -> Histories:
         assert list(vms) == [vm]
-        raise UnreachableError("no answer")
+        raise CloudUnreachableError("no answer")
 
     cloud.histories = silent  # type: ignore[assignment, method-assign]
-    with pytest.raises(UnreachableError):
+    with pytest.raises(CloudUnreachableError):
         frontend.period()
     before = seconds_paid(frontend, vm)
     cloud.histories = real  # type: ignore[method-assign]
@@ -458,19 +479,24 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
 @pytest.mark.parametrize(
     ("history", "before_s", "since_s", "moved"),
     [
-        ([Record(0, 900)], 0, 0, False),
-        ([Record(0, 900, 1010), Record(1, 1040)], 10, 20, False),
-        ([Record(0, 900, 1030), Record(1, 1030)], 30, 30, True),
-        ([Record(0, 900, 1010), Record(1, 1020, 1030), Record(2, 1050)], 20, 10, False),
+        ([GuestRecord(0, 900)], 0, 0, False),
+        ([GuestRecord(0, 900, 1010), GuestRecord(1, 1040)], 10, 20, False),
+        ([GuestRecord(0, 900, 1030), GuestRecord(1, 1030)], 30, 30, True),
+        (
+            [GuestRecord(0, 900, 1010), GuestRecord(1, 1020, 1030), GuestRecord(2, 1050)],
+            20,
+            10,
+            False,
+        ),
         # A move whose new guest does not run yet.
-        ([Record(0, 900), Record(1, 0)], 0, 0, False),
+        ([GuestRecord(0, 900), GuestRecord(1, 0)], 0, 0, False),
     ],
 )
 def test_records_say_which_guests_began_anew(
-    history: list[Record], before_s: float, since_s: float, moved: bool
+    history: list[GuestRecord], before_s: float, since_s: float, moved: bool
 ) -> None:
     """And for how long each ran before that, and after it."""
-    before = looked(1000, (7, True, Record(0, 900)))
+    before = looked(1000, (7, True, GuestRecord(0, 900)))
     now = looked(1060, (7, True, history[-1]))
     found = begun_anew(before, now, {7: history})
     assert (found.before_s.tolist(), found.since_s.tolist()) == ([before_s], [since_s])
@@ -528,19 +554,19 @@ def test_starts_are_counted_from_records() -> None:
     """The first of a VM that waited, each of a VM that was on its host; not one that goes on."""
     before = looked(
         1_000,
-        (1, True, Record(0, 900)),
+        (1, True, GuestRecord(0, 900)),
         (2, False, NEVER),
-        (3, True, Record(0, 900)),
-        (4, False, Record(3, 800, 900)),
+        (3, True, GuestRecord(0, 900)),
+        (4, False, GuestRecord(3, 800, 900)),
     )
     now = looked(
         1_060,
-        (1, True, Record(2, 1_040)),
-        (2, True, Record(0, 1_010)),
-        (3, True, Record(0, 900)),
-        (4, False, Record(4, 1_010, 1_050)),
+        (1, True, GuestRecord(2, 1_040)),
+        (2, True, GuestRecord(0, 1_010)),
+        (3, True, GuestRecord(0, 900)),
+        (4, False, GuestRecord(4, 1_010, 1_050)),
     )
-    history = {1: [Record(0, 900, 1_005), Record(1, 1_010, 1_030), Record(2, 1_040)]}
+    history = {1: [GuestRecord(0, 900, 1_005), GuestRecord(1, 1_010, 1_030), GuestRecord(2, 1_040)]}
     assert starts(before, now, history) == {
         0: Starts(20.0, (20.0,)),
         1: Starts(50.0),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate, Plan, Snapshot
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.host_shares import LARGEST_LACK
 from merkatd.placement.tabu.paper import MarketSettings
@@ -37,7 +37,7 @@ def stops(
     moves = plan.of(Migrate)
     ready = [step for step in begun(moves) if rng.random() < 0.8]  # the others wait for memory
     planned = moves if entry.as_planned else ()
-    waves = of_market(view_of(snapshot, 0), snapshot, measure, ready, planned)
+    waves = of_market(market_view(snapshot, 0), snapshot, measure, ready, planned)
     done: list[Migrate] = list(waves.first)
     remaining = waves.remaining(done)
     while rows := remaining.wave():

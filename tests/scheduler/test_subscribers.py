@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from merkatd.scheduler.base.settings import Rhythm
-from merkatd.scheduler.phases.announce import Outcome
-from merkatd.scheduler.timer import Beat
+from merkatd.scheduler.phases.announce import PeriodOutcome
+from merkatd.scheduler.timer import PeriodTimer
 from tests.scheduler.frontend import Frontend
 
 
@@ -36,14 +36,14 @@ def test_a_listener_that_raises_leaves_the_period_done(
 ) -> None:
     """The period counts as done, the other listeners hear of it, and the exception is counted."""
     heard: list[int] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[PeriodOutcome] = []
     frontend.scheduler.listen(failing)
     frontend.scheduler.listen(lambda announcement: heard.append(announcement.period))
     frontend.scheduler.count(lambda outcome, _: outcomes.append(outcome))
     frontend.scheduler.start()
     frontend.clock.advance(60)
     frontend.result(frontend.stopped())
-    assert outcomes == [Outcome.DONE, Outcome.DONE]
+    assert outcomes == [PeriodOutcome.DONE, PeriodOutcome.DONE]
     assert heard == [1, 2]
     assert frontend.scheduler.failures == 0
     assert frontend.scheduler.subscriber_errors == 2
@@ -54,14 +54,14 @@ def test_a_counter_that_raises_does_not_end_the_beat(
     frontend: Frontend, logged: Sequence[dict[str, Any]]
 ) -> None:
     """The next periods begin when they are due, and the other counters hear of each."""
-    outcomes: list[Outcome] = []
+    outcomes: list[PeriodOutcome] = []
     frontend.scheduler.count(failing)
     frontend.scheduler.count(lambda outcome, _: outcomes.append(outcome))
     frontend.scheduler.start()
     for _ in range(3):
         frontend.clock.advance(60)
     frontend.result(frontend.stopped())
-    assert outcomes == [Outcome.DONE] * 4
+    assert outcomes == [PeriodOutcome.DONE] * 4
     assert frontend.scheduler.subscriber_errors == 4
     assert raised(logged) == 4
 
@@ -74,7 +74,7 @@ def test_a_period_that_raises_does_not_end_the_beat() -> None:
         begun.append(clock.seconds())
         raise RuntimeError("no room on the disk")
 
-    beat = Beat(clock, Rhythm(interval_s=60.0), period)
+    beat = PeriodTimer(clock, Rhythm(interval_s=60.0), period)
     beat.start()
     clock.pump([60.0] * 3)
     over = ensureDeferred(beat.stop())

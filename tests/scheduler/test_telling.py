@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.execution.message_writer import Telling
 
@@ -29,7 +29,7 @@ class Server:
         """As the cloud does."""
         self.calls += 1
         if self.away:
-            raise UnreachableError("connection refused")
+            raise CloudUnreachableError("connection refused")
         answered: Deferred[None] = Deferred()
         if vm not in self._hangs:
             self.clock.callLater(CALL_S, answered.callback, None)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Balloon, Deploy, Limit, Plan, VmState
-from merkatd.limits.limit_plan import Limits
+from merkatd.limits.limit_plan import LimitPlan
 from merkatd.scheduler.phases.act import _ready_and_late
 from merkatd.scheduler.phases.decide import _on_hosts_that_answer
 from tests.scheduler.frontend import Frontend
@@ -49,7 +49,7 @@ def test_hosts_that_answer_are_told_all_the_same() -> None:
         use=SimpleNamespace(away={1}),
         observation=SimpleNamespace(vm_host=np.array([0, 1, -1, -1, 0]), vm_id=np.arange(5)),
     )
-    limits = Limits(plan=plan, postponed={}, overfull={}, holding_mib={})
+    limits = LimitPlan(plan=plan, postponed={}, overfull={}, holding_mib={})
     kept = [step.id for step in _on_hosts_that_answer(limits, seen).plan]
     gone = {limit(1).id, behind[1].id}
     assert kept == [step.id for step in plan if step.id not in gone]

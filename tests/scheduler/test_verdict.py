@@ -21,7 +21,7 @@ from merkatd.cluster import (
 from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import Rhythm
-from merkatd.scheduler.observation.step_outcomes import Verdicts, judge
+from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
 
 RHYTHM = Rhythm(settle_s=5.0, step_limit_s=300.0, migration_limit_s=1800.0)
 SENT_S = 100.0
@@ -78,7 +78,7 @@ def verdict(
         ended_s=None,
         reply=None,
     )
-    found = judge([stored], seen(SENT_S + after_s, state, host, keys), RHYTHM)
+    found = judge_steps([stored], seen(SENT_S + after_s, state, host, keys), RHYTHM)
     words = ["confirmed" for _ in found.confirmed]
     words += found.expired.values()
     words += ["waiting" for _ in found.waiting]
@@ -141,7 +141,7 @@ def test_a_vm_that_can_not_be_read_is_not_taken_for_gone() -> None:
         reply=None,
     )
     cloud = replace(seen(SENT_S + 60.0, None), ailing={7: "no STATE"})
-    assert judge([stored], cloud, RHYTHM).waiting == (stored,)
+    assert judge_steps([stored], cloud, RHYTHM).waiting == (stored,)
 
 
 def test_a_creation_is_found_by_its_key_at_once_or_given_up() -> None:

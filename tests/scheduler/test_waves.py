@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate, Snapshot
-from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.market.error import assess
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.market.error import assess_placement
 from tests.scheduler.frontend import Frontend
 
 SEEDS = (157, 158, 182, 183)
@@ -32,7 +32,7 @@ def crowd(seed: int) -> Frontend:
 
 def shortfall(snapshot: Snapshot, host: Any) -> float:
     """What the market's VMs lack, weighed by bids."""
-    return float(assess(snapshot, host).shortfall.sum())
+    return float(assess_placement(snapshot, host).shortfall.sum())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -43,7 +43,9 @@ def test_what_is_left_after_refusals_does_no_harm(seed: int) -> None:
     stubborn = [vm for vm in range(9) if rng.random() < 0.5]
     for vm in stubborn:
         text = "[one.vm.migrate] Cannot migrate: the CPU model differs"
-        frontend.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=text))
+        frontend.cloud.faults.add(
+            Fault(FaultKind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=text)
+        )
     latest = frontend.period()
     snapshot = latest.seen.snapshot
     host = snapshot.vms.host.copy()

@@ -6,7 +6,7 @@ import pytest
 from merkatd.cluster import Migrate
 from merkatd.embedded.model.settings import HostSize
 from merkatd.placement import STRATEGIES, strategy_named
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.phases.migration_waves import waves
 from merkatd.scheduler.phases.withheld_moves import withheld
 from tests.placement.test_halves import tight
@@ -33,7 +33,7 @@ def crowded(seed: int, strategy: str) -> tuple[Frontend, list[int]]:
     """Hosts whose memory is nearly full, so that migrations wait for each other."""
     rng = np.random.default_rng(seed)
     hosts = int(rng.integers(2, 4))
-    frontend = Frontend(hosts=hosts, markets=(Market(strategy=strategy),))
+    frontend = Frontend(hosts=hosts, markets=(MarketRules(strategy=strategy),))
     vms = []
     for _ in range(hosts * 4):
         memory = int(rng.choice([1024, 2048, 3072]))
@@ -83,7 +83,7 @@ def test_quotas_never_pass_a_host_while_migrations_wait(name: str) -> None:
 def test_each_migration_that_waits_for_no_other_one_is_in_a_wave(name: str) -> None:
     """So no plan is made in each period and never begun."""
     entry = strategy_named(name)
-    frontend = Frontend(hosts=1, markets=(Market(strategy=name),))
+    frontend = Frontend(hosts=1, markets=(MarketRules(strategy=name),))
     world, plans = frontend.scheduler.world, 0
     for seed in CLOUDS:
         snapshot = tight(seed)
@@ -99,7 +99,7 @@ def test_each_migration_that_waits_for_no_other_one_is_in_a_wave(name: str) -> N
 def test_a_regrouping_of_idle_vms_is_carried_out(seed: int) -> None:
     """It is judged by what VMs used lately, when it is planned and when it is sent."""
     rng = np.random.default_rng(seed)
-    market = Market(strategy="groups")
+    market = MarketRules(strategy="groups")
     frontend = Frontend(hosts=2, size=HostSize(400, 16384), markets=(market,))
     vms = []
     for _ in range(6):

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Step
-from merkatd.opennebula.constraints import judge
-from merkatd.opennebula.pools.constraint_facts import Estate, Facts, Member, Stay, Wants
-from merkatd.scheduler.base.ports import Cloud, Histories, Observation, Reply
+from merkatd.opennebula.constraints import judge_feasibility
+from merkatd.opennebula.pools.constraint_facts import (
+    DiskLocation,
+    HostFacts,
+    RoleMember,
+    SiteFacts,
+    VmRequirements,
+)
+from merkatd.scheduler.base.ports import CloudPort, Histories, Observation, StepReply
 from tests.opennebula.honour.clouds import Host, Vm
 
 Change = Callable[[Observation], Observation]
@@ -18,14 +24,14 @@ Change = Callable[[Observation], Observation]
 class Told:
     """Implements `ports.Cloud`: another cloud, and what is said there."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: CloudPort) -> None:
         self._cloud = cloud
-        self.wants: dict[int, Wants] = {}
+        self.wants: dict[int, VmRequirements] = {}
         """By VM,"""
-        self.members: dict[int, Member] = {}
-        self.facts: dict[int, Facts] = {}
+        self.members: dict[int, RoleMember] = {}
+        self.facts: dict[int, HostFacts] = {}
         """by host."""
-        self.estate = Estate()
+        self.estate = SiteFacts()
         self.more: dict[str, Any] = {}
         """Other fields of the observation, or functions that make them of it."""
         self.shown: dict[int, str] = {}
@@ -35,13 +41,20 @@ class Told:
         """As the cloud is, with all that was said judged."""
         seen = await self._cloud.observe()
         hosts = [
-            Host(host, name, self.facts.get(host, Facts(host, cluster, {"NAME": [name]})))
+            Host(host, name, self.facts.get(host, HostFacts(host, cluster, {"NAME": [name]})))
             for host, name, cluster in zip(
                 seen.host_id.tolist(), seen.host_name, seen.host_cluster.tolist(), strict=True
             )
         ]
         vms = [
-            Vm(vm, owner, group, self.wants.get(vm, Wants()), self.members.get(vm), _stay(host))
+            Vm(
+                vm,
+                owner,
+                group,
+                self.wants.get(vm, VmRequirements()),
+                self.members.get(vm),
+                _stay(host),
+            )
             for vm, owner, group, host in zip(
                 seen.vm_id.tolist(),
                 seen.vm_owner.tolist(),
@@ -53,7 +66,7 @@ class Told:
         more = {
             name: value(seen) if callable(value) else value for name, value in self.more.items()
         }
-        judged = judge(vms, hosts, self.estate)
+        judged = judge_feasibility(vms, hosts, self.estate)
         messages = {vm: text for vm, text in self.shown.items() if text}
         return replace(seen, **{"constraints": judged.constraints, "messages": messages, **more})
 
@@ -61,7 +74,7 @@ class Told:
         """Of the other cloud."""
         return await self._cloud.histories(vms, since_s)
 
-    async def send(self, step: Step) -> Reply:
+    async def send(self, step: Step) -> StepReply:
         """Ask for one step."""
         return await self._cloud.send(step)
 
@@ -71,8 +84,8 @@ class Told:
         await self._cloud.tell(vm, message)
 
 
-def _stay(host: int) -> Stay | None:
-    return None if host < 0 else Stay(0, running=True)
+def _stay(host: int) -> DiskLocation | None:
+    return None if host < 0 else DiskLocation(0, running=True)
 
 
 def flags(*vms: int) -> Callable[[Observation], Any]:

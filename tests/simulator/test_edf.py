@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from simulator.baselines.edf import edf
 from simulator.baselines.queue_baselines import TooLargeError
-from simulator.model.simulated_cloud import Costs
+from simulator.model.simulated_cloud import OperationCosts
 from simulator.workloads.job_applications import Application
 
-FREE = Costs(boot_s=0.0, suspend_s_per_mib=0.0, resume_s_per_mib=0.0)
-DEAR = Costs(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05)
+FREE = OperationCosts(boot_s=0.0, suspend_s_per_mib=0.0, resume_s_per_mib=0.0)
+DEAR = OperationCosts(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05)
 
 
 def application(submit_s: float, run_s: float, tasks: int, due_s: float) -> Application:
@@ -27,7 +27,7 @@ def application(submit_s: float, run_s: float, tasks: int, due_s: float) -> Appl
     )
 
 
-def ends(applications: list[Application], procs: int, costs: Costs = FREE) -> list[float]:
+def ends(applications: list[Application], procs: int, costs: OperationCosts = FREE) -> list[float]:
     """When each was done."""
     return [one.end_s for one in edf(applications, procs, costs).outcomes]
 

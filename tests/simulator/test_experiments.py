@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 
 from merkatd.cli import main
-from simulator.experiments import EXPERIMENTS, Options, figure_03
+from simulator.experiments import EXPERIMENTS, ExperimentOptions, figure_03
 from simulator.experiments.compared_systems import LOAD, jobs_of
-from simulator.experiments.experiment import Experiment, Report, Row, Rows, Task
+from simulator.experiments.experiment import Experiment, ExperimentReport, Row, Rows, Task
 from simulator.report import as_text, write_csv
 from simulator.sweep import stored, sweep
 
@@ -26,11 +26,11 @@ class Counted:
         self.broken = False
         self.experiment = Experiment("counted", "", self.tasks, self.measure, self.report)
 
-    def tasks(self, options: Options) -> Sequence[Task]:
+    def tasks(self, options: ExperimentOptions) -> Sequence[Task]:
         """One a seed."""
         return [Task("one", 1.0, seed) for seed in range(options.seeds)]
 
-    def measure(self, task: Task, options: Options) -> Row:
+    def measure(self, task: Task, options: ExperimentOptions) -> Row:
         """Its seed, twice."""
         if self.broken and task.seed == 2:
             raise ValueError("broken")
@@ -38,12 +38,12 @@ class Counted:
         return {"twice": 2.0 * task.seed, "quick": float(options.quick)}
 
     @staticmethod
-    def report(_rows: Rows, _options: Options) -> Report:
+    def report(_rows: Rows, _options: ExperimentOptions) -> ExperimentReport:
         """Nothing."""
-        return Report((), ())
+        return ExperimentReport((), ())
 
 
-def swept(counted: Counted, options: Options, file: Path) -> Rows:
+def swept(counted: Counted, options: ExperimentOptions, file: Path) -> Rows:
     """In one thread."""
     with ThreadPoolExecutor(1) as pool:
         return sweep(counted.experiment, options, file, pool)
@@ -54,30 +54,33 @@ def test_a_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     counted, file = Counted(), tmp_path / "rows.jsonl"
     counted.broken = True
     with pytest.raises(ValueError, match="broken"):
-        swept(counted, Options(seeds=3), file)
+        swept(counted, ExperimentOptions(seeds=3), file)
     assert counted.ran == ["one/1/0", "one/1/1"]
     file.write_text(file.read_text() + '{"task": "one/1/2", "ro')
     counted.broken = False
-    rows = swept(counted, Options(seeds=4), file)
+    rows = swept(counted, ExperimentOptions(seeds=4), file)
     assert counted.ran == ["one/1/0", "one/1/1", "one/1/2", "one/1/3"]
     assert [row["twice"] for row in rows.values()] == [0.0, 2.0, 4.0, 6.0]
-    assert len(swept(counted, Options(seeds=1), file)) == 1
-    assert swept(counted, Options(seeds=4), file) == rows
+    assert len(swept(counted, ExperimentOptions(seeds=1), file)) == 1
+    assert swept(counted, ExperimentOptions(seeds=4), file) == rows
     assert len(counted.ran) == 4
 
 
 def test_rows_of_other_options_are_not_mixed_in(tmp_path: Path) -> None:
     """They begin anew."""
     counted, file = Counted(), tmp_path / "rows.jsonl"
-    swept(counted, Options(seeds=2), file)
-    rows = swept(counted, Options(seeds=2, quick=True), file)
+    swept(counted, ExperimentOptions(seeds=2), file)
+    rows = swept(counted, ExperimentOptions(seeds=2, quick=True), file)
     assert [row["quick"] for row in rows.values()] == [1.0, 1.0]
-    assert stored(counted.experiment, Options(seeds=2), file) == {}
+    assert stored(counted.experiment, ExperimentOptions(seeds=2), file) == {}
 
 
 def rows_of(experiment: Experiment, **numbers: dict[str, float]) -> Rows:
     """Made up ones: by system, the same at every level and seed."""
-    return {task: numbers[task.system.replace("-", "_")] for task in experiment.tasks(Options())}
+    return {
+        task: numbers[task.system.replace("-", "_")]
+        for task in experiment.tasks(ExperimentOptions())
+    }
 
 
 def test_figure_13_says_what_holds(tmp_path: Path) -> None:
@@ -97,13 +100,13 @@ def test_figure_13_says_what_holds(tmp_path: Path) -> None:
         }
 
     rows = rows_of(experiment, fcfs=row(10, 50), edf=row(90, 95), market=row(80, 94))
-    text = as_text(experiment.report(rows, Options()))
+    text = as_text(experiment.report(rows, ExperimentOptions()))
     assert "\nholds: the paper: the market outperforms FCFS" in text
     assert "does NOT hold: ours: at every level" in text
     assert "behind at 1, 0.9, 0.8" in text
     assert "80 ± 0" in text
     rows = rows_of(experiment, fcfs=row(10, 50), edf=row(99.9, 99.5), market=row(99.6, 99.3))
-    assert "\nholds: ours" in as_text(experiment.report(rows, Options()))
+    assert "\nholds: ours" in as_text(experiment.report(rows, ExperimentOptions()))
     write_csv(rows, tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -117,7 +120,7 @@ def test_table_2_prints_what_the_paper_prints() -> None:
     numbers = {"met": 90.0, "satisfaction": 5.0, "cpu_s": 1.0}
     more = {"suspensions": 3.0, "migrations_h": 0.0, "vm_suspensions": 9.0}
     rows = rows_of(experiment, market=numbers | more, easy=numbers | {"met": 60.0})
-    text = as_text(experiment.report(rows, Options()))
+    text = as_text(experiment.report(rows, ExperimentOptions()))
     assert "950554" in text
     assert "30.0 percentage points more" in text
 
@@ -125,7 +128,7 @@ def test_table_2_prints_what_the_paper_prints() -> None:
 @pytest.mark.parametrize("name", ["figure-3", "figures-6-10"])
 def test_what_is_small_enough_is_run_in_full(name: str) -> None:
     """All that the paper says holds, but for what VMs did to each other on its testbed."""
-    experiment, options = EXPERIMENTS[name], Options()
+    experiment, options = EXPERIMENTS[name], ExperimentOptions()
     rows = {task: experiment.measure(task, options) for task in experiment.tasks(options)}
     report = experiment.report(rows, options)
     assert [one.text for one in report.statements if not one.holds] == (

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.policies.batch_queue import Aim
-from simulator.market.batch_frameworks import CORE, Framework, Job, Setting, simulate
+from simulator.market.batch_frameworks import CORE, Framework, FrameworkSetup, Job, simulate
 
 VMS = 20
-SETTING = Setting(units=VMS * CORE)
+SETTING = FrameworkSetup(units=VMS * CORE)
 
 
 def framework(jobs: Sequence[Job], name: str = "one", fixed: int | None = None) -> Framework:

@@ -6,25 +6,25 @@ from math import inf
 import numpy as np
 import pytest
 
-from merkatd.policies.patience import Temper
+from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.queue_baselines import TooLargeError
 from simulator.market.market_run import MarketRun, simulate
-from simulator.model.simulated_cloud import Cloud, Costs
+from simulator.model.simulated_cloud import OperationCosts, SimulatedCloud
 from simulator.workloads.job_applications import (
     Application,
-    Assignment,
-    Tenant,
+    TaskAssignment,
+    TenantKind,
     assign,
     met_part,
     satisfaction,
 )
 from simulator.workloads.lublin import lublin
 
-CLOUD = Cloud(
+CLOUD = SimulatedCloud(
     nodes=2,
     cpu=200.0,
     memory_mib=2000.0,
-    costs=Costs(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05),
+    costs=OperationCosts(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05),
 )
 
 
@@ -44,9 +44,9 @@ def application(
     )
 
 
-def run(*applications: Application, cloud: Cloud = CLOUD) -> MarketRun:
+def run(*applications: Application, cloud: SimulatedCloud = CLOUD) -> MarketRun:
     """With the usual temper."""
-    return simulate(applications, cloud, Temper(), np.random.default_rng(0))
+    return simulate(applications, cloud, PatienceSettings(), np.random.default_rng(0))
 
 
 def test_alone_it_takes_its_ideal_time() -> None:
@@ -94,7 +94,7 @@ def test_the_hopeless_give_up_and_keep_nobody_waiting() -> None:
 
 def test_partial_work_counts_for_those_who_want_it() -> None:
     """A partial-deadline tenant's application runs to its deadline."""
-    one = replace(application(0, 300.0, 4, 152.0), tenant=Tenant.PARTIAL_DEADLINE)
+    one = replace(application(0, 300.0, 4, 152.0), tenant=TenantKind.PARTIAL_DEADLINE)
     (found,) = run(one).outcomes
     assert found.done == pytest.approx(0.5, abs=0.02)
     assert found.satisfaction == pytest.approx(300.0, abs=10.0)
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     """To the bit, with jobs of every size."""
     jobs = lublin(40, 4, np.random.default_rng(1))
     jobs = [job._replace(submit_s=job.submit_s / 20) for job in jobs]
-    terms = Assignment(node_memory_mib=2000.0, boot_s=2.0)
+    terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
     applications = assign(jobs, terms, np.random.default_rng(2))
     first, second = (run(*applications) for _ in range(2))
     assert [one.end_s for one in first.outcomes] == [one.end_s for one in second.outcomes]
@@ -118,7 +118,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def test_nothing_is_done_faster_than_the_cloud_can() -> None:
     """All work that was done fits into the cores' time."""
     jobs = [job._replace(submit_s=0.0) for job in lublin(25, 4, np.random.default_rng(3))]
-    terms = Assignment(node_memory_mib=2000.0, boot_s=2.0)
+    terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
     found = run(*assign(jobs, terms, np.random.default_rng(4)))
     done = sum(one.done * one.application.run_s * one.application.tasks for one in found.outcomes)
     assert done <= CLOUD.cores * found.span_s

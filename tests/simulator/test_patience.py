@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.policies.patience import Book, Need, Temper, limit_price, may_start, must_yield
+from merkatd.policies.patience import (
+    Book,
+    CpuNeed,
+    PatienceSettings,
+    limit_price,
+    may_start,
+    must_yield,
+)
 
-CALM = Temper(horizon_s=3600.0, clinging=2.0)
+CALM = PatienceSettings(horizon_s=3600.0, clinging=2.0)
 
 
 def offer(
@@ -16,11 +23,11 @@ def offer(
     left_s: float,
     means: float = 600.0,
     *,
-    temper: Temper = CALM,
+    temper: PatienceSettings = CALM,
     capacity: float = 1e9,
 ) -> float:
     """Of an application of 10 units, in periods of 60 s; a small part of the market."""
-    need = Need(means=means, units=10.0, capacity=capacity, work_s=work_s, left_s=left_s)
+    need = CpuNeed(means=means, units=10.0, capacity=capacity, work_s=work_s, left_s=left_s)
     return limit_price(need, 60.0, temper)
 
 
@@ -38,7 +45,7 @@ def test_money_is_spread_over_the_time_that_is_left() -> None:
 def test_deadlines_behind_the_horizon_are_discounted() -> None:
     """Twice as far as the horizon: a half of what the time left makes of it."""
     assert offer(600.0, 7200.0) == pytest.approx(6.0 * (600 / 7200) * (3600 / 7200))
-    assert offer(600.0, 7200.0, temper=Temper(horizon_s=0.0)) == 6.0
+    assert offer(600.0, 7200.0, temper=PatienceSettings(horizon_s=0.0)) == 6.0
 
 
 def test_who_needs_much_of_the_market_hurries() -> None:
@@ -61,7 +68,7 @@ def test_an_offer_can_always_be_paid(
     work_s: float, left_s: float, means: float, horizon_s: float
 ) -> None:
     """For all of the work that can still be done."""
-    temper = Temper(horizon_s=horizon_s)
+    temper = PatienceSettings(horizon_s=horizon_s)
     price = offer(work_s, left_s, means, temper=temper, capacity=10.0)
     assert price * 10.0 * max(min(work_s, left_s) / 60.0, 1.0) <= means * (1 + 1e-9) + 1e-9
 

@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cli import main
 from simulator.scenario import ScenarioError, scenario_of
-from simulator.workloads.job_applications import Tenant
+from simulator.workloads.job_applications import TenantKind
 
 SMALL = """
 name = "small"
@@ -59,7 +59,7 @@ def test_it_says_cloud_and_applications(tmp_path: Path) -> None:
     assert [one.number for one in everybody] == list(range(21))
     submitted = [one.submit_s for one in everybody]
     assert submitted == sorted(submitted)
-    (mine,) = (one for one in everybody if one.tenant is Tenant.FULL_DEADLINE)
+    (mine,) = (one for one in everybody if one.tenant is TenantKind.FULL_DEADLINE)
     assert (mine.submit_s, mine.run_s, mine.deadline_s, mine.budget) == (300, 1200, 3600, 500)
     drawn = [one for one in everybody if one is not mine]
     assert max(one.submit_s for one in drawn) == pytest.approx(1800.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.policies import vertical
-from merkatd.policies.vertical import Means, Performance, Standing
+from merkatd.policies.vertical import Performance, SpendingLimit, VmPosition
 from simulator.experiments import plain_vertical
 from simulator.experiments.price_stability import (
     HELD,
@@ -12,7 +12,7 @@ from simulator.experiments.price_stability import (
     PAPER,
     POLICIES,
     STEP_PERIOD,
-    Run,
+    StabilityRun,
     run_of,
     settled_after,
 )
@@ -38,7 +38,7 @@ def test_what_settling_is() -> None:
 def test_the_policy_in_use_settles_sooner_than_the_papers_form_and_costs_no_more() -> None:
     """On the same clouds; its applications are too slow no more often."""
 
-    def runs(policy: str) -> list[Run]:
+    def runs(policy: str) -> list[StabilityRun]:
         return [
             run_of(np.random.default_rng((29, number)), POLICIES[policy]) for number in range(8)
         ]
@@ -48,7 +48,7 @@ def test_the_policy_in_use_settles_sooner_than_the_papers_form_and_costs_no_more
     def mean(values: list[float]) -> float:
         return sum(values) / len(values)
 
-    def settled(of: list[Run]) -> float:
+    def settled(of: list[StabilityRun]) -> float:
         return mean([float(settled_after(one.prices[STEP_PERIOD:])) for one in of])
 
     assert settled(ours) < settled(papers)
@@ -62,7 +62,7 @@ def test_a_first_step_never_bids_more_than_the_papers_form() -> None:
     fewer = 0
     for _ in range(1_000):
         bid, least, most = rng.uniform(0.1, 20.0, 2), np.full(2, 0.05), np.ones(2)
-        standing = Standing(
+        standing = VmPosition(
             bid=tuple(bid.tolist()),
             allocation=tuple(np.minimum(rng.uniform(0.0, 1.2, 2), 1.0).tolist()),
             least=tuple(least.tolist()),
@@ -71,7 +71,7 @@ def test_a_first_step_never_bids_more_than_the_papers_form() -> None:
         )
         value = float(rng.uniform(0.1, 3.0))
         performance = Performance(value=value, reference=1.0, low=0.75, high=0.95)
-        means = Means(bid_min=0.01, bid_max=float(rng.uniform(bid.sum(), 3 * bid.sum())))
+        means = SpendingLimit(bid_min=0.01, bid_max=float(rng.uniform(bid.sum(), 3 * bid.sum())))
         mine = vertical.adapt(standing, performance, means).bid
         papers = plain_vertical.adapt(standing, performance, means).bid
         assert sum(mine) <= sum(papers) * (1 + 1e-9)
@@ -82,8 +82,8 @@ def test_a_first_step_never_bids_more_than_the_papers_form() -> None:
 def test_the_papers_form_halves_only_a_change_of_about_the_same_size() -> None:
     """A change of another size is made in full; the policy in use halves both."""
     slow = Performance(value=1.2, reference=1.0, low=0.75, high=0.95)
-    standing = Standing(bid=(4.0,), allocation=(0.5,), least=(0.1,), most=(1.0,), keeping=(9.0,))
-    means = Means(bid_min=0.01, bid_max=100.0)
+    standing = VmPosition(bid=(4.0,), allocation=(0.5,), least=(0.1,), most=(1.0,), keeping=(9.0,))
+    means = SpendingLimit(bid_min=0.01, bid_max=100.0)
     for last, expected in ((-4.0, 6.0), (-3.8, 6.0), (-1.0, 8.0), (4.0, 8.0)):
-        trace = vertical.Trace(change=last, run=1, market=9.0)
+        trace = vertical.BidTrace(change=last, run=1, market=9.0)
         assert plain_vertical.adapt(standing, slow, means, (trace,)).bid == (expected,)

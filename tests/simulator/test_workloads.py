@@ -6,23 +6,29 @@ import numpy as np
 import pytest
 
 from simulator.workloads import SwfJob
-from simulator.workloads.job_applications import Assignment, Tenant, assign, bursts, contended
+from simulator.workloads.job_applications import (
+    TaskAssignment,
+    TenantKind,
+    assign,
+    bursts,
+    contended,
+)
 from simulator.workloads.lublin import (
     BATCH,
     INTERACTIVE,
     WHOLE,
-    Kind,
+    JobClass,
     day_weights,
     lublin,
     run_s,
     size,
 )
 
-TERMS = Assignment(node_memory_mib=2048.0, boot_s=3.6)
+TERMS = TaskAssignment(node_memory_mib=2048.0, boot_s=3.6)
 
 
 @pytest.mark.parametrize("kind", [WHOLE, BATCH, INTERACTIVE])
-def test_run_times_have_the_published_moments(kind: Kind) -> None:
+def test_run_times_have_the_published_moments(kind: JobClass) -> None:
     """Mean and deviation of their logarithms are those of the two gamma distributions."""
     rng, count, procs = np.random.default_rng(1), 4000, 4
     drawn = np.log([run_s(kind, procs, rng) + 0.5 for _ in range(count)])
@@ -87,7 +93,7 @@ def test_deadlines_budgets_and_memory() -> None:
         assert one.budget * factor == pytest.approx(2000.0)
         assert 0.1 * 2048 <= one.memory_mib <= 0.5 * 2048
         assert one.ideal_s == 103.6
-        assert one.tenant is Tenant.FULL_DEADLINE
+        assert one.tenant is TenantKind.FULL_DEADLINE
 
 
 def test_the_first_comes_at_zero_and_a_traces_memory_counts() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from merkatd.cluster import Decision, Floats, Plan
-from merkatd.limits import Limits
-from merkatd.service.base.period_view import Present
+from merkatd.limits import LimitPlan
+from merkatd.service.base.period_view import PeriodView
 from tests.clouds import cloud, hosts_table, vms_table
 
 WHOLE = (800.0, 8192.0)
@@ -16,7 +16,7 @@ WHOLE = (800.0, 8192.0)
 
 def present_of(
     hosts: int, places: npt.ArrayLike, allocations: Floats, names: str = "", **changes: Any
-) -> Present:
+) -> PeriodView:
     """VMs on these hosts, for which so much was decided, of owners 0, 1, 2 in turn.
 
     Where `names` is given, everything is called so.
@@ -38,11 +38,11 @@ def present_of(
         "snapshot": snapshot,
         "states": (names or "RUNNING",) * count,
         "decision": Decision(Plan(), allocations, np.zeros((1, 2))),
-        "limits": Limits(Plan(), {}, {}, {}),
+        "limits": LimitPlan(Plan(), {}, {}, {}),
         "host": host,
         "cost": np.full((count, 2), 0.5),
         "rate": np.full(count, np.nan),
         "messages": dict.fromkeys(range(count), names) if names else {},
         "owner_names": dict.fromkeys(range(3), names) if names else {0: "ann", 1: "bob", 2: "cy"},
     }
-    return Present(**values | changes)
+    return PeriodView(**values | changes)

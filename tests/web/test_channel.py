@@ -3,7 +3,7 @@
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.web.base.responses import Answer, Asked
+from merkatd.web.base.responses import BrowserRequest, PageResponse
 from tests.web.visits import ADDRESS, HOST, Visits
 
 FORM = (
@@ -11,7 +11,7 @@ FORM = (
 )
 
 
-async def broken(_asked: Asked) -> Answer:
+async def broken(_asked: BrowserRequest) -> PageResponse:
     """A page with a mistake."""
     raise ZeroDivisionError("one by nothing")
 
@@ -32,8 +32,8 @@ def test_a_failure_is_logged_with_what_was_asked() -> None:
 def test_an_answer_that_is_late_is_no_failure() -> None:
     """The visitor is told in a page of ours, and nothing is logged."""
 
-    async def never(_asked: Asked) -> Answer:
-        waiting: Deferred[Answer] = Deferred()
+    async def never(_asked: BrowserRequest) -> PageResponse:
+        waiting: Deferred[PageResponse] = Deferred()
         return await waiting
 
     visits = Visits(never)
@@ -53,13 +53,13 @@ def test_an_address_behind_a_proxy_has_so_many_requests_in_hand() -> None:
     """The next one is told so in a page, and nothing is done for it; others are served."""
     asked: list[str] = []
 
-    async def never(visit: Asked) -> Answer:
+    async def never(visit: BrowserRequest) -> PageResponse:
         asked.append(visit.address)
-        waiting: Deferred[Answer] = Deferred()
+        waiting: Deferred[PageResponse] = Deferred()
         hanging.append(waiting)
         return await waiting
 
-    hanging: list[Deferred[Answer]] = []
+    hanging: list[Deferred[PageResponse]] = []
     visits = Visits(never, [ADDRESS], connections_per_address=2)
     head = b"GET / HTTP/1.1\r\n" + HOST + b"X-Forwarded-For: 203.0.113.%d\r\n\r\n"
     said = [visits.say(head % 5) for _ in range(3)]

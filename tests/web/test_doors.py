@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.web.base import responses
 from merkatd.web.base.responses import POLICY, asset
-from merkatd.web.browser_sessions import Sessions
+from merkatd.web.browser_sessions import BrowserSessions
 from tests.api.xmlrpc.site import ANN, BOB
 from tests.web.routes import ROUTES
 from tests.web.site import PageSite
@@ -82,7 +82,7 @@ class TestExpiry:
     def test_a_session_ends_by_time(self) -> None:
         """After its longest time; sooner where nothing is clicked, whatever a page fetches."""
         now = [0.0]
-        sessions = Sessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=9)
+        sessions = BrowserSessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=9)
         token = sessions.begin("ann:secret", 1)
         for now[0] in range(0, 95, 9):
             assert sessions.of(token, by_hand=True) is not None
@@ -96,7 +96,7 @@ class TestExpiry:
 
     def test_no_login_is_kept_in_the_clear(self) -> None:
         """Nor anything by which a token could be found."""
-        sessions = Sessions(lambda: 0.0, longest_s=1.0, idle_s=1.0, most_per_user=9)
+        sessions = BrowserSessions(lambda: 0.0, longest_s=1.0, idle_s=1.0, most_per_user=9)
         token = sessions.begin("ann:hush", 1)
         kept = repr(sessions._kept)
         assert "hush" not in kept

@@ -7,14 +7,14 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission
-from merkatd.api.http.settings import Settings
-from merkatd.service import NotNowError
+from merkatd.api.http.settings import ApiSettings
+from merkatd.service import TryAgainError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.web.base.live_updates import Listeners
 from merkatd.web.base.stored_answers import PATIENCE_S, Recall
-from merkatd.web.browser_sessions import Sessions
-from merkatd.web.site import Site
+from merkatd.web.browser_sessions import BrowserSessions
+from merkatd.web.site import WebSite
 from tests.web.visits import HOST, Visits
 
 _MANY = 40
@@ -114,7 +114,7 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
         return await site.visit(asked)
 
     async def none_yet() -> Any:
-        raise NotNowError("there was no period yet")
+        raise TryAgainError("there was no period yet")
 
     async def owner_of(platform: int) -> int:
         return platform // 100
@@ -136,12 +136,12 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
         long_reads=FairTurns(2, per_key=1),
     )
     known: Any = logins
-    admission = Admission(known, Settings(address_calls=1e6, user_calls=1e6), clock)
+    admission = Admission(known, ApiSettings(address_calls=1e6, user_calls=1e6), clock)
     dispatch: Any = SimpleNamespace(house=house, admission=admission)
-    sessions = Sessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
+    sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
     listeners = Listeners(clock, most=1, most_per_user=1)
     recall = Recall(clock, clock.seconds)
-    site = Site(dispatch, sessions, listeners, recall=recall, cookie="merkat", secure=False)
+    site = WebSite(dispatch, sessions, listeners, recall=recall, cookie="merkat", secure=False)
     tokens = {uid: sessions.begin(str(uid), uid) for uid in (2, 3)}
 
     def look(uid: int, platform: int) -> bytes:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from merkatd.api.http.admission import Admission
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.service.base.identity import Identity
 from merkatd.web.base import form_reader
 from merkatd.web.base.form_reader import MOST_FORM_BYTES, MOST_LONG_BYTES
 from merkatd.web.base.live_updates import Listeners
 from merkatd.web.base.stored_answers import Recall
-from merkatd.web.browser_sessions import Sessions
-from merkatd.web.site import MOST_SIGN_IN_BYTES, Site
+from merkatd.web.browser_sessions import BrowserSessions
+from merkatd.web.site import MOST_SIGN_IN_BYTES, WebSite
 from tests.web.visits import HOST, Visits
 
 _LOGIN = "ann:hush"
@@ -44,11 +44,11 @@ class Page:
 
         self.visits = Visits(site)
         clock = self.visits.clock
-        settings = Settings(address_calls=_CALLS, user_calls=_CALLS, burst_s=1.0)
+        settings = ApiSettings(address_calls=_CALLS, user_calls=_CALLS, burst_s=1.0)
         logins: Any = Logins()
         dispatch: Any = SimpleNamespace(house=None, admission=Admission(logins, settings, clock))
-        self.sessions = Sessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
-        self.site = Site(
+        self.sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
+        self.site = WebSite(
             dispatch,
             self.sessions,
             Listeners(clock, most=1, most_per_user=1),

@@ -5,7 +5,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.scheduler.base.settings import Goods
+from merkatd.scheduler.base.settings import GoodsSettings
 from merkatd.service.base.turns import FairTurns
 from merkatd.web.pages.history_panels import tenant_charts
 
@@ -22,7 +22,7 @@ def test_what_a_tenant_holds_is_read_for_one_page_of_a_user_at_a_time() -> None:
         return await work()
 
     database = SimpleNamespace(read=stored)
-    world = SimpleNamespace(now=lambda: 0.0, goods=Goods(), database=database)
+    world = SimpleNamespace(now=lambda: 0.0, goods=GoodsSettings(), database=database)
     house = SimpleNamespace(world=world, long_reads=FairTurns(2, per_key=1))
     found: list[Any] = []
 

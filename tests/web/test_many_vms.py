@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from merkatd.web.base.form_reader import Form
-from merkatd.web.base.responses import Asked
+from merkatd.web.base.responses import BrowserRequest
 from merkatd.web.layout.html import joined
 from merkatd.web.layout.page_frame import ROWS
 from merkatd.web.pages import platform_pages
@@ -16,9 +16,9 @@ from merkatd.web.pages import platform_pages
 VMS = 1_000
 
 
-def asked(path: str, **query: str) -> Asked:
+def asked(path: str, **query: str) -> BrowserRequest:
     """A request for a page."""
-    return Asked(
+    return BrowserRequest(
         method="GET",
         path=path,
         query=Form(urlencode(query).encode()),
@@ -31,17 +31,19 @@ def asked(path: str, **query: str) -> Asked:
     )
 
 
-def shown(monkeypatch: Any, request: Asked) -> str:
+def shown(monkeypatch: Any, request: BrowserRequest) -> str:
     """The page of a platform of 1,000 VMs."""
     monkeypatch.setattr(platform_pages, "over_time", lambda *_: None)
     monkeypatch.setattr(platform_pages, "platform_charts", lambda *_: None)
     monkeypatch.setattr(platform_pages, "platform_gaps", lambda *_: ())
-    monkeypatch.setattr(platform_pages, "how", lambda *_: [])
+    monkeypatch.setattr(platform_pages, "progress_facts", lambda *_: [])
     here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
     vms = [{"vm": vm, "cluster": "c", "leaving": False, "state": "running"} for vm in range(VMS)]
     row = {"id": 7, "name": "p", "state": "done", "report": None, "why": "w"}
     row |= {"trouble": None, "unattended": None}
-    return joined(asyncio.run(platform_pages.shown(here, row | {"vms": vms, "actions": []})))
+    return joined(
+        asyncio.run(platform_pages.platform_page(here, row | {"vms": vms, "actions": []}))
+    )
 
 
 @pytest.mark.parametrize("page", [1, 4])

@@ -7,8 +7,8 @@ from html import unescape
 import numpy as np
 import pytest
 
-from merkatd.web.layout.html import Markup, compact, h
-from merkatd.web.layout.widgets import bar, credits_, percent, span, steps_table
+from merkatd.web.layout.html import Markup, compact, element
+from merkatd.web.layout.widgets import bar, credits_text, duration_text, percent, steps_table
 from merkatd.web.pages.row_tables import vms_table
 from tests.web.presents import present_of
 
@@ -41,7 +41,7 @@ def test_a_script_in_a_name_stays_text(text: str) -> None:
 
 def test_data_for_scripts_can_leave_no_attribute() -> None:
     """Whatever names are in it, it comes out as it went in."""
-    box = h("div", data_hosts=compact([{"name": f"'{SCRIPT}\"&quot;\n"}]))
+    box = element("div", data_hosts=compact([{"name": f"'{SCRIPT}\"&quot;\n"}]))
     found = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
     assert found is not None
     assert json.loads(unescape(found[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
@@ -49,7 +49,7 @@ def test_data_for_scripts_can_leave_no_attribute() -> None:
 
 def test_text_can_leave_no_attribute() -> None:
     """Quotes in it are escaped as well."""
-    made = h("a", "'\"<&", href='/"onclick="alert(1)', title="'")
+    made = element("a", "'\"<&", href='/"onclick="alert(1)', title="'")
     assert made == (
         '<a href="/&quot;onclick=&quot;alert(1)" title="&#x27;">&#x27;&quot;&lt;&amp;</a>'
     )
@@ -57,20 +57,20 @@ def test_text_can_leave_no_attribute() -> None:
 
 def test_parts_are_put_together() -> None:
     """Lists in lists, numbers, and nothing; attributes that are false are left out."""
-    assert h("p", [1, [" ", None, Markup("<b>b</b>")]]) == "<p>1 <b>b</b></p>"
-    assert h("input", disabled=True, checked=False, value=0) == '<input disabled value="0">'
+    assert element("p", [1, [" ", None, Markup("<b>b</b>")]]) == "<p>1 <b>b</b></p>"
+    assert element("input", disabled=True, checked=False, value=0) == '<input disabled value="0">'
 
 
 def test_numbers_are_for_people() -> None:
     """Short, and never so short that something looks like nothing."""
-    assert [credits_(one) for one in (None, 0.0, 0.00123, 1.5, 12345.6)] == [
+    assert [credits_text(one) for one in (None, 0.0, 0.00123, 1.5, 12345.6)] == [
         "\N{EN DASH}",
         "0.00",
         "0.00123",
         "1.50",
         "12,346",
     ]
-    assert [span(one) for one in (0, 59, 61, 3600, 7300, 90_000)] == [
+    assert [duration_text(one) for one in (0, 59, 61, 3600, 7300, 90_000)] == [
         "0 s",
         "59 s",
         "1 min 1 s",

@@ -8,8 +8,8 @@ import numpy as np
 
 from merkatd.web.base.form_reader import Form
 from merkatd.web.base.period_memory import Past
-from merkatd.web.base.responses import Asked
-from merkatd.web.base.routes import Here
+from merkatd.web.base.responses import BrowserRequest
+from merkatd.web.base.routes import PageRequest
 from tests.api.xmlrpc.site import ANN
 from tests.web.presents import present_of
 from tests.web.site import PageSite
@@ -23,8 +23,10 @@ def test_a_page_knows_of_nothing_that_came_later() -> None:
     now = present_of(1, [0], np.array([[100.0, 1024.0]]))
     prepared: Any = SimpleNamespace(now=now)
     past = Past()
-    asked = Asked("GET", "/", Form(b""), Form(b""), 0, "", by_hand=True, own=True, address="")
-    here = Here(
+    asked = BrowserRequest(
+        "GET", "/", Form(b""), Form(b""), 0, "", by_hand=True, own=True, address=""
+    )
+    here = PageRequest(
         _NOTHING,
         _NOTHING,
         past,

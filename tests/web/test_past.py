@@ -8,17 +8,17 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.web.base.charts import of_host, of_platform, of_tenant, of_vm
 from merkatd.web.base.goals import Goal
-from merkatd.web.base.period_memory import Moment, Past, moment_before
+from merkatd.web.base.period_memory import Past, PeriodRecord, moment_before
 from tests.api.xmlrpc.site import ANN, BOB, until
 from tests.web.site import PageSite
 
 RESOURCES = ("cpu", "memory")
 
 
-def moment(period: int, vms: int = 2, **changes: Any) -> Moment:
+def moment(period: int, vms: int = 2, **changes: Any) -> PeriodRecord:
     """A period with VM 0 of owner 7, application 70, and the others of owner 8, on host 3."""
     ids = np.arange(vms, dtype=np.int32)
     values: dict[str, Any] = {
@@ -35,7 +35,7 @@ def moment(period: int, vms: int = 2, **changes: Any) -> Moment:
         "host_id": np.array([3], np.int32),
         "whole": np.array([[800.0, 8192.0]], np.float32),
     }
-    return Moment(**values | changes)
+    return PeriodRecord(**values | changes)
 
 
 def line(charts: Any, title: str, name: str) -> list[float | None]:
@@ -199,7 +199,7 @@ class TestServed:
         assert float(kept.cost[row]) == pytest.approx(pays["values"][at], rel=1e-3)
 
 
-def _kept(site: PageSite, number: int) -> Moment:
+def _kept(site: PageSite, number: int) -> PeriodRecord:
     path = f"file:{site.state / 'merkat.db'}?mode=ro"
     engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
     try:
@@ -210,4 +210,4 @@ def _kept(site: PageSite, number: int) -> Moment:
         engine.dispose()
     assert period is not None
     assert arrays is not None
-    return moment_before(period, arrays, [Market(name="default")])
+    return moment_before(period, arrays, [MarketRules(name="default")])

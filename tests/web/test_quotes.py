@@ -7,10 +7,10 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.service.base.errors import Refusal
+from merkatd.service.base.errors import RequestError
 from merkatd.service.base.identity import Caller, Identity
-from merkatd.service.base.order_limits import Orders
-from merkatd.web.base.routes import Here
+from merkatd.service.base.order_limits import OrderCounts
+from merkatd.web.base.routes import PageRequest
 from merkatd.web.pages import platform_form_pages, visible_rows
 
 ANN, ADMIN = (Identity(uid, "name", frozenset({group}), group) for uid, group in ((5, 1), (0, 0)))
@@ -33,7 +33,7 @@ class Page:
 
         monkeypatch.setattr(visible_rows, "platform", row)
         self.house: Any = SimpleNamespace(
-            orders=Orders(Clock(), 3.0),
+            orders=OrderCounts(Clock(), 3.0),
             logins=SimpleNamespace(ask=begun),
             questions=SimpleNamespace(
                 platforms=SimpleNamespace(try_submit=begun, try_change=begun),
@@ -43,7 +43,7 @@ class Page:
     def outcome(self, function: Any, user: Identity, **form: str) -> type[BaseException]:
         """What a form of a user ends with."""
         nothing: Any = None
-        here = Here(
+        here = PageRequest(
             house=self.house,
             goals=nothing,
             past=nothing,
@@ -78,11 +78,11 @@ def test_quotes_count_like_the_orders_that_they_are_of(
 ) -> None:
     """A tenant is refused beyond the limit, an administrator is not."""
     kinds = [page.outcome(function, ANN, **form) for _ in range(4)]
-    assert kinds == [BegunError, BegunError, BegunError, Refusal]
+    assert kinds == [BegunError, BegunError, BegunError, RequestError]
     assert [page.outcome(function, ADMIN, **form) for _ in range(9)] == [BegunError] * 9
 
 
 def test_the_quote_of_a_large_template_counts_as_several(page: Page) -> None:
     """Its size counts as that of an order does."""
     kinds = [page.outcome(platform_form_pages.quote_new, ANN, template=_LARGE) for _ in range(2)]
-    assert kinds == [BegunError, Refusal]
+    assert kinds == [BegunError, RequestError]

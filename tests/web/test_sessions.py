@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.web import browser_sessions as kept
-from merkatd.web.browser_sessions import Sessions
+from merkatd.web.browser_sessions import BrowserSessions
 from tests.api.xmlrpc.site import ANN, BOB
 from tests.web.site import PageSite
 
 
-def sessions(most_per_user: int = 3, seconds: Any = lambda: 0.0) -> Sessions:
+def sessions(most_per_user: int = 3, seconds: Any = lambda: 0.0) -> BrowserSessions:
     """Sessions that only their number ends."""
-    return Sessions(seconds, longest_s=1e9, idle_s=1e9, most_per_user=most_per_user)
+    return BrowserSessions(seconds, longest_s=1e9, idle_s=1e9, most_per_user=most_per_user)
 
 
-def alive(made: Sessions, token: str) -> bool:
+def alive(made: BrowserSessions, token: str) -> bool:
     """Whether the session of this token goes on."""
     return made.of(token, by_hand=False) is not None
 
@@ -64,7 +64,7 @@ def test_what_is_over_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> Non
     """A session that has ended by time takes no room from one that goes on."""
     monkeypatch.setattr(kept, "MOST_KEPT", 3)
     now = [0.0]
-    made = Sessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=2)
+    made = BrowserSessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=2)
     for user in (1, 1, 2):
         made.begin("x:y", user)
     now[0] = 20.0

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Plan
-from merkatd.limits import Limits
+from merkatd.limits import LimitPlan
 from merkatd.web.layout.page_frame import ROWS
 from merkatd.web.pages.row_tables import tenants_table
-from merkatd.web.pages.visible_rows import hosts_of
+from merkatd.web.pages.visible_rows import host_bars
 from merkatd.web.pages.vm_pages import gets_table, has_less
 from tests.web.presents import WHOLE, present_of
 
@@ -50,7 +50,7 @@ class TestAVm:
 
     def test_memory_that_cannot_be_changed_is_said(self) -> None:
         """It holds that, whatever its share is."""
-        held = Limits(Plan(), {}, {}, {2: 2048})
+        held = LimitPlan(Plan(), {}, {}, {2: 2048})
         now = present_of(HOSTS, [0, 0, 1], _CROWDED, limits=held)
         assert "it holds 2.00 GiB" in gets_table(now, 2, explained((300.0, 1024.0)))
 
@@ -63,7 +63,7 @@ places = st.lists(st.integers(-1, HOSTS - 1), min_size=1, max_size=12)
 def test_bars_hold_everybody_once(where: list[int], most: int, owner: int | None) -> None:
     """Of so many hosts; for one owner its own VMs alone, on those hosts where it has any."""
     now = present_of(HOSTS, where, np.full((len(where), 2), 500.0))
-    found = hosts_of(now, frozenset({1}), owner, most)
+    found = host_bars(now, frozenset({1}), owner, most)
     mine = [vm for vm, host in enumerate(where) if host >= 0 and owner in {None, vm % 3}]
     hosts = sorted({where[vm] for vm in mine} if owner is not None else range(HOSTS))[:most]
     assert [host["id"] for host in found] == hosts

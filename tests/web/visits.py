@@ -8,8 +8,8 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from merkatd.api.http.forwarded_addresses import Proxies
-from merkatd.api.http.settings import Settings
-from merkatd.web.base.responses import Answer, Asked, Live
+from merkatd.api.http.settings import ApiSettings
+from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageResponse
 from merkatd.web.base.served_names import OwnHosts
 from merkatd.web.web_server import VisitFactory
 
@@ -23,13 +23,13 @@ class Visits:
 
     def __init__(
         self,
-        answer: Callable[[Asked], Awaitable[Answer | Live]],
+        answer: Callable[[BrowserRequest], Awaitable[PageResponse | LiveResponse]],
         proxies: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         self.clock = Clock()
         site: Any = type("Answering", (), {"visit": staticmethod(answer)})
-        bounds = Settings(**settings)
+        bounds = ApiSettings(**settings)
         hosts = OwnHosts([ADDRESS])
         self.factory = VisitFactory(
             self.clock, bounds, site, "merkat", hosts, Proxies(proxies), secure=False

@@ -1,7 +1,7 @@
 """What VMs ask of devices and NUMA nodes, histories and scheduled actions, and hosts' own words."""
 
-from merkatd.opennebula.constraints.hardware import allotted, spots
-from merkatd.opennebula.pools.constraint_facts import Device, Node
+from merkatd.opennebula.constraints.hardware import assigned_devices, numa_placements
+from merkatd.opennebula.pools.constraint_facts import Node, PciDevice
 from merkatd.opennebula.pools.host_pool import HostPool
 from merkatd.opennebula.pools.vm_history import _of_one
 from merkatd.opennebula.pools.vm_pool import read_page
@@ -16,7 +16,7 @@ HOST_BYTES = 1 << 18
 """Of one host: hundreds of devices take half of that."""
 NOW = 1_678_881_600.0
 _REFUSES = (ValueError, BrokenError, UnreadableError)
-_DEVICES = [Device("10de", "1db6", "0302", f"{row:02x}:00.0") for row in range(256)]
+_DEVICES = [PciDevice("10de", "1db6", "0302", f"{row:02x}:00.0") for row in range(256)]
 """Of one host: more than any has."""
 _NODES = [Node(row, [(2, 2, False)] * 32, 1 << 18, {2: 1 << 16, 1024: 1 << 8}) for row in range(8)]
 _VM = (
@@ -37,9 +37,9 @@ def _placed(text: str) -> None:
     """Read a VM, and look for room on one host that has what it asks for."""
     _wants.cache_clear()
     for vm in read_page(f"<VM_POOL>{text}</VM_POOL>").vms:
-        allotted(vm.wants.pcis, _DEVICES)
+        assigned_devices(vm.wants.pcis, _DEVICES)
         if vm.wants.numa is not None:
-            spots(vm.wants.numa, _NODES)
+            numa_placements(vm.wants.numa, _NODES)
 
 
 def _due(text: str) -> None:

@@ -12,9 +12,9 @@ from twisted.internet.testing import StringTransport
 from merkatd.api.control.control_server import LONGEST_REQUEST, ControlFactory
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_server import CallFactory
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.base.toml_reader import duration
-from merkatd.opennebula.driver.driver_request import ActionError, read_action
+from merkatd.opennebula.driver.driver_request import DriverRequestError, read_action
 from merkatd.service import QuestionError
 from merkatd.web.base.form_reader import fields_of
 from merkatd.web.base.served_names import host_name
@@ -48,7 +48,7 @@ def _asked(text: str) -> None:
 
 def _head(text: str) -> None:
     """As a connection reads it; it arrives in one piece."""
-    factory = CallFactory(Clock(), Settings(), _never, Proxies(()))
+    factory = CallFactory(Clock(), ApiSettings(), _never, Proxies(()))
     where = IPv4Address("TCP", "192.0.2.1", 4711)
     channel = factory.buildProtocol(where)
     channel.makeConnection(_Transport(peerAddress=where))
@@ -156,6 +156,6 @@ ACTION = Parser(
         (f"{_BEFORE}<USER_TEMPLATE><A>", "a", f"</A>{_AFTER}"),
         (f"{_BEFORE}<USER_TEMPLATE>", "<A>", _AFTER),
     ),
-    refuses=(ActionError,),
+    refuses=(DriverRequestError,),
 )
 DOORS = (CONTROL, REQUEST_HEAD, QUERY, HOST, FORWARDED, DURATION, ACTION)

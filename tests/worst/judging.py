@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from merkatd.opennebula.constraints.host_requirements import required, wrong_rank
+from merkatd.opennebula.constraints.host_requirements import requirement_constraint, wrong_rank
 from merkatd.opennebula.requirements import OF_USERS, FactTable, ranked
 from merkatd.opennebula.requirements.literals import glob
 from tests.worst.search import Parser
@@ -25,7 +25,7 @@ def _judged(text: str) -> None:
     """By a period in which nothing is known of the text, or of the hosts."""
     glob.cache_clear()
     table = FactTable(_TABLE_ROWS)
-    found = required("SCHED_REQUIREMENTS", text, table, "host")
+    found = requirement_constraint("SCHED_REQUIREMENTS", text, table, "host")
     found.why(np.ones(HOSTS, dtype=bool))
 
 

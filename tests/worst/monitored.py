@@ -34,7 +34,7 @@ def _embedded(text: str) -> None:
 LOG = Parser(
     name="log of an application",
     read=_log,
-    bytes_=log_probe.MOST,
+    bytes_=log_probe.MAX_READ_BYTES,
     limit_s=MONITOR_S,
     words=("step 1 2.5 s", "\n", "step ", "1", " s", "s", ".", " ", "a", "\r", "\x0b", "é"),
     frames=(("new 1 0\n", "\n"), ("new 1 0\nstep 1", "\n")),

@@ -4,16 +4,20 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.http.settings import Settings as ApiSettings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.codec import call_of
 from merkatd.api.xmlrpc.errors import RpcFault
 from merkatd.currency.credits import parse_month
 from merkatd.fleets.vm_template_source import vm_template
-from merkatd.fleets.vm_template_text import TemplateError, size, wrong
+from merkatd.fleets.vm_template_text import TemplateError, size, template_problem
 from merkatd.opennebula.pools.vm_pool import read_page
 from merkatd.opennebula.pools.vm_templates import _wants
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
-from merkatd.platforms.lifecycle.template_reader import LONGEST, moment_of_text, read_template
+from merkatd.platforms.lifecycle.template_reader import (
+    MAX_TEMPLATE_LENGTH,
+    moment_of_text,
+    read_template,
+)
 from merkatd.protocol.bus_messages import TO_DAEMON, VERSION
 from merkatd.protocol.wire_format import LARGEST_BYTES, unpack
 from merkatd.service.groups import LONGEST_TEMPLATE
@@ -52,7 +56,7 @@ class _Source:
 def _read_vm_template(text: str) -> None:
     """As submitting a platform or a group reads it."""
     failed: list[Any] = []
-    problem = wrong(text)
+    problem = template_problem(text)
     if problem is None:
         size(text)
     asked = ensureDeferred(vm_template("", _Source(text), _asked, admin=False))
@@ -84,7 +88,7 @@ _CLUSTER = ('[[cluster]]\nname = "a"\n', "")
 TOML = Parser(
     name="template of a platform",
     read=read_template,
-    bytes_=LONGEST,
+    bytes_=MAX_TEMPLATE_LENGTH,
     words=(
         *("a", "{n}", "a{n}", ".", "=", "=1\n", "\n", "[", "]", "{", "}", ",", '"', "'", '"""'),
         *("'''", "\\", "\\u0041", "#", " ", "1", "1.5", "0x", "_", "[[cluster]]\n", "[a{n}]\n"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.demo.guest_domains import Start
+from merkatd.demo.guest_domains import StartGuest
 from tests.real.host import until
 from tests.real.site import Cloud
 from tests.xen.fixtures import CALL_S, MEMORY_MIB, PATIENCE_S
@@ -47,7 +47,7 @@ class XenCloud(Cloud):
             patience_s=PATIENCE_S,
         )
 
-    def described(self, start: Start) -> str:
+    def described(self, start: StartGuest) -> str:
         """A guest of Xen."""
         return described(start.vm, start.vcpus, start.memory_mib)
 

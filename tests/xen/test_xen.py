@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from merkatd.scheduler.base.ports import Whole
+from merkatd.scheduler.base.ports import FullSize
 from tests.real.host import until
 from tests.real.port import PERIOD_US, Port, balloon, limit, pin
 from tests.xen.fixtures import MEMORY_MIB, VMS, SlowTime, opened
@@ -100,7 +100,7 @@ def test_release_leaves_no_trace(
     assert guest.scheduling != OWN
     assert guest.affinity == ["0", "1"]
     until(lambda: guest.balloon_mib < MEMORY_MIB, "it gives", patience_s=PATIENCE_S)
-    whole = [Whole(one.vm, 0, 200.0, MEMORY_MIB, one.vcpus) for one in guests]
+    whole = [FullSize(one.vm, 0, 200.0, MEMORY_MIB, one.vcpus) for one in guests]
     for other in opened(real_time, xen):
         released = real_time.run(other.hypervisors.release(whole))
         assert [one.problem for one in released.values()] == ["", ""]

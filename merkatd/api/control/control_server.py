@@ -23,7 +23,7 @@ LONGEST_REQUEST = 1 << 16
 _log = Logger()
 
 
-class _Line(LineReceiver):
+class _ControlProtocol(LineReceiver):
     """One connection: its next question is read when the one before it is answered.
 
     So a connection costs one question and one answer, however many are sent or left unread, and
@@ -128,9 +128,9 @@ class ControlFactory(Factory):
         self._clock = clock
         self._questions = questions
 
-    def buildProtocol(self, _address: object) -> _Line:  # noqa: N802 - Twisted's name
+    def buildProtocol(self, _address: object) -> _ControlProtocol:  # noqa: N802 - Twisted's name
         """A new connection."""
-        return _Line(self._clock, self._questions)
+        return _ControlProtocol(self._clock, self._questions)
 
 
 def listen(reactor: Any, path: Path, questions: Questions) -> IListeningPort:

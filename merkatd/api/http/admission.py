@@ -27,9 +27,9 @@ from typing import Any, NamedTuple, TypeVar
 from twisted.internet.task import deferLater
 
 from merkatd.api.http.connection_places import KnownAddresses
-from merkatd.api.http.settings import Settings
-from merkatd.base.rate_limit import Rates
-from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.api.http.settings import ApiSettings
+from merkatd.base.rate_limit import RateLimit
+from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
 from merkatd.service.base.identity import Caller, Identity, Logins, is_login
 from merkatd.service.base.turns import FairTurns
 
@@ -37,7 +37,7 @@ HELD_S = 0.5
 """For so long. Meanwhile nothing more is read from that connection than a packet or two."""
 
 
-class Held(NamedTuple):
+class HeldConnection(NamedTuple):
     """An answer to a call that came too early."""
 
     body: bytes
@@ -124,12 +124,12 @@ Result = TypeVar("Result")
 class Admission:
     """Lets calls in."""
 
-    def __init__(self, logins: Logins, settings: Settings, clock: Any) -> None:
+    def __init__(self, logins: Logins, settings: ApiSettings, clock: Any) -> None:
         self._logins = logins
         self._clock = clock
         self._in_flight = settings.in_flight
-        self._users = Rates(settings.user_calls, settings.burst_s)
-        self._addresses = Rates(settings.address_calls, settings.burst_s)
+        self._users = RateLimit(settings.user_calls, settings.burst_s)
+        self._addresses = RateLimit(settings.address_calls, settings.burst_s)
         self._wrong = WrongPasswords()
         self.known = KnownAddresses()
         few = settings.unknown_in_flight
@@ -200,7 +200,7 @@ class Admission:
             lane, key = self._strangers, address
         try:
             identity = await lane.run(key, lambda: self._logins.who(session))
-        except Refusal as refusal:
+        except RequestError as refusal:
             if refusal.code is Code.AUTHENTICATION:
                 now_s = self._clock.seconds()
                 self._addresses.fine(address, now_s, _REFUSED_LOGIN)
@@ -226,4 +226,4 @@ def _half(number: int) -> int:
 
 def _allow(wait_s: float, what: str) -> None:
     if wait_s > 0:
-        raise TooManyRefusal(f"Too many {what}: try again in {wait_s:.2g} s.")
+        raise TooManyRequestsError(f"Too many {what}: try again in {wait_s:.2g} s.")

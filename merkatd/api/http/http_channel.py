@@ -7,8 +7,8 @@ from twisted.web.http import HTTPChannel
 
 from merkatd.api.http.admission import HELD_S
 from merkatd.api.http.connection_places import ByAddress
-from merkatd.api.http.http_request import Call, RequestFactory
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.http_request import HttpCall, RequestFactory
+from merkatd.api.http.settings import ApiSettings
 
 _LENGTH_DIGITS = 18
 """A longer Content-Length is none: Python refuses to read numbers of thousands of digits."""
@@ -20,7 +20,7 @@ class Connections(RequestFactory, Protocol):
     """What a connection needs of the factory that made it."""
 
     clock: Any
-    settings: Settings
+    settings: ApiSettings
     callers: ByAddress
 
     def gone(self, channel: "Channel") -> None:
@@ -36,7 +36,7 @@ class Channel(HTTPChannel):
     def __init__(self, factory: Connections, address: str, seconds: Callable[[], float]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's web has no types
         self.factory = factory
-        self.requestFactory: Any = Call
+        self.requestFactory: Any = HttpCall
         self.timeOut = None
         self.address = address
         self.name = address
@@ -52,7 +52,7 @@ class Channel(HTTPChannel):
         """Whether there was a whole call."""
         self._began_s: float | None = self.heard_s
         """When the call that is arriving began to; None between calls."""
-        self._answered_call: Call | None = None
+        self._answered_call: HttpCall | None = None
         """The last call, while the caller has not read enough of its answers."""
         self._later: Any = None
         """What goes on later: an answer that is held back, or the next of many calls."""
@@ -155,13 +155,13 @@ class Channel(HTTPChannel):
         self._later, self._in_a_row = None, 0
         self.requestDone(request)
 
-    def hold(self, call: Call, answer: bytes) -> None:
+    def hold(self, call: HttpCall, answer: bytes) -> None:
         """Answer a call later; until then the caller's next ones stay unread."""
         if not call.is_answered:
             self._is_held = True
             self._later = self.factory.clock.callLater(HELD_S, self._let_go, call, answer)
 
-    def _let_go(self, call: Call, answer: bytes) -> None:
+    def _let_go(self, call: HttpCall, answer: bytes) -> None:
         self._later, self._is_held = None, False
         call.answer(answer)
 

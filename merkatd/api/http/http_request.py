@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.web.http import Request
 
-from merkatd.api.http.admission import Held
+from merkatd.api.http.admission import HeldConnection
 from merkatd.api.http.forwarded_addresses import Proxies
 
 MANY_AT_ONCE = "Too many calls of this address at a time: try again in a moment."
@@ -89,7 +89,7 @@ class Connection(Protocol):
         """Send this and close."""
 
 
-class Call(_Request):  # type: ignore[misc]  # so it is
+class HttpCall(_Request):  # type: ignore[misc]  # so it is
     """One request."""
 
     content: BytesIO
@@ -162,7 +162,7 @@ class Call(_Request):  # type: ignore[misc]  # so it is
 
     async def _run(self, body: bytes) -> None:
         said = await self.channel.factory.answer(body, self.caller())
-        if isinstance(said, Held):
+        if isinstance(said, HeldConnection):
             self.channel.hold(self, said.body)
         else:
             self.answer(said)

@@ -19,7 +19,7 @@ from merkatd.api.http.connection_places import ByAddress, KnownAddresses, Places
 from merkatd.api.http.forwarded_addresses import Proxies, counted
 from merkatd.api.http.http_channel import Channel
 from merkatd.api.http.http_request import Bodies, PlainBodies
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.http.tls_handshakes import Handshakes, guard
 
 _CIPHERS = b"ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -114,7 +114,7 @@ class Where(Protocol):
         """Whether others may come without one."""
 
 
-class Door:
+class ListeningPort:
     """The open port."""
 
     def __init__(self, port: Any, factory: "CallFactory", context: ServerContext | None) -> None:
@@ -138,7 +138,7 @@ class Door:
         self._factory.drop_all()
 
 
-def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> Door:
+def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> ListeningPort:
     """Open a port as a section of the configuration says. Raises NotServedError."""
     context: ServerContext | None = None
     if not (settings.certificate or settings.plain or _is_loopback(settings.address)):
@@ -164,7 +164,7 @@ def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) 
         raise NotServedError(f"{section}.port: {at}: {why}") from None
     # Connections inherit it. The system's own bound lets each of them fill several MiB.
     port.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
-    return Door(port, factory, context)
+    return ListeningPort(port, factory, context)
 
 
 def _is_loopback(address: str) -> bool:
@@ -185,7 +185,7 @@ class CallFactory(HTTPFactory):
     def __init__(
         self,
         reactor: Any,
-        settings: Settings,
+        settings: ApiSettings,
         answer: Callable[..., Any],
         proxies: Proxies,
         known: KnownAddresses | None = None,

@@ -6,7 +6,7 @@ from merkatd.service.base.order_limits import PER_HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ApiSettings:
     """The tenants' XML-RPC interface."""
 
     enabled: bool = True

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 
 from merkatd.api.http.connection_places import KnownAddresses
-from merkatd.base.rate_limit import Rates
+from merkatd.base.rate_limit import RateLimit
 from merkatd.service.base.turns import FairTurns
 
 PER_ADDRESS_S = 10.0
@@ -53,7 +53,7 @@ class Handshakes:
         self._clock = clock
         self._known = known
         self._cpu_s = cpu_s
-        self._of_address = Rates(PER_ADDRESS_S, BURST_S)
+        self._of_address = RateLimit(PER_ADDRESS_S, BURST_S)
         self._of_strangers = FairTurns(1, per_key=1)
         self._of_known = FairTurns(1, per_key=1)
 

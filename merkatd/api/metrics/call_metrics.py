@@ -12,7 +12,7 @@ ANSWERED, FAILED = "answered", "failed"
 SERVERS = ("opennebula", "database", "hosts")
 
 
-class Load(Protocol):
+class CallStatistics(Protocol):
     """What a server is asked for, by whoever asks it."""
 
     @property
@@ -70,7 +70,7 @@ class _Watched:
 class Loads(Collector):
     """The calls to each server until now."""
 
-    def __init__(self, loads: Mapping[str, Load]) -> None:
+    def __init__(self, loads: Mapping[str, CallStatistics]) -> None:
         """By server; `loads` may still grow."""
         self._loads = loads
 

@@ -14,12 +14,12 @@ import numpy as np
 from prometheus_client.core import GaugeMetricFamily
 
 from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class MetricUnit:
     """What a resource is counted in."""
 
     name: str
@@ -29,10 +29,10 @@ class Unit:
 
 
 UNITS = {
-    "cpu": Unit("cores", 0.01),
-    "memory": Unit("bytes", float(1 << 20)),
-    "network": Unit("bytes_per_second", 125_000.0),
-    "disk": Unit("bytes_per_second", float(1 << 20)),
+    "cpu": MetricUnit("cores", 0.01),
+    "memory": MetricUnit("bytes", float(1 << 20)),
+    "network": MetricUnit("bytes_per_second", 125_000.0),
+    "disk": MetricUnit("bytes_per_second", float(1 << 20)),
 }
 """Ours: percent of a core, MiB, Mbit/s and MiB/s."""
 
@@ -81,7 +81,7 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
     )
 
 
-def _group_of(seen: Seen) -> Ints:
+def _group_of(seen: Observed) -> Ints:
     """By row of the snapshot; -1 where OpenNebula shows none."""
     ids, groups = seen.observation.vm_id, seen.observation.vm_group
     found = np.full(len(seen.snapshot.vms), -1)

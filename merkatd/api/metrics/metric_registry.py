@@ -19,23 +19,23 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from merkatd.api.metrics.call_metrics import Load, Loads
+from merkatd.api.metrics.call_metrics import CallStatistics, Loads
 from merkatd.api.metrics.cloud_metrics import by_group, families
-from merkatd.api.metrics.period_metrics import Cause, Fairness, Moves, Result
+from merkatd.api.metrics.period_metrics import Cause, Fairness, MoveReasons, Result
 from merkatd.protocol.control_messages import KINDS
-from merkatd.scheduler.phases.announce import Announcement, Outcome
+from merkatd.scheduler.phases.announce import Announcement, PeriodOutcome
 
 _PREFIX = "merkat"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 
 
-class Figures:
+class MetricRegistry:
     """All metrics of one daemon."""
 
     def __init__(
         self,
         version: str,
-        loads: Mapping[str, Load] | None = None,
+        loads: Mapping[str, CallStatistics] | None = None,
         *,
         interval_s: Callable[[], float] = lambda: 60.0,
         wall_s: Callable[[], float] = time.time,
@@ -43,7 +43,7 @@ class Figures:
         """`loads` are the calls by server; `wall_s` is Prometheus's time, not the cloud's."""
         self._latest: Announcement | None = None
         self._wall_s = wall_s
-        self._remembered = Moves()
+        self._remembered = MoveReasons()
         self._registry = CollectorRegistry()
         ProcessCollector(namespace=_PREFIX, registry=self._registry)
         Gauge(
@@ -56,7 +56,7 @@ class Figures:
             registry=self._registry,
         )
         # A rate needs the zero before the first one.
-        for outcome in Outcome:
+        for outcome in PeriodOutcome:
             self._periods.labels(outcome.value)
         self._duration = Histogram(
             "merkat_period_duration_seconds",
@@ -155,10 +155,10 @@ class Figures:
         for (outcome, cause), count in Tally(self._remembered.of(announcement)).items():
             self._moves.labels(outcome.value, cause.value).inc(count)
 
-    def ended(self, outcome: Outcome, took_s: float) -> None:
+    def ended(self, outcome: PeriodOutcome, took_s: float) -> None:
         """What became of a period that was due."""
         self._periods.labels(outcome.value).inc()
-        if outcome is Outcome.DONE:
+        if outcome is PeriodOutcome.DONE:
             self._duration.observe(took_s)
 
     def balances(self, by_group: Mapping[str, float], treasury: float) -> None:

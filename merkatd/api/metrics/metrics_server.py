@@ -9,10 +9,10 @@ from twisted.internet.error import CannotListenError
 
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_channel import Channel
-from merkatd.api.http.http_request import Call
+from merkatd.api.http.http_request import HttpCall
 from merkatd.api.http.http_server import CallFactory
-from merkatd.api.http.settings import Settings as Bounds
-from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.http.settings import ApiSettings as Bounds
+from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.database.scheduler.order_store import Mode
 
 MOST_FAILURES = 3
@@ -44,7 +44,7 @@ _Page = tuple[int, bytes, bytes]
 _KEPT_S = 1.0
 
 
-class Kept:
+class CachedPage:
     """A page that is made once a second at most, however often it is asked for."""
 
     def __init__(self, make: Callable[[], _Page], seconds: Callable[[], float]) -> None:
@@ -65,7 +65,7 @@ class PortError(Exception):
     """The port can't be opened; the message says why."""
 
 
-class _Look(Call):
+class _Look(HttpCall):
     """One request of a machine."""
 
     channel: "_Looker"
@@ -104,7 +104,7 @@ class _Pages(CallFactory):
 
 
 def listen(
-    reactor: Any, address: str, port: int, figures: Figures, health: Callable[[], Health]
+    reactor: Any, address: str, port: int, figures: MetricRegistry, health: Callable[[], Health]
 ) -> Any:
     """Open the port. Raises PortError."""
 
@@ -116,7 +116,7 @@ def listen(
         text = f"{'ok' if found.well else 'failing'}: {found.why}\n"
         return 200 if found.well else 503, b"text/plain; charset=utf-8", text.encode()
 
-    kept = Kept(metrics, reactor.seconds)
+    kept = CachedPage(metrics, reactor.seconds)
     pages = _Pages(reactor, {b"/metrics": kept.page, b"/healthz": healthz})
     try:
         return reactor.listenTCP(port, pages, interface=address)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.period import Scheduler
 
 
@@ -40,7 +40,7 @@ class Noticed(Collector):
             "Platforms, groups and removed tenants that the daemon fails to look after",
             labels=("kind",),
         )
-        for kind in Kind:
+        for kind in TroubleKind:
             unattended.add_metric((str(kind),), len(self._scheduler.world.troubles.of(kind)))
         yield unattended
         errors = CounterMetricFamily(

@@ -19,8 +19,8 @@ from merkatd.database.base.transactions import Transactions
 from merkatd.database.ledger import account_store, tenant_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import period_store
-from merkatd.market.error import assess
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.market.error import assess_placement
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
 _UNKNOWN = ""
@@ -108,7 +108,7 @@ class Fair:
 
 def fairness(snapshot: Snapshot) -> list[Fairness]:
     """By market."""
-    found = assess(snapshot, snapshot.vms.host)
+    found = assess_placement(snapshot, snapshot.vms.host)
     placed = snapshot.vms.host != NOWHERE
     return [
         Fairness(
@@ -150,7 +150,7 @@ class Result(StrEnum):
     EXPIRED = "expired"
 
 
-class Moves:
+class MoveReasons:
     """Remembers why, for as long as a move is under way."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class Moves:
                 self._why[step.id] = why
             yield result, why
 
-    def _judged(self, seen: Seen) -> Iterator[tuple[Result, Cause]]:
+    def _judged(self, seen: Observed) -> Iterator[tuple[Result, Cause]]:
         """Of those of earlier periods."""
         verdicts = seen.verdicts
         for result, ended in (
@@ -182,7 +182,7 @@ class Moves:
         self._why = {step: why for step, why in self._why.items() if step in under_way}
 
 
-def cause(step: Migrate, seen: Seen, waited_for: AbstractSet[str]) -> Cause:
+def cause(step: Migrate, seen: Observed, waited_for: AbstractSet[str]) -> Cause:
     """The strongest of the reasons that there are."""
     hosts = seen.snapshot.hosts
     if np.any((hosts.id == step.source) & (hosts.state == HostState.DRAINED)):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class MetricsSettings:
     """Where they are read."""
 
     enabled: bool = False

@@ -10,7 +10,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 from merkatd.api.http.http_request import MANY_AT_ONCE
 from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
-from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
 
 _SCALARS = frozenset({"string", "int", "i4", "i8", "boolean", "double"})
 _NEVER_TAKEN = frozenset({"base64", "dateTime.iso8601", "nil", "ex:nil"})
@@ -221,7 +221,7 @@ def is_large(value: Any) -> bool:
     return any(isinstance(one, list | tuple | dict) and len(one) > _MANY for one in (value, *parts))
 
 
-def refused(method: str, refusal: Refusal) -> bytes:
+def refused(method: str, refusal: RequestError) -> bytes:
     """The call was not done."""
     said = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
     return b"".join((_VALUE_BYTES, encoded(said), _VALUE_TAIL))
@@ -305,14 +305,14 @@ class XmlBodies:
 
     def too_many(self) -> bytes:
         """The address has as many calls in hand as it may have."""
-        return refused("merkat", TooManyRefusal(MANY_AT_ONCE))
+        return refused("merkat", TooManyRequestsError(MANY_AT_ONCE))
 
     def late(self) -> bytes:
         """An answer takes too long; the call may take effect all the same."""
         text = "No answer in time: what was asked for may have been done or not."
-        return refused("merkat", Refusal(Code.INTERNAL, text))
+        return refused("merkat", RequestError(Code.INTERNAL, text))
 
     def failed(self) -> bytes:
         """An answer could not be made."""
         text = "the daemon failed to answer; its log says why"
-        return refused("merkat", Refusal(Code.INTERNAL, text))
+        return refused("merkat", RequestError(Code.INTERNAL, text))

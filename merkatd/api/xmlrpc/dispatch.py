@@ -6,10 +6,10 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
-from merkatd.api.http.admission import Admission, Held
+from merkatd.api.http.admission import Admission, HeldConnection
 from merkatd.api.http.forwarded_addresses import Proxies
-from merkatd.api.http.http_server import CallFactory, Door, opened
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.http_server import CallFactory, ListeningPort, opened
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.call_parsing import Parsing
 from merkatd.api.xmlrpc.codec import RpcCall, XmlBodies, claimed_session
@@ -17,11 +17,11 @@ from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
 from merkatd.api.xmlrpc.method_table import Method
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.service import NotNowError, QuestionError
-from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.service import QuestionError, TryAgainError
+from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
 from merkatd.service.base.identity import Caller
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 
 _LONGEST_LOGGED = 200
 _log = Logger()
@@ -30,18 +30,18 @@ _log = Logger()
 class Dispatch:
     """Answers calls."""
 
-    def __init__(self, house: House, settings: Settings, clock: Any) -> None:
+    def __init__(self, house: DaemonServices, settings: ApiSettings, clock: Any) -> None:
         self.house = house
         self.admission = Admission(house.logins, settings, clock)
         self._parsing = Parsing(clock, settings.depth)
 
-    async def answer(self, body: bytes, address: str) -> bytes | Held:
+    async def answer(self, body: bytes, address: str) -> bytes | HeldConnection:
         """What a call from this address is answered with."""
         try:
             found, session, arguments = await self._taken(body, address)
         except RpcFault as wrong:
             return codec.fault(wrong)
-        except Refusal as refusal:
+        except RequestError as refusal:
             return _held_if_too_many(refusal, codec.refused("merkat", refusal))
         try:
             done = await self._done(found, session, arguments, address, len(body))
@@ -78,9 +78,9 @@ class Dispatch:
         return await self.admission.admitted(session, address, done, size)
 
 
-def _held_if_too_many(error: Exception, answer: bytes) -> bytes | Held:
+def _held_if_too_many(error: Exception, answer: bytes) -> bytes | HeldConnection:
     """Return the answer, to be held back where its caller is over a limit."""
-    return Held(answer) if isinstance(error, TooManyRefusal) else answer
+    return HeldConnection(answer) if isinstance(error, TooManyRequestsError) else answer
 
 
 def _checked(call: RpcCall) -> tuple[Method, str, list[Any]]:
@@ -100,31 +100,31 @@ def printable(text: str) -> str:
     return ascii(text[:_LONGEST_LOGGED])[1:-1]
 
 
-def refusal_of(method: str, error: Exception) -> Refusal:
+def refusal_of(method: str, error: Exception) -> RequestError:
     """What a caller is told of an error in what it asked for."""
-    if isinstance(error, Refusal):
+    if isinstance(error, RequestError):
         return error
     if isinstance(error, RpcFault):
-        return Refusal(Code.RPC_API, error.text)
+        return RequestError(Code.RPC_API, error.text)
     for kind, code in _CODES.items():
         if isinstance(error, kind):
-            return Refusal(code, str(error))
+            return RequestError(code, str(error))
     _log.failure("{method} failed", method=printable(method))
-    return Refusal(Code.INTERNAL, "the daemon failed to answer; its log says why")
+    return RequestError(Code.INTERNAL, "the daemon failed to answer; its log says why")
 
 
 _CODES: Mapping[type[Exception], Code] = {
     NotFoundError: Code.NO_EXISTS,
-    NotNowError: Code.ACTION,
+    TryAgainError: Code.ACTION,
     QuestionError: Code.RPC_API,
     LedgerError: Code.RPC_API,
-    UnreachableError: Code.INTERNAL,
+    CloudUnreachableError: Code.INTERNAL,
     CancelledError: Code.INTERNAL,
 }
 """The first that fits counts."""
 
 
-def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
+def serve(reactor: Any, settings: ApiSettings, dispatch: Dispatch) -> ListeningPort:
     """Open the port. Raises NotServedError."""
     proxies = Proxies(settings.trusted_proxies or ())
     known = dispatch.admission.known

@@ -10,12 +10,12 @@ from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.service.base.arguments import one_of
 from merkatd.service.base.identity import Caller, need_admin
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 
 SELF = -1
 """Whoever calls."""
 _NEEDED: Any = object()
-MOST = 2**31
+MAX_NUMBER = 2**31
 """OpenNebula's ids are smaller."""
 KINDS: Mapping[str, type] = {"string": str, "int": int, "struct": dict}
 
@@ -66,14 +66,14 @@ class Method:
     order: float = 0.0
     """What it counts as among the orders of a tenant, which leave something in the database."""
 
-    async def done(self, house: House, caller: Caller, arguments: list[Any]) -> Any:
+    async def done(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> Any:
         """Return what comes of it for this caller, whose arguments are complete. Raises Refusal."""
         if self.admin:
             need_admin(caller.identity, self.name)
         self.count(house, caller, arguments)
         return await self.function(house, caller, *arguments)
 
-    def count(self, house: House, caller: Caller, arguments: list[Any]) -> None:
+    def count(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> None:
         """Count an order, or a quote that takes as much work as the order. Raises Refusal."""
         if self.order and not caller.identity.is_admin:
             house.orders.count(caller.identity.uid, self.order, arguments)
@@ -92,7 +92,7 @@ class Method:
                 raise RpcFault(FaultCode.WRONG_TYPE, f"{self.name} needs {parameter.name}")
             found.append(parameter.default)
         for parameter, value in zip(self.parameters, found, strict=True):
-            large = type(value) is int and not -MOST <= value < MOST
+            large = type(value) is int and not -MAX_NUMBER <= value < MAX_NUMBER
             if large or type(value) is not KINDS[parameter.kind]:
                 raise RpcFault(
                     FaultCode.WRONG_TYPE,
@@ -154,10 +154,10 @@ class WrittenPrices:
         return found
 
 
-_KEPT = WeakKeyDictionary[House, WrittenPrices]()
+_KEPT = WeakKeyDictionary[DaemonServices, WrittenPrices]()
 
 
-def written_prices(house: House) -> WrittenPrices:
+def written_prices(house: DaemonServices) -> WrittenPrices:
     """What is written of this daemon's prices."""
     found = _KEPT.get(house)
     if found is None:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from merkatd.base.clock import asyncio_reactor
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.demo.demo_script import of_this_machine
-from merkatd.demo.demo_site import Options
+from merkatd.demo.demo_site import DemoOptions
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
-    usual = Options()
+    usual = DemoOptions()
     parser.add_argument(
         "--plain",
         action="store_true",
@@ -73,9 +73,9 @@ def run_demo(arguments: argparse.Namespace) -> int:
     return show(reactor, options, sys.stdout, plain=arguments.plain or not sys.stdout.isatty())
 
 
-def _options(arguments: argparse.Namespace) -> Options:
+def _options(arguments: argparse.Namespace) -> DemoOptions:
     """Raises GuestsError where real guests are wanted and there can be none."""
-    options = Options(
+    options = DemoOptions(
         seconds=arguments.seconds,
         seed=arguments.seed,
         speed=arguments.speed,

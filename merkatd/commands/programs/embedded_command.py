@@ -16,10 +16,10 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.daemon.interpreter import Garbage
 from merkatd.daemon.safe_files import keep_private
 from merkatd.embedded import cloud_file
-from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.cloud_file import clock_of, open_cloud
 from merkatd.embedded.model.settings import HostSize
-from merkatd.embedded.rpc_server import Server, serve
+from merkatd.embedded.rpc_server import RpcServer, serve
 from merkatd.embedded.state_file import SqliteStore, StateError
 
 _REST_S = 60.0
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _end(server: Server, cloud: Cloud) -> None:
+async def _end(server: RpcServer, cloud: EmbeddedCloud) -> None:
     # No call may be answered that is not written down.
     await server.stop()
     cloud.close()
@@ -89,12 +89,12 @@ def _wrong(text: str) -> None:
     raise cloud_file.CloudFileError(text)
 
 
-def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: Any) -> Cloud:
+def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: Any) -> EmbeddedCloud:
     size = HostSize(arguments.cpu * 100, cloud_file.memory_mib(arguments.memory))
     plan = (
         cloud_file.read(arguments.file)
         if arguments.file
-        else cloud_file.Plan(hosts=(cloud_file.HostGroup(arguments.hosts, size),))
+        else cloud_file.CloudDescription(hosts=(cloud_file.HostGroup(arguments.hosts, size),))
     )
     clock = clock_of(arguments.speed, store, reactor)
     return open_cloud(clock, plan, arguments.password, arguments.seed, store)

@@ -2,12 +2,12 @@
 
 import argparse
 
-from merkatd.commands.terminal.command_model import words_of
+from merkatd.commands.terminal.command_model import model_of
 from merkatd.commands.terminal.command_parser import WRONG_WORDS, complain
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS
 from merkatd.commands.terminal.manual_pages import page
-from merkatd.commands.terminal.table_columns import short
+from merkatd.commands.terminal.table_columns import shortened
 
 
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_completion(arguments: argparse.Namespace) -> int:
     """Print it."""
-    print("\n".join(SHELLS[arguments.shell](words_of(arguments.parser()))))
+    print("\n".join(SHELLS[arguments.shell](model_of(arguments.parser()))))
     return 0
 
 
@@ -48,12 +48,12 @@ def add_manual_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_manual(arguments: argparse.Namespace) -> int:
     """Print it."""
-    program = words_of(arguments.parser())
+    program = model_of(arguments.parser())
     wanted = arguments.command
     known = {command.name for command in program.commands}
     if wanted is not None and wanted not in known:
         there = ", ".join(sorted(known))
-        why = f"no command is called {short(wanted)}; there are: {there}"
+        why = f"no command is called {shortened(wanted)}; there are: {there}"
         return complain("manual", why, WRONG_WORDS)
     print("\n".join(page(program, wanted)))
     return 0

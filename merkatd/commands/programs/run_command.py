@@ -35,7 +35,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.log_throttle import Sparing
 from merkatd.config.configuration import Config
 from merkatd.config.errors import ConfigError, Problem
-from merkatd.daemon.assembly import Daemon, StartError, start
+from merkatd.daemon.assembly import RunningDaemon, StartError, start
 from merkatd.daemon.open_files import raise_limit
 from merkatd.daemon.reload import Reloading
 from merkatd.daemon.safe_files import close_to_others, keep_private
@@ -46,7 +46,7 @@ from merkatd.database.migrations import SchemaError
 _MICROSECONDS = 1_000_000
 
 
-class Supervisor:
+class SystemdNotifier:
     """Whoever started us and waits for word."""
 
     def __init__(self, environment: Mapping[str, str], clock: Any) -> None:
@@ -199,9 +199,9 @@ class _Running:
         self._written = written
         self._file = file
         self._reload_wanted = False
-        self._supervisor = Supervisor(os.environ, reactor)
+        self._supervisor = SystemdNotifier(os.environ, reactor)
         self._starting: Deferred[None] | None = None
-        self._daemon: Daemon | None = None
+        self._daemon: RunningDaemon | None = None
         self._grace_s = 0.0
         self._stopping = False
         self.code = 0
@@ -218,7 +218,7 @@ class _Running:
             self._started, self._failed
         )
 
-    def _started(self, daemon: Daemon) -> None:
+    def _started(self, daemon: RunningDaemon) -> None:
         self._daemon = daemon
         self._supervisor.ready(_STATUS)
         if self._reload_wanted:

@@ -10,8 +10,8 @@ from merkatd.commands.terminal.command_parser import DONE, NOT_DONE, complain, o
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, CloudMode, HypervisorKind
-from merkatd.opennebula.preflight.advice import Level, Wish, findings
-from merkatd.opennebula.preflight.inquiry import RefusedError, calling, inquire
+from merkatd.opennebula.preflight.advice import AdviceInput, Level, findings
+from merkatd.opennebula.preflight.inquiry import CallRefusedError, calling, inquire
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _ask(config: Config) -> int:
-    wish = Wish(
+    wish = AdviceInput(
         driver_mode=config.cloud.mode is CloudMode.DRIVER,
         simulated_hosts=config.hypervisor.kind is HypervisorKind.EMBEDDED,
         markets={
@@ -51,7 +51,7 @@ def _ask(config: Config) -> int:
         limit_s, authorities = config.cloud.call_limit_s, config.authorities
         with calling(config.endpoint, session, limit_s, authorities) as call:
             found = findings(inquire(call), wish)
-    except RefusedError as error:
+    except CallRefusedError as error:
         return complain("check", f"{config.endpoint}: {error}")
     except OSError as error:
         about = error.filename or config.endpoint

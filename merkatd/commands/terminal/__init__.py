@@ -2,24 +2,24 @@
 
 from merkatd.commands.terminal.table_columns import (
     Column,
+    ColumnFormat,
     ColumnsError,
     Filter,
     FilterError,
-    Kind,
     Row,
-    Table,
+    ScreenTable,
     parse_filters,
 )
 from merkatd.commands.terminal.table_formats import to_csv, to_json, to_text, to_xml
 
 __all__ = [
     "Column",
+    "ColumnFormat",
     "ColumnsError",
     "Filter",
     "FilterError",
-    "Kind",
     "Row",
-    "Table",
+    "ScreenTable",
     "parse_filters",
     "to_csv",
     "to_json",

@@ -50,7 +50,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramModel:
     """All of them."""
 
     name: str
@@ -60,7 +60,7 @@ class Program:
     commands: tuple[Command, ...]
 
 
-def words_of(parser: argparse.ArgumentParser) -> Program:
+def model_of(parser: argparse.ArgumentParser) -> ProgramModel:
     """What a parser with commands knows."""
     assert isinstance(parser, Parser)  # noqa: S101 - for the type alone: cli makes no other
     commands: list[Command] = []
@@ -72,7 +72,9 @@ def words_of(parser: argparse.ArgumentParser) -> Program:
         else:
             options.append(_argument(action))
             version = getattr(action, "version", None) or version
-    return Program(parser.prog, parser.description or "", version, tuple(options), tuple(commands))
+    return ProgramModel(
+        parser.prog, parser.description or "", version, tuple(options), tuple(commands)
+    )
 
 
 def _command(name: str, parser: Parser) -> Command:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from merkatd.commands.terminal.screen_text import plain
-from merkatd.commands.terminal.table_columns import short
+from merkatd.commands.terminal.table_columns import shortened
 
 DONE, NOT_DONE, WRONG_WORDS = 0, 1, 2
 """Exit codes; 130 is a command's that was interrupted."""
@@ -83,7 +83,7 @@ def whole(text: str) -> int:
     """A whole number from 0 on."""
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST_WHOLE):
         raise argparse.ArgumentTypeError(
-            f"{short(text)}: a whole number from 0 to {LARGEST_WHOLE} is right"
+            f"{shortened(text)}: a whole number from 0 to {LARGEST_WHOLE} is right"
         )
     return int(text)
 
@@ -91,7 +91,9 @@ def whole(text: str) -> int:
 def count(text: str) -> int:
     """A whole number from 1 to 10,000."""
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 10_000):
-        raise argparse.ArgumentTypeError(f"{short(text)}: a whole number from 1 to 10000 is right")
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)}: a whole number from 1 to 10000 is right"
+        )
     return int(text)
 
 
@@ -100,7 +102,7 @@ def bid(text: str) -> float:
     value = _number(text)
     if not 0 <= value <= MOST_CREDITS:
         raise argparse.ArgumentTypeError(
-            f"{short(text)}: credits a period, a number from 0 to {MOST_CREDITS:g}, are right"
+            f"{shortened(text)}: credits a period, a number from 0 to {MOST_CREDITS:g}, are right"
         )
     return value
 
@@ -110,7 +112,7 @@ def delay(text: str) -> float:
     value = _number(text)
     if not 0.1 <= value <= LONGEST_DELAY_S:
         raise argparse.ArgumentTypeError(
-            f"{short(text)}: seconds from 0.1 to {LONGEST_DELAY_S:g} are right"
+            f"{shortened(text)}: seconds from 0.1 to {LONGEST_DELAY_S:g} are right"
         )
     return value
 
@@ -119,7 +121,7 @@ def reference(text: str) -> str:
     """The id or the name of something."""
     if not 1 <= len(text) <= LONGEST_NAME or not text.isprintable():
         raise argparse.ArgumentTypeError(
-            f"{short(text)}: an id or a name of 1 to {LONGEST_NAME} characters is right"
+            f"{shortened(text)}: an id or a name of 1 to {LONGEST_NAME} characters is right"
         )
     return text
 
@@ -133,7 +135,7 @@ def periods(text: str) -> tuple[int, int]:
         found = (1, 0)
     if found[0] > found[1]:
         raise argparse.ArgumentTypeError(
-            f"{short(text)}: a period like 7, or the first and the last like 7-9, are right"
+            f"{shortened(text)}: a period like 7, or the first and the last like 7-9, are right"
         )
     return found
 
@@ -151,7 +153,7 @@ def since(text: str) -> tuple[str, float]:
         except (ValueError, OverflowError):
             continue
     raise argparse.ArgumentTypeError(
-        f"{short(text)}: how long ago, like 30s, 90m, 2h or 7d, or a time like"
+        f"{shortened(text)}: how long ago, like 30s, 90m, 2h or 7d, or a time like"
         " 2026-05-01 12:00 is right"
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from merkatd.commands.terminal.command_model import Argument, Command, Program
+from merkatd.commands.terminal.command_model import Argument, Command, ProgramModel
 
 _ASKED = {
     "VM": "list vms --csv --no-header --list NAME",
@@ -12,20 +12,20 @@ _ASKED = {
 """The words with which a program lists what can stand for a value, by the value's name."""
 
 
-def bash(program: Program) -> list[str]:
+def bash(program: ProgramModel) -> list[str]:
     """To be sourced by bash."""
     return list(_bash(program))
 
 
-def zsh(program: Program) -> list[str]:
+def zsh(program: ProgramModel) -> list[str]:
     """To be put on zsh's fpath as _PROGRAM."""
     return list(_zsh(program))
 
 
-SHELLS: Mapping[str, Callable[[Program], list[str]]] = {"bash": bash, "zsh": zsh}
+SHELLS: Mapping[str, Callable[[ProgramModel], list[str]]] = {"bash": bash, "zsh": zsh}
 
 
-def _bash(program: Program) -> Iterator[str]:
+def _bash(program: ProgramModel) -> Iterator[str]:
     names = " ".join(command.name for command in program.commands)
     flags = " ".join(flag for option in program.options for flag in option.flags)
     yield from (
@@ -78,7 +78,7 @@ def _bash_names(program: str) -> tuple[str, ...]:
     )
 
 
-def _bash_values(program: Program, command: Command, argument: Argument) -> str:
+def _bash_values(program: ProgramModel, command: Command, argument: Argument) -> str:
     if argument.value in _ASKED:
         return f'_{program.name}_names "$word" {_ASKED[argument.value]}'
     if argument.value == "FILE":
@@ -102,7 +102,7 @@ def _lines(words: str) -> str:
     return "$'" + "\\n".join(words.split()) + "'"
 
 
-def _zsh(program: Program) -> Iterator[str]:
+def _zsh(program: ProgramModel) -> Iterator[str]:
     yield from (
         f"#compdef {program.name}",
         f"# Completion of {program.name} for zsh, made by `{program.name} completion zsh`.",
@@ -147,7 +147,7 @@ def _zsh(program: Program) -> Iterator[str]:
     yield from ("    esac", "}", "", f'_{program.name} "$@"')
 
 
-def _zsh_option(program: Program, command: Command, option: Argument) -> Iterator[str]:
+def _zsh_option(program: ProgramModel, command: Command, option: Argument) -> Iterator[str]:
     """One spec a spelling; each excludes the others unless the option may be repeated."""
     for flag in option.flags:
         start = "*" if option.repeated else f"({' '.join(option.flags)})"
@@ -157,7 +157,7 @@ def _zsh_option(program: Program, command: Command, option: Argument) -> Iterato
         yield f"{start}{flag}[{_plain(option.help)}]{behind}"
 
 
-def _zsh_values(program: Program, command: Command, argument: Argument) -> str:
+def _zsh_values(program: ProgramModel, command: Command, argument: Argument) -> str:
     if argument.value in _ASKED:
         # Outside zsh's own quotes: the words are one argument, which is split there.
         return f'_{program.name}_names "{_ASKED[argument.value]}"'

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from merkatd.commands.terminal.command_model import Argument, Command, Program
+from merkatd.commands.terminal.command_model import Argument, Command, ProgramModel
 
 EXIT_STATUS = (
     ("0", "It was done."),
@@ -12,7 +12,7 @@ EXIT_STATUS = (
 )
 
 
-def page(program: Program, name: str | None) -> list[str]:
+def page(program: ProgramModel, name: str | None) -> list[str]:
     """The page of the command of this name, or of the whole program."""
     for command in program.commands:
         if command.name == name:
@@ -20,7 +20,7 @@ def page(program: Program, name: str | None) -> list[str]:
     return list(_program_page(program))
 
 
-def _program_page(program: Program) -> Iterator[str]:
+def _program_page(program: ProgramModel) -> Iterator[str]:
     yield from _head(program, program.name, program.summary.rstrip("."))
     yield ".SH SYNOPSIS"
     yield rf"\fB{_escaped(program.name)}\fR \fICOMMAND\fR [\fIOPTIONS\fR]"
@@ -33,7 +33,7 @@ def _program_page(program: Program) -> Iterator[str]:
     yield from _end(program, tuple(command.name for command in program.commands))
 
 
-def _command_page(program: Program, command: Command) -> Iterator[str]:
+def _command_page(program: ProgramModel, command: Command) -> Iterator[str]:
     title = f"{program.name}-{command.name}"
     yield from _head(program, title, command.summary)
     yield ".SH SYNOPSIS"
@@ -59,7 +59,7 @@ def _command_page(program: Program, command: Command) -> Iterator[str]:
     yield from _end(program, ())
 
 
-def _head(program: Program, title: str, summary: str) -> Iterator[str]:
+def _head(program: ProgramModel, title: str, summary: str) -> Iterator[str]:
     yield f'.TH "{_escaped(title.upper())}" 1 "" "{_escaped(program.version)}" "Merkat"'
     yield ".SH NAME"
     yield rf"{_escaped(title)} \- {_text(summary)}"
@@ -75,7 +75,7 @@ def _options(arguments: tuple[Argument, ...]) -> Iterator[str]:
         yield _text(argument.help or "see above")
 
 
-def _end(program: Program, others: tuple[str, ...]) -> Iterator[str]:
+def _end(program: ProgramModel, others: tuple[str, ...]) -> Iterator[str]:
     yield '.SH "EXIT STATUS"'
     for code, meaning in EXIT_STATUS:
         yield ".TP"

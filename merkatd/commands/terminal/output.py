@@ -15,7 +15,7 @@ from merkatd.commands.terminal import (
     Filter,
     FilterError,
     Row,
-    Table,
+    ScreenTable,
     command_parser,
     parse_filters,
     to_csv,
@@ -24,9 +24,9 @@ from merkatd.commands.terminal import (
     to_xml,
 )
 from merkatd.commands.terminal.screen_text import plain
-from merkatd.commands.terminal.table_columns import present
+from merkatd.commands.terminal.table_columns import column_text
 
-Tables = Mapping[str, Table]
+Tables = Mapping[str, ScreenTable]
 """By what is listed; a command with one table has it under its own name."""
 
 Lines = Callable[[Any, int | None], Sequence[str]]
@@ -90,7 +90,7 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
     )
 
 
-def chosen_columns(table: Table, arguments: argparse.Namespace) -> list[Column]:
+def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Column]:
     """The columns asked for, or those that the form shows otherwise."""
     if arguments.columns is not None:
         try:
@@ -100,7 +100,7 @@ def chosen_columns(table: Table, arguments: argparse.Namespace) -> list[Column]:
     return list(table.columns) if arguments.json or arguments.xml else table.default()
 
 
-def chosen_filters(table: Table, arguments: argparse.Namespace) -> list[Filter]:
+def chosen_filters(table: ScreenTable, arguments: argparse.Namespace) -> list[Filter]:
     """All conditions; a row must meet every one."""
     try:
         return [one for text in arguments.filters for one in parse_filters(table, text)]
@@ -110,7 +110,7 @@ def chosen_filters(table: Table, arguments: argparse.Namespace) -> list[Filter]:
 
 def lines_in_form(
     arguments: argparse.Namespace,
-    table: Table,
+    table: ScreenTable,
     columns: Sequence[Column],
     filters: Sequence[Filter],
     answer: Any,
@@ -133,11 +133,14 @@ def lines_in_form(
 
 
 def _in_form(
-    arguments: argparse.Namespace, table: Table, columns: Sequence[Column], rows: Sequence[Row]
+    arguments: argparse.Namespace,
+    table: ScreenTable,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
 ) -> Sequence[str]:
     header = not arguments.no_header
     if arguments.columns is None:
-        columns = present(columns, rows)
+        columns = column_text(columns, rows)
     if arguments.csv:
         return to_csv(columns, rows, header=header)
     if arguments.json:

@@ -17,7 +17,7 @@ class ColumnsError(ValueError):
     """A list of columns that can't be shown; the message names those there are."""
 
 
-class Kind(Enum):
+class ColumnFormat(Enum):
     """What a column's values are, which settles how people read them."""
 
     TEXT = "text"
@@ -39,7 +39,13 @@ class Kind(Enum):
     @property
     def right(self) -> bool:
         """Whether the column is aligned at its right edge."""
-        return self in {Kind.WHOLE, Kind.NUMBER, Kind.CREDITS, Kind.PRICE, Kind.PART}
+        return self in {
+            ColumnFormat.WHOLE,
+            ColumnFormat.NUMBER,
+            ColumnFormat.CREDITS,
+            ColumnFormat.PRICE,
+            ColumnFormat.PART,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Column:
 
     name: str
     key: str
-    kind: Kind
+    kind: ColumnFormat
     doc: str
     default: bool = True
     """Shown when no columns are asked for."""
@@ -72,7 +78,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ScreenTable:
     """What can be shown of one kind of thing."""
 
     what: str
@@ -95,14 +101,14 @@ class Table:
             column = by_name.get(word.strip().upper())
             if column is None:
                 raise ColumnsError(
-                    f"no column is called {short(word.strip())}; there are:"
+                    f"no column is called {shortened(word.strip())}; there are:"
                     f" {', '.join(self.names())}"
                 )
             found.append(column)
         return found
 
 
-def present(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+def column_text(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
     """Without those that are there only sometimes, where no row has them."""
     return [
         column
@@ -111,7 +117,7 @@ def present(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def short(word: str, most: int = 40) -> str:
+def shortened(word: str, most: int = 40) -> str:
     """A word for a message: quoted, on one line, not too long."""
     said = repr(word)
     return said if len(said) <= most else f"{said[: most - 3]}..."
@@ -126,21 +132,28 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_WRITE: Mapping[Kind, Callable[[Any], str]] = {
-    Kind.TEXT: _word,
-    Kind.WHOLE: str,
-    Kind.NUMBER: figure,
-    Kind.CREDITS: credits_text,
-    Kind.PRICE: lambda value: f"{value:.6g}",
-    Kind.PART: lambda value: f"{value:.4f}",
-    Kind.TIME: time_text,
-    Kind.TREND: spark,
-    Kind.LIST: lambda value: ",".join(map(str, value)),
+_WRITE: Mapping[ColumnFormat, Callable[[Any], str]] = {
+    ColumnFormat.TEXT: _word,
+    ColumnFormat.WHOLE: str,
+    ColumnFormat.NUMBER: figure,
+    ColumnFormat.CREDITS: credits_text,
+    ColumnFormat.PRICE: lambda value: f"{value:.6g}",
+    ColumnFormat.PART: lambda value: f"{value:.4f}",
+    ColumnFormat.TIME: time_text,
+    ColumnFormat.TREND: spark,
+    ColumnFormat.LIST: lambda value: ",".join(map(str, value)),
 }
 
 
 _FILTER = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign>!=|<=|>=|=|<|>|~)(?P<value>.*)", re.DOTALL)
-_NUMBERS = {Kind.WHOLE, Kind.NUMBER, Kind.CREDITS, Kind.PRICE, Kind.PART, Kind.TIME}
+_NUMBERS = {
+    ColumnFormat.WHOLE,
+    ColumnFormat.NUMBER,
+    ColumnFormat.CREDITS,
+    ColumnFormat.PRICE,
+    ColumnFormat.PART,
+    ColumnFormat.TIME,
+}
 
 
 class FilterError(ValueError):
@@ -184,15 +197,17 @@ _TEXTUAL: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def parse_filters(table: Table, words: str) -> list[Filter]:
+def parse_filters(table: ScreenTable, words: str) -> list[Filter]:
     """The filters of a list like `STATE=RUNNING,CPU>100`. Raises FilterError."""
     return [_parse(table, part) for part in words.split(",")]
 
 
-def _parse(table: Table, part: str) -> Filter:
+def _parse(table: ScreenTable, part: str) -> Filter:
     match = _FILTER.fullmatch(part)
     if match is None:
-        raise FilterError(f"{short(part)}: COLUMN, one of = != < <= > >= ~, and a value are right")
+        raise FilterError(
+            f"{shortened(part)}: COLUMN, one of = != < <= > >= ~, and a value are right"
+        )
     try:
         column = table.chosen(match["name"])[0]
     except ColumnsError as error:
@@ -206,5 +221,5 @@ def _parse(table: Table, part: str) -> Filter:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        raise FilterError(f"{short(part)}: {column.name} is compared with a number")
+        raise FilterError(f"{shortened(part)}: {column.name} is compared with a number")
     return Filter(column, match["sign"], value)

@@ -9,7 +9,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from merkatd.commands.terminal.screen_text import cut, padded, plain, width
-from merkatd.commands.terminal.table_columns import Column, Row, Table
+from merkatd.commands.terminal.table_columns import Column, Row, ScreenTable
 
 _GAP = "  "
 _FORMULAS = ("=", "+", "-", "@")
@@ -128,7 +128,7 @@ def to_json(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     return json.dumps(values, indent=2, allow_nan=False)
 
 
-def to_xml(table: Table, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+def to_xml(table: ScreenTable, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     """As OpenNebula's pools: an element a row, an element a column, empty without a value."""
     lines = [f"<{table.what}_POOL>"]
     for row in rows:

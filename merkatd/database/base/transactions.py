@@ -51,7 +51,7 @@ class Retries:
         return full * (1.0 - draw / 2.0)
 
 
-def passes(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether the same transaction may succeed when it is run again from its start."""
     if isinstance(error, LostRaceError):
         return True
@@ -104,7 +104,7 @@ class _Undone(Exception, Generic[Result]):  # noqa: N818 - nothing went wrong
         self.result = result
 
 
-class Trying:
+class DryRunTransactions:
     """A database for a dry run."""
 
     def __init__(self, database: Transactions) -> None:

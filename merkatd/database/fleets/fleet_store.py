@@ -29,7 +29,7 @@ MEMBERS = table("platform_vms", MemberColumns, sa.Index(None, "platform"), sa.In
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class PlatformMember:
     """One VM of a platform, there or about to be."""
 
     key: str
@@ -54,7 +54,7 @@ class Refusals(NamedTuple):
     """and the period in which that came."""
 
 
-def add_platform_members(connection: sa.Connection, members: Iterable[Member]) -> None:
+def add_platform_members(connection: sa.Connection, members: Iterable[PlatformMember]) -> None:
     """New ones."""
     rows = [
         {
@@ -134,14 +134,16 @@ def mark_gone(connection: sa.Connection, keys: Iterable[str], at_s: float) -> No
     _change_members(connection, keys, leaving=True, gone_s=at_s)
 
 
-def living_members(connection: sa.Connection, platform: int | None = None) -> tuple[Member, ...]:
+def living_members(
+    connection: sa.Connection, platform: int | None = None
+) -> tuple[PlatformMember, ...]:
     """All that are not gone, of one platform or of all, in the order in which they were added."""
     query = sa.select(MEMBERS).where(MEMBERS.c.gone_s.is_(None))
     if platform is not None:
         query = query.where(MEMBERS.c.platform == platform)
     query = query.order_by(MEMBERS.c.platform, MEMBERS.c.number)
     return tuple(
-        Member(
+        PlatformMember(
             key=row.create_key,
             platform=row.platform,
             cluster=row.cluster,

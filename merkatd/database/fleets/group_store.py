@@ -33,7 +33,7 @@ VM_GROUPS = table("vm_groups", GroupColumns, sa.Index(None, "ended_s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class GroupRow:
     """One group."""
 
     id: int = -1
@@ -66,10 +66,10 @@ class Group:
         return self.spending_rate / max(self.nvm, 1)
 
 
-_NAMES = tuple(field.name for field in fields(Group))
+_NAMES = tuple(field.name for field in fields(GroupRow))
 
 
-def add(connection: sa.Connection, group: Group) -> Group:
+def add(connection: sa.Connection, group: GroupRow) -> GroupRow:
     """Store a new group; the same with its id."""
     row = {name: getattr(group, name) for name in _NAMES if name != "id"}
     given = connection.execute(sa.insert(VM_GROUPS).values(**row)).inserted_primary_key
@@ -83,19 +83,19 @@ def change(connection: sa.Connection, group: int, **values: Any) -> None:
     connection.execute(sa.update(VM_GROUPS).where(VM_GROUPS.c.id == group).values(**values))
 
 
-def created_by(connection: sa.Connection, token: str) -> Group | None:
+def created_by(connection: sa.Connection, token: str) -> GroupRow | None:
     """The group of this creation."""
     rows = connection.execute(sa.select(VM_GROUPS).where(VM_GROUPS.c.token == token))
     return next((_loaded(row) for row in rows), None)
 
 
-def get(connection: sa.Connection, group: int) -> Group | None:
+def get(connection: sa.Connection, group: int) -> GroupRow | None:
     """The group of this id, also one that is over."""
     rows = connection.execute(sa.select(VM_GROUPS).where(VM_GROUPS.c.id == group))
     return next((_loaded(row) for row in rows), None)
 
 
-def locked(connection: sa.Connection, group: int) -> Group | None:
+def locked(connection: sa.Connection, group: int) -> GroupRow | None:
     """The same, and nobody else changes it until the transaction ends."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.id == group).with_for_update()
     return next((_loaded(row) for row in connection.execute(query)), None)
@@ -103,7 +103,7 @@ def locked(connection: sa.Connection, group: int) -> Group | None:
 
 def living(
     connection: sa.Connection, owner: int | None = None, *, lock: bool = False
-) -> tuple[Group, ...]:
+) -> tuple[GroupRow, ...]:
     """All that are not over, or those of an owner, oldest first; locked, they stay as they are."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.ended_s.is_(None)).order_by(VM_GROUPS.c.id)
     if owner is not None:
@@ -118,7 +118,7 @@ def permitting(
     user_groups: Collection[int],
     bit: int,
     owner: int | None = None,
-) -> tuple[Group, ...]:
+) -> tuple[GroupRow, ...]:
     """Those that are not over and permit this to a user, oldest first; of one owner if given.
 
     `bit` is that of all others' three, as in `merkatd.groups.group_orders`.
@@ -136,11 +136,11 @@ def permitting(
     return tuple(_loaded(row) for row in connection.execute(query))
 
 
-def of_ids(connection: sa.Connection, ids: set[int]) -> tuple[Group, ...]:
+def of_ids(connection: sa.Connection, ids: set[int]) -> tuple[GroupRow, ...]:
     """Those of these ids, oldest first."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.id.in_(sorted(ids))).order_by(VM_GROUPS.c.id)
     return tuple(_loaded(row) for row in connection.execute(query))
 
 
-def _loaded(row: sa.Row[Any]) -> Group:
-    return Group(**{name: getattr(row, name) for name in _NAMES})
+def _loaded(row: sa.Row[Any]) -> GroupRow:
+    return GroupRow(**{name: getattr(row, name) for name in _NAMES})

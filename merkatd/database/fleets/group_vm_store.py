@@ -30,7 +30,7 @@ GROUP_VMS = table(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupVm:
+class GroupMember:
     """One VM of a group, there or about to be."""
 
     create_key: str
@@ -55,7 +55,7 @@ class Rate:
     group: int
 
 
-def add_group_members(connection: sa.Connection, vms: Iterable[GroupVm]) -> None:
+def add_group_members(connection: sa.Connection, vms: Iterable[GroupMember]) -> None:
     """New ones."""
     rows = [asdict(one) for one in vms]
     if rows:
@@ -88,13 +88,13 @@ def mark_group_gone(connection: sa.Connection, keys: Iterable[str], at_s: float)
 
 def living_group_members(
     connection: sa.Connection, group: int | None = None
-) -> tuple[GroupVm, ...]:
+) -> tuple[GroupMember, ...]:
     """All that are not gone, of one group or of all, in the order in which they were added."""
     query = sa.select(GROUP_VMS).where(GROUP_VMS.c.gone_s.is_(None))
     if group is not None:
         query = query.where(GROUP_VMS.c.vm_group == group)
     rows = connection.execute(query.order_by(GROUP_VMS.c.vm_group, GROUP_VMS.c.number))
-    return tuple(GroupVm(**row._asdict()) for row in rows)
+    return tuple(GroupMember(**row._asdict()) for row in rows)
 
 
 def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list[int]]:

@@ -36,7 +36,7 @@ DOINGS = table(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doing:
+class PlatformAction:
     """One thing that was done, or refused."""
 
     platform: int
@@ -50,7 +50,7 @@ class Doing:
     refused: bool = False
 
 
-def add_action(connection: sa.Connection, doing: Doing) -> None:
+def add_action(connection: sa.Connection, doing: PlatformAction) -> None:
     """Write it down, in the transaction in which it is done."""
     row = {name: getattr(doing, name) for name in _ACTION_NAMES}
     try:
@@ -59,7 +59,7 @@ def add_action(connection: sa.Connection, doing: Doing) -> None:
         raise LostRaceError(f"action {doing.action} was taken by somebody else") from error
 
 
-def replace_action(connection: sa.Connection, doing: Doing) -> None:
+def replace_action(connection: sa.Connection, doing: PlatformAction) -> None:
     """Write it down instead of the last one of its kind: of what repeats, the newest is kept."""
     connection.execute(
         sa.delete(DOINGS).where(
@@ -71,13 +71,13 @@ def replace_action(connection: sa.Connection, doing: Doing) -> None:
     add_action(connection, doing)
 
 
-def taken(connection: sa.Connection, platform: int, action: str) -> Doing | None:
+def find_action(connection: sa.Connection, platform: int, action: str) -> PlatformAction | None:
     """What became of an action, if it was taken before."""
     query = sa.select(DOINGS).where(DOINGS.c.platform == platform, DOINGS.c.action == action)
     return next((_doing(row) for row in connection.execute(query)), None)
 
 
-def recent(connection: sa.Connection, platform: int, limit: int = 20) -> tuple[Doing, ...]:
+def recent(connection: sa.Connection, platform: int, limit: int = 20) -> tuple[PlatformAction, ...]:
     """The newest, newest first."""
     query = sa.select(DOINGS).where(DOINGS.c.platform == platform)
     rows = connection.execute(query.order_by(DOINGS.c.id.desc()).limit(limit))
@@ -87,8 +87,8 @@ def recent(connection: sa.Connection, platform: int, limit: int = 20) -> tuple[D
 _ACTION_NAMES = ("platform", "at_s", "who", "what", "text", "action", "refused")
 
 
-def _doing(row: sa.Row[Any]) -> Doing:
-    return Doing(**{name: getattr(row, name) for name in _ACTION_NAMES})
+def _doing(row: sa.Row[Any]) -> PlatformAction:
+    return PlatformAction(**{name: getattr(row, name) for name in _ACTION_NAMES})
 
 
 OVER = ("done", "cancelled", "failed")
@@ -135,7 +135,7 @@ PLATFORMS = table(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class PlatformRow:
     """One platform."""
 
     id: int = -1
@@ -179,10 +179,10 @@ class Platform:
 
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
-_PLATFORM_NAMES = tuple(field.name for field in fields(Platform))
+_PLATFORM_NAMES = tuple(field.name for field in fields(PlatformRow))
 
 
-def add(connection: sa.Connection, platform: Platform) -> Platform:
+def add(connection: sa.Connection, platform: PlatformRow) -> PlatformRow:
     """Store a new platform; the same with its id."""
     row = {name: _stored(name, getattr(platform, name)) for name in _PLATFORM_NAMES if name != "id"}
     result = connection.execute(sa.insert(PLATFORMS).values(**row))
@@ -198,23 +198,23 @@ def change(connection: sa.Connection, platform: int, **values: Any) -> None:
     connection.execute(sa.update(PLATFORMS).where(PLATFORMS.c.id == platform).values(**row))
 
 
-def get(connection: sa.Connection, platform: int) -> Platform | None:
+def get(connection: sa.Connection, platform: int) -> PlatformRow | None:
     """The platform of this id."""
     return next(iter(_selected(connection, [PLATFORMS.c.id == platform])), None)
 
 
-def submitted(connection: sa.Connection, token: str) -> Platform | None:
+def submitted(connection: sa.Connection, token: str) -> PlatformRow | None:
     """The platform of this submission."""
     return next(iter(_selected(connection, [PLATFORMS.c.token == token])), None)
 
 
-def locked(connection: sa.Connection, platform: int) -> Platform | None:
+def locked(connection: sa.Connection, platform: int) -> PlatformRow | None:
     """The same, and nobody else changes it until the transaction ends."""
     query = sa.select(PLATFORMS).where(PLATFORMS.c.id == platform).with_for_update()
     return next((_loaded(row) for row in connection.execute(query)), None)
 
 
-def living(connection: sa.Connection, owner: int | None = None) -> tuple[Platform, ...]:
+def living(connection: sa.Connection, owner: int | None = None) -> tuple[PlatformRow, ...]:
     """All that are not over, or those of one owner; oldest first."""
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
@@ -244,14 +244,14 @@ def remembered(connection: sa.Connection, since_s: float, most: int) -> frozense
     return frozenset(found)
 
 
-def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[Platform, ...]:
+def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[PlatformRow, ...]:
     """Those of these ids, oldest first."""
     return _selected(connection, [PLATFORMS.c.id.in_(sorted(set(ids)))])
 
 
 def listed(
     connection: sa.Connection, owner: int | None = None, over: int = LISTED_OVER
-) -> tuple[Platform, ...]:
+) -> tuple[PlatformRow, ...]:
     """All that are not over, and the newest of those that are; or of one owner. Oldest first."""
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     ended = sa.select(PLATFORMS).where(PLATFORMS.c.state.in_(OVER), *mine)
@@ -262,7 +262,7 @@ def listed(
 
 def _selected(
     connection: sa.Connection, conditions: list[sa.ColumnElement[bool]]
-) -> tuple[Platform, ...]:
+) -> tuple[PlatformRow, ...]:
     query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id)
     return tuple(_loaded(row) for row in connection.execute(query))
 
@@ -273,7 +273,7 @@ def _stored(name: str, value: Any) -> Any:
     return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
-def _loaded(row: sa.Row[Any]) -> Platform:
+def _loaded(row: sa.Row[Any]) -> PlatformRow:
     values = {name: getattr(row, name) for name in _PLATFORM_NAMES}
     for name in _JSON:
         if values[name] is not None:
@@ -282,7 +282,7 @@ def _loaded(row: sa.Row[Any]) -> Platform:
     if values["report"] is not None:
         end_s = values["report"].get("projected_end_s")
         values["report"]["projected_end_s"] = bounded_or_none(end_s)
-    return Platform(**values)
+    return PlatformRow(**values)
 
 
 def is_in_trouble(report: str | None) -> bool:

@@ -57,7 +57,7 @@ _CHANGED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class AccountRow:
     """An account and what it holds."""
 
     id: int
@@ -80,7 +80,7 @@ class Account:
 
 def ensure(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
-) -> Account:
+) -> AccountRow:
     """The account of this kind, owner and name, opened empty where there is none yet."""
     found = find(connection, kind, owner, name)
     if found is not None:
@@ -96,19 +96,19 @@ def ensure(
     return opened
 
 
-def issuance(connection: sa.Connection) -> Account:
+def issuance(connection: sa.Connection) -> AccountRow:
     """The one account that owes what all others hold."""
     return ensure(connection, AccountKind.ISSUANCE, name="issuance")
 
 
-def treasury(connection: sa.Connection) -> Account:
+def treasury(connection: sa.Connection) -> AccountRow:
     """The one account that incomes are paid from and charges are paid to."""
     return ensure(connection, AccountKind.TREASURY, name="treasury")
 
 
 def find(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
-) -> Account | None:
+) -> AccountRow | None:
     """The account of this kind, owner and name."""
     row = connection.execute(
         sa.select(ACCOUNTS).where(
@@ -118,12 +118,12 @@ def find(
     return None if row is None else _account(row)
 
 
-def get(connection: sa.Connection, ids: Iterable[int]) -> dict[int, Account]:
+def get(connection: sa.Connection, ids: Iterable[int]) -> dict[int, AccountRow]:
     """Those of these accounts that exist."""
     return _selected(connection, ids, lock=False)
 
 
-def lock(connection: sa.Connection, ids: Iterable[int]) -> dict[int, Account]:
+def lock(connection: sa.Connection, ids: Iterable[int]) -> dict[int, AccountRow]:
     """The same, and nobody else changes them until the transaction ends.
 
     Always in the order of ids, so that two transactions can't wait for each other.
@@ -131,7 +131,9 @@ def lock(connection: sa.Connection, ids: Iterable[int]) -> dict[int, Account]:
     return _selected(connection, ids, lock=True)
 
 
-def of_owner(connection: sa.Connection, owner: int, *, locked: bool = False) -> tuple[Account, ...]:
+def of_owner(
+    connection: sa.Connection, owner: int, *, locked: bool = False
+) -> tuple[AccountRow, ...]:
     """The accounts of an OpenNebula user, oldest first: the tenant's own is the first."""
     query = sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == owner).order_by(ACCOUNTS.c.id)
     rows = connection.execute(query.with_for_update() if locked else query)
@@ -161,7 +163,7 @@ def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, in
 
 def every(
     connection: sa.Connection, kind: AccountKind | None = None, *, locked: bool = False
-) -> tuple[Account, ...]:
+) -> tuple[AccountRow, ...]:
     """All accounts, or all of one kind, oldest first."""
     query = sa.select(ACCOUNTS).order_by(ACCOUNTS.c.id)
     if kind is not None:
@@ -170,7 +172,7 @@ def every(
     return tuple(_account(row) for row in rows)
 
 
-def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[Account, ...]:
+def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[AccountRow, ...]:
     """All accounts but those of applications that hold no credits; oldest first.
 
     Accounts of applications that are over are kept for as long as their history is.
@@ -181,7 +183,7 @@ def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[Account
     return tuple(_account(row) for row in rows)
 
 
-def of_applications(connection: sa.Connection, budgets: sa.Select[Any]) -> tuple[Account, ...]:
+def of_applications(connection: sa.Connection, budgets: sa.Select[Any]) -> tuple[AccountRow, ...]:
     """The accounts of applications, of those whose ids the query finds; oldest first."""
     query = sa.select(ACCOUNTS).where(
         ACCOUNTS.c.kind == AccountKind.APPLICATION, ACCOUNTS.c.id.in_(budgets)
@@ -222,13 +224,15 @@ def add(connection: sa.Connection, column: str, changes: Mapping[int, int]) -> N
         )
 
 
-def debtors(connection: sa.Connection) -> tuple[Account, ...]:
+def debtors(connection: sa.Connection) -> tuple[AccountRow, ...]:
     """The accounts of all tenants that owe, locked."""
     query = sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id)
     return tuple(_account(row) for row in connection.execute(query.with_for_update()))
 
 
-def _selected(connection: sa.Connection, ids: Iterable[int], *, lock: bool) -> dict[int, Account]:
+def _selected(
+    connection: sa.Connection, ids: Iterable[int], *, lock: bool
+) -> dict[int, AccountRow]:
     found = {}
     for some in chunks(sorted(set(ids))):
         query = sa.select(ACCOUNTS).where(ACCOUNTS.c.id.in_(some)).order_by(ACCOUNTS.c.id)
@@ -241,8 +245,8 @@ def _stored(owner: int | None) -> int:
     return NOBODY if owner is None else owner
 
 
-def _account(row: sa.Row[Any]) -> Account:
-    return Account(
+def _account(row: sa.Row[Any]) -> AccountRow:
+    return AccountRow(
         id=row.id,
         kind=AccountKind(row.kind),
         owner=None if row.owner == NOBODY else row.owner,

@@ -9,7 +9,7 @@ from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database.base.schema import chunks, table
 from merkatd.database.ledger import account_store
-from merkatd.database.ledger.account_store import ACCOUNTS, Account, AccountKind
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind, AccountRow
 
 
 class BudgetColumns(TypedColumns):
@@ -32,7 +32,7 @@ _TENANTS = ACCOUNTS.alias("tenant_accounts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class BudgetRow:
     """The budget of one application, in micro-credits."""
 
     application: int
@@ -76,7 +76,7 @@ def end(connection: sa.Connection, account: int, at_s: float) -> None:
     connection.execute(sa.update(BUDGETS).where(BUDGETS.c.account == account).values(ended_s=at_s))
 
 
-def get(connection: sa.Connection, application: int, *, locked: bool = False) -> Budget | None:
+def get(connection: sa.Connection, application: int, *, locked: bool = False) -> BudgetRow | None:
     """The budget of this application; `locked`: as it is now, until the transaction ends."""
     query = _query().where(BUDGETS.c.account == application)
     rows = connection.execute(query.with_for_update() if locked else query)
@@ -94,7 +94,7 @@ def ended_among(connection: sa.Connection, applications: Iterable[int]) -> froze
     return frozenset(found)
 
 
-def of_owner(connection: sa.Connection, owner: int) -> tuple[Budget, ...]:
+def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
     """Of a tenant's applications that are not over, and of the newest of the others."""
     mine = _query().where(ACCOUNTS.c.owner == owner)
     still = connection.execute(mine.where(BUDGETS.c.ended_s.is_(None)))
@@ -104,14 +104,14 @@ def of_owner(connection: sa.Connection, owner: int) -> tuple[Budget, ...]:
     return tuple(sorted(found, key=lambda one: one.application))
 
 
-def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[Budget, ...]:
+def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[BudgetRow, ...]:
     """Of all applications that are not over."""
     query = _query().where(BUDGETS.c.ended_s.is_(None))
     rows = connection.execute(query.with_for_update() if locked else query)
     return tuple(_budget(row) for row in rows)
 
 
-def open_accounts(connection: sa.Connection) -> tuple[Account, ...]:
+def open_accounts(connection: sa.Connection) -> tuple[AccountRow, ...]:
     """The accounts of all applications that are not over."""
     still = sa.select(BUDGETS.c.account).where(BUDGETS.c.ended_s.is_(None))
     return account_store.of_applications(connection, still)
@@ -136,8 +136,8 @@ def _query() -> sa.Select[Any]:
     )
 
 
-def _budget(row: sa.Row[Any]) -> Budget:
-    return Budget(
+def _budget(row: sa.Row[Any]) -> BudgetRow:
+    return BudgetRow(
         application=row.account,
         name=row.name,
         owner=row.owner,

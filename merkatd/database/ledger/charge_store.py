@@ -85,7 +85,7 @@ class Charged:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class UnpaidCharge:
     """What an account could not pay for a period."""
 
     period: int
@@ -109,7 +109,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
     if period <= rolled_up_to(connection):
         return Charged({}, {}, frozenset(due))
     by_reference = {reference_of(period, account): account for account in due}
-    done = entry_store.under(connection, f"charge/{period}/")
+    done = entry_store.transactions_below(connection, f"charge/{period}/")
     before = frozenset(by_reference[one] for one in done if one in by_reference)
     treasury = account_store.treasury(connection).id
     payers = account_store.lock(connection, due.keys() - before | {treasury})
@@ -134,7 +134,9 @@ def refund(connection: sa.Connection, period: int, at_s: float) -> int:
     """Give back all that was charged for a period, once; the micro-credits that were."""
     treasury = account_store.treasury(connection).id
     postings = []
-    for reference, number in entry_store.under(connection, f"charge/{period}/").items():
+    for reference, number in entry_store.transactions_below(
+        connection, f"charge/{period}/"
+    ).items():
         payer = int(reference.rpartition("/")[2])
         taken = -entry_store.amounts_of(connection, number).get(payer, 0)
         if taken:
@@ -162,7 +164,7 @@ def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) ->
 
 def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:
     """The accounts that were charged for a period."""
-    found = entry_store.under(connection, f"charge/{period}/")
+    found = entry_store.transactions_below(connection, f"charge/{period}/")
     return frozenset(int(reference.rpartition("/")[2]) for reference in found)
 
 
@@ -186,16 +188,16 @@ def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:
 
 def shortfalls_of(
     connection: sa.Connection, account: int, limit: int = 100
-) -> tuple[Shortfall, ...]:
+) -> tuple[UnpaidCharge, ...]:
     """The newest shortfalls of an account, newest first."""
     query = sa.select(SHORTFALLS).where(SHORTFALLS.c.account == account)
     rows = connection.execute(query.order_by(SHORTFALLS.c.period.desc()).limit(limit))
-    return tuple(Shortfall(row.period, row.account, row.at_s, row.missing) for row in rows)
+    return tuple(UnpaidCharge(row.period, row.account, row.at_s, row.missing) for row in rows)
 
 
 def _checked(account: int, amount: int) -> bool:
     """Whether anything is owed; BookingError where that can't be said."""
-    if type(amount) is not int or not 0 <= amount <= entry_store.LARGEST:
+    if type(amount) is not int or not 0 <= amount <= entry_store.MAX_AMOUNT:
         raise BookingError(f"account {account} can't owe {amount!r} micro-credits for a period")
     return amount > 0
 

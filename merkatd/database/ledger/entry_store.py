@@ -16,11 +16,11 @@ from sqlalchemy import Column, Named, TypedColumns
 from merkatd.database.base.schema import SERIAL, chunks, table
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.ledger import account_store
-from merkatd.database.ledger.account_store import ACCOUNTS, Account, AccountKind
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind, AccountRow
 from merkatd.database.ledger.reservation_store import RESERVATIONS
 
 AFTER_SLASH = chr(ord("/") + 1)
-LARGEST = 2**62
+MAX_AMOUNT = 2**62
 """No balance may go beyond this many micro-credits, in either direction."""
 
 
@@ -109,7 +109,7 @@ class Posting:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryRow:
     """One line of an account's history."""
 
     transaction: int
@@ -135,7 +135,7 @@ def post_new(
     connection: sa.Connection,
     postings: Sequence[Posting],
     at_s: float,
-    held: Mapping[int, Account] | None = None,
+    held: Mapping[int, AccountRow] | None = None,
 ) -> frozenset[str]:
     """The same for those of which the caller knows that none was posted before.
 
@@ -160,7 +160,7 @@ def posted(connection: sa.Connection, references: Iterable[str]) -> frozenset[st
 
 def of_account(
     connection: sa.Connection, account: int, since_s: float, until_s: float
-) -> tuple[Entry, ...]:
+) -> tuple[EntryRow, ...]:
     """The entries of an account from one time up to and without another, oldest first."""
     columns = TRANSACTIONS.c
     query = (
@@ -170,7 +170,7 @@ def of_account(
         .order_by(columns.id)
     )
     return tuple(
-        Entry(number, then_s, TransactionKind(kind), reference, amount)
+        EntryRow(number, then_s, TransactionKind(kind), reference, amount)
         for number, then_s, kind, reference, amount in connection.execute(query)
     )
 
@@ -231,7 +231,7 @@ def _of_owner(owner: int) -> sa.Join:
     )
 
 
-def under(connection: sa.Connection, prefix: str) -> dict[str, int]:
+def transactions_below(connection: sa.Connection, prefix: str) -> dict[str, int]:
     """The transactions whose references go on behind this prefix, which ends in a slash: ids."""
     # As a range, since LIKE would use the index on some servers only.
     query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id).where(
@@ -249,7 +249,7 @@ def amounts_of(connection: sa.Connection, transaction: int) -> dict[int, int]:
 
 
 def _check(
-    connection: sa.Connection, moved: Mapping[int, int], held: Mapping[int, Account]
+    connection: sa.Connection, moved: Mapping[int, int], held: Mapping[int, AccountRow]
 ) -> None:
     further = account_store.lock(connection, moved.keys() - held.keys())
     for number, amount in moved.items():
@@ -263,7 +263,7 @@ def _check(
                 f"account {number} ({account.kind} {account.name!r}) holds {account.balance}"
                 f" micro-credits{kept}; {-amount} can't be taken from it"
             )
-        if abs(balance) > LARGEST:
+        if abs(balance) > MAX_AMOUNT:
             raise BookingError(f"account {number} can't hold {balance} micro-credits")
 
 

@@ -114,7 +114,7 @@ def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | No
     return None if row is None else (row.number, row.at_s)
 
 
-def begin(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
+def begin_round(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
     """The number of a round that is done in this transaction."""
     before = newest(connection, kind)
     number = 1 if before is None else before[0] + 1
@@ -125,7 +125,7 @@ def begin(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
     return number
 
 
-def due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: float) -> bool:
+def round_due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: float) -> bool:
     """Whether an interval has passed since the newest round, or there was none.
 
     A round that is dated an interval ahead was done while the clock was wrong: it stops none now.

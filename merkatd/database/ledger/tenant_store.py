@@ -28,7 +28,7 @@ class TenantColumns(TypedColumns):
     retired_s: Named[float | None] = Column(sa.Double())
 
 
-class GroupColumns(TypedColumns):
+class UserGroupColumns(TypedColumns):
     """The columns of `tenant_groups`: those for which a weight was set."""
 
     id: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
@@ -36,11 +36,11 @@ class GroupColumns(TypedColumns):
 
 
 TENANTS = table("tenants", TenantColumns)
-GROUPS = table("tenant_groups", GroupColumns)
+GROUPS = table("tenant_groups", UserGroupColumns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class TenantRow:
     """One tenant."""
 
     owner: int
@@ -64,7 +64,7 @@ class Tenant:
         return DEFAULT_WEIGHT
 
 
-def meet(
+def ensure_tenants(
     connection: sa.Connection,
     owner: int,
     at_s: float,
@@ -87,12 +87,12 @@ def meet(
     return False
 
 
-def every(connection: sa.Connection) -> tuple[Tenant, ...]:
+def every(connection: sa.Connection) -> tuple[TenantRow, ...]:
     """All tenants, by id."""
     return _selected(connection, None)
 
 
-def active(connection: sa.Connection) -> tuple[Tenant, ...]:
+def active(connection: sa.Connection) -> tuple[TenantRow, ...]:
     """All tenants that are not retired, by id."""
     return tuple(one for one in every(connection) if one.retired_s is None)
 
@@ -103,7 +103,7 @@ def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
     connection.execute(change.values(retired_s=at_s))
 
 
-def get(connection: sa.Connection, owner: int) -> Tenant | None:
+def get(connection: sa.Connection, owner: int) -> TenantRow | None:
     """The tenant of this id."""
     return next(iter(_selected(connection, owner)), None)
 
@@ -141,7 +141,7 @@ def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
     return {owner: name for owner, name in rows if name is not None}
 
 
-def _selected(connection: sa.Connection, owner: int | None) -> tuple[Tenant, ...]:
+def _selected(connection: sa.Connection, owner: int | None) -> tuple[TenantRow, ...]:
     query = (
         sa.select(TENANTS, GROUPS.c.weight.label("group_weight"))
         .outerjoin(GROUPS, GROUPS.c.id == TENANTS.c.group_id)
@@ -150,7 +150,7 @@ def _selected(connection: sa.Connection, owner: int | None) -> tuple[Tenant, ...
     if owner is not None:
         query = query.where(TENANTS.c.owner == owner)
     return tuple(
-        Tenant(
+        TenantRow(
             owner=row.owner,
             name=row.name,
             group=row.group_id,

@@ -64,7 +64,7 @@ def store(connection: sa.Connection, detail: Detail) -> None:
     connection.execute(sa.insert(DETAILS), row)
 
 
-def known(connection: sa.Connection, period: int) -> bool:
+def has_details(connection: sa.Connection, period: int) -> bool:
     """Whether there are details of this period."""
     query = sa.select(DETAILS.c.period).where(DETAILS.c.period == period)
     return connection.scalar(query) is not None
@@ -135,7 +135,7 @@ USES = table("uses", UseColumns, sa.Index(None, "day"))
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class DailyUse:
     """What a VM used on a day, or in a month, and what one account paid for it."""
 
     account: int
@@ -157,9 +157,9 @@ class Use:
     network_cost: int = 0
     disk_cost: int = 0
 
-    def plus(self, other: "Use") -> "Use":
+    def plus(self, other: "DailyUse") -> "DailyUse":
         """Both together, with the other's day and name."""
-        return Use(
+        return DailyUse(
             self.account,
             other.day,
             self.vm,
@@ -176,13 +176,13 @@ class Use:
         )
 
 
-def of_day(connection: sa.Connection, day: int) -> tuple[Use, ...]:
+def of_day(connection: sa.Connection, day: int) -> tuple[DailyUse, ...]:
     """Everybody's on one day."""
     rows = connection.execute(sa.select(USES).where(USES.c.day == day))
     return tuple(_use(row) for row in rows)
 
 
-def of_owner(connection: sa.Connection, owner: int, first: int, last: int) -> tuple[Use, ...]:
+def of_owner(connection: sa.Connection, owner: int, first: int, last: int) -> tuple[DailyUse, ...]:
     """Those that an OpenNebula user's accounts paid for, from the first day to the last."""
     theirs = (ACCOUNTS.c.id == USES.c.account) & (ACCOUNTS.c.owner == owner)
     query = (
@@ -194,13 +194,13 @@ def of_owner(connection: sa.Connection, owner: int, first: int, last: int) -> tu
     return tuple(_use(row) for row in connection.execute(query))
 
 
-def replace_day(connection: sa.Connection, day: int, uses: Iterable[Use]) -> None:
+def replace_day(connection: sa.Connection, day: int, uses: Iterable[DailyUse]) -> None:
     """These are the uses of the day from now on."""
     connection.execute(sa.delete(USES).where(USES.c.day == day))
-    rows = [{name: getattr(use, name) for name in Use.__dataclass_fields__} for use in uses]
+    rows = [{name: getattr(use, name) for name in DailyUse.__dataclass_fields__} for use in uses]
     if rows:
         connection.execute(sa.insert(USES), rows)
 
 
-def _use(row: sa.Row[Any]) -> Use:
-    return Use(*(getattr(row, name) for name in Use.__dataclass_fields__))
+def _use(row: sa.Row[Any]) -> DailyUse:
+    return DailyUse(*(getattr(row, name) for name in DailyUse.__dataclass_fields__))

@@ -77,7 +77,7 @@ def newest(connection: sa.Connection) -> int:
     return connection.scalar(sa.select(sa.func.max(WORDS.c.id))) or 0
 
 
-def say(
+def record_bids(
     connection: sa.Connection, words: Sequence[Bid], began: int | None = None
 ) -> frozenset[int]:
     """Keep these words, at most one a VM; the VMs whose bid they are from now on.
@@ -89,7 +89,7 @@ def say(
     by_vm = {word.vm: word for word in words}
     if len(by_vm) != len(words):
         raise ValueError("at most one word a VM can be said at a time")
-    present = current(connection, by_vm)
+    present = newest_bids(connection, by_vm)
     late = _overtaken(connection, words, began)
     new = [word for vm, word in by_vm.items() if vm not in present]
     known = [word for vm, word in by_vm.items() if vm in present]
@@ -121,7 +121,7 @@ def changed_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> f
     return frozenset(vm for vm, text_hash in hashes.items() if read.get(vm) != text_hash)
 
 
-def current(connection: sa.Connection, vms: Iterable[int] | None = None) -> dict[int, Bid]:
+def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> dict[int, Bid]:
     """The present bids by VM, of these VMs or of all."""
     if vms is None:
         return {row.vm: _bid(row) for row in connection.execute(sa.select(BIDS))}

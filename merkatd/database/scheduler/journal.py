@@ -36,7 +36,7 @@ _ASKED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class StepFilter:
     """Which steps somebody asks for; None asks for all."""
 
     vm: int | None = None
@@ -87,7 +87,9 @@ def of_plan(connection: sa.Connection, period: int) -> tuple[StoredStep, ...]:
     return tuple(from_row(row) for row in rows)
 
 
-def recent(connection: sa.Connection, wanted: Wanted, limit: int = 50) -> tuple[StoredStep, ...]:
+def recent(
+    connection: sa.Connection, wanted: StepFilter, limit: int = 50
+) -> tuple[StoredStep, ...]:
     """The newest of the wanted steps, newest first."""
     query = sa.select(STEPS).where(*wanted.conditions()).order_by(*_NEWEST_FIRST).limit(limit)
     return tuple(from_row(row) for row in connection.execute(query))
@@ -95,14 +97,14 @@ def recent(connection: sa.Connection, wanted: Wanted, limit: int = 50) -> tuple[
 
 def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[StoredStep, ...]:
     """What was done to a VM, its creation included, newest first."""
-    return recent(connection, Wanted(vm=vm), limit)
+    return recent(connection, StepFilter(vm=vm), limit)
 
 
 def deaf(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
     """Those of these VMs whose guests were asked to end several times, and ran on each time."""
     found: Counter[int] = Counter()
     for some in chunks(sorted(set(vms))):
-        wanted = Wanted(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
+        wanted = StepFilter(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
         query = sa.select(STEPS.c.vm, sa.func.count()).where(*wanted.conditions())
         found.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
     return frozenset(vm for vm, count in found.items() if count >= _ASKED)

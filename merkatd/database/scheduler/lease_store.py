@@ -48,21 +48,21 @@ class Lease:
     """Raised by the holder: as long as it moves the holder lives."""
 
 
-def present(connection: sa.Connection) -> Lease | None:
+def read_lease(connection: sa.Connection) -> Lease | None:
     """The lease as it stands; None where there was never a holder."""
     query = sa.select(LEASES.c.holder, LEASES.c.token, LEASES.c.beat)
     row = connection.execute(query.where(LEASES.c.name == _PERIODS)).one_or_none()
     return None if row is None else Lease(row.holder, row.token, row.beat)
 
 
-def take(connection: sa.Connection, holder: str, seen: Lease | None) -> int | None:
+def take_lease(connection: sa.Connection, holder: str, seen: Lease | None) -> int | None:
     """The token of the new holder; None where the lease is not any more as it was seen.
 
     Taken again by the same holder it has a new token: what an earlier process of that holder
     has left under way can write nothing more.
     """
     if seen is None:
-        if present(connection) is not None:
+        if read_lease(connection) is not None:
             return None
         row = {"name": _PERIODS, "holder": holder, "token": 1, "beat": 0}
         try:
@@ -79,7 +79,7 @@ def take(connection: sa.Connection, holder: str, seen: Lease | None) -> int | No
     return token if moved.rowcount == 1 else None
 
 
-def hold(connection: sa.Connection, token: int) -> None:
+def renew_lease(connection: sa.Connection, token: int) -> None:
     """Raise the counter, and keep others out until the transaction ends. Raises LeaseLostError."""
     moved = connection.execute(
         sa.update(LEASES)

@@ -28,7 +28,7 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class RecentMigrations:
     """What became of the migrations of the recent past, by VM id."""
 
     moved_at_s: Mapping[int, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Moves:
     failing: Mapping[int, Failing] = field(default_factory=dict)
 
 
-def recent(connection: sa.Connection, at_s: float, window_s: float) -> Moves:
+def recent(connection: sa.Connection, at_s: float, window_s: float) -> RecentMigrations:
     """Return the VMs whose migrations were confirmed, and the VMs that fail to move.
 
     Confirmed migrations count if they were planned in the last `window_s` seconds.
@@ -59,7 +59,7 @@ def recent(connection: sa.Connection, at_s: float, window_s: float) -> Moves:
         if row.ended_s > last_moved.get(row.vm, -1.0):
             attempts = failing[row.vm].attempts + 1 if row.vm in failing else 1
             failing[row.vm] = Failing(attempts, row.ended_s, row.reply or "no answer")
-    return Moves(moved, failing)
+    return RecentMigrations(moved, failing)
 
 
 def _confirmed(

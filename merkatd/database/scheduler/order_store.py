@@ -85,7 +85,9 @@ class Given:
     who: str
 
 
-def give(connection: sa.Connection, what: Order, at_s: float, who: str, host: int | None) -> bool:
+def record_order(
+    connection: sa.Connection, what: Order, at_s: float, who: str, host: int | None
+) -> bool:
     """Put an order on record; False where it holds already, and nothing is recorded."""
     if (host is None) != (what in _SUBJECTS):
         raise ValueError(f"{what} is an order about {'a host' if host is None else 'everything'}")
@@ -108,7 +110,7 @@ _WITHOUT = {
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class OrdersInForce:
     """What holds now."""
 
     paused: bool = False
@@ -118,11 +120,11 @@ class InForce:
     """None: as configured."""
 
 
-def in_force(connection: sa.Connection) -> InForce:
+def in_force(connection: sa.Connection) -> OrdersInForce:
     """What the newest orders amount to."""
     newest = _newest(connection)
     whole, how = newest.get(EVERYTHING), newest.get(HOW)
-    return InForce(
+    return OrdersInForce(
         paused=whole is not None and whole.what is Order.PAUSE,
         drained=frozenset(host for host, given in newest.items() if given.what is Order.DRAIN),
         mode=None if how is None else _MODES.get(how.what),

@@ -76,7 +76,7 @@ PERIODS = table(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
+class PeriodRow:
     """One period as it is stored; times are None for what has not happened."""
 
     number: int
@@ -98,7 +98,7 @@ class PeriodStateError(ValueError):
     """A period can't go from where it is to where it was told to go."""
 
 
-_COLUMNS = [PERIODS.c[name] for name in Period.__dataclass_fields__]
+_COLUMNS = [PERIODS.c[name] for name in PeriodRow.__dataclass_fields__]
 
 
 def begin(
@@ -211,7 +211,7 @@ def waits_for_charge(connection: sa.Connection, number: int) -> bool:
     return present is not None and present.state in _CHARGEABLE | {PeriodState.OBSERVED}
 
 
-def first_from(connection: sa.Connection, number: int) -> Period | None:
+def first_from(connection: sa.Connection, number: int) -> PeriodRow | None:
     """Return the oldest period with this number or a later one."""
     query = sa.select(*_COLUMNS).where(PERIODS.c.number >= number)
     return _one(connection, query.order_by(PERIODS.c.number).limit(1))
@@ -223,7 +223,7 @@ def first_since(connection: sa.Connection, started_s: float) -> int | None:
     return connection.scalar(query)
 
 
-def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:
+def to_charge(connection: sa.Connection, before: int) -> tuple[PeriodRow, ...]:
     """The periods before this one that are still to be charged, oldest first."""
     due = [
         period
@@ -234,17 +234,17 @@ def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:
     return tuple(sorted(due, key=lambda period: period.number))
 
 
-def quarantined(connection: sa.Connection) -> tuple[Period, ...]:
+def quarantined(connection: sa.Connection) -> tuple[PeriodRow, ...]:
     """The newest periods in quarantine, newest first."""
     return recent(connection, 100, PeriodState.QUARANTINED)
 
 
-def get(connection: sa.Connection, number: int) -> Period | None:
+def get(connection: sa.Connection, number: int) -> PeriodRow | None:
     """The period of this number."""
     return _one(connection, sa.select(*_COLUMNS).where(PERIODS.c.number == number))
 
 
-def newest(connection: sa.Connection) -> Period | None:
+def newest(connection: sa.Connection) -> PeriodRow | None:
     """The period begun last."""
     return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
 
@@ -264,7 +264,7 @@ def newest_decided(connection: sa.Connection) -> int | None:
 
 def recent(
     connection: sa.Connection, limit: int, state: PeriodState | None = None
-) -> tuple[Period, ...]:
+) -> tuple[PeriodRow, ...]:
     """The newest periods, newest first, of one state where it is given."""
     query = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(limit)
     if state is not None:
@@ -302,12 +302,12 @@ def _advance(connection: sa.Connection, number: int, state: PeriodState, **value
     raise PeriodStateError(f"period {number} {found}; only one that is {needed} can be {state}")
 
 
-def _one(connection: sa.Connection, query: sa.Select[Any]) -> Period | None:
+def _one(connection: sa.Connection, query: sa.Select[Any]) -> PeriodRow | None:
     row = connection.execute(query).one_or_none()
     return None if row is None else _period(row)
 
 
-def _period(row: sa.Row[Any]) -> Period:
-    values = dict(zip(Period.__dataclass_fields__, row, strict=True))
+def _period(row: sa.Row[Any]) -> PeriodRow:
+    values = dict(zip(PeriodRow.__dataclass_fields__, row, strict=True))
     values["state"] = PeriodState(values["state"])
-    return Period(**values)
+    return PeriodRow(**values)

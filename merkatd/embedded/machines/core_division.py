@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.machines.guest_simulation import PERIOD_US, Guest, Limits
+from merkatd.embedded.machines.guest_simulation import PERIOD_US, GuestLimits, SimulatedGuest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def divide(weights: Sequence[float], caps: Sequence[float], capacity: float) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CoreClaim:
     """What one VM asks of its host's processors."""
 
     weight: float
@@ -49,7 +49,7 @@ class Claim:
     """The cores that each virtual processor may use; empty where it may use any."""
 
 
-def divide_pinned(claims: Sequence[Claim], cores: int) -> list[float]:
+def divide_pinned(claims: Sequence[CoreClaim], cores: int) -> list[float]:
     """Cores for each VM where some are pinned: all rates rise together, each until something binds.
 
     What can bind is a cap, or a set of cores whose users have filled it. Sets of cores that
@@ -88,7 +88,7 @@ class _Bound:
 
 
 def _vcpus(
-    claims: Sequence[Claim], cores: int
+    claims: Sequence[CoreClaim], cores: int
 ) -> tuple[list[int], list[float], list[frozenset[int]]]:
     every = frozenset(range(cores))
     owners: list[int] = []
@@ -103,7 +103,7 @@ def _vcpus(
 
 
 def _bounds(
-    claims: Sequence[Claim], owners: list[int], masks: list[frozenset[int]], cores: int
+    claims: Sequence[CoreClaim], owners: list[int], masks: list[frozenset[int]], cores: int
 ) -> list[_Bound]:
     bounds = [_Bound((i,), claims[owner].vcpu_cap) for i, owner in enumerate(owners)]
     for number, claim in enumerate(claims):
@@ -136,7 +136,7 @@ class LimitsError(ValueError):
     """Limits that the host can't set: the VM doesn't run, or a value is out of range."""
 
 
-def rates(host: Host, guests: Sequence[Guest]) -> list[float]:
+def rates(host: Host, guests: Sequence[SimulatedGuest]) -> list[float]:
     """Cores that each guest on a host really gets."""
     claims = [_claim(guest) for guest in guests]
     cores = host.total_cpu / 100
@@ -145,7 +145,7 @@ def rates(host: Host, guests: Sequence[Guest]) -> list[float]:
     return divide([claim.weight for claim in claims], [claim.cap for claim in claims], cores)
 
 
-def _claim(guest: Guest) -> Claim:
+def _claim(guest: SimulatedGuest) -> CoreClaim:
     limits, vcpu_cap = guest.limits, 0.0 if guest.finished else guest.behaviour.demand
     if limits.vcpu_quota > 0:
         vcpu_cap = min(vcpu_cap, limits.vcpu_quota / PERIOD_US)
@@ -154,10 +154,10 @@ def _claim(guest: Guest) -> Claim:
         cap = min(cap, limits.global_quota / PERIOD_US)
     missing = guest.vcpus - len(limits.pins)
     pins = tuple(map(frozenset, limits.pins)) + (frozenset[int](),) * missing
-    return Claim(float(limits.cpu_shares), cap, vcpu_cap, pins)
+    return CoreClaim(float(limits.cpu_shares), cap, vcpu_cap, pins)
 
 
-def check(guest: Guest, limits: Limits, host: Host) -> None:
+def check(guest: SimulatedGuest, limits: GuestLimits, host: Host) -> None:
     """Raise an error that names the first limit that the host would refuse."""
     cores = host.total_cpu // 100
     faults = [

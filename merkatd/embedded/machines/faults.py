@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from merkatd.embedded.model.vm_states import Lcm
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """What can go wrong with a call, or with an operation."""
 
     REFUSE = "refuse"
@@ -39,7 +39,7 @@ class Kind(Enum):
 class Fault:
     """One kind of fault and what it strikes; what is left out strikes all."""
 
-    kind: Kind
+    kind: FaultKind
     method: str = "one.*"
     """A pattern of method names."""
     vm: int = -1
@@ -55,16 +55,16 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FaultVerdict:
     """What becomes of one call."""
 
     refusal: Fault | None = None
     delay_s: float = 0.0
-    fate: Kind | None = None
+    fate: FaultKind | None = None
     """How its answer fares; nothing if well."""
 
 
-_FATES = (Kind.HANG, Kind.LOSE, Kind.GARBAGE, Kind.TRUNCATE)
+_FATES = (FaultKind.HANG, FaultKind.LOSE, FaultKind.GARBAGE, FaultKind.TRUNCATE)
 
 
 class Faults:
@@ -98,29 +98,29 @@ class Faults:
         """The faults that may still strike."""
         return dict(self._faults)
 
-    def on_call(self, method: str, arguments: Sequence[object]) -> Verdict:
+    def on_call(self, method: str, arguments: Sequence[object]) -> FaultVerdict:
         """What becomes of a call."""
         refusal, delay_s, fate = None, 0.0, None
         if not self._faults:
-            return Verdict()
+            return FaultVerdict()
         vm, host = _objects(method, arguments)
         for number, fault in list(self._faults.items()):
-            wanted = fault.kind is not Kind.FAIL and fnmatchcase(method, fault.method)
+            wanted = fault.kind is not FaultKind.FAIL and fnmatchcase(method, fault.method)
             if not wanted or not self._strikes(number, fault, vm, host):
                 continue
-            if fault.kind is Kind.REFUSE:
+            if fault.kind is FaultKind.REFUSE:
                 refusal = fault
-            elif fault.kind is Kind.DELAY:
+            elif fault.kind is FaultKind.DELAY:
                 delay_s += fault.seconds
             elif fate is None or _FATES.index(fault.kind) < _FATES.index(fate):
                 fate = fault.kind
-        return Verdict(refusal, delay_s, fate)
+        return FaultVerdict(refusal, delay_s, fate)
 
     def on_step(self, vm: Vm, lcm: Lcm) -> bool:
         """Whether a step of a VM fails."""
         host = vm.history[-1].host if vm.history else -1
         for number, fault in list(self._faults.items()):
-            wanted = fault.kind is Kind.FAIL and fnmatchcase(lcm.name, fault.lcm)
+            wanted = fault.kind is FaultKind.FAIL and fnmatchcase(lcm.name, fault.lcm)
             if wanted and self._strikes(number, fault, vm.id, host):
                 return True
         return False

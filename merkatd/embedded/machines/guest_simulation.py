@@ -47,7 +47,7 @@ def behaviour_of(vm: Vm, settings: Guesting) -> Behaviour:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GuestLimits:
     """What the host was told about a guest; -1 means no quota, and no other limit."""
 
     cpu_shares: int
@@ -63,14 +63,14 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Guest:
+class SimulatedGuest:
     """A guest as it was at `at_s`, and the rate at which it goes on from there."""
 
     vm: int
     vcpus: int
     size_mib: int
     behaviour: Behaviour
-    limits: Limits
+    limits: GuestLimits
     host: int = -1
     """Where its processors turn; -1 while they don't."""
     at_s: float = 0.0
@@ -194,14 +194,14 @@ class _Stretch:
         return 2 * gain / (self.speed + math.sqrt(under))
 
 
-def _speed(guest: Guest, balloon_mib: float, settings: Guesting) -> float:
+def _speed(guest: SimulatedGuest, balloon_mib: float, settings: Guesting) -> float:
     use = guest.behaviour.memory_use_mib
     if use <= balloon_mib or use <= 0:
         return 1.0
     return max(settings.least_speed, balloon_mib / use)
 
 
-def _stretches(guest: Guest, settings: Guesting) -> Iterator[_Stretch]:
+def _stretches(guest: SimulatedGuest, settings: Guesting) -> Iterator[_Stretch]:
     at = guest.balloon_mib
     for goal, pace in _balloon_path(guest, settings):
         seconds = abs(goal - at) / pace
@@ -211,7 +211,7 @@ def _stretches(guest: Guest, settings: Guesting) -> Iterator[_Stretch]:
     yield _Stretch(math.inf, at, 0.0, _speed(guest, at, settings), 0.0)
 
 
-def _balloon_path(guest: Guest, settings: Guesting) -> Iterator[tuple[float, float]]:
+def _balloon_path(guest: SimulatedGuest, settings: Guesting) -> Iterator[tuple[float, float]]:
     """The sizes at which the balloon's pace or the guest's speed bends, up to its goal."""
     at, goal = guest.balloon_mib, float(min(guest.limits.memory_mib, guest.size_mib))
     use = guest.behaviour.memory_use_mib

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.model.records import History
-from merkatd.embedded.model.vm_states import FAILURES, Action, Lcm, State
+from merkatd.embedded.model.records import HistoryRecord
+from merkatd.embedded.model.vm_states import FAILURES, Lcm, OneVmState, VmAction
 
 if TYPE_CHECKING:
-    from merkatd.embedded.machines.operations import Step
+    from merkatd.embedded.machines.operations import OperationStep
     from merkatd.embedded.model.records import Vm
 
 _CLOSED_BY_FAILURE = frozenset({Lcm.BOOT_STOPPED, Lcm.BOOT_UNDEPLOY})
 _SAVES = frozenset({Lcm.SAVE_STOP, Lcm.SAVE_SUSPEND})
-_AT_REST = frozenset({State.SUSPENDED, State.POWEROFF})
+_AT_REST = frozenset({OneVmState.SUSPENDED, OneVmState.POWEROFF})
 
 
-def copy_record(vm: Vm, stamp: int, like: History | None = None) -> History:
+def copy_record(vm: Vm, stamp: int, like: HistoryRecord | None = None) -> HistoryRecord:
     """Append a record for the host of the last one (or of the one given) and return it."""
     last = vm.history[-1]
     like = like or last
-    new = History(last.seq + 1, like.host, like.hostname, like.cluster, like.datastore, stamp)
+    new = HistoryRecord(last.seq + 1, like.host, like.hostname, like.cluster, like.datastore, stamp)
     vm.history.append(new)
     return new
 
@@ -33,10 +33,10 @@ def begin_again(vm: Vm, stamp: int) -> None:
     """A VM that is off or suspended is resumed where it is."""
     vm.history[-1].etime = stamp
     new = copy_record(vm, stamp)
-    new.rstime, new.action = stamp, Action.RESUME
+    new.rstime, new.action = stamp, VmAction.RESUME
 
 
-def split(vm: Vm, stamp: int, action: Action) -> None:
+def split(vm: Vm, stamp: int, action: VmAction) -> None:
     """Close the record for an action on a VM that stays where it is, running or off."""
     last = vm.history[-1]
     ran = last.retime == 0
@@ -77,7 +77,7 @@ def fail(vm: Vm, stamp: int) -> None:
             vm.history[-1].etime = stamp
 
 
-def enter(vm: Vm, step: Step, stamp: int) -> None:
+def enter(vm: Vm, step: OperationStep, stamp: int) -> None:
     """The VM enters a step of its operation."""
     if not vm.history:
         return
@@ -100,7 +100,7 @@ def enter(vm: Vm, step: Step, stamp: int) -> None:
             last.petime = stamp
 
 
-def _enter_running(vm: Vm, last: History, stamp: int) -> None:
+def _enter_running(vm: Vm, last: HistoryRecord, stamp: int) -> None:
     if vm.lcm is Lcm.MIGRATE:
         last.rstime = last.rstime or stamp
     elif vm.lcm.name.startswith("BOOT"):
@@ -110,5 +110,5 @@ def _enter_running(vm: Vm, last: History, stamp: int) -> None:
         _clear_action(last)
 
 
-def _clear_action(last: History) -> None:
-    last.action, last.uid, last.gid, last.request_id = Action.NONE, -1, -1, -1
+def _clear_action(last: HistoryRecord) -> None:
+    last.action, last.uid, last.gid, last.request_id = VmAction.NONE, -1, -1, -1

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.machines.core_division import MOST_SHARES, LimitsError, check, rates
-from merkatd.embedded.machines.guest_simulation import Guest, Limits, behaviour_of
-from merkatd.embedded.model.vm_states import EXECUTING, Lcm, State
+from merkatd.embedded.machines.guest_simulation import GuestLimits, SimulatedGuest, behaviour_of
+from merkatd.embedded.model.vm_states import EXECUTING, Lcm, OneVmState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,20 +31,20 @@ class Usage:
     """Core-seconds used since its last start, there or in a domain that was moved there."""
     balloon_mib: float
     used_mib: float
-    limits: Limits
+    limits: GuestLimits
     run: int
     """The number of its domain: another one after each start and each migration."""
 
 
-class Hypervisors:
+class HostSimulation:
     """All hosts' guests. Also the control object of an adapter: `set_limits` and `read`."""
 
     def __init__(self, world: World, lifecycle: Lifecycle) -> None:
         self._world = world
         self._lifecycle = lifecycle
         self._settings = world.settings.guests
-        self.guests: dict[int, Guest] = {}
-        self._on: dict[int, dict[int, Guest]] = {}
+        self.guests: dict[int, SimulatedGuest] = {}
+        self._on: dict[int, dict[int, SimulatedGuest]] = {}
         self._unsettled: set[int] = set()
         self._wakings: dict[int, float] = {}
         lifecycle.watch(self._moved)
@@ -62,14 +62,14 @@ class Hypervisors:
         memory_mib: int | None = None,
         network_kb_s: int | None = None,
         disk_kib_s: int | None = None,
-    ) -> Limits:
+    ) -> GuestLimits:
         """Set some limits of a running guest and leave the others; quotas are per 100,000 us."""
         guest = self.guests.get(vm_id)
         host = self._world.hosts.get(guest.host) if guest else None
         if guest is None or host is None:
             raise LimitsError(f"VM {vm_id} has no domain: it runs on no host")
         old = guest.limits
-        new = Limits(
+        new = GuestLimits(
             cpu_shares=old.cpu_shares if cpu_shares is None else cpu_shares,
             memory_mib=old.memory_mib if memory_mib is None else memory_mib,
             vcpu_quota=old.vcpu_quota if vcpu_quota is None else vcpu_quota,
@@ -111,7 +111,7 @@ class Hypervisors:
 
     # -- the cloud's side ---------------------------------------------------------------------
 
-    def guest(self, vm_id: int) -> Guest | None:
+    def guest(self, vm_id: int) -> SimulatedGuest | None:
         """A guest as it is now, running or not."""
         self.settle()
         guest = self.guests.get(vm_id)
@@ -119,7 +119,7 @@ class Hypervisors:
             guest.advance(self._world.now(), self._settings)
         return guest
 
-    def on_host(self, host_id: int) -> list[Guest]:
+    def on_host(self, host_id: int) -> list[SimulatedGuest]:
         """The guests that turn on a host, as they are now."""
         self.settle()
         guests = list(self._on.get(host_id, {}).values())
@@ -172,7 +172,7 @@ class Hypervisors:
         cores = target.total_cpu // 100
         return all(core < cores for pin in guest.limits.pins for core in pin)
 
-    def restore(self, guest: Guest) -> None:
+    def restore(self, guest: SimulatedGuest) -> None:
         """Take back a guest that was written down; `settle` afterwards goes on with it."""
         self.guests[guest.vm] = guest
         if guest.host >= 0:
@@ -186,17 +186,19 @@ class Hypervisors:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _moved(self, vm: Vm, _state: State, before: Lcm) -> None:
-        if vm.state is State.DONE or (vm.state is State.PENDING and before is Lcm.CLEANUP_RESUBMIT):
+    def _moved(self, vm: Vm, _state: OneVmState, before: Lcm) -> None:
+        if vm.state is OneVmState.DONE or (
+            vm.state is OneVmState.PENDING and before is Lcm.CLEANUP_RESUBMIT
+        ):
             self.forget(vm.id)
             return
         guest = self.guests.get(vm.id)
-        if vm.state is State.ACTIVE and vm.lcm in EXECUTING:
+        if vm.state is OneVmState.ACTIVE and vm.lcm in EXECUTING:
             if vm.lcm not in _STAYS or guest is None:
                 self._run(vm, before)
         elif guest is not None and guest.host >= 0:
             self._take_off(guest)
-            if not vm.lcm.name.startswith("SAVE") and vm.state is not State.SUSPENDED:
+            if not vm.lcm.name.startswith("SAVE") and vm.state is not OneVmState.SUSPENDED:
                 guest.reboot()
             self._keep(guest)
 
@@ -206,7 +208,7 @@ class Hypervisors:
             return
         guest = self.guests.get(vm.id)
         if guest is None:
-            guest = Guest(
+            guest = SimulatedGuest(
                 vm.id,
                 vm.vcpus,
                 vm.memory_mib,
@@ -238,11 +240,11 @@ class Hypervisors:
         if guest.finished and before is Lcm.MIGRATE:
             self._end(guest)
 
-    def _limits(self, vm: Vm) -> Limits:
+    def _limits(self, vm: Vm) -> GuestLimits:
         shares = math.ceil(vm.cpu * self._settings.shares_per_core / 100)
-        return Limits(cpu_shares=min(max(2, shares), MOST_SHARES), memory_mib=vm.memory_mib)
+        return GuestLimits(cpu_shares=min(max(2, shares), MOST_SHARES), memory_mib=vm.memory_mib)
 
-    def _take_off(self, guest: Guest) -> None:
+    def _take_off(self, guest: SimulatedGuest) -> None:
         if guest.host < 0:
             return
         guest.advance(self._world.now(), self._settings)
@@ -250,7 +252,7 @@ class Hypervisors:
         self._unsettle(guest.host)
         guest.host, guest.rate = -1, 0.0
 
-    def _keep(self, guest: Guest) -> None:
+    def _keep(self, guest: SimulatedGuest) -> None:
         self._world.changed("guest", guest.vm)
         if guest.host >= 0:
             self._unsettle(guest.host)
@@ -296,7 +298,7 @@ class Hypervisors:
                 self._unsettle(host_id)
         self._plan(host_id)
 
-    def _end(self, guest: Guest) -> None:
+    def _end(self, guest: SimulatedGuest) -> None:
         if guest.behaviour.poweroff:
             self._world.agenda.at(self._world.now(), lambda: self.turn_off(guest.vm))
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from merkatd.embedded.machines import history_records
-from merkatd.embedded.machines.operations import FAILURE, OPERATIONS, Effect, Step
+from merkatd.embedded.machines.operations import FAILURE, OPERATIONS, Effect, OperationStep
 from merkatd.embedded.model import pci_devices, vm_resources
-from merkatd.embedded.model.records import Host, Run, Vm
-from merkatd.embedded.model.vm_states import FAILURES, Action, Lcm, State
+from merkatd.embedded.model.records import Host, RunningOperation, Vm
+from merkatd.embedded.model.vm_states import FAILURES, Lcm, OneVmState, VmAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from merkatd.embedded.model.world import World
 
-Watcher: TypeAlias = "Callable[[Vm, State, Lcm], None]"
+Watcher: TypeAlias = "Callable[[Vm, OneVmState, Lcm], None]"
 """Hears of a VM that has moved, with the STATE and LCM_STATE that it came from."""
 
 _HOSTLESS = frozenset({Lcm.CLEANUP_DELETE, Lcm.CLEANUP_RESUBMIT, Lcm.EPILOG})
@@ -47,22 +47,22 @@ class Lifecycle:
         """Start an operation; its first state is entered after the answer, unless at once."""
         if not self._world.settings.racy_enforce:
             self._charge_early(vm, operation)
-        vm.run = Run(operation, -1, 0.0, 0)
+        vm.run = RunningOperation(operation, -1, 0.0, 0)
         if at_once:
             self._enter(vm, 0)
         else:
             self._wait(vm, self._world.settings.delays.dispatch_s)
             self._world.changed("vm", vm.id)
 
-    def move(self, vm: Vm, state: State, lcm: Lcm = Lcm.LCM_INIT) -> None:
+    def move(self, vm: Vm, state: OneVmState, lcm: Lcm = Lcm.LCM_INIT) -> None:
         """Put a VM into a state, and nothing else."""
         before = vm.state, vm.lcm
         vm.prev_state, vm.prev_lcm = vm.state, vm.lcm
         vm.state, vm.lcm = state, lcm
-        if state is not State.ACTIVE or lcm is Lcm.RUNNING:
+        if state is not OneVmState.ACTIVE or lcm is Lcm.RUNNING:
             # Once settled oned shows the state as its own predecessor.
             vm.prev_state, vm.prev_lcm = state, lcm
-        if state is State.DONE:
+        if state is OneVmState.DONE:
             vm.etime = self._world.stamp()
             self._leave_group(vm)
             vm_resources.give_back(self._world, vm)
@@ -98,7 +98,7 @@ class Lifecycle:
             return
         held = target.lcm in FAILURES
         history_records.fail(vm, self._world.stamp())
-        vm.run = Run(run.operation, run.step, 0.0, 0, failed=True) if held else None
+        vm.run = RunningOperation(run.operation, run.step, 0.0, 0, failed=True) if held else None
         self._apply(vm, target)
         self.move(vm, target.state, target.lcm)
         if vm.history and not self._alive(vm.history[-1].host):
@@ -161,7 +161,7 @@ class Lifecycle:
         run.serial = self._serial
         self._arm(vm, run)
 
-    def _arm(self, vm: Vm, run: Run) -> None:
+    def _arm(self, vm: Vm, run: RunningOperation) -> None:
         self._serial = max(self._serial, run.serial)
         vm_id, serial = vm.id, run.serial
         self._world.agenda.at(run.due_s, lambda: self._due(vm_id, serial))
@@ -191,7 +191,7 @@ class Lifecycle:
             vm.run = None
             vm.undo = None
         else:
-            vm.run = Run(run.operation, index, 0.0, 0)
+            vm.run = RunningOperation(run.operation, index, 0.0, 0)
             self._wait(vm, self._duration(vm, step.lcm))
         self.move(vm, step.state, step.lcm)
 
@@ -216,7 +216,7 @@ class Lifecycle:
         if Effect.CHARGE in OPERATIONS[operation][0].effects:
             self._charge_target(vm)
 
-    def _apply(self, vm: Vm, step: Step) -> None:
+    def _apply(self, vm: Vm, step: OperationStep) -> None:
         effects = {
             Effect.CHARGE: self._charge_target,
             Effect.LEAVE: self._leave,
@@ -270,19 +270,19 @@ class Lifecycle:
 
     def lose(self, vm: Vm) -> None:
         """Monitoring sees a running VM no longer."""
-        if vm.state is State.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None:
-            self.move(vm, State.ACTIVE, Lcm.UNKNOWN)
+        if vm.state is OneVmState.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None:
+            self.move(vm, OneVmState.ACTIVE, Lcm.UNKNOWN)
 
     def find(self, vm: Vm, *, alive: bool) -> None:
         """Monitoring sees a lost VM again, running or off."""
-        if vm.state is not State.ACTIVE or vm.lcm is not Lcm.UNKNOWN or vm.run is not None:
+        if vm.state is not OneVmState.ACTIVE or vm.lcm is not Lcm.UNKNOWN or vm.run is not None:
             return
         if alive:
-            self.move(vm, State.ACTIVE, Lcm.RUNNING)
+            self.move(vm, OneVmState.ACTIVE, Lcm.RUNNING)
         else:
             self.power_off(vm)
 
     def power_off(self, vm: Vm) -> None:
         """Monitoring sees that the guest is off."""
-        vm.history[-1].action, vm.history[-1].retime = Action.MONITOR, self._world.stamp()
-        self.move(vm, State.POWEROFF)
+        vm.history[-1].action, vm.history[-1].retime = VmAction.MONITOR, self._world.stamp()
+        self.move(vm, OneVmState.POWEROFF)

@@ -7,7 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.model.vm_states import Lcm, State
+from merkatd.embedded.model.vm_states import Lcm, OneVmState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,24 +25,24 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OperationStep:
     """One state on the way, entered after the one before it took its time."""
 
-    state: State
+    state: OneVmState
     lcm: Lcm
     effects: tuple[Effect, ...] = ()
 
 
-def _active(lcm: Lcm, *effects: Effect) -> Step:
-    return Step(State.ACTIVE, lcm, effects)
+def _active(lcm: Lcm, *effects: Effect) -> OperationStep:
+    return OperationStep(OneVmState.ACTIVE, lcm, effects)
 
 
 _RUNNING = _active(Lcm.RUNNING)
 _ARRIVED = _active(Lcm.RUNNING, Effect.LEAVE)
-_GONE = Step(State.DONE, Lcm.LCM_INIT, (Effect.RELEASE,))
-_PENDING = Step(State.PENDING, Lcm.LCM_INIT)
+_GONE = OperationStep(OneVmState.DONE, Lcm.LCM_INIT, (Effect.RELEASE,))
+_PENDING = OperationStep(OneVmState.PENDING, Lcm.LCM_INIT)
 
-OPERATIONS: Mapping[str, tuple[Step, ...]] = MappingProxyType(
+OPERATIONS: Mapping[str, tuple[OperationStep, ...]] = MappingProxyType(
     {
         "deploy": (_active(Lcm.PROLOG, Effect.CHARGE), _active(Lcm.BOOT), _RUNNING),
         "deploy-stopped": (
@@ -70,34 +70,37 @@ OPERATIONS: Mapping[str, tuple[Step, ...]] = MappingProxyType(
         ),
         "migrate-suspended": (
             _active(Lcm.PROLOG_MIGRATE_SUSPEND, Effect.CHARGE, Effect.LEAVE),
-            Step(State.SUSPENDED, Lcm.LCM_INIT),
+            OperationStep(OneVmState.SUSPENDED, Lcm.LCM_INIT),
         ),
         "migrate-off": (
             _active(Lcm.PROLOG_MIGRATE_POWEROFF, Effect.CHARGE, Effect.LEAVE),
-            Step(State.POWEROFF, Lcm.LCM_INIT),
+            OperationStep(OneVmState.POWEROFF, Lcm.LCM_INIT),
         ),
-        "suspend": (_active(Lcm.SAVE_SUSPEND), Step(State.SUSPENDED, Lcm.LCM_INIT)),
+        "suspend": (_active(Lcm.SAVE_SUSPEND), OperationStep(OneVmState.SUSPENDED, Lcm.LCM_INIT)),
         "resume-suspended": (_active(Lcm.BOOT_SUSPENDED), _RUNNING),
-        "poweroff": (_active(Lcm.SHUTDOWN_POWEROFF), Step(State.POWEROFF, Lcm.LCM_INIT)),
+        "poweroff": (
+            _active(Lcm.SHUTDOWN_POWEROFF),
+            OperationStep(OneVmState.POWEROFF, Lcm.LCM_INIT),
+        ),
         "resume-off": (_active(Lcm.BOOT_POWEROFF), _RUNNING),
         "resume-unknown": (_active(Lcm.BOOT_UNKNOWN), _RUNNING),
         "stop": (
             _active(Lcm.SAVE_STOP),
             _active(Lcm.EPILOG_STOP),
-            Step(State.STOPPED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+            OperationStep(OneVmState.STOPPED, Lcm.LCM_INIT, (Effect.RELEASE,)),
         ),
         "stop-suspended": (
             _active(Lcm.EPILOG_STOP),
-            Step(State.STOPPED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+            OperationStep(OneVmState.STOPPED, Lcm.LCM_INIT, (Effect.RELEASE,)),
         ),
         "undeploy": (
             _active(Lcm.SHUTDOWN_UNDEPLOY),
             _active(Lcm.EPILOG_UNDEPLOY),
-            Step(State.UNDEPLOYED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+            OperationStep(OneVmState.UNDEPLOYED, Lcm.LCM_INIT, (Effect.RELEASE,)),
         ),
         "undeploy-off": (
             _active(Lcm.EPILOG_UNDEPLOY),
-            Step(State.UNDEPLOYED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+            OperationStep(OneVmState.UNDEPLOYED, Lcm.LCM_INIT, (Effect.RELEASE,)),
         ),
         "resume-stopped": (_PENDING,),
         "terminate": (_active(Lcm.SHUTDOWN), _active(Lcm.EPILOG), _GONE),
@@ -107,7 +110,7 @@ OPERATIONS: Mapping[str, tuple[Step, ...]] = MappingProxyType(
         "delete": (_active(Lcm.CLEANUP_DELETE, Effect.RELEASE), _GONE),
         "recreate": (
             _active(Lcm.CLEANUP_RESUBMIT, Effect.RELEASE),
-            Step(State.PENDING, Lcm.LCM_INIT, (Effect.FORGET,)),
+            OperationStep(OneVmState.PENDING, Lcm.LCM_INIT, (Effect.FORGET,)),
         ),
     }
 )
@@ -129,7 +132,7 @@ _HELD = {
     Lcm.EPILOG_UNDEPLOY: Lcm.EPILOG_UNDEPLOY_FAILURE,
 }
 
-FAILURE: Mapping[Lcm, Step] = MappingProxyType(
+FAILURE: Mapping[Lcm, OperationStep] = MappingProxyType(
     {
         **{lcm: _active(failure) for lcm, failure in _HELD.items()},
         **dict.fromkeys(
@@ -145,8 +148,8 @@ FAILURE: Mapping[Lcm, Step] = MappingProxyType(
         ),
         **dict.fromkeys((Lcm.MIGRATE, Lcm.SAVE_MIGRATE), _active(Lcm.RUNNING, Effect.RETURN)),
         Lcm.HOTPLUG_RESIZE: _active(Lcm.RUNNING, Effect.UNDO_RESIZE),
-        Lcm.BOOT_SUSPENDED: Step(State.SUSPENDED, Lcm.LCM_INIT),
-        Lcm.BOOT_POWEROFF: Step(State.POWEROFF, Lcm.LCM_INIT),
+        Lcm.BOOT_SUSPENDED: OperationStep(OneVmState.SUSPENDED, Lcm.LCM_INIT),
+        Lcm.BOOT_POWEROFF: OperationStep(OneVmState.POWEROFF, Lcm.LCM_INIT),
         Lcm.BOOT_UNKNOWN: _active(Lcm.UNKNOWN),
     }
 )
@@ -154,25 +157,26 @@ FAILURE: Mapping[Lcm, Step] = MappingProxyType(
 
 _ON = frozenset({Lcm.RUNNING, Lcm.UNKNOWN})
 
-_BY_STATE: Mapping[str, Mapping[State, str]] = MappingProxyType(
+_BY_STATE: Mapping[str, Mapping[OneVmState, str]] = MappingProxyType(
     {
-        "stop": {State.SUSPENDED: "stop-suspended"},
-        "undeploy": {State.POWEROFF: "undeploy-off"},
+        "stop": {OneVmState.SUSPENDED: "stop-suspended"},
+        "undeploy": {OneVmState.POWEROFF: "undeploy-off"},
         "resume": {
-            State.STOPPED: "resume-stopped",
-            State.UNDEPLOYED: "resume-stopped",
-            State.SUSPENDED: "resume-suspended",
-            State.POWEROFF: "resume-off",
+            OneVmState.STOPPED: "resume-stopped",
+            OneVmState.UNDEPLOYED: "resume-stopped",
+            OneVmState.SUSPENDED: "resume-suspended",
+            OneVmState.POWEROFF: "resume-off",
         },
         "terminate": dict.fromkeys(
-            (State.SUSPENDED, State.POWEROFF, State.STOPPED, State.UNDEPLOYED), "terminate-off"
+            (OneVmState.SUSPENDED, OneVmState.POWEROFF, OneVmState.STOPPED, OneVmState.UNDEPLOYED),
+            "terminate-off",
         ),
-        "migrate": {State.SUSPENDED: "migrate-suspended", State.POWEROFF: "migrate-off"},
+        "migrate": {OneVmState.SUSPENDED: "migrate-suspended", OneVmState.POWEROFF: "migrate-off"},
         "deploy": {
-            State.PENDING: "deploy",
-            State.HOLD: "deploy",
-            State.STOPPED: "deploy",
-            State.UNDEPLOYED: "deploy",
+            OneVmState.PENDING: "deploy",
+            OneVmState.HOLD: "deploy",
+            OneVmState.STOPPED: "deploy",
+            OneVmState.UNDEPLOYED: "deploy",
         },
     }
 )
@@ -194,8 +198,8 @@ _BY_LCM: Mapping[str, Mapping[Lcm, str]] = MappingProxyType(
 )
 
 
-def choose(action: str, state: State, lcm: Lcm) -> str | None:
+def choose(action: str, state: OneVmState, lcm: Lcm) -> str | None:
     """The operation that an action means in a state, or nothing where it isn't available."""
-    if state is State.ACTIVE:
+    if state is OneVmState.ACTIVE:
         return _BY_LCM.get(action, {}).get(lcm)
     return _BY_STATE.get(action, {}).get(state)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from merkatd.embedded.model.vm_states import Lcm, State
+from merkatd.embedded.model.vm_states import Lcm, OneVmState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from merkatd.embedded.machines.host_simulation import Hypervisors
+    from merkatd.embedded.machines.host_simulation import HostSimulation
     from merkatd.embedded.model.records import Host, Vm
     from merkatd.embedded.model.world import World
 
@@ -64,7 +64,7 @@ class _Meter:
 class Monitoring:
     """Keeps the last samples of everything that runs."""
 
-    def __init__(self, world: World, guests: Hypervisors) -> None:
+    def __init__(self, world: World, guests: HostSimulation) -> None:
         self._world = world
         self._guests = guests
         self._vms: dict[int, _Meter] = {}
@@ -115,7 +115,7 @@ class Monitoring:
 
     def _runs(self, vm_id: int) -> bool:
         vm = self._world.vms.get(vm_id)
-        return vm is not None and vm.state is State.ACTIVE and vm.lcm is not Lcm.UNKNOWN
+        return vm is not None and vm.state is OneVmState.ACTIVE and vm.lcm is not Lcm.UNKNOWN
 
     def _measure_host(self, host: Host) -> None:
         cpu, memory_kib = 0.0, 0

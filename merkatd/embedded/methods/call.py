@@ -6,52 +6,52 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from merkatd.embedded.model import template_text
-from merkatd.embedded.model.access import Kind, Right, Target, allowed, is_admin, vm_target
+from merkatd.embedded.model.access import ObjectType, Right, Target, allowed, is_admin, vm_target
 from merkatd.embedded.model.errors import (
     AUTHORIZATION,
     INTERNAL,
     NO_EXISTS,
     WRONG_TYPE,
-    Refusal,
-    RpcFault,
+    OneFault,
+    OneRefusal,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from merkatd.embedded.machines.faults import Faults
-    from merkatd.embedded.machines.host_simulation import Hypervisors
+    from merkatd.embedded.machines.host_simulation import HostSimulation
     from merkatd.embedded.machines.lifecycle import Lifecycle
     from merkatd.embedded.machines.usage_samples import Monitoring
-    from merkatd.embedded.model.records import History, Host, User, Vm
+    from merkatd.embedded.model.records import HistoryRecord, Host, User, Vm
     from merkatd.embedded.model.settings import HostSize
     from merkatd.embedded.model.template_text import Template
-    from merkatd.embedded.model.world import Record, Table, World
-    from merkatd.embedded.render.render_cache import Pool, RenderCache
+    from merkatd.embedded.model.world import ObjectTable, Record, World
+    from merkatd.embedded.render.render_cache import PoolReply, RenderCache
 
 
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain]"
 """What XML-RPC carries."""
-Answer: TypeAlias = "Plain | Pool"
+Answer: TypeAlias = "Plain | PoolReply"
 Function: TypeAlias = "Callable[..., Answer]"
 T = TypeVar("T", bound="Record")
 _LABELS = {
-    Kind.VM: "virtual machine",
-    Kind.HOST: "host",
-    Kind.IMAGE: "image",
-    Kind.NET: "virtual network",
-    Kind.USER: "user",
-    Kind.GROUP: "group",
-    Kind.ACL: "ACL",
-    Kind.DATASTORE: "datastore",
-    Kind.CLUSTER: "cluster",
-    Kind.VMGROUP: "vm group",
-    Kind.TEMPLATE: "virtual machine template",
+    ObjectType.VM: "virtual machine",
+    ObjectType.HOST: "host",
+    ObjectType.IMAGE: "image",
+    ObjectType.NET: "virtual network",
+    ObjectType.USER: "user",
+    ObjectType.GROUP: "group",
+    ObjectType.ACL: "ACL",
+    ObjectType.DATASTORE: "datastore",
+    ObjectType.CLUSTER: "cluster",
+    ObjectType.VMGROUP: "vm group",
+    ObjectType.TEMPLATE: "virtual machine template",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class OneMethod:
     """A method: which types it takes, and the function that does it."""
 
     name: str
@@ -60,7 +60,7 @@ class Method:
     function: Function
 
 
-METHODS: dict[str, Method] = {}
+METHODS: dict[str, OneMethod] = {}
 
 
 def method(name: str, types: str = "") -> Callable[[Function], Function]:
@@ -68,7 +68,7 @@ def method(name: str, types: str = "") -> Callable[[Function], Function]:
     required, _, optional = types.partition("?")
 
     def register(function: Function) -> Function:
-        METHODS[name] = Method(name, required, optional, function)
+        METHODS[name] = OneMethod(name, required, optional, function)
         return function
 
     return register
@@ -83,13 +83,13 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 _TYPE_NAMES = {"i": "integer", "s": "a string", "b": "boolean"}
 
 
-def check_types(found: Method, values: list[Any]) -> None:
+def check_types(found: OneMethod, values: list[Any]) -> None:
     """Raise XML-RPC's own fault where arguments are missing or of the wrong type."""
     if len(values) < len(found.required):
-        raise RpcFault(WRONG_TYPE, "Not enough parameters")
+        raise OneFault(WRONG_TYPE, "Not enough parameters")
     for kind, value in zip(found.required + found.optional, values, strict=False):
         if not _TYPES[kind](value):
-            raise RpcFault(
+            raise OneFault(
                 WRONG_TYPE, f"Parameter that is supposed to be {_TYPE_NAMES[kind]} is not"
             )
 
@@ -100,7 +100,7 @@ class CalledCloud(Protocol):
     world: World
     host_size: HostSize
     lifecycle: Lifecycle
-    guests: Hypervisors
+    guests: HostSimulation
     monitoring: Monitoring
     cache: RenderCache
     faults: Faults
@@ -122,7 +122,7 @@ _LOCKED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MethodCall:
     """One call by one user."""
 
     cloud: CalledCloud
@@ -131,25 +131,25 @@ class Call:
 
     # -- objects ------------------------------------------------------------------------------
 
-    def find(self, table: Table[T], kind: Kind, oid: int) -> T:
+    def find(self, table: ObjectTable[T], kind: ObjectType, oid: int) -> T:
         """An object that must exist."""
         row = table.get(oid)
         if row is None:
-            raise Refusal(NO_EXISTS, f"Error getting {_LABELS[kind]} [{oid}].", oid)
+            raise OneRefusal(NO_EXISTS, f"Error getting {_LABELS[kind]} [{oid}].", oid)
         return row
 
     def vm(self, oid: int, right: Right) -> Vm:
         """A VM to which the caller has a right; a lock holds for administrators too."""
-        vm = self.find(self.cloud.world.vms, Kind.VM, oid)
+        vm = self.find(self.cloud.world.vms, ObjectType.VM, oid)
         if vm.lock is not None and right in _LOCKED[vm.lock.level]:
             why = "VM is locked." if self.admin else f"Not authorized to perform {right.name} VM"
-            raise Refusal(AUTHORIZATION, f"User [{self.user.id}] : {why} [{oid}].")
+            raise OneRefusal(AUTHORIZATION, f"User [{self.user.id}] : {why} [{oid}].")
         self.need(right, vm_target(vm))
         return vm
 
     def host(self, oid: int) -> Host:
         """A host, whatever the caller's rights."""
-        return self.find(self.cloud.world.hosts, Kind.HOST, oid)
+        return self.find(self.cloud.world.hosts, ObjectType.HOST, oid)
 
     # -- rights -------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Call:
             return
         what = target.kind.name or ""
         where = f"{what} [{target.id}]" if target.id >= 0 else what
-        raise Refusal(
+        raise OneRefusal(
             AUTHORIZATION,
             f"User [{self.user.id}] : Not authorized to perform {right.name} {where}.",
         )
@@ -181,10 +181,10 @@ class Call:
         try:
             return template_text.parse(text)
         except template_text.ParseError as error:
-            raise Refusal(INTERNAL, f"{before}{error}") from None
+            raise OneRefusal(INTERNAL, f"{before}{error}") from None
 
 
-def mark(call: Call, record: History) -> None:
+def mark(call: MethodCall, record: HistoryRecord) -> None:
     """Note on a history record who asked for what ends it."""
     record.uid, record.gid = call.user.id, call.user.gid
     record.request_id = call.cloud.requests
@@ -209,4 +209,4 @@ def check_name(name: str, code: int = INTERNAL) -> None:
     """Refuse what oned takes for no name."""
     fault = name_fault(name)
     if fault:
-        raise Refusal(code, fault)
+        raise OneRefusal(code, fault)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call, check_name, method
+from merkatd.embedded.methods.call import MethodCall, check_name, method
 from merkatd.embedded.methods.host_calls import check_new_name
-from merkatd.embedded.methods.pool_calls import owned, paged
+from merkatd.embedded.methods.pool_calls import paged, visible_rows_of
 from merkatd.embedded.methods.vm_edit_calls import merged
 from merkatd.embedded.model.access import (
-    Kind,
+    ObjectType,
     Right,
     Target,
     cluster_target,
@@ -19,7 +19,7 @@ from merkatd.embedded.model.access import (
     image_target,
     user_target,
 )
-from merkatd.embedded.model.errors import ACTION, ALLOCATE, INTERNAL, Refusal
+from merkatd.embedded.model.errors import ACTION, ALLOCATE, INTERNAL, OneRefusal
 from merkatd.embedded.model.records import Cluster, Datastore, Image
 from merkatd.embedded.model.template_text import Template, number
 from merkatd.embedded.model.vm_resources import users_of
@@ -34,7 +34,7 @@ _SYSTEM = 100
 
 
 @method("one.clusterpool.info")
-def clusterpool_info(call: Call) -> str:
+def clusterpool_info(call: MethodCall) -> str:
     """All clusters that the caller may use."""
     rows = (
         cluster_xml(row)
@@ -45,17 +45,17 @@ def clusterpool_info(call: Call) -> str:
 
 
 @method("one.cluster.info", "i?b")
-def cluster_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+def cluster_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
     """One cluster."""
-    cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
+    cluster = call.find(call.cloud.world.clusters, ObjectType.CLUSTER, oid)
     call.need(Right.USE, cluster_target(cluster))
     return cluster_xml(cluster)
 
 
 @method("one.cluster.allocate", "s")
-def cluster_allocate(call: Call, name: str) -> int:
+def cluster_allocate(call: MethodCall, name: str) -> int:
     """A new cluster, with nothing in it."""
-    call.need(Right.CREATE, Target(Kind.CLUSTER))
+    call.need(Right.CREATE, Target(ObjectType.CLUSTER))
     check_new_name(name, call.cloud.world.clusters.named(name), "CLUSTER")
     return new_cluster(call.cloud.world, name).id
 
@@ -71,13 +71,13 @@ def new_cluster(world: World, name: str) -> Cluster:
 
 
 @method("one.cluster.delete", "i")
-def cluster_delete(call: Call, oid: int) -> int:
+def cluster_delete(call: MethodCall, oid: int) -> int:
     """Remove a cluster that has nothing in it."""
     world = call.cloud.world
-    cluster = call.find(world.clusters, Kind.CLUSTER, oid)
+    cluster = call.find(world.clusters, ObjectType.CLUSTER, oid)
     call.need(Right.ADMIN, cluster_target(cluster))
     if oid < _SYSTEM:
-        raise Refusal(
+        raise OneRefusal(
             ACTION, f"Cannot delete cluster. System Clusters (ID < {_SYSTEM}) cannot be deleted."
         )
     inside = {
@@ -85,7 +85,7 @@ def cluster_delete(call: Call, oid: int) -> int:
     }  # fmt: skip
     for what, ids in inside.items():
         if ids:
-            raise Refusal(
+            raise OneRefusal(
                 ACTION,
                 f"Cannot delete cluster. Cluster {oid} is not empty,"
                 f" it contains {len(ids)} {what}.",
@@ -96,9 +96,9 @@ def cluster_delete(call: Call, oid: int) -> int:
 
 
 @method("one.cluster.update", "is?i")
-def cluster_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
+def cluster_update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
     """Replace a cluster's template, or add to it."""
-    cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
+    cluster = call.find(call.cloud.world.clusters, ObjectType.CLUSTER, oid)
     call.need(Right.MANAGE, cluster_target(cluster))
     cluster.template = merged(call, cluster.template, text, kind, frozenset())
     call.cloud.world.changed("cluster", oid)
@@ -109,10 +109,10 @@ def cluster_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
 
 
 @method("one.cluster.addhost", "ii")
-def cluster_addhost(call: Call, oid: int, host_id: int) -> int:
+def cluster_addhost(call: MethodCall, oid: int, host_id: int) -> int:
     """Move a host into a cluster."""
     world = call.cloud.world
-    cluster = call.find(world.clusters, Kind.CLUSTER, oid)
+    cluster = call.find(world.clusters, ObjectType.CLUSTER, oid)
     host = call.host(host_id)
     call.need(Right.ADMIN, cluster_target(cluster))
     call.need(Right.ADMIN, host_target(host))
@@ -128,7 +128,7 @@ def cluster_addhost(call: Call, oid: int, host_id: int) -> int:
 
 
 @method("one.cluster.adddatastore", "ii")
-def cluster_adddatastore(call: Call, oid: int, store_id: int) -> int:
+def cluster_adddatastore(call: MethodCall, oid: int, store_id: int) -> int:
     """Put a datastore into a cluster; it may be in several."""
     cluster, store = _both(call, oid, store_id)
     if oid not in store.clusters:
@@ -137,7 +137,7 @@ def cluster_adddatastore(call: Call, oid: int, store_id: int) -> int:
 
 
 @method("one.cluster.deldatastore", "ii")
-def cluster_deldatastore(call: Call, oid: int, store_id: int) -> int:
+def cluster_deldatastore(call: MethodCall, oid: int, store_id: int) -> int:
     """Take a datastore out of a cluster."""
     cluster, store = _both(call, oid, store_id)
     if oid in store.clusters:
@@ -156,17 +156,17 @@ def share_datastore(world: World, cluster: Cluster, store: Datastore) -> None:
     world.changed("cluster", cluster.id)
 
 
-def _both(call: Call, oid: int, store_id: int) -> tuple[Cluster, Datastore]:
+def _both(call: MethodCall, oid: int, store_id: int) -> tuple[Cluster, Datastore]:
     world = call.cloud.world
-    cluster = call.find(world.clusters, Kind.CLUSTER, oid)
-    store = call.find(world.datastores, Kind.DATASTORE, store_id)
+    cluster = call.find(world.clusters, ObjectType.CLUSTER, oid)
+    store = call.find(world.datastores, ObjectType.DATASTORE, store_id)
     call.need(Right.ADMIN, cluster_target(cluster))
     call.need(Right.ADMIN, datastore_target(store))
     return cluster, store
 
 
 @method("one.datastorepool.info")
-def datastorepool_info(call: Call) -> str:
+def datastorepool_info(call: MethodCall) -> str:
     """All datastores that the caller may use."""
     rows = (
         datastore_xml(call.cloud.world, row)
@@ -177,9 +177,9 @@ def datastorepool_info(call: Call) -> str:
 
 
 @method("one.datastore.info", "i?b")
-def datastore_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+def datastore_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
     """One datastore."""
-    store = call.find(call.cloud.world.datastores, Kind.DATASTORE, oid)
+    store = call.find(call.cloud.world.datastores, ObjectType.DATASTORE, oid)
     call.need(Right.USE, datastore_target(store))
     return datastore_xml(call.cloud.world, store)
 
@@ -197,12 +197,12 @@ _OWN_WORDS = frozenset({"FORMAT", "NAME", "PERSISTENT", "SIZE", "TYPE"})
 
 
 @method("one.image.allocate", "si?b")
-def allocate(call: Call, text: str, store_id: int, _unchecked: bool = False) -> int:
+def allocate(call: MethodCall, text: str, store_id: int, _unchecked: bool = False) -> int:
     """A new empty image; it is ready at once."""
     world = call.cloud.world
     template = call.parse(text)
-    call.need(Right.CREATE, Target(Kind.IMAGE, -1, call.user.id, call.user.gid))
-    store: Datastore = call.find(world.datastores, Kind.DATASTORE, store_id)
+    call.need(Right.CREATE, Target(ObjectType.IMAGE, -1, call.user.id, call.user.gid))
+    store: Datastore = call.find(world.datastores, ObjectType.DATASTORE, store_id)
     call.need(Right.USE, datastore_target(store))
     if store.type != _IMAGES:
         raise _not_allocated("New images can only be allocated in a files or image datastore.")
@@ -211,7 +211,7 @@ def allocate(call: Call, text: str, store_id: int, _unchecked: bool = False) -> 
         raise _not_allocated("Unknown type ")
     if size <= 0:
         text = "Cannot parse image SIZE: Wrong number or missing SIZE attribute."
-        raise Refusal(INTERNAL, text)
+        raise OneRefusal(INTERNAL, text)
     name, oid = template.get("NAME"), world.images.next_id
     check_name(name)
     for row in world.images:
@@ -237,32 +237,32 @@ def allocate(call: Call, text: str, store_id: int, _unchecked: bool = False) -> 
 
 
 @method("one.image.info", "i?b")
-def info(call: Call, oid: int, *_unused: bool) -> str:
+def info(call: MethodCall, oid: int, *_unused: bool) -> str:
     """One image."""
-    row = call.find(call.cloud.world.images, Kind.IMAGE, oid)
+    row = call.find(call.cloud.world.images, ObjectType.IMAGE, oid)
     call.need(Right.USE, image_target(row))
     return image_xml(call.cloud.world, row)
 
 
 @method("one.imagepool.info", "iii")
-def pool(call: Call, flag: int, start: int, end: int) -> str:
+def pool(call: MethodCall, flag: int, start: int, end: int) -> str:
     """Images."""
     world = call.cloud.world
-    rows = paged(owned(call, world.images.descending(), flag), start, end)
+    rows = paged(visible_rows_of(call, world.images.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, image_target(row)))
     return f"<IMAGE_POOL>{''.join(image_xml(world, row) for row in seen)}</IMAGE_POOL>"
 
 
 @method("one.image.chown", "iii")
-def image_chown(call: Call, oid: int, uid: int, gid: int) -> int:
+def image_chown(call: MethodCall, oid: int, uid: int, gid: int) -> int:
     """Give an image to another user, another group, or both; -1 leaves one as it is."""
     world = call.cloud.world
-    image = call.find(world.images, Kind.IMAGE, oid)
+    image = call.find(world.images, ObjectType.IMAGE, oid)
     call.need(Right.MANAGE, image_target(image))
     if uid >= 0:
-        call.need(Right.MANAGE, user_target(call.find(world.users, Kind.USER, uid)))
+        call.need(Right.MANAGE, user_target(call.find(world.users, ObjectType.USER, uid)))
     if gid >= 0:
-        call.need(Right.USE, group_target(call.find(world.groups, Kind.GROUP, gid)))
+        call.need(Right.USE, group_target(call.find(world.groups, ObjectType.GROUP, gid)))
     image.uid = uid if uid >= 0 else image.uid
     image.gid = gid if gid >= 0 else image.gid
     world.changed("image", oid)
@@ -270,12 +270,12 @@ def image_chown(call: Call, oid: int, uid: int, gid: int) -> int:
 
 
 @method("one.image.chmod", "iiiiiiiiii")
-def image_chmod(call: Call, oid: int, *bits: int) -> int:
+def image_chmod(call: MethodCall, oid: int, *bits: int) -> int:
     """Change the rights of an image; -1 leaves a right unchanged."""
-    image = call.find(call.cloud.world.images, Kind.IMAGE, oid)
+    image = call.find(call.cloud.world.images, ObjectType.IMAGE, oid)
     call.need(Right.MANAGE, image_target(image))
     if any(bit not in {-1, 0, 1} for bit in bits):
-        raise Refusal(INTERNAL, "New permission values must be -1, 0 or 1")
+        raise OneRefusal(INTERNAL, "New permission values must be -1, 0 or 1")
     u1, m1, a1, u2, m2, a2, u3, m3, a3 = (
         old if bit < 0 else bit for bit, old in zip(bits, image.permissions, strict=True)
     )
@@ -285,28 +285,28 @@ def image_chmod(call: Call, oid: int, *bits: int) -> int:
 
 
 @method("one.image.delete", "i?b")
-def delete(call: Call, oid: int, _force: bool = False) -> int:
+def delete(call: MethodCall, oid: int, _force: bool = False) -> int:
     """Remove an image that no VM uses."""
     world = call.cloud.world
-    row = call.find(world.images, Kind.IMAGE, oid)
+    row = call.find(world.images, ObjectType.IMAGE, oid)
     call.need(Right.MANAGE, image_target(row))
     if users := len(users_of(world, oid)):
-        raise Refusal(ACTION, f"Cannot delete image. There are {users} VMs using it.")
+        raise OneRefusal(ACTION, f"Cannot delete image. There are {users} VMs using it.")
     del world.images.rows[oid]
     world.changed("image", oid)
     return oid
 
 
 @method("one.datastore.update", "isi")
-def datastore_update(call: Call, oid: int, text: str, kind: int) -> int:
+def datastore_update(call: MethodCall, oid: int, text: str, kind: int) -> int:
     """Replace what a datastore's template says, or add to it."""
-    store = call.find(call.cloud.world.datastores, Kind.DATASTORE, oid)
+    store = call.find(call.cloud.world.datastores, ObjectType.DATASTORE, oid)
     call.need(Right.MANAGE, datastore_target(store))
     words = merged(call, store.template, text, kind, frozenset())
     driver = words.get("TM_MAD")
     if driver not in _TRANSFER:
         text = f'TM_MAD named "{driver}" is not defined in oned.conf'
-        raise Refusal(INTERNAL, f"Cannot update template. {text}")
+        raise OneRefusal(INTERNAL, f"Cannot update template. {text}")
     kept = dict(store.template.only(_DRIVER_WORDS).attributes)
     if store.type == _IMAGES:
         clones, links = _TRANSFER[driver]
@@ -316,5 +316,5 @@ def datastore_update(call: Call, oid: int, text: str, kind: int) -> int:
     return oid
 
 
-def _not_allocated(why: str) -> Refusal:
-    return Refusal(ALLOCATE, f"Error allocating a new image. {why}")
+def _not_allocated(why: str) -> OneRefusal:
+    return OneRefusal(ALLOCATE, f"Error allocating a new image. {why}")

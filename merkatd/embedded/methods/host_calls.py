@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call, check_name, method
+from merkatd.embedded.methods.call import MethodCall, check_name, method
 from merkatd.embedded.methods.vm_edit_calls import merged
-from merkatd.embedded.model.access import Kind, Right, Target, host_target
-from merkatd.embedded.model.errors import ACTION, INTERNAL, Refusal
+from merkatd.embedded.model.access import ObjectType, Right, Target, host_target
+from merkatd.embedded.model.errors import ACTION, INTERNAL, OneRefusal
 from merkatd.embedded.model.records import Host
 from merkatd.embedded.model.template_text import Template
-from merkatd.embedded.model.vm_states import HostState
+from merkatd.embedded.model.vm_states import OneHostState
 from merkatd.embedded.render.render_pools import host_sample_xml, host_xml
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @method("one.host.info", "i?b")
-def host_info(call: Call, host_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
+def host_info(call: MethodCall, host_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
     """A host with its last sample."""
     host = call.host(host_id)
     call.need(Right.USE, host_target(host))
@@ -29,7 +29,7 @@ def host_info(call: Call, host_id: int, decrypt: bool = False) -> str:  # noqa: 
 
 
 @method("one.host.monitoring", "i")
-def host_monitoring(call: Call, host_id: int) -> str:
+def host_monitoring(call: MethodCall, host_id: int) -> str:
     """The samples of a host that are still kept."""
     host = call.host(host_id)
     call.need(Right.USE, host_target(host))
@@ -38,7 +38,7 @@ def host_monitoring(call: Call, host_id: int) -> str:
 
 
 @method("one.host.update", "is?i")
-def host_update(call: Call, host_id: int, text: str, kind: int = 0) -> int:
+def host_update(call: MethodCall, host_id: int, text: str, kind: int = 0) -> int:
     """Replace a host's template, or add to it."""
     host = call.host(host_id)
     call.need(Right.ADMIN, host_target(host))
@@ -48,14 +48,14 @@ def host_update(call: Call, host_id: int, text: str, kind: int = 0) -> int:
 
 
 @method("one.host.allocate", "sssi")
-def host_allocate(call: Call, name: str, im_mad: str, vm_mad: str, cluster_id: int) -> int:
+def host_allocate(call: MethodCall, name: str, im_mad: str, vm_mad: str, cluster_id: int) -> int:
     """A new host, of the size that the cloud gives to hosts by default."""
     world = call.cloud.world
-    call.need(Right.CREATE, Target(Kind.HOST))
-    cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
+    call.need(Right.CREATE, Target(ObjectType.HOST))
+    cluster = call.find(world.clusters, ObjectType.CLUSTER, max(cluster_id, 0))
     if not im_mad or not vm_mad:
         which = "IM_MAD_NAME" if not im_mad else "VMM_MAD_NAME"
-        raise Refusal(INTERNAL, f"{which} cannot be empty.")
+        raise OneRefusal(INTERNAL, f"{which} cannot be empty.")
     check_new_name(name, world.hosts.named(name), "HOST")
     size = call.cloud.host_size
     host = new_host(world, name, cluster, size.cpu, size.memory_mib)
@@ -90,17 +90,17 @@ def check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
     """Raise Refusal where a name is none, or is somebody's."""
     check_name(name)
     if taken is not None:
-        raise Refusal(INTERNAL, f"NAME is already taken by {kind} {taken.id}.")
+        raise OneRefusal(INTERNAL, f"NAME is already taken by {kind} {taken.id}.")
 
 
 @method("one.host.delete", "i")
-def host_delete(call: Call, host_id: int) -> int:
+def host_delete(call: MethodCall, host_id: int) -> int:
     """Remove a host that has no VMs."""
     world = call.cloud.world
     host = call.host(host_id)
     call.need(Right.ADMIN, host_target(host))
     if host.vms:
-        raise Refusal(ACTION, "Cannot delete host. Can not remove a host with running VMs")
+        raise OneRefusal(ACTION, "Cannot delete host. Can not remove a host with running VMs")
     del world.hosts.rows[host_id]
     cluster = world.clusters.get(host.cluster)
     if cluster is not None:
@@ -110,16 +110,16 @@ def host_delete(call: Call, host_id: int) -> int:
     return host_id
 
 
-_STATUS = (HostState.MONITORED, HostState.DISABLED, HostState.OFFLINE)
+_STATUS = (OneHostState.MONITORED, OneHostState.DISABLED, OneHostState.OFFLINE)
 
 
 @method("one.host.status", "ii")
-def host_status(call: Call, host_id: int, status: int) -> int:
+def host_status(call: MethodCall, host_id: int, status: int) -> int:
     """Enable a host (0), disable it (1), or take it offline (2)."""
     host = call.host(host_id)
     call.need(Right.ADMIN, host_target(host))
     if not 0 <= status < len(_STATUS):
-        raise Refusal(INTERNAL, "Wrong status code")
+        raise OneRefusal(INTERNAL, "Wrong status code")
     host.prev_state, host.state = host.state, _STATUS[status]
     call.cloud.world.changed("host", host_id)
     return host_id

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call, check_name, method
-from merkatd.embedded.methods.pool_calls import owned, paged
-from merkatd.embedded.model.access import Kind, Right, Target, network_target, vm_group_target
-from merkatd.embedded.model.errors import ACTION, INTERNAL, Refusal
+from merkatd.embedded.methods.call import MethodCall, check_name, method
+from merkatd.embedded.methods.pool_calls import paged, visible_rows_of
+from merkatd.embedded.model.access import ObjectType, Right, Target, network_target, vm_group_target
+from merkatd.embedded.model.errors import ACTION, INTERNAL, OneRefusal
 from merkatd.embedded.model.records import Network, VmGroup
 from merkatd.embedded.model.template_text import cdata
 from merkatd.embedded.model.vm_resources import sizes
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 @method("one.vmgroup.delete", "i")
-def vmgroup_delete(call: Call, oid: int) -> int:
+def vmgroup_delete(call: MethodCall, oid: int) -> int:
     """Remove a VM group that no VM is in."""
     world = call.cloud.world
-    group = call.find(world.vm_groups, Kind.VMGROUP, oid)
+    group = call.find(world.vm_groups, ObjectType.VMGROUP, oid)
     call.need(Right.MANAGE, vm_group_target(group))
     if any(vms for _, vms, _ in group.roles):
-        raise Refusal(ACTION, "Can not remove a VM group with VMs in roles.")
+        raise OneRefusal(ACTION, "Can not remove a VM group with VMs in roles.")
     del world.vm_groups.rows[oid]
     world.changed("vmgroup", oid)
     return oid
 
 
 @method("one.vn.delete", "i")
-def vn_delete(call: Call, oid: int) -> int:
+def vn_delete(call: MethodCall, oid: int) -> int:
     """Remove a virtual network."""
     world = call.cloud.world
-    network = call.find(world.networks, Kind.NET, oid)
+    network = call.find(world.networks, ObjectType.NET, oid)
     call.need(Right.MANAGE, network_target(network))
     for cluster_id in network.clusters:
         world.clusters.rows[cluster_id].networks.remove(oid)
@@ -60,9 +60,9 @@ def read_roles(template: Template) -> list[Role]:
         role = dict(value)
         called = role.get("NAME", "")
         if not called:
-            raise Refusal(INTERNAL, "Missing NAME in VM group role")
+            raise OneRefusal(INTERNAL, "Missing NAME in VM group role")
         if called in roles:
-            raise Refusal(INTERNAL, "Role already exists")
+            raise OneRefusal(INTERNAL, "Role already exists")
         roles[called] = called, [], role
     _check_rules(template, roles)
     return list(roles.values())
@@ -72,12 +72,12 @@ def _check_rules(template: Template, roles: dict[str, Role]) -> None:
     ruled = {rule: set(_named(template, rule, roles)) for rule in (_TOGETHER, _APART)}
     both = [name for name in roles if name in ruled[_TOGETHER] and name in ruled[_APART]]
     if both:
-        raise Refusal(
+        raise OneRefusal(
             INTERNAL, f"Roles defined in {_TOGETHER} and {_APART} rules: {' '.join(both)}"
         )
     for name, _, words in roles.values():
         if name in ruled[_TOGETHER] and words.get("POLICY", "").upper() == _APART:
-            raise Refusal(
+            raise OneRefusal(
                 INTERNAL,
                 f"Role {name} is in an {_TOGETHER} rule but the role policy is {_APART}",
             )
@@ -89,20 +89,20 @@ def _named(template: Template, rule: str, roles: dict[str, Role]) -> Iterator[st
             continue
         names = [one.strip() for one in value.split(",") if one.strip()]
         if not roles.keys() >= set(names):
-            raise Refusal(
+            raise OneRefusal(
                 INTERNAL, f"Some roles used in {rule} attribute ({value}) are not defined"
             )
         yield from names
 
 
 @method("one.system.version")
-def version(call: Call) -> str:
+def version(call: MethodCall) -> str:
     """The version that the server claims."""
     return call.cloud.world.settings.version
 
 
 @method("one.system.config")
-def config(call: Call) -> str:
+def config(call: MethodCall) -> str:
     """The configuration as far as it means anything here; there are no secrets in it."""
     settings = call.cloud.world.settings
     single = {
@@ -117,9 +117,9 @@ def config(call: Call) -> str:
 
 
 @method("one.zone.raftstatus")
-def raftstatus(call: Call) -> str:
+def raftstatus(call: MethodCall) -> str:
     """The state of this server among its peers; 0 is alone, 3 is the leader."""
-    call.need(Right.ADMIN, Target(Kind.ZONE, 0))
+    call.need(Right.ADMIN, Target(ObjectType.ZONE, 0))
     state = call.cloud.world.settings.raft_state
     unknown = ("TERM", "VOTEDFOR", "COMMIT", "LOG_INDEX", "LOG_TERM", "FEDLOG_INDEX")
     rows = "".join(f"<{name}>-1</{name}>" for name in unknown)
@@ -127,27 +127,27 @@ def raftstatus(call: Call) -> str:
 
 
 @method("one.vmgrouppool.info", "iii")
-def vmgrouppool_info(call: Call, flag: int, start: int, end: int) -> str:
+def vmgrouppool_info(call: MethodCall, flag: int, start: int, end: int) -> str:
     """VM groups."""
     world = call.cloud.world
-    rows = paged(owned(call, world.vm_groups.descending(), flag), start, end)
+    rows = paged(visible_rows_of(call, world.vm_groups.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, vm_group_target(row)))
     return f"<VM_GROUP_POOL>{''.join(vm_group_xml(world, row) for row in seen)}</VM_GROUP_POOL>"
 
 
 @method("one.vmgroup.info", "i?b")
-def vmgroup_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+def vmgroup_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
     """One VM group."""
-    group = call.find(call.cloud.world.vm_groups, Kind.VMGROUP, oid)
+    group = call.find(call.cloud.world.vm_groups, ObjectType.VMGROUP, oid)
     call.need(Right.USE, vm_group_target(group))
     return vm_group_xml(call.cloud.world, group)
 
 
 @method("one.vmgroup.allocate", "s")
-def vmgroup_allocate(call: Call, text: str) -> int:
+def vmgroup_allocate(call: MethodCall, text: str) -> int:
     """A new VM group with its roles and the rules between them."""
     world = call.cloud.world
-    call.need(Right.CREATE, Target(Kind.VMGROUP))
+    call.need(Right.CREATE, Target(ObjectType.VMGROUP))
     template = call.parse(text)
     roles = read_roles(template)
     check_name(template.get("NAME"))
@@ -160,25 +160,25 @@ def vmgroup_allocate(call: Call, text: str) -> int:
 
 
 @method("one.vnpool.info", "iii")
-def vnpool_info(call: Call, flag: int, start: int, end: int) -> str:
+def vnpool_info(call: MethodCall, flag: int, start: int, end: int) -> str:
     """Virtual networks."""
     world = call.cloud.world
-    rows = paged(owned(call, world.networks.descending(), flag), start, end)
+    rows = paged(visible_rows_of(call, world.networks.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, network_target(row)))
     return f"<VNET_POOL>{''.join(network_xml(world, row) for row in seen)}</VNET_POOL>"
 
 
 @method("one.vn.allocate", "s?i")
-def vn_allocate(call: Call, text: str, cluster_id: int = -1) -> int:
+def vn_allocate(call: MethodCall, text: str, cluster_id: int = -1) -> int:
     """A new virtual network."""
     world = call.cloud.world
-    call.need(Right.CREATE, Target(Kind.NET))
+    call.need(Right.CREATE, Target(ObjectType.NET))
     template = call.parse(text)
     name = template.get("NAME")
     if not name:
-        raise Refusal(INTERNAL, "No NAME in template for Virtual Network.")
+        raise OneRefusal(INTERNAL, "No NAME in template for Virtual Network.")
     check_name(name)
-    cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
+    cluster = call.find(world.clusters, ObjectType.CLUSTER, max(cluster_id, 0))
     oid = world.networks.next_id
     rest = template.without({"NAME", "AR"})
     user = call.user

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from merkatd.embedded.methods.call import Call, method
-from merkatd.embedded.model.access import ALL, Kind, Right, host_target, is_admin, vm_target
-from merkatd.embedded.model.errors import RPC_API, Refusal
+from merkatd.embedded.methods.call import MethodCall, method
+from merkatd.embedded.model.access import ALL, ObjectType, Right, host_target, is_admin, vm_target
+from merkatd.embedded.model.errors import RPC_API, OneRefusal
 from merkatd.embedded.model.records import Host, Vm
-from merkatd.embedded.model.vm_states import State
-from merkatd.embedded.render.render_cache import Form, Pool
+from merkatd.embedded.model.vm_states import OneVmState
+from merkatd.embedded.render.render_cache import PoolReply, RenderedForm
 from merkatd.embedded.render.render_pools import host_sample_xml
 from merkatd.embedded.render.render_vm import accounting_xml, sample_xml
 
@@ -26,7 +26,7 @@ MINE_AND_GROUPS, MINE, EVERYTHING, MY_GROUPS = -1, -3, -2, -4
 ANY = -2
 
 
-def sees_all(call: Call, kind: Kind) -> bool:
+def sees_all(call: MethodCall, kind: ObjectType) -> bool:
     """Whether the caller may use every object of a kind, so that none need be asked for."""
     if is_admin(call.user):
         return True
@@ -39,10 +39,10 @@ def sees_all(call: Call, kind: Kind) -> bool:
     )
 
 
-def owned(call: Call, rows: list[T], flag: int) -> list[T]:
+def visible_rows_of(call: MethodCall, rows: list[T], flag: int) -> list[T]:
     """The rows that a filter flag asks for."""
     if flag < MY_GROUPS:
-        raise Refusal(RPC_API, "Incorrect filter_flag")
+        raise OneRefusal(RPC_API, "Incorrect filter_flag")
     if flag >= 0:
         return [row for row in rows if row.uid == flag]
     if flag == MINE:
@@ -64,43 +64,49 @@ def paged(rows: list[T], start: int, end: int) -> Sequence[T]:
     return [row for row in rows if row.id >= start and (end == -1 or row.id <= end)]
 
 
-def _vms(call: Call, flag: int, state: int) -> list[Vm]:
-    rows = owned(call, call.cloud.world.vms.descending(), flag)
-    if not sees_all(call, Kind.VM):
+def _vms(call: MethodCall, flag: int, state: int) -> list[Vm]:
+    rows = visible_rows_of(call, call.cloud.world.vms.descending(), flag)
+    if not sees_all(call, ObjectType.VM):
         rows = [vm for vm in rows if call.may(Right.USE, vm_target(vm))]
     if state == -1:
-        return [vm for vm in rows if vm.state is not State.DONE]
+        return [vm for vm in rows if vm.state is not OneVmState.DONE]
     return rows if state < 0 else [vm for vm in rows if vm.state == state]
 
 
 @method("one.vmpool.info", "iiii?s")
-def vmpool_info(call: Call, flag: int, start: int, end: int, state: int, _query: str = "") -> Pool:
+def vmpool_info(
+    call: MethodCall, flag: int, start: int, end: int, state: int, _query: str = ""
+) -> PoolReply:
     """VMs in their short form."""
-    return _vm_pool(call, _vms(call, flag, state), start, end, Form.VM_SHORT)
+    return _vm_pool(call, _vms(call, flag, state), start, end, RenderedForm.VM_SHORT)
 
 
 @method("one.vmpool.infoextended", "iiii?s")
 def vmpool_extended(
-    call: Call, flag: int, start: int, end: int, state: int, _query: str = ""
-) -> Pool:
+    call: MethodCall, flag: int, start: int, end: int, state: int, _query: str = ""
+) -> PoolReply:
     """VMs with all their attributes, and the last of their history records."""
-    return _vm_pool(call, _vms(call, flag, state), start, end, Form.VM)
+    return _vm_pool(call, _vms(call, flag, state), start, end, RenderedForm.VM)
 
 
 @method("one.vmpool.infoset", "sb")
-def vmpool_infoset(call: Call, ids: str, extended: bool) -> Pool:
+def vmpool_infoset(call: MethodCall, ids: str, extended: bool) -> PoolReply:
     """The VMs with these ids, separated by commas; also those that are done."""
     wanted = {int(word) for word in ids.split(",") if word.strip().isdecimal()}
     rows = [vm for vm in _vms(call, EVERYTHING, ANY) if vm.id in wanted]
-    return call.cloud.cache.pool("VM_POOL", rows, Form.VM if extended else Form.VM_SHORT)
+    return call.cloud.cache.pool(
+        "VM_POOL", rows, RenderedForm.VM if extended else RenderedForm.VM_SHORT
+    )
 
 
-def _vm_pool(call: Call, rows: list[Vm], start: int, end: int, form: Form) -> Pool:
+def _vm_pool(
+    call: MethodCall, rows: list[Vm], start: int, end: int, form: RenderedForm
+) -> PoolReply:
     return call.cloud.cache.pool("VM_POOL", paged(rows, start, end), form)
 
 
 @method("one.vmpool.monitoring", "i?i")
-def vmpool_monitoring(call: Call, flag: int, seconds: int = -1) -> Pool:
+def vmpool_monitoring(call: MethodCall, flag: int, seconds: int = -1) -> PoolReply:
     """Samples of VMs: the last (0), those of so many seconds, or all (-1)."""
 
     def text(row: Vm | Host) -> str:
@@ -110,14 +116,14 @@ def vmpool_monitoring(call: Call, flag: int, seconds: int = -1) -> Pool:
             for sample in _chosen(call, samples, seconds)
         )
 
-    return Pool("MONITORING_DATA", _vms(call, flag, -1), text)
+    return PoolReply("MONITORING_DATA", _vms(call, flag, -1), text)
 
 
 @method("one.vmpool.accounting", "iii")
-def vmpool_accounting(call: Call, flag: int, start_s: int, end_s: int) -> str:
+def vmpool_accounting(call: MethodCall, flag: int, start_s: int, end_s: int) -> str:
     """History records of VMs, done or not, that reach into a time; -1: without a bound."""
     if flag < MY_GROUPS:
-        raise Refusal(RPC_API, "Incorrect filter_flag")
+        raise OneRefusal(RPC_API, "Incorrect filter_flag")
     rows = sorted(_vms(call, flag, ANY), key=lambda vm: vm.id)
     found = [
         accounting_xml(call.cloud.world, vm, item)
@@ -130,13 +136,13 @@ def vmpool_accounting(call: Call, flag: int, start_s: int, end_s: int) -> str:
 
 
 @method("one.hostpool.info")
-def hostpool_info(call: Call) -> Pool:
+def hostpool_info(call: MethodCall) -> PoolReply:
     """Hosts; their live load is elsewhere."""
-    return call.cloud.cache.pool("HOST_POOL", _hosts(call), Form.HOST)
+    return call.cloud.cache.pool("HOST_POOL", _hosts(call), RenderedForm.HOST)
 
 
 @method("one.hostpool.monitoring", "?i")
-def hostpool_monitoring(call: Call, seconds: int = -1) -> Pool:
+def hostpool_monitoring(call: MethodCall, seconds: int = -1) -> PoolReply:
     """Samples of hosts: the last (0), those of so many seconds, or all (-1)."""
 
     def text(row: Vm | Host) -> str:
@@ -144,17 +150,17 @@ def hostpool_monitoring(call: Call, seconds: int = -1) -> Pool:
         samples = call.cloud.monitoring.host_samples(host)
         return "".join(host_sample_xml(host, sample) for sample in _chosen(call, samples, seconds))
 
-    return Pool("MONITORING_DATA", _hosts(call), text)
+    return PoolReply("MONITORING_DATA", _hosts(call), text)
 
 
-def _hosts(call: Call) -> list[Host]:
+def _hosts(call: MethodCall) -> list[Host]:
     rows = call.cloud.world.hosts.descending()
-    if sees_all(call, Kind.HOST):
+    if sees_all(call, ObjectType.HOST):
         return rows
     return [host for host in rows if call.may(Right.USE, host_target(host))]
 
 
-def _chosen(call: Call, samples: Sequence[S], seconds: int) -> Sequence[S]:
+def _chosen(call: MethodCall, samples: Sequence[S], seconds: int) -> Sequence[S]:
     if seconds < 0:
         return samples
     if seconds == 0:

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from merkatd.embedded.machines.core_division import LimitsError
-from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.embedded.methods.call import Call, Plain, method
-from merkatd.embedded.model.errors import ACTION, AUTHORIZATION, RPC_API, Refusal
+from merkatd.embedded.machines.faults import Fault, FaultKind
+from merkatd.embedded.methods.call import MethodCall, Plain, method
+from merkatd.embedded.model.errors import ACTION, AUTHORIZATION, RPC_API, OneRefusal
 
 if TYPE_CHECKING:
     from merkatd.embedded.machines.host_simulation import Usage
@@ -38,28 +38,28 @@ _FAULT = {
 }
 
 
-def _admin(call: Call) -> None:
+def _admin(call: MethodCall) -> None:
     if not call.admin:
-        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : only administrators may do this.")
+        raise OneRefusal(AUTHORIZATION, f"User [{call.user.id}] : only administrators may do this.")
 
 
 def _struct(value: Plain, fields: dict[str, Any], what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Refusal(RPC_API, f"{what} must be a struct")
+        raise OneRefusal(RPC_API, f"{what} must be a struct")
     for name, item in value.items():
         if name not in fields:
-            raise Refusal(RPC_API, f"{what} knows no {name!r}; it knows {', '.join(fields)}")
+            raise OneRefusal(RPC_API, f"{what} knows no {name!r}; it knows {', '.join(fields)}")
         if not isinstance(item, fields[name]) or isinstance(item, bool):
-            raise Refusal(RPC_API, f"{what}: {name} is of the wrong type")
+            raise OneRefusal(RPC_API, f"{what}: {name} is of the wrong type")
     return value
 
 
 @method("embedded.limits.set", "a")
-def limits_set(call: Call, wanted: Plain) -> Plain:
+def limits_set(call: MethodCall, wanted: Plain) -> Plain:
     """Set limits of many guests, {"VM id": {limit: value}}; tells what could not be set and why."""
     _admin(call)
     if not isinstance(wanted, dict):
-        raise Refusal(RPC_API, "limits must be a struct of structs by VM id")
+        raise OneRefusal(RPC_API, "limits must be a struct of structs by VM id")
     refused: dict[str, Plain] = {}
     for vm_id, limits in wanted.items():
         try:
@@ -69,23 +69,23 @@ def limits_set(call: Call, wanted: Plain) -> Plain:
     return refused
 
 
-def _set(call: Call, vm_id: str, limits: dict[str, Any]) -> None:
+def _set(call: MethodCall, vm_id: str, limits: dict[str, Any]) -> None:
     if not vm_id.isdecimal():
-        raise Refusal(RPC_API, f"{vm_id!r} is no VM id")
+        raise OneRefusal(RPC_API, f"{vm_id!r} is no VM id")
     pins = limits.get("pins", [])
     if not all(isinstance(pin, list) and all(type(core) is int for core in pin) for pin in pins):
-        raise Refusal(RPC_API, f"pins of VM {vm_id} must be a list of lists of core numbers")
+        raise OneRefusal(RPC_API, f"pins of VM {vm_id} must be a list of lists of core numbers")
     call.cloud.guests.set_limits(int(vm_id), **limits)
 
 
 @method("embedded.limits.read", "?a")
-def limits_read(call: Call, vm_ids: Plain = "") -> Plain:
+def limits_read(call: MethodCall, vm_ids: Plain = "") -> Plain:
     """Read many guests, or all: usage and limits in force by VM id."""
     return {str(usage.vm): _usage(usage) for usage in _read(call, vm_ids)}
 
 
 @method("embedded.limits.table", "?a")
-def limits_table(call: Call, vm_ids: Plain = "") -> str:
+def limits_table(call: MethodCall, vm_ids: Plain = "") -> str:
     """The same as JSON, in columns: a struct for each of thousands of guests takes its time."""
     found = _read(call, vm_ids)
     table: dict[str, Any] = {name: [getattr(one, name) for one in found] for name in _USAGE}
@@ -95,14 +95,14 @@ def limits_table(call: Call, vm_ids: Plain = "") -> str:
 
 
 @method("embedded.limits.runs", "?a")
-def limits_runs(call: Call, host_ids: Plain = "") -> str:
+def limits_runs(call: MethodCall, host_ids: Plain = "") -> str:
     """The numbers of the domains that run on these hosts, as JSON: by host, by VM."""
     _admin(call)
     chosen = [item for item in host_ids if type(item) is int] if isinstance(host_ids, list) else []
     return json.dumps({host: call.cloud.guests.runs(host) for host in chosen})
 
 
-def _read(call: Call, vm_ids: Plain) -> list[Usage]:
+def _read(call: MethodCall, vm_ids: Plain) -> list[Usage]:
     _admin(call)
     chosen = [item for item in vm_ids if type(item) is int] if isinstance(vm_ids, list) else None
     return list(call.cloud.guests.read(chosen).values())
@@ -121,12 +121,12 @@ def _usage(usage: Usage) -> Plain:
 
 
 @method("embedded.guest.progress", "i")
-def guest_progress(call: Call, vm_id: int) -> Plain:
+def guest_progress(call: MethodCall, vm_id: int) -> Plain:
     """What the application in a guest would have written into its log."""
     _admin(call)
     guest = call.cloud.guests.guest(vm_id)
     if guest is None:
-        raise Refusal(ACTION, f"VM {vm_id} has never run")
+        raise OneRefusal(ACTION, f"VM {vm_id} has never run")
     return {
         "work": guest.behaviour.work,
         "done": guest.done,
@@ -137,35 +137,35 @@ def guest_progress(call: Call, vm_id: int) -> Plain:
 
 
 @method("embedded.guest.off", "i")
-def guest_off(call: Call, vm_id: int) -> int:
+def guest_off(call: MethodCall, vm_id: int) -> int:
     """Let a guest end by itself, as one does that crashes: its VM is found POWEROFF."""
     _admin(call)
     if call.cloud.guests.guest(vm_id) is None:
-        raise Refusal(ACTION, f"VM {vm_id} has never run")
+        raise OneRefusal(ACTION, f"VM {vm_id} has never run")
     call.cloud.guests.turn_off(vm_id)
     return vm_id
 
 
 @method("embedded.fault.add", "a")
-def fault_add(call: Call, wanted: Plain) -> int:
+def fault_add(call: MethodCall, wanted: Plain) -> int:
     """Put a fault in force; its kind and what else it is, as a struct."""
     _admin(call)
     fields = _struct(wanted, {"kind": str, **_FAULT}, "fault")
-    names = [kind.value for kind in Kind]
+    names = [kind.value for kind in FaultKind]
     if fields.get("kind") not in names:
-        raise Refusal(RPC_API, f"fault: kind must be one of {', '.join(names)}")
-    return call.cloud.faults.add(Fault(**{**fields, "kind": Kind(fields["kind"])}))
+        raise OneRefusal(RPC_API, f"fault: kind must be one of {', '.join(names)}")
+    return call.cloud.faults.add(Fault(**{**fields, "kind": FaultKind(fields["kind"])}))
 
 
 @method("embedded.fault.remove", "i")
-def fault_remove(call: Call, number: int) -> bool:
+def fault_remove(call: MethodCall, number: int) -> bool:
     """Lift a fault; whether it was in force."""
     _admin(call)
     return call.cloud.faults.remove(number)
 
 
 @method("embedded.fault.clear")
-def fault_clear(call: Call) -> int:
+def fault_clear(call: MethodCall) -> int:
     """Lift all faults; how many there were."""
     _admin(call)
     number = len(call.cloud.faults.in_force())
@@ -174,7 +174,7 @@ def fault_clear(call: Call) -> int:
 
 
 @method("embedded.fault.list")
-def fault_list(call: Call) -> Plain:
+def fault_list(call: MethodCall) -> Plain:
     """The faults in force by number."""
     _admin(call)
     return {
@@ -184,12 +184,12 @@ def fault_list(call: Call) -> Plain:
 
 
 @method("embedded.fault.lie", "sii")
-def fault_lie(call: Call, kind: str, oid: int, seconds: int) -> int:
+def fault_lie(call: MethodCall, kind: str, oid: int, seconds: int) -> int:
     """Go on showing a `vm` or a `host` (or all, -1) in pools as it is now, for so long."""
     _admin(call)
     world = call.cloud.world
     if kind not in {"vm", "host"}:
-        raise Refusal(RPC_API, "only a vm or a host can be lied about")
+        raise OneRefusal(RPC_API, "only a vm or a host can be lied about")
     rows = [*world.vms] if kind == "vm" else [*world.hosts]
     chosen = [row for row in rows if oid in {-1, row.id}]
     for row in chosen:
@@ -198,7 +198,7 @@ def fault_lie(call: Call, kind: str, oid: int, seconds: int) -> int:
 
 
 @method("embedded.host.down", "i?b")
-def host_down(call: Call, host_id: int, crash: bool = True) -> int:
+def host_down(call: MethodCall, host_id: int, crash: bool = True) -> int:
     """Let a host die, or only be cut off from monitoring."""
     _admin(call)
     call.host(host_id)
@@ -207,7 +207,7 @@ def host_down(call: Call, host_id: int, crash: bool = True) -> int:
 
 
 @method("embedded.host.up", "i")
-def host_up(call: Call, host_id: int) -> int:
+def host_up(call: MethodCall, host_id: int) -> int:
     """Let a host come back."""
     _admin(call)
     call.host(host_id)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call, check_name, method
-from merkatd.embedded.methods.pool_calls import owned, paged
+from merkatd.embedded.methods.call import MethodCall, check_name, method
+from merkatd.embedded.methods.pool_calls import paged, visible_rows_of
 from merkatd.embedded.methods.vm_create_calls import check_restricted, new_vm
 from merkatd.embedded.methods.vm_edit_calls import merged
-from merkatd.embedded.model.access import Kind, Right, Target, template_target
-from merkatd.embedded.model.errors import ACTION, ALLOCATE, AUTHORIZATION, INTERNAL, Refusal
+from merkatd.embedded.model.access import ObjectType, Right, Target, template_target
+from merkatd.embedded.model.errors import ACTION, ALLOCATE, AUTHORIZATION, INTERNAL, OneRefusal
 from merkatd.embedded.model.records import VmTemplate
 from merkatd.embedded.model.restricted_attributes import of_change
 from merkatd.embedded.model.template_text import Template
@@ -23,10 +23,10 @@ _ADMIN_BITS = (2, 5, 8)
 
 
 @method("one.template.allocate", "s")
-def allocate(call: Call, text: str) -> int:
+def allocate(call: MethodCall, text: str) -> int:
     """A new VM template; whether VMs can be made of it is seen when one is."""
     world = call.cloud.world
-    call.need(Right.CREATE, Target(Kind.TEMPLATE, -1, call.user.id, call.user.gid))
+    call.need(Right.CREATE, Target(ObjectType.TEMPLATE, -1, call.user.id, call.user.gid))
     template = call.parse(text)
     check_restricted(call, template, "VM Template")
     name = template.get("NAME")
@@ -40,25 +40,25 @@ def allocate(call: Call, text: str) -> int:
 
 
 @method("one.template.info", "i?bb")
-def info(call: Call, oid: int, *_unused: bool) -> str:
+def info(call: MethodCall, oid: int, *_unused: bool) -> str:
     """One VM template."""
-    return vm_template_xml(call.cloud.world, found(call, oid, Right.USE))
+    return vm_template_xml(call.cloud.world, require_template(call, oid, Right.USE))
 
 
 @method("one.templatepool.info", "iii")
-def pool(call: Call, flag: int, start: int, end: int) -> str:
+def pool(call: MethodCall, flag: int, start: int, end: int) -> str:
     """VM templates."""
     world = call.cloud.world
-    rows = paged(owned(call, world.templates.descending(), flag), start, end)
+    rows = paged(visible_rows_of(call, world.templates.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, template_target(row)))
     inner = "".join(vm_template_xml(world, row) for row in seen)
     return f"<VMTEMPLATE_POOL>{inner}</VMTEMPLATE_POOL>"
 
 
 @method("one.template.update", "is?i")
-def update(call: Call, oid: int, text: str, kind: int = 0) -> int:
+def update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
     """Replace what it says, or add to it."""
-    row = found(call, oid, Right.MANAGE)
+    row = require_template(call, oid, Right.MANAGE)
     restricted = call.cloud.world.settings.vm_restricted
     row.template = merged(call, row.template, text, kind, restricted)
     call.cloud.world.changed("template", oid)
@@ -66,9 +66,9 @@ def update(call: Call, oid: int, text: str, kind: int = 0) -> int:
 
 
 @method("one.template.rename", "is")
-def rename(call: Call, oid: int, name: str) -> int:
+def rename(call: MethodCall, oid: int, name: str) -> int:
     """Give it another name."""
-    row = found(call, oid, Right.MANAGE)
+    row = require_template(call, oid, Right.MANAGE)
     check_name(name, ACTION)
     if name != row.name:
         _check_free(call, name)
@@ -78,11 +78,11 @@ def rename(call: Call, oid: int, name: str) -> int:
 
 
 @method("one.template.chmod", "iiiiiiiiii?b")
-def chmod(call: Call, oid: int, *bits: int) -> int:
+def chmod(call: MethodCall, oid: int, *bits: int) -> int:
     """Change who may use it; -1 leaves one as it is."""
-    row = found(call, oid, Right.MANAGE)
+    row = require_template(call, oid, Right.MANAGE)
     if any(bit not in {-1, 0, 1} for bit in bits[:9]):
-        raise Refusal(INTERNAL, "New permission values must be -1, 0 or 1")
+        raise OneRefusal(INTERNAL, "New permission values must be -1, 0 or 1")
     new = tuple(old if bit < 0 else bit for bit, old in zip(bits, row.permissions, strict=False))
     if any(new[place] != row.permissions[place] for place in _ADMIN_BITS):
         call.need(Right.ADMIN, template_target(row))
@@ -92,26 +92,26 @@ def chmod(call: Call, oid: int, *bits: int) -> int:
 
 
 @method("one.template.delete", "i?b")
-def delete(call: Call, oid: int, _images: bool = False) -> int:
+def delete(call: MethodCall, oid: int, _images: bool = False) -> int:
     """Remove it; VMs that were made of it stay."""
-    found(call, oid, Right.MANAGE)
+    require_template(call, oid, Right.MANAGE)
     del call.cloud.world.templates.rows[oid]
     call.cloud.world.changed("template", oid)
     return oid
 
 
-def found(call: Call, oid: int, right: Right) -> VmTemplate:
+def require_template(call: MethodCall, oid: int, right: Right) -> VmTemplate:
     """A VM template to which the caller has a right."""
-    row = call.find(call.cloud.world.templates, Kind.TEMPLATE, oid)
+    row = call.find(call.cloud.world.templates, ObjectType.TEMPLATE, oid)
     call.need(right, template_target(row))
     return row
 
 
-def _check_free(call: Call, name: str) -> None:
+def _check_free(call: MethodCall, name: str) -> None:
     """Refuse a name that another template of the same user has."""
     for row in call.cloud.world.templates:
         if (row.uid, row.name) == (call.user.id, name):
-            raise Refusal(INTERNAL, f"NAME is already taken by TEMPLATE {row.id}.")
+            raise OneRefusal(INTERNAL, f"NAME is already taken by TEMPLATE {row.id}.")
 
 
 def _permissions(bits: tuple[int, ...]) -> Permissions:
@@ -123,10 +123,12 @@ _WHERE = "Error allocating a new virtual machine template. "
 
 
 @method("one.template.instantiate", "i?sbs")
-def instantiate(call: Call, oid: int, name: str = "", hold: bool = False, extra: str = "") -> int:
+def instantiate(
+    call: MethodCall, oid: int, name: str = "", hold: bool = False, extra: str = ""
+) -> int:
     """A new VM of a template and of what is said besides, which wins but for the name."""
-    row = found(call, oid, Right.USE)
-    call.need(Right.CREATE, Target(Kind.VM, -1, call.user.id, call.user.gid))
+    row = require_template(call, oid, Right.USE)
+    call.need(Right.CREATE, Target(ObjectType.VM, -1, call.user.id, call.user.gid))
     try:
         more = call.parse(extra)
         _check_restricted(call, more, row.template)
@@ -136,16 +138,16 @@ def instantiate(call: Call, oid: int, name: str = "", hold: bool = False, extra:
         if hold:
             whole = whole.plus([("SUBMIT_ON_HOLD", "YES")])
         return new_vm(call, whole, hold=hold)
-    except Refusal as refusal:
+    except OneRefusal as refusal:
         if refusal.code == AUTHORIZATION:
             raise
-        raise Refusal(ALLOCATE, f"{_WHERE}{refusal.text}") from None
+        raise OneRefusal(ALLOCATE, f"{_WHERE}{refusal.text}") from None
 
 
-def _check_restricted(call: Call, more: Template, base: Template) -> None:
+def _check_restricted(call: MethodCall, more: Template, base: Template) -> None:
     """Refuse what would change an attribute that only administrators may set."""
     restricted = call.cloud.world.settings.vm_restricted
     touched = None if call.admin else of_change(more, base, restricted, append=True)
     if touched is not None:
         text = f"User Template includes a restricted attribute {touched}"
-        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
+        raise OneRefusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")

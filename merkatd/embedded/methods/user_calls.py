@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call, Plain, check_name, method, name_fault
+from merkatd.embedded.methods.call import MethodCall, Plain, check_name, method, name_fault
 from merkatd.embedded.methods.vm_edit_calls import merged
 from merkatd.embedded.model.access import (
     ALL,
     GROUP,
-    Kind,
+    ObjectType,
     Right,
     Target,
     digest,
@@ -18,9 +18,9 @@ from merkatd.embedded.model.access import (
     new_groups_rules,
     user_target,
 )
-from merkatd.embedded.model.errors import ACTION, INTERNAL, NO_EXISTS, RPC_API, Refusal
+from merkatd.embedded.model.errors import ACTION, INTERNAL, NO_EXISTS, RPC_API, OneRefusal
 from merkatd.embedded.model.quotas import _AS_BY_DEFAULT, _GOODS, vm_quota_xml
-from merkatd.embedded.model.records import AclRule, Group, LoginToken, User
+from merkatd.embedded.model.records import AclRule, LoginToken, User, UserGroup
 from merkatd.embedded.model.template_text import ParseError, number, parse
 from merkatd.embedded.render.render_pools import QUOTAS, group_xml, quotas_xml, rule_xml, user_xml
 
@@ -33,31 +33,31 @@ _SYSTEM = 100
 
 
 @method("one.user.delete", "i")
-def user_delete(call: Call, oid: int) -> int:
+def user_delete(call: MethodCall, oid: int) -> int:
     """Remove a user."""
     world = call.cloud.world
-    user = call.find(world.users, Kind.USER, oid)
+    user = call.find(world.users, ObjectType.USER, oid)
     call.need(Right.ADMIN, user_target(user))
     if oid == 0:
-        raise Refusal(ACTION, "Cannot delete user. oneadmin cannot be deleted.")
+        raise OneRefusal(ACTION, "Cannot delete user. oneadmin cannot be deleted.")
     del world.users.rows[oid]
     world.changed("user", oid)
     return oid
 
 
 @method("one.group.delete", "i")
-def group_delete(call: Call, oid: int) -> int:
+def group_delete(call: MethodCall, oid: int) -> int:
     """Remove a group that nobody is in, and the rules about it."""
     world = call.cloud.world
-    group = call.find(world.groups, Kind.GROUP, oid)
+    group = call.find(world.groups, ObjectType.GROUP, oid)
     call.need(Right.ADMIN, group_target(group))
     if oid < _SYSTEM:
-        raise Refusal(
+        raise OneRefusal(
             ACTION, f"Cannot delete group. System Groups (ID < {_SYSTEM}) cannot be deleted."
         )
     members = sum(oid == user.gid for user in world.users)
     if members:
-        raise Refusal(ACTION, f"Cannot delete group. Group {oid} is not empty.")
+        raise OneRefusal(ACTION, f"Cannot delete group. Group {oid} is not empty.")
     for rule in [rule.id for rule in world.rules if rule.user == GROUP | oid]:
         del world.rules.rows[rule]
         world.changed("acl", rule)
@@ -66,27 +66,27 @@ def group_delete(call: Call, oid: int) -> int:
     return oid
 
 
-MOST = 10
+MAX_TOKENS = 10
 """How many tokens a user has at most."""
 _ALL_GROUPS = -1
 _FOR_EVER = -1
 
 
 @method("one.user.login", "ssi?i")
-def login(call: Call, name: str, token: str, valid_s: int, group: int = _ALL_GROUPS) -> str:
+def login(call: MethodCall, name: str, token: str, valid_s: int, group: int = _ALL_GROUPS) -> str:
     """A user's token that lasts for so many seconds; 0 ends it, or all where none is named."""
     user = call.cloud.world.users.named(name)
     if user is None:
-        raise Refusal(NO_EXISTS, "Error getting user Pool.")
+        raise OneRefusal(NO_EXISTS, "Error getting user Pool.")
     call.need(Right.MANAGE, user_target(user))
     most_s = call.cloud.world.settings.token_s
     if most_s == 0:
         user.tokens.clear()
-        raise Refusal(ACTION, f"Login tokens are disabled for driver {user.driver}")
+        raise OneRefusal(ACTION, f"Login tokens are disabled for driver {user.driver}")
     if valid_s == 0:
         _end(user, token)
     elif valid_s < _FOR_EVER:
-        raise Refusal(RPC_API, "Wrong valid period for token")
+        raise OneRefusal(RPC_API, "Wrong valid period for token")
     else:
         if most_s > 0 and not 0 < valid_s <= most_s:
             valid_s = most_s
@@ -96,28 +96,28 @@ def login(call: Call, name: str, token: str, valid_s: int, group: int = _ALL_GRO
     return token
 
 
-def _check_group(call: Call, user: User, group: int) -> None:
+def _check_group(call: MethodCall, user: User, group: int) -> None:
     """Refuse a token for more than the caller's login has."""
     own = set(user.groups) & set(call.user.groups)
     if group == _ALL_GROUPS and set(user.groups) != set(call.user.groups):
-        raise Refusal(RPC_API, "Cannot create a full token with a specific group token")
+        raise OneRefusal(RPC_API, "Cannot create a full token with a specific group token")
     if group != _ALL_GROUPS and not call.admin and group not in own:
-        raise Refusal(RPC_API, "EGID is not in user group list")
+        raise OneRefusal(RPC_API, "EGID is not in user group list")
 
 
 def _end(user: User, token: str) -> None:
     left = [one for one in user.tokens if token and one.text != token]
     if token and len(left) == len(user.tokens):
-        raise Refusal(RPC_API, f"Could not find token: {token}")
+        raise OneRefusal(RPC_API, f"Could not find token: {token}")
     user.tokens = left
 
 
-def _add(call: Call, user: User, token: str, valid_s: int, group: int) -> str:
+def _add(call: MethodCall, user: User, token: str, valid_s: int, group: int) -> str:
     world = call.cloud.world
     now = world.stamp()
     user.tokens = [one for one in user.tokens if one.until_s == _FOR_EVER or now <= one.until_s]
-    if len(user.tokens) >= MOST:
-        raise Refusal(RPC_API, "Max number of tokens limit reached.")
+    if len(user.tokens) >= MAX_TOKENS:
+        raise OneRefusal(RPC_API, "Max number of tokens limit reached.")
     text = token or world.uuid().replace("-", "")
     if all(one.text != text for one in user.tokens):
         until_s = _FOR_EVER if valid_s == _FOR_EVER else now + valid_s
@@ -126,14 +126,14 @@ def _add(call: Call, user: User, token: str, valid_s: int, group: int) -> str:
 
 
 @method("one.user.quota", "is")
-def user_quota(call: Call, oid: int, text: str) -> int:
+def user_quota(call: MethodCall, oid: int, text: str) -> int:
     """Set a user's quota on VMs; other kinds are taken and bound nothing."""
-    user = call.find(call.cloud.world.users, Kind.USER, oid)
+    user = call.find(call.cloud.world.users, ObjectType.USER, oid)
     call.need(Right.ADMIN, user_target(user))
     try:
         wanted = parse(text).vector("VM")
     except ParseError as error:
-        raise Refusal(ACTION, str(error)) from None
+        raise OneRefusal(ACTION, str(error)) from None
     user.vm_quota |= {
         name: number(wanted[name], float, _AS_BY_DEFAULT) for name in _GOODS if name in wanted
     }
@@ -142,7 +142,7 @@ def user_quota(call: Call, oid: int, text: str) -> int:
 
 
 @method("one.userpool.info")
-def userpool_info(call: Call) -> str:
+def userpool_info(call: MethodCall) -> str:
     """All users that the caller may use."""
     rows = (
         user_xml(call.cloud.world, user, quotas=False) + quotas_xml(user.id)
@@ -154,9 +154,9 @@ def userpool_info(call: Call) -> str:
 
 
 @method("one.user.info", "?ib")
-def user_info(call: Call, oid: int = -1, decrypt: bool = False) -> str:  # noqa: ARG001
+def user_info(call: MethodCall, oid: int = -1, decrypt: bool = False) -> str:  # noqa: ARG001
     """One user; -1 is the caller."""
-    user = call.find(call.cloud.world.users, Kind.USER, call.user.id if oid == -1 else oid)
+    user = call.find(call.cloud.world.users, ObjectType.USER, call.user.id if oid == -1 else oid)
     call.need(Right.USE, user_target(user))
     shown = user_xml(call.cloud.world, user, quotas=True)
     quota = f"<VM_QUOTA>{vm_quota_xml(call.cloud.world, user)}</VM_QUOTA>"
@@ -165,13 +165,13 @@ def user_info(call: Call, oid: int = -1, decrypt: bool = False) -> str:  # noqa:
 
 @method("one.user.allocate", "ss?sa")
 def user_allocate(
-    call: Call, name: str, password: str, driver: str = "core", groups: Plain = ""
+    call: MethodCall, name: str, password: str, driver: str = "core", groups: Plain = ""
 ) -> int:
     """A new user, in the group `users` unless others are named."""
-    call.need(Right.CREATE, Target(Kind.USER))
+    call.need(Right.CREATE, Target(ObjectType.USER))
     chosen = [item for item in groups if type(item) is int] if isinstance(groups, list) else []
     for gid in chosen:
-        call.find(call.cloud.world.groups, Kind.GROUP, gid)
+        call.find(call.cloud.world.groups, ObjectType.GROUP, gid)
     _check_user(call.cloud.world, name, password)
     user = new_user(call.cloud.world, name, password, chosen or [1])
     user.driver = driver or "core"
@@ -183,13 +183,13 @@ _BLANKS = frozenset(" \t\n\v\f\r")
 
 def _check_user(world: World, name: str, password: str) -> None:
     if not password:
-        raise Refusal(INTERNAL, "Invalid password, it cannot be empty.")
+        raise OneRefusal(INTERNAL, "Invalid password, it cannot be empty.")
     fault = name_fault(name, _BLANKS)
     if fault:
-        raise Refusal(INTERNAL, f"{fault}.")
+        raise OneRefusal(INTERNAL, f"{fault}.")
     taken = world.users.named(name)
     if taken is not None:
-        raise Refusal(INTERNAL, f"NAME is already taken by USER {taken.id}.")
+        raise OneRefusal(INTERNAL, f"NAME is already taken by USER {taken.id}.")
 
 
 def new_user(world: World, name: str, password: str, groups: list[int]) -> User:
@@ -200,9 +200,9 @@ def new_user(world: World, name: str, password: str, groups: list[int]) -> User:
 
 
 @method("one.user.update", "is?i")
-def user_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
+def user_update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
     """Replace a user's template, or add to it; users may do so with their own."""
-    user = call.find(call.cloud.world.users, Kind.USER, oid)
+    user = call.find(call.cloud.world.users, ObjectType.USER, oid)
     call.need(Right.MANAGE, user_target(user))
     restricted = call.cloud.world.settings.user_restricted
     user.template = merged(call, user.template, text, kind, restricted)
@@ -211,22 +211,22 @@ def user_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
 
 
 @method("one.user.passwd", "is")
-def user_passwd(call: Call, oid: int, password: str) -> int:
+def user_passwd(call: MethodCall, oid: int, password: str) -> int:
     """Change a password."""
-    user = call.find(call.cloud.world.users, Kind.USER, call.user.id if oid == -1 else oid)
+    user = call.find(call.cloud.world.users, ObjectType.USER, call.user.id if oid == -1 else oid)
     call.need(Right.MANAGE, user_target(user))
     if not password:
-        raise Refusal(INTERNAL, "Password cannot be empty")
+        raise OneRefusal(INTERNAL, "Password cannot be empty")
     user.password = digest(password)
     call.cloud.world.changed("user", user.id)
     return user.id
 
 
 @method("one.user.chgrp", "ii")
-def user_chgrp(call: Call, oid: int, gid: int) -> int:
+def user_chgrp(call: MethodCall, oid: int, gid: int) -> int:
     """Make a group a user's own group."""
-    user = call.find(call.cloud.world.users, Kind.USER, oid)
-    group = call.find(call.cloud.world.groups, Kind.GROUP, gid)
+    user = call.find(call.cloud.world.users, ObjectType.USER, oid)
+    group = call.find(call.cloud.world.groups, ObjectType.GROUP, gid)
     call.need(Right.MANAGE, user_target(user))
     call.need(Right.USE, group_target(group))
     user.groups = [gid, *(other for other in user.groups[1:] if other != gid)]
@@ -235,14 +235,14 @@ def user_chgrp(call: Call, oid: int, gid: int) -> int:
 
 
 @method("one.user.addgroup", "ii")
-def user_addgroup(call: Call, oid: int, gid: int) -> int:
+def user_addgroup(call: MethodCall, oid: int, gid: int) -> int:
     """Put a user into one more group."""
-    user = call.find(call.cloud.world.users, Kind.USER, oid)
-    group = call.find(call.cloud.world.groups, Kind.GROUP, gid)
+    user = call.find(call.cloud.world.users, ObjectType.USER, oid)
+    group = call.find(call.cloud.world.groups, ObjectType.GROUP, gid)
     call.need(Right.MANAGE, user_target(user))
     call.need(Right.MANAGE, group_target(group))
     if gid in user.groups:
-        raise Refusal(INTERNAL, "User is already in this group")
+        raise OneRefusal(INTERNAL, "User is already in this group")
     user.groups.append(gid)
     call.cloud.world.changed("user", oid)
     return oid
@@ -252,7 +252,7 @@ def user_addgroup(call: Call, oid: int, gid: int) -> int:
 
 
 @method("one.grouppool.info")
-def grouppool_info(call: Call) -> str:
+def grouppool_info(call: MethodCall) -> str:
     """All groups that the caller may use; one's own are among them."""
     rows = (
         group_xml(call.cloud.world, group, quotas=False) + quotas_xml(group.id)
@@ -264,23 +264,25 @@ def grouppool_info(call: Call) -> str:
 
 
 @method("one.group.info", "i?b")
-def group_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+def group_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
     """One group; -1 is the caller's own."""
-    group = call.find(call.cloud.world.groups, Kind.GROUP, call.user.gid if oid == -1 else oid)
+    group = call.find(
+        call.cloud.world.groups, ObjectType.GROUP, call.user.gid if oid == -1 else oid
+    )
     if group.id not in call.user.groups:
         call.need(Right.USE, group_target(group))
     return group_xml(call.cloud.world, group, quotas=True)
 
 
 @method("one.group.allocate", "s")
-def group_allocate(call: Call, name: str) -> int:
+def group_allocate(call: MethodCall, name: str) -> int:
     """A new group, which may use every host, network and datastore of this zone."""
     world = call.cloud.world
-    call.need(Right.CREATE, Target(Kind.GROUP))
+    call.need(Right.CREATE, Target(ObjectType.GROUP))
     check_name(name)
     taken = world.groups.named(name)
     if taken is not None:
-        raise Refusal(INTERNAL, f"NAME is already taken by GROUP {taken.id}.")
+        raise OneRefusal(INTERNAL, f"NAME is already taken by GROUP {taken.id}.")
     group = new_group(world, name)
     for numbers in new_groups_rules(group.id):
         rule = world.rules.add(AclRule(world.rules.next_id, *numbers))
@@ -288,17 +290,17 @@ def group_allocate(call: Call, name: str) -> int:
     return group.id
 
 
-def new_group(world: World, name: str) -> Group:
+def new_group(world: World, name: str) -> UserGroup:
     """Add a group; ids from 100 on, as oned's."""
-    group = world.groups.add(Group(max(world.groups.next_id, 100), name))
+    group = world.groups.add(UserGroup(max(world.groups.next_id, 100), name))
     world.changed("group", group.id)
     return group
 
 
 @method("one.group.update", "is?i")
-def group_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
+def group_update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
     """Replace a group's template, or add to it."""
-    group = call.find(call.cloud.world.groups, Kind.GROUP, oid)
+    group = call.find(call.cloud.world.groups, ObjectType.GROUP, oid)
     call.need(Right.MANAGE, group_target(group))
     group.template = merged(call, group.template, text, kind, frozenset())
     call.cloud.world.changed("group", oid)
@@ -309,39 +311,39 @@ def group_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
 
 
 @method("one.acl.info")
-def acl_info(call: Call) -> str:
+def acl_info(call: MethodCall) -> str:
     """All rules, by whom they concern; to see them is to manage them."""
-    call.need(Right.MANAGE, Target(Kind.ACL))
+    call.need(Right.MANAGE, Target(ObjectType.ACL))
     rules = sorted(call.cloud.world.rules, key=lambda rule: (rule.user, rule.id))
     return f"<ACL_POOL>{''.join(map(rule_xml, rules))}</ACL_POOL>"
 
 
 @method("one.acl.addrule", "sss?s")
-def acl_addrule(call: Call, user: str, resource: str, rights: str, zone: str = "") -> int:
+def acl_addrule(call: MethodCall, user: str, resource: str, rights: str, zone: str = "") -> int:
     """A new rule, given as hexadecimal numbers."""
     world = call.cloud.world
-    call.need(Right.MANAGE, Target(Kind.ACL))
+    call.need(Right.MANAGE, Target(ObjectType.ACL))
     try:
         numbers = [int(text, 16) for text in (user, resource, rights, zone or f"{ALL:x}")]
     except ValueError:
-        raise Refusal(INTERNAL, "Rule is malformed: its parts must be hexadecimal") from None
+        raise OneRefusal(INTERNAL, "Rule is malformed: its parts must be hexadecimal") from None
     fault = malformed(*numbers)
     if fault:
-        raise Refusal(INTERNAL, f"Rule is malformed: {fault}")
+        raise OneRefusal(INTERNAL, f"Rule is malformed: {fault}")
     rule = AclRule(world.rules.next_id, *numbers)
     if any((old.user, old.resource, old.rights, old.zone) == tuple(numbers) for old in world.rules):
-        raise Refusal(INTERNAL, "Rule already exists")
+        raise OneRefusal(INTERNAL, "Rule already exists")
     world.rules.add(rule)
     world.changed("acl", rule.id)
     return rule.id
 
 
 @method("one.acl.delrule", "i")
-def acl_delrule(call: Call, oid: int) -> int:
+def acl_delrule(call: MethodCall, oid: int) -> int:
     """Remove a rule."""
     world = call.cloud.world
-    call.need(Right.MANAGE, Target(Kind.ACL))
+    call.need(Right.MANAGE, Target(ObjectType.ACL))
     if world.rules.rows.pop(oid, None) is None:
-        raise Refusal(INTERNAL, f"Rule {oid} does not exist")
+        raise OneRefusal(INTERNAL, f"Rule {oid} does not exist")
     world.changed("acl", oid)
     return oid

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from merkatd.embedded.machines.operations import choose
-from merkatd.embedded.methods.call import Call, mark, method
-from merkatd.embedded.model.access import Kind, Right, vm_target
-from merkatd.embedded.model.errors import ACTION, Refusal
+from merkatd.embedded.methods.call import MethodCall, mark, method
+from merkatd.embedded.model.access import ObjectType, Right, vm_target
+from merkatd.embedded.model.errors import ACTION, OneRefusal
 from merkatd.embedded.model.records import Lock, Vm
-from merkatd.embedded.model.vm_states import Action, Lcm, State, state_name
+from merkatd.embedded.model.vm_states import Lcm, OneVmState, VmAction, state_name
 
 _ALL = 4
 _SHOWN = {1: 1, 2: 2, 3: 3, _ALL: 1}
@@ -15,16 +15,16 @@ _SHOWN = {1: 1, 2: 2, 3: 3, _ALL: 1}
 
 
 @method("one.vm.lock", "ii?b")
-def lock(call: Call, vm_id: int, level: int, test: bool = False) -> int:
+def lock(call: MethodCall, vm_id: int, level: int, test: bool = False) -> int:
     """Let nobody use (1), manage (2) or administer (3) a VM, or do any of these (4)."""
-    vm = call.find(call.cloud.world.vms, Kind.VM, vm_id)
+    vm = call.find(call.cloud.world.vms, ObjectType.VM, vm_id)
     if level not in _SHOWN:
-        raise Refusal(ACTION, "Wrong lock level specified")
+        raise OneRefusal(ACTION, "Wrong lock level specified")
     call.need(Right.MANAGE, vm_target(vm))
     if vm.lock is not None and test:
-        raise Refusal(ACTION, str(vm.lock.stamp))
+        raise OneRefusal(ACTION, str(vm.lock.stamp))
     if vm.lock is not None and vm.lock.owner != call.user.id and not call.admin:
-        raise Refusal(ACTION, "Error trying to lock the resource.")
+        raise OneRefusal(ACTION, "Error trying to lock the resource.")
     now = call.cloud.world.stamp()
     vm.lock = Lock(_SHOWN[level], call.user.id, now, call.cloud.requests)
     call.cloud.world.changed("vm", vm_id)
@@ -32,26 +32,26 @@ def lock(call: Call, vm_id: int, level: int, test: bool = False) -> int:
 
 
 @method("one.vm.unlock", "i")
-def unlock(call: Call, vm_id: int) -> int:
+def unlock(call: MethodCall, vm_id: int) -> int:
     """Let everybody do what they may."""
-    vm = call.find(call.cloud.world.vms, Kind.VM, vm_id)
+    vm = call.find(call.cloud.world.vms, ObjectType.VM, vm_id)
     call.need(Right.MANAGE, vm_target(vm))
     if vm.lock is not None and vm.lock.owner != call.user.id and not call.admin:
-        raise Refusal(ACTION, "Error trying to unlock the resource.")
+        raise OneRefusal(ACTION, "Error trying to unlock the resource.")
     vm.lock = None
     call.cloud.world.changed("vm", vm_id)
     return vm_id
 
 
 _CLOSING = {
-    "suspend": Action.SUSPEND,
-    "stop": Action.STOP,
-    "undeploy": Action.UNDEPLOY,
-    "undeploy-hard": Action.UNDEPLOY_HARD,
-    "poweroff": Action.POWEROFF,
-    "poweroff-hard": Action.POWEROFF_HARD,
-    "terminate": Action.TERMINATE,
-    "terminate-hard": Action.TERMINATE_HARD,
+    "suspend": VmAction.SUSPEND,
+    "stop": VmAction.STOP,
+    "undeploy": VmAction.UNDEPLOY,
+    "undeploy-hard": VmAction.UNDEPLOY_HARD,
+    "poweroff": VmAction.POWEROFF,
+    "poweroff-hard": VmAction.POWEROFF_HARD,
+    "terminate": VmAction.TERMINATE,
+    "terminate-hard": VmAction.TERMINATE_HARD,
 }
 _RIGHTS = {"resched": Right.ADMIN, "unresched": Right.ADMIN}
 _INSTANT = frozenset({"hold", "release", "resched", "unresched", "reboot", "reboot-hard"})
@@ -63,17 +63,17 @@ _SUPPORTED = (
 
 
 @method("one.vm.action", "si")
-def action(call: Call, name: str, vm_id: int) -> int:
+def action(call: MethodCall, name: str, vm_id: int) -> int:
     """Everything that needs no more than a word."""
     vm = call.vm(vm_id, _RIGHTS.get(name, Right.MANAGE))
     if name not in _SUPPORTED:
-        raise Refusal(ACTION, f'Action "{name}" is not supported')
+        raise OneRefusal(ACTION, f'Action "{name}" is not supported')
     if name in _INSTANT:
         done = _instant(call, name.removesuffix("-hard"), vm)
     else:
         done = _operate(call, name, vm)
     if not done:
-        raise Refusal(
+        raise OneRefusal(
             ACTION,
             f'Error performing action "{name}": This action is not available for state '
             f"{state_name(vm.state, vm.lcm)}",
@@ -81,36 +81,38 @@ def action(call: Call, name: str, vm_id: int) -> int:
     return vm_id
 
 
-def _instant(call: Call, name: str, vm: Vm) -> bool:
+def _instant(call: MethodCall, name: str, vm: Vm) -> bool:
     if name in {"hold", "release"}:
         before, after = (
-            (State.PENDING, State.HOLD) if name == "hold" else (State.HOLD, State.PENDING)
+            (OneVmState.PENDING, OneVmState.HOLD)
+            if name == "hold"
+            else (OneVmState.HOLD, OneVmState.PENDING)
         )
         if vm.state is not before:
             return False
         call.cloud.lifecycle.move(vm, after)
         return True
-    running = vm.state is State.ACTIVE and vm.lcm in {Lcm.RUNNING, Lcm.UNKNOWN}
+    running = vm.state is OneVmState.ACTIVE and vm.lcm in {Lcm.RUNNING, Lcm.UNKNOWN}
     if name == "reboot":
-        if vm.state is State.ACTIVE and vm.lcm is Lcm.RUNNING:
+        if vm.state is OneVmState.ACTIVE and vm.lcm is Lcm.RUNNING:
             call.cloud.guests.reboot(vm.id)
             vm.resched = 0
             call.cloud.world.changed("vm", vm.id)
             return True
         return False
-    if not running and vm.state is not State.POWEROFF:
+    if not running and vm.state is not OneVmState.POWEROFF:
         return False
     vm.resched = int(name == "resched")
     call.cloud.world.changed("vm", vm.id)
     return True
 
 
-def _operate(call: Call, name: str, vm: Vm) -> bool:
+def _operate(call: MethodCall, name: str, vm: Vm) -> bool:
     plain = name.removesuffix("-hard")
     lifecycle = call.cloud.lifecycle
-    if plain == "terminate" and vm.state in {State.PENDING, State.HOLD, State.DONE}:
-        if vm.state is not State.DONE:
-            lifecycle.move(vm, State.DONE)
+    if plain == "terminate" and vm.state in {OneVmState.PENDING, OneVmState.HOLD, OneVmState.DONE}:
+        if vm.state is not OneVmState.DONE:
+            lifecycle.move(vm, OneVmState.DONE)
         return True
     operation = choose(plain, vm.state, vm.lcm)
     if operation is None:
@@ -129,10 +131,10 @@ def _operate(call: Call, name: str, vm: Vm) -> bool:
 
 
 @method("one.vm.recover", "ii")
-def recover(call: Call, vm_id: int, operation: int) -> int:
+def recover(call: MethodCall, vm_id: int, operation: int) -> int:
     """Help a VM out of where it is stuck."""
     if not 0 <= operation <= 5:
-        raise Refusal(ACTION, "Wrong recovery operation code")
+        raise OneRefusal(ACTION, "Wrong recovery operation code")
     vm = call.vm(vm_id, Right.ADMIN)
     if operation <= 2:
         _recover_step(call, vm, operation)
@@ -143,10 +145,10 @@ def recover(call: Call, vm_id: int, operation: int) -> int:
     return vm_id
 
 
-def _recover_step(call: Call, vm: Vm, operation: int) -> None:
-    if vm.state is not State.ACTIVE:
+def _recover_step(call: MethodCall, vm: Vm, operation: int) -> None:
+    if vm.state is not OneVmState.ACTIVE:
         what = "retry" if operation == 2 else "recover operation"
-        raise Refusal(
+        raise OneRefusal(
             ACTION, f"Could not perform a {what} on VM {vm.id}, wrong state {vm.state.name}."
         )
     lifecycle = call.cloud.lifecycle
@@ -156,30 +158,30 @@ def _recover_step(call: Call, vm: Vm, operation: int) -> None:
     (lifecycle.fail, lifecycle.finish, lifecycle.retry)[operation](vm)
 
 
-def _recreate(call: Call, vm: Vm) -> None:
+def _recreate(call: MethodCall, vm: Vm) -> None:
     lifecycle = call.cloud.lifecycle
-    if vm.state is State.DONE:
-        raise Refusal(ACTION, "Cannot delete-recreate a VM already in DONE state")
-    if vm.state in {State.ACTIVE, State.POWEROFF, State.SUSPENDED}:
-        vm.history[-1].action = Action.DELETE_RECREATE
+    if vm.state is OneVmState.DONE:
+        raise OneRefusal(ACTION, "Cannot delete-recreate a VM already in DONE state")
+    if vm.state in {OneVmState.ACTIVE, OneVmState.POWEROFF, OneVmState.SUSPENDED}:
+        vm.history[-1].action = VmAction.DELETE_RECREATE
         lifecycle.begin(vm, "recreate", at_once=True)
         return
     if vm.history:
-        vm.history[-1].action = Action.DELETE_RECREATE
+        vm.history[-1].action = VmAction.DELETE_RECREATE
     call.cloud.guests.forget(vm.id)
-    lifecycle.move(vm, State.PENDING)
+    lifecycle.move(vm, OneVmState.PENDING)
 
 
-def _delete(call: Call, vm: Vm, *, at_once: bool) -> None:
+def _delete(call: MethodCall, vm: Vm, *, at_once: bool) -> None:
     lifecycle = call.cloud.lifecycle
-    if vm.state is State.DONE:
+    if vm.state is OneVmState.DONE:
         return
-    if vm.state in {State.ACTIVE, State.POWEROFF, State.SUSPENDED}:
-        vm.history[-1].action = Action.DELETE
+    if vm.state in {OneVmState.ACTIVE, OneVmState.POWEROFF, OneVmState.SUSPENDED}:
+        vm.history[-1].action = VmAction.DELETE
         if not at_once:
             lifecycle.begin(vm, "delete", at_once=True)
             return
         for host_id in list(vm.charged):
             lifecycle.release(vm, host_id)
     lifecycle.forget(vm)
-    lifecycle.move(vm, State.DONE)
+    lifecycle.move(vm, OneVmState.DONE)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call, check_name, method
+from merkatd.embedded.methods.call import MethodCall, check_name, method
 from merkatd.embedded.model.access import (
-    Kind,
+    ObjectType,
     Right,
     Target,
     image_target,
     network_target,
     vm_group_target,
 )
-from merkatd.embedded.model.errors import AUTHORIZATION, INTERNAL, Refusal
+from merkatd.embedded.model.errors import AUTHORIZATION, INTERNAL, OneRefusal
 from merkatd.embedded.model.quotas import check_quota
 from merkatd.embedded.model.records import Vm, VmGroup
 from merkatd.embedded.model.restricted_attributes import of_new
 from merkatd.embedded.model.template_text import Template, number, transforms
 from merkatd.embedded.model.vm_resources import named, with_images
-from merkatd.embedded.model.vm_states import State
+from merkatd.embedded.model.vm_states import OneVmState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ NOT_KEPT = VM_ATTRIBUTES | {"NAME", "VMID"}
 _UNPINNED = frozenset({"", "NONE"})
 
 
-def completed(template: Template, oid: int, uuid: str) -> Template:
+def completed_template(template: Template, oid: int, uuid: str) -> Template:
     """The VM's own template, as oned keeps it."""
     own = template.only(VM_ATTRIBUTES)
     os = {**template.vector("OS"), "UUID": uuid}
@@ -118,15 +118,15 @@ def _with(vector: Vector, more: dict[str, str]) -> Vector:
 
 
 @method("one.vm.allocate", "s?b")
-def allocate(call: Call, text: str, hold: bool = False) -> int:
+def allocate(call: MethodCall, text: str, hold: bool = False) -> int:
     """A new VM, pending or held."""
     template = call.parse(text)
-    call.need(Right.CREATE, Target(Kind.VM, -1, call.user.id, call.user.gid))
+    call.need(Right.CREATE, Target(ObjectType.VM, -1, call.user.id, call.user.gid))
     check_restricted(call, template, "VM Template")
     return new_vm(call, template, hold=hold)
 
 
-def new_vm(call: Call, template: Template, *, hold: bool) -> int:
+def new_vm(call: MethodCall, template: Template, *, hold: bool) -> int:
     """A VM of a template that its owner may use."""
     world = call.cloud.world
     oid = world.vms.next_id
@@ -142,14 +142,14 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
         uid=call.user.id,
         gid=call.user.gid,
         name=name,
-        template=with_images(world, completed(template, oid, world.uuid())),
+        template=with_images(world, completed_template(template, oid, world.uuid())),
         user_template=template.without(NOT_KEPT),
         stime=world.stamp(),
-        state=State.HOLD if hold else State.PENDING,
+        state=OneVmState.HOLD if hold else OneVmState.PENDING,
     )
     vm.prev_state = vm.state
     if not transforms(vm.template, vm.user_template):
-        raise Refusal(INTERNAL, "Error transforming the VM to XML.")
+        raise OneRefusal(INTERNAL, "Error transforming the VM to XML.")
     world.vms.add(vm)
     world.changed("vm", oid)
     if group is not None:
@@ -157,36 +157,36 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
     return oid
 
 
-def check_restricted(call: Call, template: Template, what: str) -> None:
+def check_restricted(call: MethodCall, template: Template, what: str) -> None:
     """Refuse what only administrators may set."""
     restricted = of_new(template, call.cloud.world.settings.vm_restricted)
     if restricted is not None and not call.admin:
         text = f"{what} includes a restricted attribute {restricted}"
-        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
+        raise OneRefusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
 
 
 def _check_sizes(template: Template) -> None:
     """Refuse a template without the sizes that capacity is reckoned with."""
     if number(template.get("MEMORY"), int, 0) <= 0:
-        raise Refusal(INTERNAL, "MEMORY attribute must be a positive integer value.")
+        raise OneRefusal(INTERNAL, "MEMORY attribute must be a positive integer value.")
     if number(template.get("CPU"), float, 0) <= 0:
-        raise Refusal(INTERNAL, "CPU attribute must be a positive float or integer value.")
+        raise OneRefusal(INTERNAL, "CPU attribute must be a positive float or integer value.")
     if template.get("VCPU") and number(template.get("VCPU"), int, 0) <= 0:
-        raise Refusal(INTERNAL, "VCPU attribute must be a positive integer value.")
+        raise OneRefusal(INTERNAL, "VCPU attribute must be a positive integer value.")
 
 
-def _group(call: Call, template: Template) -> VmGroup | None:
+def _group(call: MethodCall, template: Template) -> VmGroup | None:
     wanted = template.vector("VMGROUP")
     if not wanted:
         return None
     group = call.cloud.world.vm_groups.get(int(number(wanted.get("VMGROUP_ID", ""), int, -1)))
     if group is None:
-        raise Refusal(INTERNAL, "Cannot find VM Group to associate the VM")
+        raise OneRefusal(INTERNAL, "Cannot find VM Group to associate the VM")
     call.need(Right.USE, vm_group_target(group))
     return group
 
 
-def _check_images(call: Call, template: Template) -> None:
+def _check_images(call: MethodCall, template: Template) -> None:
     """Refuse images that aren't there, or that their owner keeps from others."""
     for place, disk in enumerate(template.vectors("DISK")):
         oid = named(disk)
@@ -194,11 +194,11 @@ def _check_images(call: Call, template: Template) -> None:
             continue
         image = call.cloud.world.images.get(oid)
         if image is None:
-            raise Refusal(INTERNAL, f"DISK {place}: Image with ID: {oid} does not exist")
+            raise OneRefusal(INTERNAL, f"DISK {place}: Image with ID: {oid} does not exist")
         call.need(Right.USE, image_target(image))
 
 
-def _check_networks(call: Call, template: Template) -> None:
+def _check_networks(call: MethodCall, template: Template) -> None:
     """Refuse networks that their owner keeps from others."""
     for nic in template.vectors("NIC"):
         network = call.cloud.world.networks.get(int(number(nic.get("NETWORK_ID", ""), int, -1)))
@@ -206,7 +206,7 @@ def _check_networks(call: Call, template: Template) -> None:
             call.need(Right.USE, network_target(network))
 
 
-def _join(call: Call, group: VmGroup, vm: Vm) -> None:
+def _join(call: MethodCall, group: VmGroup, vm: Vm) -> None:
     for name, vms, _ in group.roles:
         if name == vm.template.vector("VMGROUP").get("ROLE"):
             vms.append(vm.id)

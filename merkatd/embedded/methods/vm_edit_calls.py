@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.machines.history_records import split
-from merkatd.embedded.methods.call import Call, check_name, mark, method
-from merkatd.embedded.model.access import Kind, Right, group_target, user_target
-from merkatd.embedded.model.errors import ACTION, INTERNAL, RPC_API, Refusal
+from merkatd.embedded.methods.call import MethodCall, check_name, mark, method
+from merkatd.embedded.model.access import ObjectType, Right, group_target, user_target
+from merkatd.embedded.model.errors import ACTION, INTERNAL, RPC_API, OneRefusal
 from merkatd.embedded.model.restricted_attributes import kept, of_change
 from merkatd.embedded.model.template_text import (
     Attribute,
@@ -17,7 +17,7 @@ from merkatd.embedded.model.template_text import (
     parse,
     transforms,
 )
-from merkatd.embedded.model.vm_states import Action, Lcm, State, state_name
+from merkatd.embedded.model.vm_states import Lcm, OneVmState, VmAction, state_name
 from merkatd.embedded.render.render_vm import sample_xml, vm_xml
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ _TOUCHED = (
     "Tried to change restricted attribute:",
     "User Template includes a restricted attribute",
 )
-_RESIZABLE = frozenset({State.PENDING, State.HOLD, State.POWEROFF, State.UNDEPLOYED})
+_RESIZABLE = frozenset(
+    {OneVmState.PENDING, OneVmState.HOLD, OneVmState.POWEROFF, OneVmState.UNDEPLOYED}
+)
 
 
 @method("one.vm.info", "i?b")
-def info(call: Call, vm_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
+def info(call: MethodCall, vm_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
     """A VM with all its history and its last sample."""
     vm = call.vm(vm_id, Right.USE)
     sample = call.cloud.monitoring.vm_sample(vm)
@@ -47,7 +49,7 @@ def info(call: Call, vm_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
 
 
 @method("one.vm.monitoring", "i")
-def monitoring(call: Call, vm_id: int) -> str:
+def monitoring(call: MethodCall, vm_id: int) -> str:
     """The samples of a VM that are still kept."""
     vm = call.vm(vm_id, Right.USE)
     rows = "".join(
@@ -58,7 +60,7 @@ def monitoring(call: Call, vm_id: int) -> str:
 
 
 @method("one.vm.update", "is?i")
-def update(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
+def update(call: MethodCall, vm_id: int, text: str, kind: int = 0) -> int:
     """Replace the user template, or add to it."""
     vm = call.vm(vm_id, Right.MANAGE)
     _check_kind(kind)
@@ -66,7 +68,7 @@ def update(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
         new = parse(text)
     except ParseError as error:
         # This call alone says so with the code of a wrong state.
-        raise Refusal(ACTION, str(error)) from None
+        raise OneRefusal(ACTION, str(error)) from None
     restricted = call.cloud.world.settings.vm_restricted
     changed = _merged(call, vm.user_template, new, kind, restricted)
     if not transforms(vm.template, changed):
@@ -77,7 +79,9 @@ def update(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
     return vm_id
 
 
-def merged(call: Call, old: Template, text: str, kind: int, restricted: frozenset[str]) -> Template:
+def merged(
+    call: MethodCall, old: Template, text: str, kind: int, restricted: frozenset[str]
+) -> Template:
     """A template replaced (0) or added to (1); only administrators touch what is restricted."""
     _check_kind(kind)
     return _merged(call, old, call.parse(text, "Cannot update template. "), kind, restricted)
@@ -85,27 +89,27 @@ def merged(call: Call, old: Template, text: str, kind: int, restricted: frozense
 
 def _check_kind(kind: int) -> None:
     if kind not in {0, 1}:
-        raise Refusal(RPC_API, "Wrong update type")
+        raise OneRefusal(RPC_API, "Wrong update type")
 
 
 def _merged(
-    call: Call, old: Template, new: Template, kind: int, restricted: frozenset[str]
+    call: MethodCall, old: Template, new: Template, kind: int, restricted: frozenset[str]
 ) -> Template:
     guarded = frozenset[str]() if call.admin else restricted
     touched = of_change(new, old, guarded, append=kind == 1)
     if touched is not None:
-        raise Refusal(INTERNAL, f"Cannot update template. {_TOUCHED[kind]} {touched}")
+        raise OneRefusal(INTERNAL, f"Cannot update template. {_TOUCHED[kind]} {touched}")
     return old.plus(new.attributes) if kind == 1 else kept(new, old, guarded)
 
 
 @method("one.vm.updateconf", "is?i")
-def updateconf(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
+def updateconf(call: MethodCall, vm_id: int, text: str, kind: int = 0) -> int:
     """Change the part of a VM's own template that may change after its creation."""
     vm = call.vm(vm_id, Right.MANAGE)
     new = call.parse(text).only(_CONFIGURABLE)
-    running = vm.state is State.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
+    running = vm.state is OneVmState.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
     if not running and vm.state not in _RESIZABLE:
-        raise Refusal(INTERNAL, f"configuration cannot be updated in state {_name(vm)}")
+        raise OneRefusal(INTERNAL, f"configuration cannot be updated in state {_name(vm)}")
     kept = vm.template if kind == 1 else vm.template.without(_CONFIGURABLE - {"OS"})
     uuid = vm.template.vector("OS").get("UUID", "")
     os = {"UUID": uuid, **new.vector("OS")}
@@ -117,7 +121,7 @@ def updateconf(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
 
 
 @method("one.vm.schedupdate", "iis")
-def schedupdate(call: Call, vm_id: int, action: int, text: str) -> int:
+def schedupdate(call: MethodCall, vm_id: int, action: int, text: str) -> int:
     """Change one of a VM's scheduled actions, which stand in its template."""
     vm = call.vm(vm_id, Right.MANAGE)
     new = call.parse(text).vector("SCHED_ACTION")
@@ -131,23 +135,23 @@ def schedupdate(call: Call, vm_id: int, action: int, text: str) -> int:
         else:
             kept.append((name, value))
     if not found:
-        raise Refusal(ACTION, f"Sched action {action} does not exist")
+        raise OneRefusal(ACTION, f"Sched action {action} does not exist")
     vm.template = Template.of(kept)
     call.cloud.world.changed("vm", vm_id)
     return vm_id
 
 
 @method("one.vm.resize", "isb")
-def resize(call: Call, vm_id: int, text: str, _enforce: bool) -> int:
+def resize(call: MethodCall, vm_id: int, text: str, _enforce: bool) -> int:
     """Change a VM's size, where its host has room; a running one passes through HOTPLUG_RESIZE."""
     new = call.parse(text)
     vm = call.vm(vm_id, Right.MANAGE)
     sizes = _sizes(new)
-    running = vm.state is State.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
+    running = vm.state is OneVmState.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
     if not running and vm.state not in _RESIZABLE:
-        raise Refusal(ACTION, f"Cannot resize a VM in state {_name(vm)}")
+        raise OneRefusal(ACTION, f"Cannot resize a VM in state {_name(vm)}")
     if running and vm.pinned:
-        raise Refusal(ACTION, "Cannot resize a pinned VM")
+        raise OneRefusal(ACTION, "Cannot resize a pinned VM")
     if running and all(vm.template.get(name) == text for name, text in sizes.items()):
         return vm_id
     _check_growth(call, vm, sizes)
@@ -158,7 +162,7 @@ def resize(call: Call, vm_id: int, text: str, _enforce: bool) -> int:
 
     call.cloud.lifecycle.resize(vm, change)
     if vm.history:
-        split(vm, call.cloud.world.stamp(), Action.RESIZE)
+        split(vm, call.cloud.world.stamp(), VmAction.RESIZE)
         mark(call, vm.history[-2])
     call.cloud.world.changed("vm", vm_id)
     if running:
@@ -172,16 +176,16 @@ def _sizes(new: Template) -> dict[str, str]:
     cpu = number(new.get("CPU"), float, 0)
     memory, vcpu = (int(number(new.get(name), float, 0)) for name in ("MEMORY", "VCPU"))
     if cpu < 0:
-        raise Refusal(INTERNAL, "CPU must be a positive float or integer value.")
+        raise OneRefusal(INTERNAL, "CPU must be a positive float or integer value.")
     if memory < 0:
-        raise Refusal(INTERNAL, "MEMORY must be a positive integer value.")
+        raise OneRefusal(INTERNAL, "MEMORY must be a positive integer value.")
     if vcpu < 0:
-        raise Refusal(INTERNAL, "VCPU must be a positive integer value.")
+        raise OneRefusal(INTERNAL, "VCPU must be a positive integer value.")
     texts = {"CPU": f"{cpu:g}", "MEMORY": str(memory), "VCPU": str(vcpu)}
     return {name: text for name, text in texts.items() if text != "0"}
 
 
-def _check_growth(call: Call, vm: Vm, sizes: dict[str, str]) -> None:
+def _check_growth(call: MethodCall, vm: Vm, sizes: dict[str, str]) -> None:
     if not vm.charged:
         return
     host = call.host(vm.charged[-1])
@@ -190,9 +194,9 @@ def _check_growth(call: Call, vm: Vm, sizes: dict[str, str]) -> None:
     free_cpu = host.max_cpu - host.used_cpu + vm.cpu
     free_memory_kib = host.max_memory_kib - host.used_memory_kib + vm.memory_mib * 1024
     if cpu > free_cpu:
-        raise Refusal(ACTION, f"Not enough CPU: {cpu}/{free_cpu}")
+        raise OneRefusal(ACTION, f"Not enough CPU: {cpu}/{free_cpu}")
     if memory_kib > free_memory_kib:
-        raise Refusal(ACTION, f"Not enough memory: {memory_kib}/{free_memory_kib}")
+        raise OneRefusal(ACTION, f"Not enough memory: {memory_kib}/{free_memory_kib}")
 
 
 def _name(vm: Vm) -> str:
@@ -200,16 +204,16 @@ def _name(vm: Vm) -> str:
 
 
 @method("one.vm.chown", "iii")
-def chown(call: Call, vm_id: int, uid: int, gid: int) -> int:
+def chown(call: MethodCall, vm_id: int, uid: int, gid: int) -> int:
     """Give a VM to another user, another group, or both; -1 leaves one as it is."""
     vm = call.vm(vm_id, Right.MANAGE)
-    if vm.state is State.DONE:
-        raise Refusal(ACTION, "Could not change VM ownership, wrong state")
+    if vm.state is OneVmState.DONE:
+        raise OneRefusal(ACTION, "Could not change VM ownership, wrong state")
     world = call.cloud.world
     if uid >= 0:
-        call.need(Right.MANAGE, user_target(call.find(world.users, Kind.USER, uid)))
+        call.need(Right.MANAGE, user_target(call.find(world.users, ObjectType.USER, uid)))
     if gid >= 0:
-        call.need(Right.USE, group_target(call.find(world.groups, Kind.GROUP, gid)))
+        call.need(Right.USE, group_target(call.find(world.groups, ObjectType.GROUP, gid)))
     vm.uid = uid if uid >= 0 else vm.uid
     vm.gid = gid if gid >= 0 else vm.gid
     world.changed("vm", vm_id)
@@ -217,11 +221,11 @@ def chown(call: Call, vm_id: int, uid: int, gid: int) -> int:
 
 
 @method("one.vm.chmod", "iiiiiiiiii")
-def chmod(call: Call, vm_id: int, *bits: int) -> int:
+def chmod(call: MethodCall, vm_id: int, *bits: int) -> int:
     """Change the permissions of a VM; -1 leaves one as it is."""
     vm = call.vm(vm_id, Right.MANAGE)
     if any(bit not in {-1, 0, 1} for bit in bits[:9]):
-        raise Refusal(INTERNAL, "New permission values must be -1, 0 or 1")
+        raise OneRefusal(INTERNAL, "New permission values must be -1, 0 or 1")
     new = [old if bit < 0 else bit for bit, old in zip(bits, vm.permissions, strict=False)]
     u1, m1, a1, u2, m2, a2, u3, m3, a3 = new
     vm.permissions = (u1, m1, a1, u2, m2, a2, u3, m3, a3)
@@ -230,7 +234,7 @@ def chmod(call: Call, vm_id: int, *bits: int) -> int:
 
 
 @method("one.vm.rename", "is")
-def rename(call: Call, vm_id: int, name: str) -> int:
+def rename(call: MethodCall, vm_id: int, name: str) -> int:
     """Give a VM another name."""
     vm = call.vm(vm_id, Right.MANAGE)
     check_name(name, ACTION)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
         AclRule,
         Cluster,
         Datastore,
-        Group,
         Host,
         Image,
         LoginToken,
         Network,
         Permissions,
         User,
+        UserGroup,
         Vm,
         VmGroup,
         VmTemplate,
@@ -38,7 +38,7 @@ class Right(IntEnum):
     CREATE = 8
 
 
-class Kind(IntFlag):
+class ObjectType(IntFlag):
     """The kinds of objects that a rule may name."""
 
     VM = 0x1000000000
@@ -77,7 +77,7 @@ _LETTER = {ONE: "#", GROUP: "@", CLUSTER: "%"}
 class Target:
     """An object as far as rights go."""
 
-    kind: Kind
+    kind: ObjectType
     id: int = -1
     uid: int = -1
     gid: int = -1
@@ -123,7 +123,7 @@ def allowed(world: World, user: User, right: Right, target: Target) -> bool:
     """Whether a user has a right to an object, by its permissions or by a rule."""
     if is_admin(user) or _permitted(user, right, target):
         return True
-    if target.kind is Kind.USER and target.id == user.id and right <= Right.MANAGE:
+    if target.kind is ObjectType.USER and target.id == user.id and right <= Right.MANAGE:
         return True
     return any(
         _concerns(rule, user) and rule.rights & right and _covers(rule, target)
@@ -185,7 +185,7 @@ def _one_selector(what: str, value: int, permitted: int) -> str:
 
 def describe(rule: AclRule) -> str:
     """A rule as administrators write it: `@1 VM+IMAGE/* CREATE *`."""
-    kinds = "+".join(kind.name or "" for kind in Kind if rule.resource & kind)
+    kinds = "+".join(kind.name or "" for kind in ObjectType if rule.resource & kind)
     rights = "+".join(right.name for right in Right if rule.rights & right)
     return f"{_who(rule.user)} {kinds}/{_who(rule.resource)} {rights} {_who(rule.zone)}"
 
@@ -199,7 +199,11 @@ def _who(value: int) -> str:
 
 def new_groups_rules(oid: int) -> Iterable[tuple[int, int, int, int]]:
     """What oned allows a group when it makes it."""
-    rights = {Kind.HOST: Right.MANAGE, Kind.NET: Right.USE, Kind.DATASTORE: Right.USE}
+    rights = {
+        ObjectType.HOST: Right.MANAGE,
+        ObjectType.NET: Right.USE,
+        ObjectType.DATASTORE: Right.USE,
+    }
     return tuple((GROUP | oid, ALL | kind, int(right), ONE) for kind, right in rights.items())
 
 
@@ -207,18 +211,18 @@ DEFAULT_RULES: Iterable[tuple[int, int, int, int]] = (
     (
         GROUP | 1,
         ALL
-        | Kind.VM
-        | Kind.IMAGE
-        | Kind.TEMPLATE
-        | Kind.DOCUMENT
-        | Kind.SECGROUP
-        | Kind.VMGROUP
-        | Kind.BACKUPJOB,
+        | ObjectType.VM
+        | ObjectType.IMAGE
+        | ObjectType.TEMPLATE
+        | ObjectType.DOCUMENT
+        | ObjectType.SECGROUP
+        | ObjectType.VMGROUP
+        | ObjectType.BACKUPJOB,
         Right.CREATE,
         ALL,
     ),
-    (ALL, ALL | Kind.ZONE, Right.USE, ALL),
-    (ALL, ALL | Kind.MARKETPLACE | Kind.MARKETPLACEAPP, Right.USE, ALL),
+    (ALL, ALL | ObjectType.ZONE, Right.USE, ALL),
+    (ALL, ALL | ObjectType.MARKETPLACE | ObjectType.MARKETPLACEAPP, Right.USE, ALL),
     *new_groups_rules(1),
 )
 """The rules that a new cloud starts with."""
@@ -226,52 +230,59 @@ DEFAULT_RULES: Iterable[tuple[int, int, int, int]] = (
 
 def vm_target(vm: Vm) -> Target:
     """A VM as far as rights go."""
-    return Target(Kind.VM, vm.id, vm.uid, vm.gid, permissions=vm.permissions)
+    return Target(ObjectType.VM, vm.id, vm.uid, vm.gid, permissions=vm.permissions)
 
 
 def host_target(host: Host) -> Target:
     """A host as far as rights go; it belongs to oneadmin."""
-    return Target(Kind.HOST, host.id, 0, 0, (host.cluster,))
+    return Target(ObjectType.HOST, host.id, 0, 0, (host.cluster,))
 
 
 def datastore_target(store: Datastore) -> Target:
     """A datastore as far as rights go."""
     return Target(
-        Kind.DATASTORE, store.id, store.uid, store.gid, tuple(store.clusters), store.permissions
+        ObjectType.DATASTORE,
+        store.id,
+        store.uid,
+        store.gid,
+        tuple(store.clusters),
+        store.permissions,
     )
 
 
 def image_target(image: Image) -> Target:
     """An image as far as rights go."""
-    return Target(Kind.IMAGE, image.id, image.uid, image.gid, permissions=image.permissions)
+    return Target(ObjectType.IMAGE, image.id, image.uid, image.gid, permissions=image.permissions)
 
 
 def network_target(network: Network) -> Target:
     """A virtual network as far as rights go."""
     clusters = tuple(network.clusters)
-    return Target(Kind.NET, network.id, network.uid, network.gid, clusters, network.permissions)
+    return Target(
+        ObjectType.NET, network.id, network.uid, network.gid, clusters, network.permissions
+    )
 
 
 def vm_group_target(group: VmGroup) -> Target:
     """A VM group as far as rights go."""
-    return Target(Kind.VMGROUP, group.id, group.uid, group.gid, permissions=group.permissions)
+    return Target(ObjectType.VMGROUP, group.id, group.uid, group.gid, permissions=group.permissions)
 
 
 def template_target(row: VmTemplate) -> Target:
     """A VM template as far as rights go."""
-    return Target(Kind.TEMPLATE, row.id, row.uid, row.gid, permissions=row.permissions)
+    return Target(ObjectType.TEMPLATE, row.id, row.uid, row.gid, permissions=row.permissions)
 
 
 def user_target(user: User) -> Target:
     """A user as far as rights go."""
-    return Target(Kind.USER, user.id, user.id, user.gid)
+    return Target(ObjectType.USER, user.id, user.id, user.gid)
 
 
-def group_target(group: Group) -> Target:
+def group_target(group: UserGroup) -> Target:
     """A group as far as rights go."""
-    return Target(Kind.GROUP, group.id, -1, group.id)
+    return Target(ObjectType.GROUP, group.id, -1, group.id)
 
 
 def cluster_target(cluster: Cluster) -> Target:
     """A cluster as far as rights go."""
-    return Target(Kind.CLUSTER, cluster.id)
+    return Target(ObjectType.CLUSTER, cluster.id)

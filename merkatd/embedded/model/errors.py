@@ -14,7 +14,7 @@ NO_CALL = -503
 WRONG_TYPE = -501
 
 
-class Refusal(Exception):  # noqa: N818 - the protocol calls it neither error nor exception
+class OneRefusal(Exception):  # noqa: N818 - the protocol calls it neither error nor exception
     """A call that oned answers with failure."""
 
     def __init__(self, code: int, text: str, oid: int = -1) -> None:
@@ -24,7 +24,7 @@ class Refusal(Exception):  # noqa: N818 - the protocol calls it neither error no
         self.oid = oid
 
 
-class RpcFault(Exception):  # noqa: N818 - XML-RPC's own word
+class OneFault(Exception):  # noqa: N818 - XML-RPC's own word
     """A call that XML-RPC itself refuses."""
 
     def __init__(self, code: int, text: str) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class SimulatedDevice:
     """A device as its host reports it; what its numbers say is hexadecimal."""
 
     vendor: str
@@ -56,7 +56,7 @@ class Device:
 _NVIDIA = "10de", "NVIDIA Corporation"
 _USB = "0c03", "USB controller"
 DEVICES = (
-    Device(
+    SimulatedDevice(
         *_NVIDIA,
         "0863",
         "C79 [GeForce 9400M]",
@@ -67,7 +67,7 @@ DEVICES = (
         function="0",
         numa_node="1",
     ),
-    Device(
+    SimulatedDevice(
         *_NVIDIA,
         "0aa7",
         "MCP79 OHCI USB 1.1 Controller",
@@ -77,7 +77,7 @@ DEVICES = (
         function="0",
         numa_node="1",
     ),
-    Device(
+    SimulatedDevice(
         *_NVIDIA,
         "0aa9",
         "MCP79 EHCI USB 2.0 Controller",
@@ -96,7 +96,7 @@ def devices_xml(host: Host) -> str:
     return f"<PCI_DEVICES>{''.join(_xml(host, one) for one in DEVICES)}</PCI_DEVICES>"
 
 
-def _xml(host: Host, device: Device) -> str:
+def _xml(host: Host, device: SimulatedDevice) -> str:
     says = {
         **device.where,
         **device.what,
@@ -133,10 +133,10 @@ def _wants(vm: Vm) -> Iterator[Vector]:
             yield value
 
 
-def _chosen(host: Host, vm: Vm) -> list[Device | None]:
+def _chosen(host: Host, vm: Vm) -> list[SimulatedDevice | None]:
     """For each want in its order a device that is free, None where there is none."""
     free = [device for device in DEVICES if device.address not in host.lent]
-    chosen: list[Device | None] = []
+    chosen: list[SimulatedDevice | None] = []
     for want in _wants(vm):
         device = next((one for one in free if _fits(dict(want), one)), None)
         if device is not None:
@@ -145,14 +145,14 @@ def _chosen(host: Host, vm: Vm) -> list[Device | None]:
     return chosen
 
 
-def _fits(want: dict[str, str], device: Device) -> bool:
+def _fits(want: dict[str, str], device: SimulatedDevice) -> bool:
     named = {key: want[key] for key in device.what if want.get(key)}
     if not named:
         return want.get("SHORT_ADDRESS") == device.address
     return all(int(text, 16) == int(device.what[key], 16) for key, text in named.items())
 
 
-def _told(template: Template, chosen: list[Device | None]) -> Template:
+def _told(template: Template, chosen: list[SimulatedDevice | None]) -> Template:
     left = iter(chosen)
     attributes = []
     for name, value in template.attributes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.model.access import is_admin
-from merkatd.embedded.model.errors import AUTHORIZATION, Refusal
+from merkatd.embedded.model.errors import AUTHORIZATION, OneRefusal
 from merkatd.embedded.model.template_text import cdata, number
-from merkatd.embedded.model.vm_states import State
+from merkatd.embedded.model.vm_states import OneVmState
 
 if TYPE_CHECKING:
     from merkatd.embedded.model.records import User
@@ -30,7 +30,7 @@ def check_quota(world: World, user: User, template: Template) -> None:
         limit = user.vm_quota.get(name, _AS_BY_DEFAULT)
         if limit >= 0 and used[name] + more[name] > limit:
             text = f"user [{user.id}] limit of {limit:g} reached for {name} quota in VM."
-            raise Refusal(AUTHORIZATION, f"User [{user.id}] : {text}")
+            raise OneRefusal(AUTHORIZATION, f"User [{user.id}] : {text}")
 
 
 def vm_quota_xml(world: World, user: User) -> str:
@@ -48,7 +48,9 @@ def vm_quota_xml(world: World, user: User) -> str:
 
 def _used(world: World, user: User) -> dict[str, float]:
     sizes = [
-        _sizes(vm.template) for vm in world.vms if vm.uid == user.id and vm.state is not State.DONE
+        _sizes(vm.template)
+        for vm in world.vms
+        if vm.uid == user.id and vm.state is not OneVmState.DONE
     ]
     return {name: sum(one[name] for one in sizes) for name in _GOODS}
 

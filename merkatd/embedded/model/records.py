@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from merkatd.embedded.model.template_text import Template
-from merkatd.embedded.model.vm_states import Action, HostState, Lcm, State
+from merkatd.embedded.model.vm_states import Lcm, OneHostState, OneVmState, VmAction
 
 Permissions: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
 """USE, MANAGE and ADMIN of the owner, of the group and of all others."""
@@ -16,7 +16,7 @@ GROUP_USES: Permissions = (1, 1, 0, 1, 0, 0, 0, 0, 0)
 
 
 @dataclass(slots=True)
-class History:
+class HistoryRecord:
     """One stay of a VM on a host."""
 
     seq: int
@@ -32,14 +32,14 @@ class History:
     retime: int = 0
     estime: int = 0
     eetime: int = 0
-    action: Action = Action.NONE
+    action: VmAction = VmAction.NONE
     uid: int = -1
     gid: int = -1
     request_id: int = -1
 
 
 @dataclass(slots=True)
-class Run:
+class RunningOperation:
     """An operation under way: which one, at which of its steps, and when the next is due."""
 
     operation: str
@@ -71,18 +71,18 @@ class Vm:
     template: Template
     user_template: Template
     stime: int
-    state: State = State.PENDING
+    state: OneVmState = OneVmState.PENDING
     lcm: Lcm = Lcm.LCM_INIT
-    prev_state: State = State.PENDING
+    prev_state: OneVmState = OneVmState.PENDING
     prev_lcm: Lcm = Lcm.LCM_INIT
     permissions: Permissions = OWNER_ONLY
     resched: int = 0
     etime: int = 0
     deploy_id: str = ""
-    history: list[History] = field(default_factory=list)
+    history: list[HistoryRecord] = field(default_factory=list)
     charged: list[int] = field(default_factory=list)
     """The hosts that hold capacity for it, both during a migration."""
-    run: Run | None = None
+    run: RunningOperation | None = None
     undo: Template | None = None
     """The template as it was before a resize that has not succeeded yet."""
     lock: Lock | None = None
@@ -119,8 +119,8 @@ class Host:
     total_cpu: int
     total_memory_kib: int
     template: Template
-    state: HostState = HostState.MONITORED
-    prev_state: HostState = HostState.MONITORED
+    state: OneHostState = OneHostState.MONITORED
+    prev_state: OneHostState = OneHostState.MONITORED
     im_mad: str = "dummy"
     vm_mad: str = "dummy"
     vms: list[int] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Host:
     @property
     def offline(self) -> bool:
         """Whether it was taken out, so that its capacity reads 0."""
-        return self.state is HostState.OFFLINE
+        return self.state is OneHostState.OFFLINE
 
     @property
     def max_cpu(self) -> int:
@@ -200,7 +200,7 @@ class User:
 
 
 @dataclass(slots=True)
-class Group:
+class UserGroup:
     """A group of users."""
 
     id: int

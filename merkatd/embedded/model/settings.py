@@ -142,7 +142,7 @@ VM_RESTRICTED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EmbeddedSettings:
     """Everything about a world that is fixed when it is made."""
 
     version: str = "6.10.0.1"

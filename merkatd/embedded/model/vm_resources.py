@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.model.template_text import Template, number
-from merkatd.embedded.model.vm_states import State
+from merkatd.embedded.model.vm_states import OneVmState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def users_of(world: World, image: int) -> list[int]:
     return [
         vm.id
         for vm in world.vms
-        if vm.state is not State.DONE
+        if vm.state is not OneVmState.DONE
         and any(disk.get("IMAGE_ID") == str(image) for disk in vm.template.vectors("DISK"))
     ]
 

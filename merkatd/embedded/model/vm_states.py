@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class State(IntEnum):
+class OneVmState(IntEnum):
     """STATE of a VM."""
 
     INIT = 0
@@ -67,7 +67,7 @@ class Lcm(IntEnum):
     HOTPLUG_RESIZE = 66
 
 
-class HostState(IntEnum):
+class OneHostState(IntEnum):
     """STATE of a host."""
 
     INIT = 0
@@ -81,7 +81,7 @@ class HostState(IntEnum):
     OFFLINE = 8
 
 
-class Action(IntEnum):
+class VmAction(IntEnum):
     """What a history record was closed by, as its ACTION says."""
 
     NONE = 0
@@ -110,6 +110,6 @@ EXECUTING = frozenset({Lcm.RUNNING, Lcm.MIGRATE, Lcm.UNKNOWN, Lcm.HOTPLUG, Lcm.H
 FAILURES = frozenset(lcm for lcm in Lcm if lcm.name.endswith("_FAILURE"))
 
 
-def state_name(state: State, lcm: Lcm) -> str:
+def state_name(state: OneVmState, lcm: Lcm) -> str:
     """The one name that error messages use: the life-cycle state while ACTIVE."""
-    return lcm.name if state is State.ACTIVE else state.name
+    return lcm.name if state is OneVmState.ACTIVE else state.name

@@ -10,16 +10,16 @@ from merkatd.embedded.model.records import (
     AclRule,
     Cluster,
     Datastore,
-    Group,
     Host,
     Image,
     Network,
     User,
+    UserGroup,
     Vm,
     VmGroup,
     VmTemplate,
 )
-from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.model.settings import EmbeddedSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ Record: TypeAlias = (
     Vm
     | Host
     | User
-    | Group
+    | UserGroup
     | Cluster
     | Datastore
     | Image
@@ -46,7 +46,7 @@ T = TypeVar("T", bound=Record)
 
 
 @dataclass(slots=True)
-class Table(Generic[T]):
+class ObjectTable(Generic[T]):
     """Objects of one kind by id; an id is never given twice."""
 
     kind: str
@@ -82,27 +82,27 @@ class World:
     """All that an embedded cloud knows. It decides nothing: the calls and the lifecycle do."""
 
     def __init__(
-        self, clock: Time, rng: np.random.Generator, settings: Settings | None = None
+        self, clock: Time, rng: np.random.Generator, settings: EmbeddedSettings | None = None
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or EmbeddedSettings()
         self.clock = clock
         self.rng = rng
         self.agenda = Agenda(clock, self.settings.epoch_s, self.settings.events_per_turn)
-        self.vms: Table[Vm] = Table("vm")
-        self.hosts: Table[Host] = Table("host")
-        self.users: Table[User] = Table("user")
-        self.groups: Table[Group] = Table("group")
-        self.clusters: Table[Cluster] = Table("cluster")
-        self.datastores: Table[Datastore] = Table("datastore")
-        self.images: Table[Image] = Table("image")
-        self.vm_groups: Table[VmGroup] = Table("vmgroup")
-        self.templates: Table[VmTemplate] = Table("template")
-        self.networks: Table[Network] = Table("vnet")
-        self.rules: Table[AclRule] = Table("acl")
+        self.vms: ObjectTable[Vm] = ObjectTable("vm")
+        self.hosts: ObjectTable[Host] = ObjectTable("host")
+        self.users: ObjectTable[User] = ObjectTable("user")
+        self.groups: ObjectTable[UserGroup] = ObjectTable("group")
+        self.clusters: ObjectTable[Cluster] = ObjectTable("cluster")
+        self.datastores: ObjectTable[Datastore] = ObjectTable("datastore")
+        self.images: ObjectTable[Image] = ObjectTable("image")
+        self.vm_groups: ObjectTable[VmGroup] = ObjectTable("vmgroup")
+        self.templates: ObjectTable[VmTemplate] = ObjectTable("template")
+        self.networks: ObjectTable[Network] = ObjectTable("vnet")
+        self.rules: ObjectTable[AclRule] = ObjectTable("acl")
         self._listeners: list[Callable[[str, int], None]] = []
 
     @property
-    def tables(self) -> tuple[Table[Record], ...]:
+    def tables(self) -> tuple[ObjectTable[Record], ...]:
         """Every table, in an order in which each refers only to what comes before it."""
         return (
             self.groups,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from merkatd.embedded.model.world import World
 
 
-class Form(Enum):
+class RenderedForm(Enum):
     """The forms of which renderings are kept."""
 
     VM = "vm"
@@ -27,7 +27,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolReply:
     """Rows to be sent in one element: rendered row by row, so that many can be made in pages."""
 
     root: str
@@ -57,12 +57,12 @@ class RenderCache:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._texts: dict[Form, dict[int, str]] = {form: {} for form in Form}
-        self._wires: dict[Form, dict[int, bytes]] = {form: {} for form in Form}
-        self._held: dict[tuple[Form, int], tuple[float, str]] = {}
+        self._texts: dict[RenderedForm, dict[int, str]] = {form: {} for form in RenderedForm}
+        self._wires: dict[RenderedForm, dict[int, bytes]] = {form: {} for form in RenderedForm}
+        self._held: dict[tuple[RenderedForm, int], tuple[float, str]] = {}
         world.on_change(self._forget)
 
-    def text(self, form: Form, row: Vm | Host) -> str:
+    def text(self, form: RenderedForm, row: Vm | Host) -> str:
         """The row's XML."""
         if self._held:
             held = self._holding(form, row.id)
@@ -73,7 +73,7 @@ class RenderCache:
             text = self._texts[form][row.id] = self._render(form, row)
         return text
 
-    def wire(self, form: Form, row: Vm | Host) -> bytes:
+    def wire(self, form: RenderedForm, row: Vm | Host) -> bytes:
         """The row's XML, escaped for XML-RPC."""
         if self._held and (form, row.id) in self._held:
             return escape(self.text(form, row)).encode()
@@ -82,17 +82,21 @@ class RenderCache:
             wire = self._wires[form][row.id] = escape(self.text(form, row)).encode()
         return wire
 
-    def pool(self, root: str, rows: Sequence[Vm | Host], form: Form) -> Pool:
+    def pool(self, root: str, rows: Sequence[Vm | Host], form: RenderedForm) -> PoolReply:
         """A pool of rows in a form."""
-        return Pool(root, rows, partial(self.text, form), partial(self.wire, form))
+        return PoolReply(root, rows, partial(self.text, form), partial(self.wire, form))
 
     def hold(self, row: Vm | Host, seconds: float) -> None:
         """Go on showing the row as it is now, whatever becomes of it."""
         until_s = self._world.now() + seconds
-        for form in (Form.HOST,) if isinstance(row, Host) else (Form.VM, Form.VM_SHORT):
+        for form in (
+            (RenderedForm.HOST,)
+            if isinstance(row, Host)
+            else (RenderedForm.VM, RenderedForm.VM_SHORT)
+        ):
             self._held[form, row.id] = (until_s, self.text(form, row))
 
-    def _holding(self, form: Form, oid: int) -> str | None:
+    def _holding(self, form: RenderedForm, oid: int) -> str | None:
         held = self._held.get((form, oid))
         if held is None:
             return None
@@ -101,15 +105,17 @@ class RenderCache:
             return None
         return held[1]
 
-    def _render(self, form: Form, row: Vm | Host) -> str:
+    def _render(self, form: RenderedForm, row: Vm | Host) -> str:
         if isinstance(row, Host):
             return host_xml(self._world, row, "")
-        if form is Form.VM_SHORT:
+        if form is RenderedForm.VM_SHORT:
             return vm_short_xml(self._world, row)
         return vm_xml(self._world, row, row.history[-1:], "", 0)
 
     def _forget(self, kind: str, oid: int) -> None:
-        forms = {"vm": (Form.VM, Form.VM_SHORT), "host": (Form.HOST,)}.get(kind, ())
+        forms = {"vm": (RenderedForm.VM, RenderedForm.VM_SHORT), "host": (RenderedForm.HOST,)}.get(
+            kind, ()
+        )
         for form in forms:
             self._texts[form].pop(oid, None)
             self._wires[form].pop(oid, None)

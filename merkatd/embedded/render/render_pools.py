@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         AclRule,
         Cluster,
         Datastore,
-        Group,
         Host,
         Image,
         LoginToken,
         Network,
         User,
+        UserGroup,
         VmGroup,
         VmTemplate,
     )
@@ -136,7 +136,7 @@ def _token(token: LoginToken) -> str:
     )
 
 
-def group_xml(world: World, group: Group, *, quotas: bool) -> str:
+def group_xml(world: World, group: UserGroup, *, quotas: bool) -> str:
     """A group with the users that are in it."""
     members = (user.id for user in world.users if group.id in user.groups)
     return (

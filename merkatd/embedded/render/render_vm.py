@@ -10,7 +10,7 @@ from merkatd.embedded.model.template_text import cdata, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from merkatd.embedded.model.records import History, Permissions, Vm
+    from merkatd.embedded.model.records import HistoryRecord, Permissions, Vm
     from merkatd.embedded.model.world import World
 
 _PERMISSIONS = tuple(
@@ -51,7 +51,7 @@ def owner_xml(world: World, oid: int, uid: int, gid: int, name: str) -> str:
     )
 
 
-def vm_xml(world: World, vm: Vm, history: Sequence[History], sample: str, polled: int) -> str:
+def vm_xml(world: World, vm: Vm, history: Sequence[HistoryRecord], sample: str, polled: int) -> str:
     """The full form, with the history records and the monitoring sample given."""
     return (
         f"<VM>{owner_xml(world, vm.id, vm.uid, vm.gid, vm.name)}"
@@ -78,18 +78,18 @@ def _lock(vm: Vm) -> str:
     )
 
 
-def _records(vm: Vm, history: Sequence[History]) -> str:
+def _records(vm: Vm, history: Sequence[HistoryRecord]) -> str:
     if not history:
         return "<HISTORY_RECORDS/>"
     return f"<HISTORY_RECORDS>{''.join(_record(vm, item) for item in history)}</HISTORY_RECORDS>"
 
 
-def accounting_xml(world: World, vm: Vm, item: History) -> str:
+def accounting_xml(world: World, vm: Vm, item: HistoryRecord) -> str:
     """A history record as `one.vmpool.accounting` sends it: with the VM inside."""
     return _record(vm, item, vm_xml(world, vm, (), "", 0))
 
 
-def _record(vm: Vm, item: History, inside: str = "") -> str:
+def _record(vm: Vm, item: HistoryRecord, inside: str = "") -> str:
     times = zip(
         _TIMES,
         (item.pstime, item.petime, item.rstime, item.retime, item.estime, item.eetime),

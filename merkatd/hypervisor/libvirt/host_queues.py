@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from merkatd.hypervisor.libvirt.host.host_connection import Host, Progress
+from merkatd.hypervisor.libvirt.host.host_connection import CallProgress, HostConnection
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError
 
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ _TURN_S = 0.01
 _UNFINISHED = object()
 
 
-class Call(Protocol):
+class DelayedCall(Protocol):
     """A call that is due later."""
 
     def active(self) -> bool:
@@ -50,7 +50,7 @@ class Reactor(Protocol):
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
-    ) -> Call:
+    ) -> DelayedCall:
         """Call it after so many seconds."""
 
     def callFromThread(  # noqa: N802 - Twisted's name
@@ -62,12 +62,12 @@ class Reactor(Protocol):
 class _Job:
     """Work for one host, and who waits for it."""
 
-    def __init__(self, host: Host, steps: Steps[Any], progress: Progress) -> None:
+    def __init__(self, host: HostConnection, steps: Steps[Any], progress: CallProgress) -> None:
         self.host = host
         self.steps = steps
         self.progress = progress
         self.answer: Deferred[Any] = Deferred()
-        self.watch: Call | None = None
+        self.watch: DelayedCall | None = None
 
     def fire(self, outcome: Any) -> None:
         """Tell who waits, unless they were told already."""
@@ -75,7 +75,7 @@ class _Job:
             self.answer.callback(outcome)
 
 
-class _Line:
+class _HostQueue:
     """One host's jobs."""
 
     def __init__(self) -> None:
@@ -104,22 +104,25 @@ class Lines:
         self._start = start
         self._threads = self._free = threads
         self._call_limit_s = call_limit_s
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, _HostQueue] = {}
         self.answered = 0
         """Hosts that did what they were asked, one at a time,"""
         self.failed = 0
         """and that could not be asked, or not to the end."""
-        self._ready: deque[_Line] = deque()
-        self._doubtful: deque[_Line] = deque()
+        self._ready: deque[_HostQueue] = deque()
+        self._doubtful: deque[_HostQueue] = deque()
 
     def run(
-        self, host: Host, work: Callable[[Host], Steps[Result]], progress: Progress
+        self,
+        host: HostConnection,
+        work: Callable[[HostConnection], Steps[Result]],
+        progress: CallProgress,
     ) -> Deferred[Result | Exception]:
         """What the work returns or raises, behind all that the host was given before.
 
         It comes to an AwayError where the host can't be asked.
         """
-        line = self._lines.setdefault(host.place.id, _Line())
+        line = self._lines.setdefault(host.place.id, _HostQueue())
         job = _Job(host, work(host), progress)
         if line.stuck:
             self.failed += 1
@@ -130,7 +133,7 @@ class Lines:
         self._pump()
         return job.answer
 
-    def remove(self, host: Host) -> None:
+    def remove(self, host: HostConnection) -> None:
         """Begin no more calls to a host that was removed, and close its connection.
 
         A call that hangs can't be taken back: the connection is closed when it returns.
@@ -163,7 +166,7 @@ class Lines:
         """What waits for a host or a thread."""
         return sum(len(line.waiting) for line in self._lines.values())
 
-    def _queue(self, line: _Line) -> None:
+    def _queue(self, line: _HostQueue) -> None:
         if line.waiting and line.running is None and not line.stuck and not line.queued:
             line.queued = True
             (self._doubtful if line.failed else self._ready).append(line)
@@ -187,7 +190,7 @@ class Lines:
             self._watch(line, job)
             self._start(lambda line=line, job=job: self._on_thread(line, job))  # type: ignore[misc]
 
-    def _on_thread(self, line: _Line, job: _Job) -> None:
+    def _on_thread(self, line: _HostQueue, job: _Job) -> None:
         job.host.progress = job.progress
         try:
             outcome = self._go_on(job.steps)
@@ -207,7 +210,7 @@ class Lines:
             if shared and self._reactor.seconds() >= until_s:
                 return _UNFINISHED
 
-    def _stopped(self, line: _Line, job: _Job, outcome: Any) -> None:
+    def _stopped(self, line: _HostQueue, job: _Job, outcome: Any) -> None:
         if line.stuck and line.running is job:
             line.stuck = False
         else:
@@ -234,7 +237,7 @@ class Lines:
         else:
             self.answered += 1
 
-    def _watch(self, line: _Line, job: _Job) -> None:
+    def _watch(self, line: _HostQueue, job: _Job) -> None:
         """Give the thread up once a single call has taken too long."""
         if line.running is not job or line.stuck:
             return

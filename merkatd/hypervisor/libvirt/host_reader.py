@@ -14,16 +14,28 @@ from twisted.logger import Logger
 
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.device_limits import Allowed, allowed, changed, read_devices
-from merkatd.hypervisor.libvirt.host.driver import Driver, names_of
-from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words, vm_of
-from merkatd.hypervisor.libvirt.host.host_connection import Host
-from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError, has_gone, has_no, in_words
+from merkatd.hypervisor.libvirt.host.driver import GuestDriver, names_of
+from merkatd.hypervisor.libvirt.host.guest import (
+    KIB_PER_MIB,
+    Cpu,
+    Guest,
+    GuestReading,
+    Words,
+    vm_of,
+)
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
+from merkatd.hypervisor.libvirt.host.libvirt_module import (
+    LibvirtRefusedError,
+    has_gone,
+    has_no,
+    in_words,
+)
 from merkatd.hypervisor.libvirt.host_queues import Steps
-from merkatd.limits import UNSET, Cores, InForce
-from merkatd.scheduler.base.ports import Use
+from merkatd.limits import UNSET, Cores, EnforcedLimits
+from merkatd.scheduler.base.ports import GuestUse
 
 
-def busy(host: Host, guest: Guest) -> bool:
+def busy(host: HostConnection, guest: Guest) -> bool:
     """Whether a change of the guest would have to wait for somebody's work on it."""
     if guest.sight.free and not guest.held_up:
         return False
@@ -44,10 +56,10 @@ def busy(host: Host, guest: Guest) -> bool:
     return guest.held_up
 
 
-def needs_free(host: Host, guest: Guest) -> None:
+def needs_free(host: HostConnection, guest: Guest) -> None:
     """Raises RefusedError where a change would have to wait."""
     if busy(host, guest):
-        raise RefusedError(f"VM {guest.vm} is being moved, saved or copied on its host")
+        raise LibvirtRefusedError(f"VM {guest.vm} is being moved, saved or copied on its host")
 
 
 def waited_in_vain(error: object) -> bool:
@@ -75,7 +87,7 @@ class Row(NamedTuple):
     run: int = 0
 
 
-class Look(NamedTuple):
+class HostReading(NamedTuple):
     """How a period looks at guests."""
 
     turn: int = 0
@@ -90,7 +102,9 @@ class Look(NamedTuple):
     """Of network and disk those that are traded: otherwise nobody looks at devices."""
 
 
-def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Steps[list[Row]]:
+def read_host(
+    host: HostConnection, driver: GuestDriver, vms: Sequence[int], look: HostReading
+) -> Steps[list[Row]]:
     """All of these VMs that run there; limits that nobody knows are read in any case."""
     sights = driver.survey(host, vms)
     now_s = host.seconds()
@@ -114,20 +128,20 @@ def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Ste
     return rows
 
 
-def read_runs(host: Host, _driver: Driver) -> Steps[dict[int, int]]:
+def read_runs(host: HostConnection, _driver: GuestDriver) -> Steps[dict[int, int]]:
     """Return the domain ids of all of OpenNebula's guests on a host, by VM: one call."""
     found = {vm_of(name): domain.ID() for name, domain in names_of(host).items()}
     yield
     return {vm: run for vm, run in found.items() if vm is not None}
 
 
-def _is_known(host: Host, driver: Driver, guest: Guest, look: Look) -> bool:
+def _is_known(host: HostConnection, driver: GuestDriver, guest: Guest, look: HostReading) -> bool:
     """Whether enough is known of a guest, now or from before, after it was asked."""
     try:
         if guest.described is None and busy(host, guest):
             return False
         _find_out(host, driver, guest, look)
-    except RefusedError as error:
+    except LibvirtRefusedError as error:
         _warn_once(host, guest, in_words(error))
     except libvirt_module.needed().libvirtError as error:
         if has_gone(error):
@@ -136,7 +150,7 @@ def _is_known(host: Host, driver: Driver, guest: Guest, look: Look) -> bool:
     return guest.words is not None
 
 
-def _known(host: Host, sight: Sight) -> Guest:
+def _known(host: HostConnection, sight: GuestReading) -> Guest:
     """The guest, a new one where it was started anew."""
     run = sight.domain.ID()
     known = host.guests.get(sight.vm)
@@ -145,7 +159,7 @@ def _known(host: Host, sight: Sight) -> Guest:
     return known
 
 
-def _find_out(host: Host, driver: Driver, guest: Guest, look: Look) -> None:
+def _find_out(host: HostConnection, driver: GuestDriver, guest: Guest, look: HostReading) -> None:
     if guest.described is None:
         driver.describe(host, guest)
     due = look.turn - (guest.checked or 0) >= look.every
@@ -167,10 +181,10 @@ def _find_out(host: Host, driver: Driver, guest: Guest, look: Look) -> None:
         _find_cores(host, driver, guest)
 
 
-def _find_cores(host: Host, driver: Driver, guest: Guest) -> None:
+def _find_cores(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
     try:
         cores = driver.cores(host, guest)
-    except RefusedError as error:
+    except LibvirtRefusedError as error:
         _warn_once(host, guest, in_words(error))
         return
     except libvirt_module.needed().libvirtError as error:
@@ -183,7 +197,7 @@ def _find_cores(host: Host, driver: Driver, guest: Guest) -> None:
     _find_emulator(host, driver, guest)
 
 
-def _find_emulator(host: Host, driver: Driver, guest: Guest) -> None:
+def _find_emulator(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
     """A difference from the pins that were set is drift; a guest without pins has none."""
     try:
         cores = driver.emulator(host, guest)
@@ -197,7 +211,7 @@ def _find_emulator(host: Host, driver: Driver, guest: Guest) -> None:
     guest.emulator = cores
 
 
-def _find_memory(host: Host, driver: Driver, guest: Guest) -> None:
+def _find_memory(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
     """A limit that another program set counts as the guest's limit, and is set again."""
     there_mib = driver.memory_mib(host, guest)
     if there_mib is None:
@@ -210,7 +224,7 @@ def _find_memory(host: Host, driver: Driver, guest: Guest) -> None:
     guest.sight = guest.sight._replace(held_kib=float(there_mib * KIB_PER_MIB))
 
 
-def _warn_once(host: Host, guest: Guest, why: str) -> None:
+def _warn_once(host: HostConnection, guest: Guest, why: str) -> None:
     """What is wrong with one guest is said once, not in each period."""
     if guest.trouble != why:
         guest.trouble = why
@@ -222,7 +236,7 @@ def _warn_once(host: Host, guest: Guest, why: str) -> None:
         )
 
 
-def _compare(host: Host, guest: Guest, words: Words) -> None:
+def _compare(host: HostConnection, guest: Guest, words: Words) -> None:
     """Somebody else's limits are no longer what was asked for."""
     if guest.words is None:
         return
@@ -235,7 +249,7 @@ def _compare(host: Host, guest: Guest, words: Words) -> None:
         guest.asked = None
 
 
-def _drifted(host: Host, guest: Guest, what: str, there: object, ours: object) -> None:
+def _drifted(host: HostConnection, guest: Guest, what: str, there: object, ours: object) -> None:
     host.drift += 1
     _log.warn(
         "VM {vm} on {host}: {what} is {there} by now; it was set to {ours}",
@@ -247,7 +261,9 @@ def _drifted(host: Host, guest: Guest, what: str, there: object, ours: object) -
     )
 
 
-def row_of(host: Host, driver: Driver, guest: Guest, now_s: float, look: Look) -> Row:
+def row_of(
+    host: HostConnection, driver: GuestDriver, guest: Guest, now_s: float, look: HostReading
+) -> Row:
     """What is known of a guest whose words are known."""
     used_mib = guest.used_mib(now_s)
     measured = used_mib == used_mib or not driver.measures or look.unmeasured  # noqa: PLR0124 - NaN
@@ -271,16 +287,18 @@ def row_of(host: Host, driver: Driver, guest: Guest, now_s: float, look: Look) -
     )
 
 
-def use_of(rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mapping[int, str]) -> Use:
+def use_of(
+    rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mapping[int, str]
+) -> GuestUse:
     """`pinned_by_others`: VMs that OpenNebula pins."""
     rows = sorted(rows)
     used_mib = np.array([row.used_mib for row in rows], dtype=np.float64)
-    return Use(
+    return GuestUse(
         vm_id=_whole([row.vm for row in rows]),
         cpu_s=np.array([row.cpu_s for row in rows], dtype=np.float64),
         held_mib=np.array([row.held_mib for row in rows], dtype=np.float64),
         used_mib=used_mib,
-        in_force=InForce(
+        in_force=EnforcedLimits(
             vcpu_quota_us=_whole([row.cpu.vcpu_quota_us for row in rows]),
             global_quota_us=_whole([row.cpu.global_quota_us for row in rows]),
             shares=_whole([row.cpu.shares for row in rows]),

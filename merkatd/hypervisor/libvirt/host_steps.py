@@ -7,38 +7,44 @@ from functools import partial
 from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.device_limits import throttle, unthrottle
-from merkatd.hypervisor.libvirt.host.driver import Driver, differing
+from merkatd.hypervisor.libvirt.host.driver import GuestDriver, differing
 from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Guest
-from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
 from merkatd.hypervisor.libvirt.host.libvirt_module import (
     AbandonedError,
     AwayError,
-    RefusedError,
+    LibvirtRefusedError,
     in_words,
 )
 from merkatd.hypervisor.libvirt.host_queues import Steps
-from merkatd.hypervisor.libvirt.host_reader import Look, Row, needs_free, row_of, waited_in_vain
+from merkatd.hypervisor.libvirt.host_reader import (
+    HostReading,
+    Row,
+    needs_free,
+    row_of,
+    waited_in_vain,
+)
 from merkatd.limits import UNSET, MemorySettings
-from merkatd.scheduler.base.ports import Released, Whole
+from merkatd.scheduler.base.ports import FullSize, Released
 
 HostStep = OnHost
 
 
 @dataclass
-class Told:
+class StepResults:
     """What became of steps so far; looked at by another thread, which only counts what is there."""
 
     done: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def tell_host(
-    host: Host,
-    driver: Driver,
+def apply_steps(
+    host: HostConnection,
+    driver: GuestDriver,
     steps: Sequence[HostStep],
     memory: MemorySettings,
-    look: Look,
-    told: Told,
+    look: HostReading,
+    told: StepResults,
 ) -> Steps[list[Row]]:
     """Take the steps one after another; one that is refused keeps back no other.
 
@@ -60,12 +66,12 @@ def tell_host(
     return [row_of(host, driver, guest, now_s, look) for guest in guests if guest.words is not None]
 
 
-def why_not(host: Host, take: Callable[[], None]) -> str | None:
+def why_not(host: HostConnection, take: Callable[[], None]) -> str | None:
     """Why something could not be done on a host; None where it was."""
     try:
         host.connection()
         take()
-    except (AwayError, RefusedError) as error:
+    except (AwayError, LibvirtRefusedError) as error:
         return in_words(error)
     except AbandonedError as error:
         return str(error)
@@ -74,7 +80,9 @@ def why_not(host: Host, take: Callable[[], None]) -> str | None:
     return None
 
 
-def _take(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
+def _take(
+    host: HostConnection, driver: GuestDriver, guest: Guest, step: HostStep, memory: MemorySettings
+) -> None:
     needs_free(host, guest)
     try:
         _do(host, driver, guest, step, memory)
@@ -83,7 +91,9 @@ def _take(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: Memo
         raise
 
 
-def _do(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
+def _do(
+    host: HostConnection, driver: GuestDriver, guest: Guest, step: HostStep, memory: MemorySettings
+) -> None:
     match step:
         case Limit():
             limit(host, driver, guest, step)
@@ -95,7 +105,7 @@ def _do(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: Memory
             throttle(host, driver, guest, step)
 
 
-def limit(host: Host, driver: Driver, guest: Guest, step: Limit) -> None:
+def limit(host: HostConnection, driver: GuestDriver, guest: Guest, step: Limit) -> None:
     """What differs, in one call; nothing where nothing does."""
     if guest.described is None:
         driver.describe(host, guest)
@@ -113,7 +123,7 @@ def limit(host: Host, driver: Driver, guest: Guest, step: Limit) -> None:
     )
 
 
-def pin(host: Host, driver: Driver, guest: Guest, step: Pin) -> None:
+def pin(host: HostConnection, driver: GuestDriver, guest: Guest, step: Pin) -> None:
     """The virtual CPUs that differ, and the other threads where they do."""
     cores = step.cores if any(step.cores) else ()
     if guest.cores == cores and not guest.emulator_off(host.reserved):
@@ -127,7 +137,7 @@ def pin(host: Host, driver: Driver, guest: Guest, step: Pin) -> None:
 
 
 def _balloon(
-    host: Host, driver: Driver, guest: Guest, step: Balloon, memory: MemorySettings
+    host: HostConnection, driver: GuestDriver, guest: Guest, step: Balloon, memory: MemorySettings
 ) -> None:
     """Tell the balloon, unless the guest has come to use what would be taken.
 
@@ -142,7 +152,7 @@ def _balloon(
         left_mib = max(memory.margin_mib, memory.margin_part * used_mib)
         left_mib *= 1.0 if driver.hard else 0.5
         if used_mib + left_mib > memory_mib:
-            raise RefusedError(
+            raise LibvirtRefusedError(
                 f"VM {guest.vm} uses {used_mib:.0f} MiB by now: {memory_mib} would leave it less"
                 f" than {left_mib:.0f} more"
             )
@@ -162,9 +172,9 @@ _NOTHING = Limit(
 
 
 def release_host(
-    host: Host,
-    driver: Driver,
-    vms: Sequence[Whole],
+    host: HostConnection,
+    driver: GuestDriver,
+    vms: Sequence[FullSize],
     pinned_by_others: frozenset[int],
     goods: tuple[str, ...],
     found: dict[int, Released],
@@ -200,7 +210,7 @@ def release_host(
         yield
 
 
-def _free_cpu(host: Host, driver: Driver, guest: Guest, cpu_units: float) -> None:
+def _free_cpu(host: HostConnection, driver: GuestDriver, guest: Guest, cpu_units: float) -> None:
     if guest.described is None:
         driver.describe(host, guest)
     guest.words = guest.asked = None
@@ -208,14 +218,14 @@ def _free_cpu(host: Host, driver: Driver, guest: Guest, cpu_units: float) -> Non
     driver.set_words(host, guest, {**driver.wording(_NOTHING, guest), **own})
 
 
-def _free_memory(host: Host, driver: Driver, guest: Guest) -> None:
+def _free_memory(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
     if guest.described is None or guest.described.balloon:
         driver.set_memory(host, guest, int(guest.sight.most_kib) // KIB_PER_MIB)
     guest.told_mib = UNSET
     driver.forget(host, guest)
 
 
-def _free_cores(host: Host, driver: Driver, guest: Guest) -> None:
+def _free_cores(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
     guest.cores, guest.emulator = driver.cores(host, guest), None
     if guest.cores != ():
         driver.set_cores(host, guest, ())

@@ -5,15 +5,15 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from merkatd.hypervisor.libvirt.host.host_connection import Progress
+from merkatd.hypervisor.libvirt.host.host_connection import CallProgress
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError
 from merkatd.hypervisor.libvirt.host_queues import Reactor
 
 
-async def outcomes(
+async def wait_for_hosts(
     reactor: Reactor,
     running: Mapping[int, Deferred[Any]],
-    progress: Mapping[int, Progress],
+    progress: Mapping[int, CallProgress],
     limit_s: float | None,
 ) -> Mapping[int, Any]:
     """What each came to; an AbandonedError for those that have not come to an end in time."""

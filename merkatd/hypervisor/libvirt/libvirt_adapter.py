@@ -17,23 +17,23 @@ from twisted.logger import Logger
 from merkatd.base.clock import Executor, Inline
 from merkatd.cluster import Pin
 from merkatd.hypervisor.libvirt.host import libvirt_module
-from merkatd.hypervisor.libvirt.host.driver import Driver
-from merkatd.hypervisor.libvirt.host.host_connection import Host, Progress, always
+from merkatd.hypervisor.libvirt.host.driver import GuestDriver
+from merkatd.hypervisor.libvirt.host.host_connection import CallProgress, HostConnection, always
 from merkatd.hypervisor.libvirt.host.kvm import Kvm
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError, in_words
 from merkatd.hypervisor.libvirt.host.lxc import Lxc
-from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, Place, driver_of
+from merkatd.hypervisor.libvirt.host.settings import HostAddress, LibvirtSettings, driver_of
 from merkatd.hypervisor.libvirt.host.xen import Xen
 from merkatd.hypervisor.libvirt.host_queues import Lines, Reactor, Steps, Workers
-from merkatd.hypervisor.libvirt.host_reader import Look, Row, read_host, read_runs, use_of
-from merkatd.hypervisor.libvirt.host_steps import HostStep, Told, release_host, tell_host
-from merkatd.hypervisor.libvirt.host_waiting import outcomes
+from merkatd.hypervisor.libvirt.host_reader import HostReading, Row, read_host, read_runs, use_of
+from merkatd.hypervisor.libvirt.host_steps import HostStep, StepResults, apply_steps, release_host
+from merkatd.hypervisor.libvirt.host_waiting import wait_for_hosts
 from merkatd.limits import LimitsSettings, Topology
-from merkatd.scheduler.base.ports import Observation, Reach, Released, Use, Whole
+from merkatd.scheduler.base.ports import FullSize, GuestUse, HostReachability, Observation, Released
 
 Result = TypeVar("Result")
 
-_DRIVERS: Mapping[str, Callable[[], Driver]] = {
+_DRIVERS: Mapping[str, Callable[[], GuestDriver]] = {
     "qemu": Kvm,
     "test": Kvm,
     "lxc": Lxc,
@@ -46,18 +46,18 @@ _log = Logger()
 class _Known:
     """A host, with what was last read of its guests."""
 
-    host: Host
-    driver: Driver
+    host: HostConnection
+    driver: GuestDriver
     rows: Mapping[int, Row]
 
 
 class LibvirtHypervisors:
-    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
+    """Implements `merkatd.scheduler.base.ports.HypervisorPort`."""
 
     def __init__(
         self,
         reactor: Reactor,
-        address_of: Callable[[Place], str],
+        address_of: Callable[[HostAddress], str],
         settings: LibvirtSettings | None = None,
         limits: LimitsSettings | None = None,
         *,
@@ -86,7 +86,7 @@ class LibvirtHypervisors:
             self._settings.threads,
             self._settings.call_limit_s,
         )
-        self._look = Look(
+        self._look = HostReading(
             every=self._settings.check_every,
             period_us=self._limits.cpu.quota_period_us,
             unmeasured=self._limits.memory.shrink_unmeasured,
@@ -96,7 +96,7 @@ class LibvirtHypervisors:
         self._surely = surely
         self._aside = (executor or Inline()).run
         self._chance = random.Random()  # noqa: S311 - keeps hosts from being called all at once
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, HostAddress] = {}
         self._hosts: dict[int, _Known] = {}
         self._where: dict[int, int] = {}
         self._pinned_by_others: frozenset[int] = frozenset()
@@ -113,7 +113,7 @@ class LibvirtHypervisors:
     def meet(self, seen: Observation) -> None:
         """The hosts there are, by name, and the VMs whose pins are OpenNebula's."""
         rows = zip(seen.host_id.tolist(), seen.host_name, seen.host_cluster.tolist(), strict=True)
-        self._places = {host: Place(host, name, cluster) for host, name, cluster in rows}
+        self._places = {host: HostAddress(host, name, cluster) for host, name, cluster in rows}
         self._pinned_by_others = seen.pin_policy
         for gone in self._hosts.keys() - self._places.keys():
             self.lines.remove(self._hosts.pop(gone).host)
@@ -128,12 +128,12 @@ class LibvirtHypervisors:
             if known.host.topology is not None
         }
 
-    def reach(self) -> Reach:
+    def reach(self) -> HostReachability:
         """Who is away, and how often limits were found changed."""
         drift = sum(known.host.drift for known in self._hosts.values())
-        return Reach(away=dict(self._away), drift=drift)
+        return HostReachability(away=dict(self._away), drift=drift)
 
-    async def read(self, vms: Mapping[int, int]) -> Use:
+    async def read(self, vms: Mapping[int, int]) -> GuestUse:
         """Use and limits of these VMs; of those on hosts that are away, as they were."""
         self._turns += 1
         look = self._look._replace(turn=self._turns)
@@ -148,7 +148,7 @@ class LibvirtHypervisors:
         away = {host: why for host, why in self._away.items() if host in by_host}
         pinned = self._pinned_by_others
 
-        def columns() -> Use:
+        def columns() -> GuestUse:
             rows: list[Row] = []
             for host, some in by_host.items():
                 one, answer = known[host], answers[host]
@@ -176,11 +176,11 @@ class LibvirtHypervisors:
                 refused[step.id] = f"VM {step.vm} is pinned by OpenNebula (PIN_POLICY)"
             else:
                 by_host.setdefault(host, []).append(step)
-        told = {host: Told() for host in by_host}
+        told = {host: StepResults() for host in by_host}
         answers = await self._all(
             {
                 host: partial(
-                    tell_host,
+                    apply_steps,
                     steps=some,
                     memory=self._limits.memory,
                     look=self._look,
@@ -200,10 +200,10 @@ class LibvirtHypervisors:
                     refused[step.id] = sofar.refused.get(step.id, why)
         return refused
 
-    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
         """Give these VMs all that they had before; what became of each that was found."""
         await self.read({vm.vm: vm.host for vm in vms})
-        by_host: dict[int, list[Whole]] = {}
+        by_host: dict[int, list[FullSize]] = {}
         for vm in vms:
             by_host.setdefault(vm.host, []).append(vm)
         found: dict[int, dict[int, Released]] = {host: {} for host in by_host}
@@ -244,18 +244,18 @@ class LibvirtHypervisors:
         may: Callable[[], bool] = always,
     ) -> Mapping[int, Any]:
         """By host: what the work came to or raised, by the limit in time where there is one."""
-        progress = {host: Progress(may) for host in work}
+        progress = {host: CallProgress(may) for host in work}
         running = {
             host: self._ask(self._known(host), do, progress[host]) for host, do in work.items()
         }
         limit_s = self._settings.period_limit_s if limited else None
-        answers = await outcomes(self._reactor, running, progress, limit_s)
+        answers = await wait_for_hosts(self._reactor, running, progress, limit_s)
         for host, answer in answers.items():
             self._mark(host, answer)
         return answers
 
     def _ask(
-        self, known: _Known, work: Callable[..., Steps[Result]], progress: Progress
+        self, known: _Known, work: Callable[..., Steps[Result]], progress: CallProgress
     ) -> Deferred[Result | Exception]:
         return self.lines.run(known.host, lambda host: work(host, known.driver), progress)
 
@@ -268,11 +268,11 @@ class LibvirtHypervisors:
             found = self._hosts[host] = self._met(place)
         return found
 
-    def _met(self, place: Place) -> _Known:
+    def _met(self, place: HostAddress) -> _Known:
         address = self._address_of(place)
         driver = _DRIVERS[driver_of(address)]()
         patterns = self._settings.pin_hosts or ()
-        host = Host(
+        host = HostConnection(
             place=place,
             address=address,
             settings=self._settings,
@@ -284,14 +284,14 @@ class LibvirtHypervisors:
         return _Known(host, driver, {})
 
     def _close(self, known: _Known) -> None:
-        self._ask(known, _closed, Progress())
+        self._ask(known, _closed, CallProgress())
 
     def _is_there(self, host: int) -> bool:
         """False for a host that OpenNebula no longer has."""
         return not self._places or host in self._places
 
-    def _place(self, host: int) -> Place:
-        return self._places.get(host) or Place(host, str(host))
+    def _place(self, host: int) -> HostAddress:
+        return self._places.get(host) or HostAddress(host, str(host))
 
     def _mark(self, host: int, answer: Any) -> None:
         """Take note of who is away and who is back, and say so once."""
@@ -315,7 +315,7 @@ class LibvirtHypervisors:
         self._away[host] = why
 
 
-def _closed(host: Host, _driver: Driver) -> Steps[None]:
+def _closed(host: HostConnection, _driver: GuestDriver) -> Steps[None]:
     host.close()
     yield
 

@@ -4,6 +4,6 @@ Everything its own scheduler considers but CPU and memory, which are the market'
 """
 
 from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE
-from merkatd.opennebula.constraints.feasibility import Judged, judge
+from merkatd.opennebula.constraints.feasibility import Feasibility, judge_feasibility
 
-__all__ = ["LET_ONED_CHOOSE", "Judged", "judge"]
+__all__ = ["LET_ONED_CHOOSE", "Feasibility", "judge_feasibility"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools
-from merkatd.opennebula.pools.constraint_facts import AclRule, Estate, User
+from merkatd.opennebula.pools.constraint_facts import AccessRule, SiteFacts, UserFacts
 
 INDIVIDUAL = 0x100000000
 GROUP = 0x200000000
@@ -43,11 +43,11 @@ class Thing:
 class Rights:
     """What the rules and permissions of a cloud allow."""
 
-    def __init__(self, estate: Estate) -> None:
+    def __init__(self, estate: SiteFacts) -> None:
         self.judged = bool(estate.users)
         """Whether anything is known of users at all."""
         self._users = estate.users
-        self._rules: dict[int, list[AclRule]] = {}
+        self._rules: dict[int, list[AccessRule]] = {}
         for rule in estate.acl:
             here = rule.zone & (INDIVIDUAL | _ID) == INDIVIDUAL | estate.zone
             if here or rule.zone & EVERYBODY:
@@ -55,19 +55,19 @@ class Rights:
         self._owners = {one.owner for one in estate.datastores}
         self._owners |= {one.owner for one in estate.networks}
 
-    def subject(self, owner: int, group: int) -> User | None:
+    def subject(self, owner: int, group: int) -> UserFacts | None:
         """Who is to be asked about; None: such a VM may use everything."""
         if not self.judged or ONEADMIN in {owner, group}:
             return None
-        return self._users.get(owner, User(owner, str(owner), ()))
+        return self._users.get(owner, UserFacts(owner, str(owner), ()))
 
-    def likeness(self, user: User) -> tuple[int, frozenset[int]]:
+    def likeness(self, user: UserFacts) -> tuple[int, frozenset[int]]:
         """The same for users who have the same rights for sure."""
         own = INDIVIDUAL | user.id in self._rules or user.id in self._owners
         known = user.id in self._users
         return (user.id if own else -1 if known else -2), frozenset(user.groups)
 
-    def may(self, user: User, kind: int, right: int, things: Sequence[Thing]) -> Bools:
+    def may(self, user: UserFacts, kind: int, right: int, things: Sequence[Thing]) -> Bools:
         """[things]: which of these the user has the right to use."""
         if user.id not in self._users:
             return np.zeros(len(things), dtype=bool)
@@ -80,7 +80,7 @@ class Rights:
             dtype=bool,
         )
 
-    def _rules_for(self, user: User) -> Iterable[AclRule]:
+    def _rules_for(self, user: UserFacts) -> Iterable[AccessRule]:
         who = (EVERYBODY, INDIVIDUAL | user.id, *(GROUP | group for group in user.groups))
         return (rule for one in who for rule in self._rules.get(one, ()))
 
@@ -99,7 +99,7 @@ def _covers(resource: int, kind: int, thing: Thing) -> bool:
     )
 
 
-def _owned(user: User, thing: Thing, right: int) -> bool:
+def _owned(user: UserFacts, thing: Thing, right: int) -> bool:
     """Whether the thing's own permissions give the right."""
     # USE, MANAGE and ADMIN of each stand in this order, the highest bit first.
     bit = {USE: 0o4, MANAGE: 0o2}[right]

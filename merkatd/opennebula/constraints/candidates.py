@@ -20,16 +20,16 @@ from merkatd.opennebula.constraints.access_rules import (
 )
 from merkatd.opennebula.constraints.hardware import Rooms
 from merkatd.opennebula.pools.constraint_facts import (
-    Datastore,
-    Estate,
-    Facts,
+    DatastoreFacts,
+    DiskLocation,
     GroupRule,
-    Member,
-    Network,
+    HostFacts,
+    NetworkFacts,
     Role,
-    Stay,
-    User,
-    Wants,
+    RoleMember,
+    SiteFacts,
+    UserFacts,
+    VmRequirements,
 )
 from merkatd.opennebula.requirements import FactTable
 
@@ -37,7 +37,7 @@ _POLICIES = {"AFFINED": RolePolicy.TOGETHER, "ANTI_AFFINED": RolePolicy.APART}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Groups:
+class VmGroupRoles:
     """The roles of VM groups, in a row."""
 
     rows: Mapping[tuple[int, str], int]
@@ -47,12 +47,12 @@ class Groups:
     policy: Ints
     pairs: tuple[tuple[int, int, int], ...]
 
-    def row(self, member: Member | None) -> int:
+    def row(self, member: RoleMember | None) -> int:
         """The row of a VM's role; -1 where it has none, or one that is gone."""
         return -1 if member is None else self.rows.get((member.group, member.role), -1)
 
 
-def groups_of(rules: Sequence[GroupRule], used: Collection[int]) -> Groups:
+def groups_of(rules: Sequence[GroupRule], used: Collection[int]) -> VmGroupRoles:
     """Return the roles of the groups with these ids, and the pairs of roles that are bound.
 
     A group that no VM uses asks nothing of any host.
@@ -61,7 +61,7 @@ def groups_of(rules: Sequence[GroupRule], used: Collection[int]) -> Groups:
     every = [(rule, role) for rule in rules for role in rule.roles]
     rows = {(rule.id, role.name): row for row, (rule, role) in enumerate(every)}
     policies = [_POLICIES.get(role.policy, RolePolicy.NONE) for _, role in every]
-    return Groups(
+    return VmGroupRoles(
         rows=rows,
         roles=[role for _, role in every],
         names=_names(every),
@@ -122,15 +122,15 @@ class AskingVm(Protocol):
         """Its group's id."""
 
     @property
-    def wants(self) -> Wants:
+    def wants(self) -> VmRequirements:
         """What it says."""
 
     @property
-    def member(self) -> Member | None:
+    def member(self) -> RoleMember | None:
         """Its role in a VM group."""
 
     @property
-    def stay(self) -> Stay | None:
+    def stay(self) -> DiskLocation | None:
         """Where its disks are already."""
 
 
@@ -146,17 +146,17 @@ class OfferingHost(Protocol):
         """The name."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> HostFacts:
         """What it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class VmClass:
     """What VMs have in common that may be on the same hosts."""
 
-    wants: Wants
-    stay: Stay | None
-    user: User | None
+    wants: VmRequirements
+    stay: DiskLocation | None
+    user: UserFacts | None
     """One of those who have the same rights; None: may use everything."""
     hosts_only: frozenset[int] | None = None
     """Ids of the only hosts that its role may be on,"""
@@ -189,16 +189,16 @@ class Tables:
     """What was found of NUMA nodes."""
 
 
-class Scene:
+class Candidates:
     """Hosts, datastores and networks."""
 
     def __init__(
-        self, hosts: Sequence[OfferingHost], estate: Estate, before: Tables | None = None
+        self, hosts: Sequence[OfferingHost], estate: SiteFacts, before: Tables | None = None
     ) -> None:
         """`before` are the tables of the scene before this one."""
         self.estate = estate
         self.rights = Rights(estate)
-        self.facts: Sequence[Facts] = [host.facts for host in hosts]
+        self.facts: Sequence[HostFacts] = [host.facts for host in hosts]
         self.host_id: Ints = np.array([host.id for host in hosts], dtype=np.int64)
         self.host_name: Sequence[str] = [host.name for host in hosts]
         self.cluster: Ints = np.array([facts.cluster for facts in self.facts], dtype=np.int64)
@@ -207,7 +207,7 @@ class Scene:
             [facts.vms for facts in self.facts],
             None if before is None else before.hosts,
         )
-        self.datastores: Sequence[Datastore] = [
+        self.datastores: Sequence[DatastoreFacts] = [
             one for one in estate.datastores if one.kind == SYSTEM and one.usable
         ]
         self.images = {one.id: one for one in estate.datastores if one.kind != SYSTEM}
@@ -215,7 +215,7 @@ class Scene:
             [_datastore_facts(one) for one in self.datastores],
             before=None if before is None else before.datastores,
         )
-        self.networks: Sequence[Network] = estate.networks
+        self.networks: Sequence[NetworkFacts] = estate.networks
         self.network_table = FactTable(
             [_network_facts(one) for one in self.networks],
             before=None if before is None else before.networks,
@@ -236,7 +236,7 @@ class Scene:
             self._reach[clusters] = np.isin(self.cluster, sorted(clusters))
         return self._reach[clusters]
 
-    def may(self, user: User | None, kind: int) -> Bools:
+    def may(self, user: UserFacts | None, kind: int) -> Bools:
         """[rows of that kind]: which of them the user may use."""
         things = {HOST: self._hosts, DATASTORE: self._stores, NETWORK: self._nets}[kind]
         if user is None:
@@ -260,11 +260,11 @@ class Scene:
         return [_owned(one) for one in self.networks]
 
 
-def _owned(one: Datastore | Network) -> Thing:
+def _owned(one: DatastoreFacts | NetworkFacts) -> Thing:
     return Thing(one.id, one.clusters, one.owner, one.group, one.permissions)
 
 
-def _datastore_facts(one: Datastore) -> dict[str, Sequence[str]]:
+def _datastore_facts(one: DatastoreFacts) -> dict[str, Sequence[str]]:
     """What its requirements can always be asked of, and what it says."""
     return {
         **_common_facts(one),
@@ -275,11 +275,11 @@ def _datastore_facts(one: Datastore) -> dict[str, Sequence[str]]:
     }
 
 
-def _network_facts(one: Network) -> dict[str, Sequence[str]]:
+def _network_facts(one: NetworkFacts) -> dict[str, Sequence[str]]:
     return {**_common_facts(one), **one.values}
 
 
-def _common_facts(one: Datastore | Network) -> dict[str, Sequence[str]]:
+def _common_facts(one: DatastoreFacts | NetworkFacts) -> dict[str, Sequence[str]]:
     return {
         "ID": [str(one.id)],
         "NAME": [one.name],

@@ -7,16 +7,16 @@ import numpy as np
 
 from merkatd.cluster import Bools, Ints
 from merkatd.opennebula.constraints.access_rules import DATASTORE
-from merkatd.opennebula.constraints.candidates import Constraint, Scene, Sort
-from merkatd.opennebula.constraints.host_requirements import listed, required, size
-from merkatd.opennebula.pools.constraint_facts import Datastore, Facts
+from merkatd.opennebula.constraints.candidates import Candidates, Constraint, VmClass
+from merkatd.opennebula.constraints.host_requirements import listed, requirement_constraint, size
+from merkatd.opennebula.pools.constraint_facts import DatastoreFacts, HostFacts
 from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 
 LET_ONED_CHOOSE = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
+class UsableDatastores:
     """The datastores of VMs of one sort."""
 
     constraint: Constraint
@@ -29,12 +29,12 @@ def fits(wanted_mib: float, free_mib: float) -> bool:
     return wanted_mib == 0 or wanted_mib < free_mib
 
 
-def free_on(facts: Facts, datastore: int) -> float:
+def free_on(facts: HostFacts, datastore: int) -> float:
     """What is free of the host's own part of a datastore that is not shared."""
     return facts.datastore_mib.get(datastore, facts.disk_mib)
 
 
-def images(scene: Scene, sort: Sort) -> Constraint | None:
+def image_constraint(scene: Candidates, sort: VmClass) -> Constraint | None:
     """Whether there is room for the images that are cloned where they are."""
     if sort.stay is not None:
         return None
@@ -52,7 +52,7 @@ def images(scene: Scene, sort: Sort) -> Constraint | None:
     return None
 
 
-def system(scene: Scene, sort: Sort) -> Stored | None:
+def system_constraint(scene: Candidates, sort: VmClass) -> UsableDatastores | None:
     """The best system datastore on each host; None where nothing is known of any."""
     if not scene.estate.datastores:
         return None
@@ -74,11 +74,13 @@ def system(scene: Scene, sort: Sort) -> Stored | None:
         chosen[free & (chosen == LET_ONED_CHOOSE)] = one.id
     found = chosen != LET_ONED_CHOOSE
     if candidates:
-        return Stored(Constraint(found, _out_of_reach(scene, sort, candidates)), chosen)
-    return Stored(Constraint(found, _always(reason)), chosen)
+        return UsableDatastores(Constraint(found, _out_of_reach(scene, sort, candidates)), chosen)
+    return UsableDatastores(Constraint(found, _always(reason)), chosen)
 
 
-def _filters(scene: Scene, sort: Sort, may: Bools) -> list[tuple[Bools, Callable[[Bools], str]]]:
+def _filters(
+    scene: Candidates, sort: VmClass, may: Bools
+) -> list[tuple[Bools, Callable[[Bools], str]]]:
     """What a system datastore must pass, wherever the host is, in the order of the reasons."""
     stores, wants = scene.datastores, sort.wants
     filters = [(may, _forbidden(scene, sort))]
@@ -87,7 +89,9 @@ def _filters(scene: Scene, sort: Sort, may: Bools) -> list[tuple[Bools, Callable
         ("SCHED_DS_REQUIREMENTS", wants.requirements_ds, OF_USERS),
     ):
         if text:
-            asked = required(name, text, scene.datastore_table, "system datastore", limits)
+            asked = requirement_constraint(
+                name, text, scene.datastore_table, "system datastore", limits
+            )
             filters.append((asked.hosts, asked.why))
     if sort.stay is None:
         room = [
@@ -98,44 +102,44 @@ def _filters(scene: Scene, sort: Sort, may: Bools) -> list[tuple[Bools, Callable
     return filters
 
 
-def _seen(one: Datastore) -> bool:
+def _seen(one: DatastoreFacts) -> bool:
     """Whether it was monitored: one that never was shows no space at all."""
     return one.total_mib > 0 or one.free_mib > 0
 
 
-def _by_rank(scene: Scene, sort: Sort, left: Bools) -> list[int]:
+def _by_rank(scene: Candidates, sort: VmClass, left: Bools) -> list[int]:
     """The highest rank first, then the most space, as OpenNebula spreads VMs by default."""
     rank = ranked(sort.wants.rank_ds, scene.datastore_table).worth
     rows = np.flatnonzero(left).tolist()
     return sorted(rows, key=lambda row: (-rank[row], -scene.datastores[row].free_mib, row))
 
 
-def _reach(scene: Scene, one: Datastore) -> Bools:
+def _reach(scene: Candidates, one: DatastoreFacts) -> Bools:
     return scene.reach(one.clusters)
 
 
-def _room_on_hosts(scene: Scene, sort: Sort, one: Datastore) -> Bools:
+def _room_on_hosts(scene: Candidates, sort: VmClass, one: DatastoreFacts) -> Bools:
     if one.shared or sort.wants.system_mib == 0:
         return np.ones(len(scene), dtype=bool)
     room = [fits(sort.wants.system_mib, free_on(facts, one.id)) for facts in scene.facts]
     return np.array(room, dtype=bool)
 
 
-def _where_it_is(scene: Scene, sort: Sort, datastore: int) -> Stored | None:
+def _where_it_is(scene: Candidates, sort: VmClass, datastore: int) -> UsableDatastores | None:
     """A VM that moves keeps its datastore."""
     one = next((one for one in scene.datastores if one.id == datastore), None)
     if one is None:
         return None
     hosts = _reach(scene, one) & _room_on_hosts(scene, sort, one)
     chosen = np.where(hosts, one.id, LET_ONED_CHOOSE)
-    return Stored(Constraint(hosts, _out_of_reach(scene, sort, [one])), chosen)
+    return UsableDatastores(Constraint(hosts, _out_of_reach(scene, sort, [one])), chosen)
 
 
 def _always(why: str) -> Callable[[Bools], str]:
     return lambda _left: why
 
 
-def _forbidden(scene: Scene, sort: Sort) -> Callable[[Bools], str]:
+def _forbidden(scene: Candidates, sort: VmClass) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         names = [scene.datastores[row].name for row in np.flatnonzero(left).tolist()]
         return f"user {{user}} may not use system datastore {listed(names)} (needs USE)"
@@ -143,7 +147,7 @@ def _forbidden(scene: Scene, sort: Sort) -> Callable[[Bools], str]:
     return why if sort.user is not None else _always("")
 
 
-def _full(scene: Scene, sort: Sort) -> Callable[[Bools], str]:
+def _full(scene: Candidates, sort: VmClass) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         rows = np.flatnonzero(left).tolist()
         best = max((scene.datastores[row] for row in rows), key=lambda one: one.free_mib)
@@ -157,7 +161,9 @@ def _full(scene: Scene, sort: Sort) -> Callable[[Bools], str]:
     return why
 
 
-def _out_of_reach(scene: Scene, sort: Sort, stores: list[Datastore]) -> Callable[[Bools], str]:
+def _out_of_reach(
+    scene: Candidates, sort: VmClass, stores: list[DatastoreFacts]
+) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         reached = [one for one in stores if (_reach(scene, one) & left).any()]
         names = listed([one.name for one in stores])

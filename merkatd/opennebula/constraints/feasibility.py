@@ -10,21 +10,30 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.opennebula.constraints.access_rules import HOST
 from merkatd.opennebula.constraints.candidates import (
     AskingVm,
+    Candidates,
     Constraint,
-    Groups,
     OfferingHost,
-    Scene,
-    Sort,
     Tables,
+    VmClass,
+    VmGroupRoles,
     groups_of,
 )
-from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE, images, system
-from merkatd.opennebula.constraints.free_capacity import Needs, Shelves
-from merkatd.opennebula.constraints.hardware import allotted, described
-from merkatd.opennebula.constraints.host_requirements import counted, listed, required, wrong_rank
+from merkatd.opennebula.constraints.datastores import (
+    LET_ONED_CHOOSE,
+    image_constraint,
+    system_constraint,
+)
+from merkatd.opennebula.constraints.free_capacity import FreeCapacity, Needs
+from merkatd.opennebula.constraints.hardware import assigned_devices, device_text
+from merkatd.opennebula.constraints.host_requirements import (
+    counted,
+    listed,
+    requirement_constraint,
+    wrong_rank,
+)
 from merkatd.opennebula.constraints.networks import Chosen, Networks
 from merkatd.opennebula.constraints.text_allowances import Allowances, without_texts
-from merkatd.opennebula.pools.constraint_facts import Estate, Wants
+from merkatd.opennebula.pools.constraint_facts import SiteFacts, VmRequirements
 from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 from merkatd.scheduler.base.ports import Constraints
 
@@ -34,7 +43,7 @@ USER = "{user}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class Feasibility:
     """Rows of VMs and hosts are those that were given."""
 
     constraints: Constraints
@@ -71,18 +80,18 @@ class _Opinion:
     networks: Mapping[int, Chosen] = field(default_factory=dict)
 
 
-def judge(
+def judge_feasibility(
     vms: Sequence[AskingVm],
     hosts: Sequence[OfferingHost],
-    estate: Estate,
+    estate: SiteFacts,
     before: Tables | None = None,
-) -> Judged:
+) -> Feasibility:
     """Everything that OpenNebula's own scheduler would consider, but for CPU and memory.
 
     `before` are the tables of the judgement before this one: of what has not changed since, the
     answers are taken from there.
     """
-    scene = Scene(hosts, estate, before)
+    scene = Candidates(hosts, estate, before)
     used = {vm.member.group for vm in vms if vm.member is not None}
     groups = groups_of(estate.groups, used)
     sort, sorts, roles = _sorted_out(vms, scene, groups)
@@ -98,7 +107,7 @@ def judge(
         [one.datastore.tolist() for one in opinions],
         networks,
     )
-    return Judged(
+    return Feasibility(
         constraints=_constraints(vms, scene, groups, roles, sort, sorts, opinions, needs),
         sort=sort,
         datastore=datastore.reshape(len(sorts), len(scene)),
@@ -109,11 +118,11 @@ def judge(
 
 
 def _sorted_out(
-    vms: Sequence[AskingVm], scene: Scene, groups: Groups
-) -> tuple[Ints, list[Sort], Ints]:
+    vms: Sequence[AskingVm], scene: Candidates, groups: VmGroupRoles
+) -> tuple[Ints, list[VmClass], Ints]:
     """The sort of each VM, the sorts, and the role of each VM."""
     known: dict[object, int] = {}
-    sorts: list[Sort] = []
+    sorts: list[VmClass] = []
     # Equal wants are mostly one object: then its identity says so at far less cost.
     at_a_glance: dict[object, int] = {}
     allowances = Allowances(len(scene))
@@ -134,23 +143,23 @@ def _sorted_out(
 
 
 def _sort(
-    vm: AskingVm, role: int, scene: Scene, groups: Groups, beyond: str
-) -> tuple[Sort, object]:
+    vm: AskingVm, role: int, scene: Candidates, groups: VmGroupRoles, beyond: str
+) -> tuple[VmClass, object]:
     """What the VM is judged by, and who has the same rights as its owner."""
     wants = without_texts(vm.wants) if beyond else vm.wants
     user = scene.rights.subject(vm.owner, vm.group)
     likeness = None if user is None else scene.rights.likeness(user)
-    return Sort(wants, vm.stay, user, *_host_rules(groups, role), beyond), likeness
+    return VmClass(wants, vm.stay, user, *_host_rules(groups, role), beyond), likeness
 
 
-def _host_rules(groups: Groups, role: int) -> tuple[frozenset[int] | None, frozenset[int]]:
+def _host_rules(groups: VmGroupRoles, role: int) -> tuple[frozenset[int] | None, frozenset[int]]:
     if role == _ANY:
         return None, frozenset()
     rules = groups.roles[role]
     return rules.host_affined or None, rules.host_anti_affined
 
 
-def _opinion(scene: Scene, nets: Networks, sort: Sort) -> _Opinion:
+def _opinion(scene: Candidates, nets: Networks, sort: VmClass) -> _Opinion:
     """Each constraint in turn, until none of the hosts is left."""
     opinion = _Opinion(np.ones(len(scene), dtype=bool))
     opinion.datastore = np.full(len(scene), LET_ONED_CHOOSE)
@@ -167,7 +176,7 @@ def _opinion(scene: Scene, nets: Networks, sort: Sort) -> _Opinion:
 
 
 def _constraints_of(
-    scene: Scene, nets: Networks, sort: Sort, opinion: _Opinion
+    scene: Candidates, nets: Networks, sort: VmClass, opinion: _Opinion
 ) -> Iterator[Constraint]:
     """In the order in which they are named; what is chosen on the way goes into the opinion."""
     wants = sort.wants
@@ -181,13 +190,13 @@ def _constraints_of(
     ):
         # Not joined into one text: a bracket closed too early could do away with the first.
         if text:
-            yield required(name, text, scene.host_table, "host", limits)
+            yield requirement_constraint(name, text, scene.host_table, "host", limits)
     if sort.hosts_only is not None or sort.hosts_never:
         yield Constraint(_of_role(scene, sort), _role_forbids)
-    image = images(scene, sort)
+    image = image_constraint(scene, sort)
     if image is not None:
         yield image
-    stored = system(scene, sort)
+    stored = system_constraint(scene, sort)
     if stored is not None:
         opinion.datastore = stored.datastore
         yield stored.constraint
@@ -198,11 +207,11 @@ def _constraints_of(
     yield from _of_hardware(scene, sort)
 
 
-def _of_hardware(scene: Scene, sort: Sort) -> Iterator[Constraint]:
+def _of_hardware(scene: Candidates, sort: VmClass) -> Iterator[Constraint]:
     wants = sort.wants
     if wants.pcis:
-        free = [allotted(wants.pcis, facts.pcis) is not None for facts in scene.facts]
-        asked = "; ".join(described(want) for want in wants.pcis[:3])
+        free = [assigned_devices(wants.pcis, facts.pcis) is not None for facts in scene.facts]
+        asked = "; ".join(device_text(want) for want in wants.pcis[:3])
         yield Constraint(
             np.array(free, dtype=bool),
             lambda left: f"{_none_of(left)} a free PCI device for {asked}",
@@ -219,14 +228,14 @@ def _of_hardware(scene: Scene, sort: Sort) -> Iterator[Constraint]:
         )
 
 
-def _forbidden(scene: Scene, left: Bools) -> str:
+def _forbidden(scene: Candidates, left: Bools) -> str:
     names = [scene.host_name[row] for row in np.flatnonzero(left).tolist()]
     if len(names) == 1:
         return f"user {USER} may not use host {names[0]} (needs MANAGE)"
     return f"user {USER} may use none of {len(names)} hosts (needs MANAGE on {listed(names)})"
 
 
-def _of_role(scene: Scene, sort: Sort) -> Bools:
+def _of_role(scene: Candidates, sort: VmClass) -> Bools:
     never = np.isin(scene.host_id, sorted(sort.hosts_never))
     if sort.hosts_only is None:
         return ~never
@@ -246,7 +255,7 @@ def _none_of(left: Bools) -> str:
     return "the only host that may take it lacks" if count == 1 else f"none of {count} hosts has"
 
 
-def _remark(scene: Scene, wants: Wants) -> str:
+def _remark(scene: Candidates, wants: VmRequirements) -> str:
     ranks = [
         ("SCHED_RANK", wants.rank, scene.host_table),
         ("SCHED_DS_RANK", wants.rank_ds, scene.datastore_table),
@@ -261,11 +270,11 @@ def _remark(scene: Scene, wants: Wants) -> str:
 
 def _constraints(
     vms: Sequence[AskingVm],
-    scene: Scene,
-    groups: Groups,
+    scene: Candidates,
+    groups: VmGroupRoles,
     roles: Ints,
     sort: Ints,
-    sorts: Sequence[Sort],
+    sorts: Sequence[VmClass],
     opinions: Sequence[_Opinion],
     needs: Needs,
 ) -> Constraints:
@@ -296,16 +305,16 @@ def _constraints(
         role_policy=groups.policy,
         role_pairs=groups.pairs,
         fixed=np.array([bool(vm.wants.pcis) or vm.wants.numa is not None for vm in vms], bool),
-        stock=partial(Shelves, needs),
+        stock=partial(FreeCapacity, needs),
     )
 
 
-def _user(scene: Scene, owner: int) -> str:
+def _user(scene: Candidates, owner: int) -> str:
     user = scene.estate.users.get(owner)
     return user.name if user is not None else str(owner)
 
 
-def _names(sorts: Sequence[Sort]) -> tuple[str, ...]:
+def _names(sorts: Sequence[VmClass]) -> tuple[str, ...]:
     """What each asks for, and a number where others ask the same."""
     seen: dict[str, int] = {}
     names = []

@@ -7,18 +7,24 @@ same last device, lease or gigabyte. Here each takes its part; for whom nothing 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from merkatd.opennebula.constraints.candidates import Scene, Sort
+from merkatd.opennebula.constraints.candidates import Candidates, VmClass
 from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE, fits, free_on
-from merkatd.opennebula.constraints.hardware import Spot, allotted, described, spots, taken
+from merkatd.opennebula.constraints.hardware import (
+    Spot,
+    assigned_devices,
+    device_text,
+    nodes_after,
+    numa_placements,
+)
 from merkatd.opennebula.constraints.networks import Chosen
-from merkatd.opennebula.pools.constraint_facts import Facts
+from merkatd.opennebula.pools.constraint_facts import HostFacts
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class CapacityNeed:
     """What one VM takes on one host."""
 
-    sort: Sort
+    sort: VmClass
     datastore: int
     networks: Chosen
 
@@ -27,30 +33,30 @@ class Need:
 class Needs:
     """What each VM would take on each host, by ids."""
 
-    scene: Scene
+    scene: Candidates
     sorts: Mapping[int, int]
     """By VM id: its row among the sorts."""
     rows: Mapping[int, int]
     """By host id."""
-    every: Sequence[Sort]
+    every: Sequence[VmClass]
     datastore: Sequence[Sequence[int]]
     """[sorts, hosts]"""
     networks: Sequence[Mapping[int, Chosen]]
     """[sorts], by cluster."""
 
-    def of(self, vm: int, host: int) -> Need:
+    def of(self, vm: int, host: int) -> CapacityNeed:
         """What the VM takes on the host."""
         sort, row = self.sorts[vm], self.rows[host]
         cluster = self.scene.facts[row].cluster
-        return Need(
+        return CapacityNeed(
             self.every[sort],
             int(self.datastore[sort][row]),
             self.networks[sort].get(cluster, ()),
         )
 
 
-class Shelves:
-    """Implements `merkatd.scheduler.base.ports.Stock`."""
+class FreeCapacity:
+    """Implements `merkatd.scheduler.base.ports.CapacityPort`."""
 
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
@@ -83,10 +89,10 @@ class Shelves:
         for _, network in need.networks:
             self._leases[network] = self._leases.get(network, 0) + 1
         self._devices.setdefault(host, set()).update(devices)
-        self._nodes[host] = taken(self._nodes[host], placed)
+        self._nodes[host] = nodes_after(self._nodes[host], placed)
         return None
 
-    def _wanted_space(self, need: Need, host: int) -> dict[tuple[int, int], float]:
+    def _wanted_space(self, need: CapacityNeed, host: int) -> dict[tuple[int, int], float]:
         wants, stay = need.sort.wants, need.sort.stay
         found: dict[tuple[int, int], float] = {}
         store = self._stores.get(need.datastore)
@@ -100,7 +106,7 @@ class Shelves:
                 found[image, -1] = found.get((image, -1), 0.0) + wanted_mib
         return found
 
-    def _no_space(self, space: Mapping[tuple[int, int], float], facts: Facts) -> str:
+    def _no_space(self, space: Mapping[tuple[int, int], float], facts: HostFacts) -> str:
         for (datastore, host), wanted_mib in space.items():
             store = self._stores.get(datastore)
             if store is None:
@@ -110,28 +116,30 @@ class Shelves:
                 return f"datastore {store.name} has no room left"
         return ""
 
-    def _no_lease(self, need: Need) -> str:
+    def _no_lease(self, need: CapacityNeed) -> str:
         for _, network in need.networks:
             one = self._nets[network]
             if one.free_leases <= self._leases.get(network, 0):
                 return f"network {one.name} has no lease left"
         return ""
 
-    def _wanted_devices(self, need: Need, host: int, facts: Facts) -> tuple[list[str], str]:
+    def _wanted_devices(
+        self, need: CapacityNeed, host: int, facts: HostFacts
+    ) -> tuple[list[str], str]:
         wants = need.sort.wants.pcis
         if not wants:
             return [], ""
         used = self._devices.get(host, set())
-        found = allotted(wants, [one for one in facts.pcis if one.address not in used])
+        found = assigned_devices(wants, [one for one in facts.pcis if one.address not in used])
         if found is None:
-            return [], f"the host has no PCI device left ({described(wants[0])})"
+            return [], f"the host has no PCI device left ({device_text(wants[0])})"
         return found, ""
 
-    def _wanted_nodes(self, need: Need, host: int) -> tuple[tuple[Spot, ...], str]:
+    def _wanted_nodes(self, need: CapacityNeed, host: int) -> tuple[tuple[Spot, ...], str]:
         numa = need.sort.wants.numa
         if numa is None:
             return (), ""
-        found = spots(numa, self._nodes[host])
+        found = numa_placements(numa, self._nodes[host])
         if found is None:
             return (), "the host has no NUMA node left for it"
         return found, ""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from merkatd.opennebula.pools.constraint_facts import NOBODY, Device, Node, NumaWant, PciWant
+from merkatd.opennebula.pools.constraint_facts import NOBODY, Node, NumaWant, PciDevice, PciWant
 
 
-def allotted(wants: Sequence[PciWant], devices: Iterable[Device]) -> list[str] | None:
+def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> list[str] | None:
     """The addresses that oned would give, None where it can't.
 
     As oned does it: wants for one very device first, then each in turn the first that fits.
@@ -32,7 +32,7 @@ def allotted(wants: Sequence[PciWant], devices: Iterable[Device]) -> list[str] |
     return taken
 
 
-def described(want: PciWant) -> str:
+def device_text(want: PciWant) -> str:
     """What was asked for, in words."""
     parts = {
         "vendor": want.vendor,
@@ -59,7 +59,7 @@ class _Free(NamedTuple):
     profiles: tuple[str, ...]
 
 
-def _has(device: Device) -> _Free:
+def _has(device: PciDevice) -> _Free:
     return _Free(device.address, _ids(device), tuple(device.profiles))
 
 
@@ -73,7 +73,7 @@ def _fits(want: PciWant, asked: tuple[str, ...], device: _Free) -> bool:
     return not want.profile or not device.profiles or want.profile in device.profiles
 
 
-def _ids(one: PciWant | Device) -> tuple[str, ...]:
+def _ids(one: PciWant | PciDevice) -> tuple[str, ...]:
     """Vendor, device and class; an empty text where none is named."""
     return _id(one.vendor), _id(one.device), _id(one.kind)
 
@@ -106,7 +106,7 @@ class Spot:
     """Their size in MiB, and how many."""
 
 
-def spots(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
+def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
     """Where the VM's nodes would be, None where they do not fit."""
     if not want.nodes:
         return ()
@@ -138,7 +138,9 @@ class Rooms:
             for alike, nodes in zip(self._likenesses(), self._hosts, strict=True):
                 if alike not in found:
                     known = before.get(alike)
-                    found[alike] = spots(want, nodes) is not None if known is None else known
+                    found[alike] = (
+                        numa_placements(want, nodes) is not None if known is None else known
+                    )
             self.found[want] = found
         return [self.found[want][alike] for alike in self._likenesses()]
 
@@ -154,7 +156,7 @@ def _likeness(nodes: Sequence[Node]) -> bytes:
     return blake2b(repr(said).encode(), digest_size=16).digest()
 
 
-def taken(nodes: Sequence[Node], spots: Sequence[Spot]) -> list[Node]:
+def nodes_after(nodes: Sequence[Node], spots: Sequence[Spot]) -> list[Node]:
     """The nodes once these are taken."""
     left = list(nodes)
     for spot in spots:

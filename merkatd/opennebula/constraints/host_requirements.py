@@ -15,7 +15,7 @@ from merkatd.opennebula.requirements import (
     FactTable,
     Limits,
     answered,
-    holding,
+    hosts_where,
     ranked,
 )
 
@@ -23,7 +23,7 @@ _LONGEST = 120
 _MOST_VALUES = 3
 
 
-def required(
+def requirement_constraint(
     name: str, text: str, table: FactTable, what: str, limits: Limits = OF_USERS
 ) -> Constraint:
     """Which rows satisfy the text; `name` is the attribute that says it, `what` a row is."""
@@ -47,13 +47,13 @@ def _unmet(
     """Which of the parts that must all hold none of the rows satisfies."""
     parts = list(_all_of(expression))
     for part in parts:
-        if not (holding(part, table) & left).any():
+        if not (hosts_where(part, table) & left).any():
             told = f"no {what} satisfies {name} {shortened(str(part))}"
             if not isinstance(part, Compare) or part.attribute == CURRENT_VMS:
                 return told
             return f"{told}: {_said(part, table, left, what)}"
     counts = ", ".join(
-        f"{np.count_nonzero(holding(part, table) & left)} satisfy {shortened(str(part), 40)}"
+        f"{np.count_nonzero(hosts_where(part, table) & left)} satisfy {shortened(str(part), 40)}"
         for part in parts[:4]
     )
     return f"no {what} satisfies all of {name} {shortened(text)}: {counts}"

@@ -7,8 +7,8 @@ import numpy as np
 
 from merkatd.cluster import Bools, Ints
 from merkatd.opennebula.constraints.access_rules import NETWORK
-from merkatd.opennebula.constraints.candidates import Constraint, Scene, Sort
-from merkatd.opennebula.constraints.host_requirements import listed, required
+from merkatd.opennebula.constraints.candidates import Candidates, Constraint, VmClass
+from merkatd.opennebula.constraints.host_requirements import listed, requirement_constraint
 from merkatd.opennebula.pools.constraint_facts import NicWant
 from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 
@@ -50,7 +50,7 @@ class Networks:
     A tenant may have a thousand pending VMs of hundreds of NICs each, most of which ask the same.
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Candidates) -> None:
         self._scene = scene
         self._free: Ints = np.array(
             [min(one.free_leases, _MANY) for one in scene.networks], dtype=np.int64
@@ -65,7 +65,7 @@ class Networks:
         self._order: dict[str, Ints] = {}
         self._connected: dict[object, Connected] = {}
 
-    def connected(self, sort: Sort) -> Connected | None:
+    def connected(self, sort: VmClass) -> Connected | None:
         """A different network for each automatic NIC, in each cluster where that can be."""
         wanted = sort.wants.nics
         if not wanted or (sort.stay is not None and sort.stay.running):
@@ -76,7 +76,7 @@ class Networks:
             self._connected[key] = self._connect(sort, who)
         return self._connected[key]
 
-    def _connect(self, sort: Sort, who: object) -> Connected:
+    def _connect(self, sort: VmClass, who: object) -> Connected:
         wanted, networks = sort.wants.nics, self._scene.networks
         if networks and len(wanted) > self._most:
             why = (
@@ -101,7 +101,7 @@ class Networks:
         because = _why(self._scene, len(wanted), [*usable.values()], next(none, ""))
         return Connected(Constraint(hosts, because), by_cluster)
 
-    def _kind(self, sort: Sort, who: object, nic: NicWant) -> Usable:
+    def _kind(self, sort: VmClass, who: object, nic: NicWant) -> Usable:
         key = who, nic.automatic, nic.requirements, nic.rank
         if key not in self._usable:
             left, why = self._left(sort, nic)
@@ -119,7 +119,7 @@ class Networks:
             self._order[rank] = np.lexsort((-self._free, -worth))
         return self._order[rank]
 
-    def _left(self, sort: Sort, nic: NicWant) -> tuple[Bools, str]:
+    def _left(self, sort: VmClass, nic: NicWant) -> tuple[Bools, str]:
         """Which networks the NIC may have, and why it may have none."""
         scene = self._scene
         filters = [
@@ -131,7 +131,7 @@ class Networks:
             (f"SCHED_REQUIREMENTS of NIC {_NIC}", nic.requirements, OF_USERS),
         ):
             if text:
-                asked = required(name, text, scene.network_table, "network", limits)
+                asked = requirement_constraint(name, text, scene.network_table, "network", limits)
                 filters.append((asked.hosts, asked.why))
         left = np.ones(len(scene.networks), dtype=bool)
         reason = "there is no network"
@@ -161,7 +161,7 @@ def _choose(
     return chosen
 
 
-def _why(scene: Scene, nics: int, usable: list[Usable], reason: str) -> Callable[[Bools], str]:
+def _why(scene: Candidates, nics: int, usable: list[Usable], reason: str) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         if reason:
             return reason
@@ -177,7 +177,7 @@ def _why(scene: Scene, nics: int, usable: list[Usable], reason: str) -> Callable
     return why
 
 
-def _forbidden(scene: Scene) -> Callable[[Bools], str]:
+def _forbidden(scene: Candidates) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         names = [scene.networks[row].name for row in np.flatnonzero(left).tolist()]
         return f"user {{user}} may not use network {listed(names)} (needs USE)"
@@ -185,7 +185,7 @@ def _forbidden(scene: Scene) -> Callable[[Bools], str]:
     return why
 
 
-def _no_lease(scene: Scene) -> Callable[[Bools], str]:
+def _no_lease(scene: Candidates) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         names = [scene.networks[row].name for row in np.flatnonzero(left).tolist()]
         return f"network {listed(names)} has no free lease"

@@ -9,7 +9,7 @@ compared, and counts as a text that is too long.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from merkatd.opennebula.pools.constraint_facts import Wants
+from merkatd.opennebula.pools.constraint_facts import VmRequirements
 
 MOST = 10_000_000
 """Comparisons of an owner's terms with hosts: some seconds of work at most."""
@@ -28,7 +28,7 @@ class Allowances:
         self._texts: dict[int, set[str]] = {}
         self._left: dict[int, int] = {}
 
-    def covers(self, owner: int, wants: Wants) -> bool:
+    def covers(self, owner: int, wants: VmRequirements) -> bool:
         """Take in the texts of one VM more of the owner's; return whether they are within."""
         known = self._texts.setdefault(owner, set())
         new = {text: signs for text, signs in _texts(wants) if text and text not in known}
@@ -51,13 +51,13 @@ class Allowances:
         )
 
 
-def without_texts(wants: Wants) -> Wants:
+def without_texts(wants: VmRequirements) -> VmRequirements:
     """Return the same without what its owner wrote of hosts, datastores and networks."""
     nics = tuple(replace(nic, requirements="", rank="") for nic in wants.nics)
     return replace(wants, requirements="", rank="", requirements_ds="", rank_ds="", nics=nics)
 
 
-def _texts(wants: Wants) -> Iterator[tuple[str, str]]:
+def _texts(wants: VmRequirements) -> Iterator[tuple[str, str]]:
     """Those that owners write, each with the signs between its terms."""
     for text in (
         wants.requirements,

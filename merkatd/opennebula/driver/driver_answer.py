@@ -6,9 +6,14 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.opennebula.driver.driver_request import Action, ActionError, Place, read_action
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.execution.delegation import Handed, Wanted
+from merkatd.opennebula.driver.driver_request import (
+    DriverRequest,
+    DriverRequestError,
+    OfferedHost,
+    read_action,
+)
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.execution.delegation import Handed, HandoverRequest
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import NotActingError
 
@@ -20,7 +25,7 @@ EMPTY = f"<PLAN><ID>{PLACEMENT}</ID></PLAN>"
 """Nothing is to be done; oned takes it for any question."""
 
 
-def answer(handed: Handed, action: Action, cluster: int | None) -> str:
+def answer(handed: Handed, action: DriverRequest, cluster: int | None) -> str:
     """All that is said to oned: lines for its log, and the plan in the last one."""
     lines = [line("ERROR", why, vm) for vm, why in sorted(handed.reasons.items())]
     if action.unread:
@@ -34,7 +39,7 @@ def line(severity: str, text: str, vm: int | None = None) -> str:
     return f"{severity}: {'' if vm is None else f'{vm} '}{said[:LONGEST_LINE]}"
 
 
-def plan(steps: Iterable[Deploy | Migrate], action: Action, cluster: int | None) -> str:
+def plan(steps: Iterable[Deploy | Migrate], action: DriverRequest, cluster: int | None) -> str:
     """The plan, as oned parses it: whole numbers everywhere, or it rejects all of it."""
     actions = "".join(_action(step, action) for step in steps)
     if not actions:
@@ -42,7 +47,7 @@ def plan(steps: Iterable[Deploy | Migrate], action: Action, cluster: int | None)
     return f"<PLAN><ID>{PLACEMENT if cluster is None else cluster}</ID>{actions}</PLAN>"
 
 
-def _action(step: Deploy | Migrate, action: Action) -> str:
+def _action(step: Deploy | Migrate, action: DriverRequest) -> str:
     store, nics = UNUSED, ""
     if isinstance(step, Deploy):
         cluster = action.clusters.get(step.host, UNUSED)
@@ -59,7 +64,7 @@ def _action(step: Deploy | Migrate, action: Action) -> str:
     )
 
 
-def _best(among: frozenset[int], known: Mapping[int, Place], cluster: int) -> int | None:
+def _best(among: frozenset[int], known: Mapping[int, OfferedHost], cluster: int) -> int | None:
     """Of those that the host's cluster can use the one with most room, the first of equals."""
     usable = [one for one in sorted(among) if one in known and cluster in known[one].clusters]
     return max(usable, key=lambda one: known[one].free, default=None)
@@ -68,7 +73,7 @@ def _best(among: frozenset[int], known: Mapping[int, Place], cluster: int) -> in
 _log = Logger()
 
 
-class Driver:
+class DriverAnswers:
     """What a scheduler says when oned's driver asks."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -84,21 +89,21 @@ class Driver:
             return EMPTY
         try:
             action = await world.executor.run(lambda: read_action(payload))
-            handed = await self._scheduler.places(wanted(action, cluster), waits)
-        except ActionError as error:
+            handed = await self._scheduler.places(handover_request(action, cluster), waits)
+        except DriverRequestError as error:
             _log.warn("OpenNebula's driver handed over what can't be read: {why}", why=str(error))
             return line("WARN", f"merkatd can't read the question: {error}") + "\n" + EMPTY
         except (NotActingError, LeaseLostError) as error:
             return line("INFO", f"merkatd does nothing: {error}") + "\n" + EMPTY
-        except UnreachableError as error:
+        except CloudUnreachableError as error:
             return line("WARN", f"merkatd can't see the cloud: {error}") + "\n" + EMPTY
         return answer(handed, action, cluster)
 
 
-def wanted(action: Action, cluster: int | None) -> Wanted:
+def handover_request(action: DriverRequest, cluster: int | None) -> HandoverRequest:
     """What is asked about, as the period takes it."""
     if cluster is None:
-        return Wanted(hosts=action.hosts, room=action.room)
+        return HandoverRequest(hosts=action.hosts, room=action.room)
     inside = frozenset(host for host, its in action.clusters.items() if its == cluster)
     hosts = {vm: hosts & inside for vm, hosts in action.hosts.items()}
-    return Wanted(hosts=hosts, cluster=cluster)
+    return HandoverRequest(hosts=hosts, cluster=cluster)

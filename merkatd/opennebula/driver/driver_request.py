@@ -14,7 +14,7 @@ from io import BytesIO
 
 from lxml import etree
 
-from merkatd.scheduler.execution.delegation import Room
+from merkatd.scheduler.execution.delegation import HostRoom
 
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
@@ -27,12 +27,12 @@ _MANY = 5_000
 """Elements of users' own that are called like those of pools, in one question."""
 
 
-class ActionError(Exception):
+class DriverRequestError(Exception):
     """This is nothing that oned hands to a driver; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OfferedHost:
     """A datastore or a network: where it can be used, and how much it has left."""
 
     clusters: frozenset[int]
@@ -40,7 +40,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Action:
+class DriverRequest:
     """One question of oned."""
 
     hosts: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -49,17 +49,17 @@ class Action:
     """the system datastores that do,"""
     networks: dict[int, Mapping[int, frozenset[int]]] = field(default_factory=dict)
     """and by the id of each NIC that is to be chosen for, the networks."""
-    room: dict[int, Room] = field(default_factory=dict)
+    room: dict[int, HostRoom] = field(default_factory=dict)
     """By host id."""
     clusters: dict[int, int] = field(default_factory=dict)
     """By host id: its cluster."""
-    datastores: dict[int, Place] = field(default_factory=dict)
-    vnets: dict[int, Place] = field(default_factory=dict)
+    datastores: dict[int, OfferedHost] = field(default_factory=dict)
+    vnets: dict[int, OfferedHost] = field(default_factory=dict)
     unread: int = 0
     """Elements that were not as they should be, and left out."""
 
 
-def read_action(payload: bytes) -> Action:
+def read_action(payload: bytes) -> DriverRequest:
     """The question in what was handed over. Raises ActionError.
 
     Users' own texts may be as long as oned takes them, no XML, or have a hundred thousand elements
@@ -69,8 +69,8 @@ def read_action(payload: bytes) -> Action:
     try:
         text = base64.b64decode(payload, validate=False)
     except (binascii.Error, ValueError) as error:
-        raise ActionError(f"no base64: {error}") from None
-    with suppress(ActionError):
+        raise DriverRequestError(f"no base64: {error}") from None
+    with suppress(DriverRequestError):
         return _read(text, _MANY)
     return _read(_without_users(text), len(text))
 
@@ -117,9 +117,9 @@ def _outside_texts(text: bytes) -> Iterator[tuple[int, int]]:
         start = end + len(_CDATA_END)
 
 
-def _read(text: bytes, most: int) -> Action:
+def _read(text: bytes, most: int) -> DriverRequest:
     """Read it. Raises ActionError, also where more elements are users' own than `most`."""
-    action = Action()
+    action = DriverRequest()
     try:
         parsed = etree.iterparse(
             BytesIO(text),
@@ -132,15 +132,15 @@ def _read(text: bytes, most: int) -> Action:
         for _, element in parsed:
             most -= not _one(action, element)
             if most < 0:
-                raise ActionError("there are too many elements of users")
+                raise DriverRequestError("there are too many elements of users")
     except etree.XMLSyntaxError as error:
-        raise ActionError(f"no XML, or not whole: {error.msg}") from None
+        raise DriverRequestError(f"no XML, or not whole: {error.msg}") from None
     if parsed.root is None or parsed.root.tag != "SCHEDULER_DRIVER_ACTION":
-        raise ActionError("there is no SCHEDULER_DRIVER_ACTION")
+        raise DriverRequestError("there is no SCHEDULER_DRIVER_ACTION")
     return action
 
 
-def _one(action: Action, element: Element) -> bool:
+def _one(action: DriverRequest, element: Element) -> bool:
     """Take one element of a pool; False where it is none: users name attributes as they like."""
     pool = element.getparent()
     root = None if pool is None else pool.getparent()
@@ -156,7 +156,7 @@ def _one(action: Action, element: Element) -> bool:
     return True
 
 
-def _matched(action: Action, vm: Element) -> None:
+def _matched(action: DriverRequest, vm: Element) -> None:
     number = _whole(vm, "ID")
     hosts, stores = _ids(vm, "HOSTS/ID"), _ids(vm, "DATASTORES/ID")
     networks = {_whole(nic, "ID"): _ids(nic, "VNETS/ID") for nic in vm.findall("NIC")}
@@ -164,22 +164,22 @@ def _matched(action: Action, vm: Element) -> None:
     action.networks[number] = networks
 
 
-def _host(action: Action, host: Element) -> None:
+def _host(action: DriverRequest, host: Element) -> None:
     number = _whole(host, "ID")
     cluster = _whole(host, "CLUSTER_ID")
     cpu = _whole(host, "HOST_SHARE/MAX_CPU") - _whole(host, "HOST_SHARE/CPU_USAGE")
     memory = _whole(host, "HOST_SHARE/MAX_MEM") - _whole(host, "HOST_SHARE/MEM_USAGE")
-    action.room[number] = Room(cpu=float(cpu), memory_mib=memory / _KIB)
+    action.room[number] = HostRoom(cpu=float(cpu), memory_mib=memory / _KIB)
     action.clusters[number] = cluster
 
 
-def _datastore(action: Action, store: Element) -> None:
-    place = Place(_ids(store, "CLUSTERS/ID"), _whole(store, "FREE_MB"))
+def _datastore(action: DriverRequest, store: Element) -> None:
+    place = OfferedHost(_ids(store, "CLUSTERS/ID"), _whole(store, "FREE_MB"))
     action.datastores[_whole(store, "ID")] = place
 
 
-def _vnet(action: Action, vnet: Element) -> None:
-    action.vnets[_whole(vnet, "ID")] = Place(_ids(vnet, "CLUSTERS/ID"))
+def _vnet(action: DriverRequest, vnet: Element) -> None:
+    action.vnets[_whole(vnet, "ID")] = OfferedHost(_ids(vnet, "CLUSTERS/ID"))
 
 
 _READ = {

@@ -49,7 +49,7 @@ class NumaWant:
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class VmRequirements:
     """What one VM says about where it may be."""
 
     automatic: str = ""
@@ -70,7 +70,7 @@ class Wants:
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class DiskLocation:
     """Where the disks of a VM are that was on a host before; a new VM has none."""
 
     datastore: int
@@ -80,7 +80,7 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RoleMember:
     """The VM's place in a VM group."""
 
     group: int
@@ -88,7 +88,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class HostFacts:
     """What a host is asked by requirements: attribute names upper-case, first value first.
 
     The host's template, its share and monitoring, its own elements (NAME, ID, HYPERVISOR...),
@@ -100,7 +100,7 @@ class Facts:
     values: Mapping[str, Sequence[str]]
     vms: frozenset[int] = frozenset()
     """CURRENT_VMS"""
-    pcis: Sequence["Device"] = ()
+    pcis: Sequence["PciDevice"] = ()
     numa: Sequence["Node"] = ()
     disk_mib: float = 0.0
     """FREE_DISK of the host's share: what datastores have there that are not shared,"""
@@ -109,7 +109,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class PciDevice:
     """A PCI device of a host; `vm` is who has it, NOBODY: free."""
 
     vendor: str
@@ -133,7 +133,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Datastore:
+class DatastoreFacts:
     """A datastore."""
 
     id: int
@@ -181,7 +181,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetworkFacts:
     """A virtual network."""
 
     id: int
@@ -195,7 +195,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserFacts:
     """A user, and the groups that they are in; the first is the primary one.
 
     Where no user at all is known, rights are not judged.
@@ -207,7 +207,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class AclRule:
+class AccessRule:
     """One rule: four numbers as OpenNebula keeps them (user, resource, rights, zone)."""
 
     id: int
@@ -218,15 +218,15 @@ class AclRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Estate:
+class SiteFacts:
     """Everything besides VMs and hosts that says who may be where."""
 
-    datastores: Sequence[Datastore] = ()
+    datastores: Sequence[DatastoreFacts] = ()
     groups: Sequence[GroupRule] = ()
-    networks: Sequence[Network] = ()
-    users: Mapping[int, User] = field(default_factory=dict)
+    networks: Sequence[NetworkFacts] = ()
+    users: Mapping[int, UserFacts] = field(default_factory=dict)
     group_names: Mapping[int, str] = field(default_factory=dict)
-    acl: Sequence[AclRule] = ()
+    acl: Sequence[AccessRule] = ()
     clusters: Mapping[int, str] = field(default_factory=dict)
     """Names by id."""
     zone: int = 0

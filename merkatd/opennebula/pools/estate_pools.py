@@ -8,12 +8,12 @@ from typing import TypeVar
 from twisted.logger import Logger
 
 from merkatd.opennebula.pools.constraint_facts import (
-    AclRule,
-    Datastore,
+    AccessRule,
+    DatastoreFacts,
     GroupRule,
-    Network,
+    NetworkFacts,
     Role,
-    User,
+    UserFacts,
 )
 from merkatd.opennebula.pools.host_pool import Values, words_of
 from merkatd.opennebula.rpc.xml_elements import (
@@ -21,17 +21,17 @@ from merkatd.opennebula.rpc.xml_elements import (
     Element,
     UnreadableError,
     children,
-    counted,
     first,
     ids,
     measured,
     object_id,
+    optional_text,
     parsed,
     rows,
-    said,
     separate,
     text,
     whole,
+    whole_number,
 )
 
 _log = Logger()
@@ -54,12 +54,12 @@ _BITS: Mapping[str, int] = MappingProxyType(
 """What each part of PERMISSIONS is worth: the owner's use is 0o400, the others' admin 0o001."""
 
 
-def read_datastores(pool: str) -> tuple[Datastore, ...]:
+def read_datastores(pool: str) -> tuple[DatastoreFacts, ...]:
     """All that can be read. Raises BrokenError."""
     return tuple(_each(pool, "DATASTORE_POOL", "DATASTORE", _datastore))
 
 
-def read_networks(pool: str) -> tuple[Network, ...]:
+def read_networks(pool: str) -> tuple[NetworkFacts, ...]:
     """All that can be read. Raises BrokenError."""
     return tuple(_each(pool, "VNET_POOL", "VNET", _network))
 
@@ -69,7 +69,7 @@ def read_vm_groups(pool: str) -> tuple[GroupRule, ...]:
     return tuple(_each(pool, "VM_GROUP_POOL", "VM_GROUP", _vm_group))
 
 
-def read_users(pool: str) -> Mapping[int, User]:
+def read_users(pool: str) -> Mapping[int, UserFacts]:
     """By id, all that can be read. Raises BrokenError."""
     return {one.id: one for one in _each(pool, "USER_POOL", "USER", _user)}
 
@@ -79,7 +79,7 @@ def read_groups(pool: str) -> Mapping[int, str]:
     return dict(_each(pool, "GROUP_POOL", "GROUP", _named))
 
 
-def read_rules(pool: str) -> tuple[AclRule, ...]:
+def read_rules(pool: str) -> tuple[AccessRule, ...]:
     """All that can be read. Raises BrokenError."""
     return tuple(_each(pool, "ACL_POOL", "ACL", _rule))
 
@@ -133,22 +133,25 @@ def _left_out(tag: str, number: str | None, why: Exception) -> None:
     )
 
 
-def _datastore(element: Element) -> Datastore:
+def _datastore(element: Element) -> DatastoreFacts:
     parts = children(element)
     says = children(parts["TEMPLATE"]) if "TEMPLATE" in parts else {}
-    free_mib, used_mib = measured(said(parts, "FREE_MB")), measured(said(parts, "USED_MB"))
-    limit_mib = counted(said(says, "LIMIT_MB"))
+    free_mib, used_mib = (
+        measured(optional_text(parts, "FREE_MB")),
+        measured(optional_text(parts, "USED_MB")),
+    )
+    limit_mib = whole_number(optional_text(says, "LIMIT_MB"))
     if limit_mib is not None:
         free_mib = min(free_mib, max(limit_mib - used_mib, 0.0))
-    return Datastore(
+    return DatastoreFacts(
         id=object_id(parts),
         name=text(parts, "NAME"),
         kind=whole(parts, "TYPE"),
         clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
-        usable=(counted(said(parts, "STATE")) or 0) == _READY,
+        usable=(whole_number(optional_text(parts, "STATE")) or 0) == _READY,
         free_mib=free_mib,
-        total_mib=measured(said(parts, "TOTAL_MB")),
-        shared=(said(says, "SHARED") or "YES").upper() == "YES",
+        total_mib=measured(optional_text(parts, "TOTAL_MB")),
+        shared=(optional_text(says, "SHARED") or "YES").upper() == "YES",
         owner=object_id(parts, "UID"),
         group=object_id(parts, "GID"),
         permissions=_permissions(parts),
@@ -156,17 +159,17 @@ def _datastore(element: Element) -> Datastore:
     )
 
 
-def _network(element: Element) -> Network:
+def _network(element: Element) -> NetworkFacts:
     parts = children(element)
     # A text that ends its section may show another one (Note [Texts that forge]).
     pools = list(element.iterchildren("AR_POOL"))
     ranges = pools[0].iterchildren("AR") if len(pools) == 1 else ()
-    leases = sum(counted(first(one, "SIZE")) or 0 for one in ranges)
-    return Network(
+    leases = sum(whole_number(first(one, "SIZE")) or 0 for one in ranges)
+    return NetworkFacts(
         id=object_id(parts),
         name=text(parts, "NAME"),
         clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
-        free_leases=leases - (counted(said(parts, "USED_LEASES")) or 0),
+        free_leases=leases - (whole_number(optional_text(parts, "USED_LEASES")) or 0),
         owner=object_id(parts, "UID"),
         group=object_id(parts, "GID"),
         permissions=_permissions(parts),
@@ -197,14 +200,14 @@ def _role(parts: Mapping[str, Element]) -> Role:
     return Role(
         id=object_id(parts),
         name=text(parts, "NAME"),
-        policy=said(parts, "POLICY").strip().upper() or "NONE",
-        host_affined=_hosts(said(parts, "HOST_AFFINED")),
-        host_anti_affined=_hosts(said(parts, "HOST_ANTI_AFFINED")),
+        policy=optional_text(parts, "POLICY").strip().upper() or "NONE",
+        host_affined=_hosts(optional_text(parts, "HOST_AFFINED")),
+        host_anti_affined=_hosts(optional_text(parts, "HOST_ANTI_AFFINED")),
     )
 
 
 def _hosts(listed: str) -> frozenset[int]:
-    numbers = (counted(one.strip()) for one in listed.split(","))
+    numbers = (whole_number(one.strip()) for one in listed.split(","))
     return frozenset(number for number in numbers if number is not None)
 
 
@@ -217,11 +220,11 @@ def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _user(element: Element) -> User:
+def _user(element: Element) -> UserFacts:
     parts = children(element)
     primary = object_id(parts, "GID")
     others = (group for group in ids(parts.get("GROUPS", ())) if group != primary)
-    return User(object_id(parts), text(parts, "NAME"), (primary, *others))
+    return UserFacts(object_id(parts), text(parts, "NAME"), (primary, *others))
 
 
 def _named(element: Element) -> tuple[int, str]:
@@ -238,12 +241,12 @@ def _cluster(element: Element) -> tuple[int, str, Values]:
     return object_id(parts), text(parts, "NAME"), words
 
 
-def _rule(element: Element) -> AclRule:
+def _rule(element: Element) -> AccessRule:
     parts = children(element)
     user, resource, rights, zone = (
         _hexadecimal(parts, name) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE")
     )
-    return AclRule(object_id(parts), user, resource, rights, zone)
+    return AccessRule(object_id(parts), user, resource, rights, zone)
 
 
 def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, in_parallel
-from merkatd.opennebula.pools.constraint_facts import Estate
+from merkatd.opennebula.pools.constraint_facts import SiteFacts
 from merkatd.opennebula.pools.estate_pools import (
     longest_of,
     read_clusters,
@@ -31,9 +31,9 @@ from merkatd.opennebula.pools.estate_pools import (
     read_vm_groups,
 )
 from merkatd.opennebula.rpc.client import Client
-from merkatd.opennebula.rpc.errors import BadCallError, ForbiddenError, LongAnswerError
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneBadCallError, OneForbiddenError
 from merkatd.opennebula.rpc.xml_elements import BrokenError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 _log = Logger()
 
@@ -46,14 +46,14 @@ LONG = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EstateReading:
     """The estate, and what clusters say to requirements on their hosts."""
 
-    estate: Estate = field(default_factory=Estate)
+    estate: SiteFacts = field(default_factory=SiteFacts)
     cluster_words: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
-class EstatePools:
+class SitePools:
     """Reads them again and again."""
 
     def __init__(self, client: Client, executor: Executor, clock: Time) -> None:
@@ -67,7 +67,7 @@ class EstatePools:
         self._unanswered: set[str] = set()
         """Pools without an answer in the last period."""
 
-    async def read(self) -> Known:
+    async def read(self) -> EstateReading:
         """All of it. Raises UnreachableError, BrokenError, or OneError."""
         client = self._client
         resting: dict[str, str] = {}
@@ -99,7 +99,7 @@ class EstatePools:
                 self._again_s[name] = self._clock.seconds() + _REST_S
             _log.warn("{pool} {why}; it is asked for again later", pool=name, why=why)
         self._unanswered = unanswered
-        estate = Estate(
+        estate = SiteFacts(
             datastores=datastores,
             groups=groups,
             networks=networks,
@@ -110,7 +110,7 @@ class EstatePools:
             clusters=clusters,
             zone=zone,
         )
-        return Known(estate, cluster_words)
+        return EstateReading(estate, cluster_words)
 
     async def _of_tenants(
         self,
@@ -131,9 +131,9 @@ class EstatePools:
         try:
             text = await self._shown(ask)
             found = without if text is None else await self._taken_apart(name, text, read)
-        except (LongAnswerError, BrokenError, UnreachableError) as error:
+        except (LongAnswerError, BrokenError, CloudUnreachableError) as error:
             resting[name] = f"can't be read and counts as it was before: {error}"
-            if isinstance(error, UnreachableError):
+            if isinstance(error, CloudUnreachableError):
                 unanswered.add(name)
             return known
         if text is not None and len(text) > LONG:
@@ -150,7 +150,7 @@ class EstatePools:
         name = ask.__name__
         try:
             text = await ask()
-        except (ForbiddenError, BadCallError) as error:
+        except (OneForbiddenError, OneBadCallError) as error:
             if name not in self._refused:
                 _log.warn("It is left out of account: {why}", why=str(error))
             self._refused.add(name)

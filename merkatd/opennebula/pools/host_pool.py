@@ -14,23 +14,23 @@ from typing import NamedTuple, TypeVar, overload
 from lxml import etree
 from twisted.logger import Logger
 
-from merkatd.opennebula.pools.constraint_facts import NOBODY, Device, Facts, Node
+from merkatd.opennebula.pools.constraint_facts import NOBODY, HostFacts, Node, PciDevice
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
     UnreadableError,
     children,
-    counted,
     first,
     ids,
     measured,
     object_id,
+    optional_text,
     parsed,
     pieces,
     rows,
-    said,
     text,
     whole,
+    whole_number,
 )
 
 Values = dict[str, Sequence[str]]
@@ -45,7 +45,7 @@ _RESERVED = "-2"
 _NOT_WORDS = frozenset({"PCI_DEVICES", "NUMA_NODES", "DATASTORES", "VMS"})
 
 
-class Asked(Sequence[Thing]):
+class LazyParts(Sequence[Thing]):
     """Things that are read when somebody asks for them."""
 
     def __init__(self, read: Callable[[], Sequence[Thing]]) -> None:
@@ -73,17 +73,19 @@ class Asked(Sequence[Thing]):
         return iter(self._all())
 
 
-def facts_of(host: int, cluster: int, vms: frozenset[int], element: Element, text: bytes) -> Facts:
+def facts_of(
+    host: int, cluster: int, vms: frozenset[int], element: Element, text: bytes
+) -> HostFacts:
     """What a host says by itself; `text` is what the element was read from."""
     share = next(element.iterchildren("HOST_SHARE"), None)
     disks = None if share is None else next(share.iterchildren("DATASTORES"), None)
-    return Facts(
+    return HostFacts(
         host=host,
         cluster=cluster,
         values=words_of(element, share, disks, next(element.iterchildren("TEMPLATE"), None)),
         vms=vms,
-        pcis=Asked(partial(_devices, text)),
-        numa=Asked(partial(_nodes, text)),
+        pcis=LazyParts(partial(_devices, text)),
+        numa=LazyParts(partial(_nodes, text)),
         disk_mib=0.0 if disks is None else measured(first(disks, "FREE_DISK")),
         datastore_mib={} if disks is None else _space(disks),
     )
@@ -112,7 +114,7 @@ def _space(disks: Element) -> Mapping[int, float]:
     """Free space by datastore, of those whose parts on this host were measured."""
     found: dict[int, float] = {}
     for one in disks.iterchildren("DS"):
-        datastore = counted(first(one, "ID"))
+        datastore = whole_number(first(one, "ID"))
         if datastore is not None:
             found[datastore] = measured(first(one, "FREE_MB"))
     return found
@@ -123,19 +125,19 @@ def _share(text: bytes) -> Mapping[str, Element]:
     return {} if share is None else children(share)
 
 
-def _devices(text: bytes) -> Sequence[Device]:
+def _devices(text: bytes) -> Sequence[PciDevice]:
     devices = islice(_share(text).get("PCI_DEVICES", ()), _MOST_DEVICES)
     return [_device(children(pci)) for pci in devices]
 
 
-def _device(parts: Mapping[str, Element]) -> Device:
-    vm = counted(said(parts, "VMID"))
-    profiles = said(parts, "PROFILES")
-    return Device(
-        vendor=said(parts, "VENDOR"),
-        device=said(parts, "DEVICE"),
-        kind=said(parts, "CLASS"),
-        address=said(parts, "SHORT_ADDRESS"),
+def _device(parts: Mapping[str, Element]) -> PciDevice:
+    vm = whole_number(optional_text(parts, "VMID"))
+    profiles = optional_text(parts, "PROFILES")
+    return PciDevice(
+        vendor=optional_text(parts, "VENDOR"),
+        device=optional_text(parts, "DEVICE"),
+        kind=optional_text(parts, "CLASS"),
+        address=optional_text(parts, "SHORT_ADDRESS"),
         vm=NOBODY if vm is None else vm,
         profiles=tuple(filter(None, (one.strip() for one in profiles.split(",")))),
     )
@@ -143,7 +145,7 @@ def _device(parts: Mapping[str, Element]) -> Device:
 
 def _nodes(text: bytes) -> Sequence[Node]:
     share = _share(text)
-    most = max(counted(said(share, "VMS_THREAD")) or 1, 1)
+    most = max(whole_number(optional_text(share, "VMS_THREAD")) or 1, 1)
     nodes = islice(share.get("NUMA_NODES", ()), _MOST_NODES)
     return [_node(element, most) for element in nodes]
 
@@ -151,9 +153,9 @@ def _nodes(text: bytes) -> Sequence[Node]:
 def _node(element: Element, most: int) -> Node:
     parts = children(element)
     memory = children(parts["MEMORY"]) if "MEMORY" in parts else {}
-    free_kib = measured(said(memory, "TOTAL")) - measured(said(memory, "USAGE"))
+    free_kib = measured(optional_text(memory, "TOTAL")) - measured(optional_text(memory, "USAGE"))
     return Node(
-        id=counted(said(parts, "NODE_ID")) or 0,
+        id=whole_number(optional_text(parts, "NODE_ID")) or 0,
         cores=[_core(children(core), most) for core in element.iterchildren("CORE")],
         free_mib=max(int(free_kib) // _KIB, 0),
         free_hugepages=dict(_hugepages(element)),
@@ -165,10 +167,10 @@ def _core(parts: Mapping[str, Element], most: int) -> tuple[int, int, bool]:
 
     CPUS names each thread with each VM on it: "0:-1,16:7,16:9".
     """
-    pairs = [pair.partition(":") for pair in said(parts, "CPUS").split(",") if pair]
+    pairs = [pair.partition(":") for pair in optional_text(parts, "CPUS").split(",") if pair]
     threads = {thread for thread, _, vm in pairs if vm != _RESERVED}
-    used = sum((counted(vm) or 0) >= 0 for _, _, vm in pairs if counted(vm) is not None)
-    dedicated = said(parts, "DEDICATED").upper() == "YES"
+    used = sum((whole_number(vm) or 0) >= 0 for _, _, vm in pairs if whole_number(vm) is not None)
+    dedicated = optional_text(parts, "DEDICATED").upper() == "YES"
     free = 0 if dedicated else max(len(threads) * most - used, 0)
     return len(threads) * most, free, dedicated
 
@@ -177,8 +179,8 @@ def _hugepages(element: Element) -> Iterator[tuple[int, int]]:
     """By size in MiB, how many are free."""
     for page in element.iterchildren("HUGEPAGE"):
         parts = children(page)
-        free = measured(said(parts, "PAGES")) - measured(said(parts, "USAGE"))
-        yield int(measured(said(parts, "SIZE"))) // _KIB, max(int(free), 0)
+        free = measured(optional_text(parts, "PAGES")) - measured(optional_text(parts, "USAGE"))
+        yield int(measured(optional_text(parts, "SIZE"))) // _KIB, max(int(free), 0)
 
 
 _log = Logger()
@@ -199,10 +201,10 @@ class HostRow(NamedTuple):
     charged_cpu: float
     """What oned charges it for them,"""
     charged_mib: float
-    facts: Facts
+    facts: HostFacts
 
 
-class Load(NamedTuple):
+class HostLoad(NamedTuple):
     """What a host was last seen to use."""
 
     cpu: float
@@ -253,7 +255,7 @@ def read_hosts(pool: str) -> list[HostRow]:
 
 def with_facts(
     hosts: Sequence[HostRow],
-    load: Mapping[int, Load],
+    load: Mapping[int, HostLoad],
     clusters: Mapping[int, Mapping[str, Sequence[str]]],
 ) -> list[HostRow]:
     """The hosts with all that requirements can ask of them."""
@@ -306,20 +308,20 @@ def _row(host: Element, piece: bytes) -> HostRow:
         cpu=float(max(whole(share, "MAX_CPU"), 0)),
         memory_mib=max(whole(share, "MAX_MEM"), 0) / _KIB,
         vms=vms,
-        charged_cpu=measured(said(share, "CPU_USAGE")),
-        charged_mib=measured(said(share, "MEM_USAGE")) / _KIB,
+        charged_cpu=measured(optional_text(share, "CPU_USAGE")),
+        charged_mib=measured(optional_text(share, "MEM_USAGE")) / _KIB,
         facts=facts_of(number, cluster, frozenset(vms), host, piece),
     )
 
 
-def read_samples(pool: str) -> Mapping[int, Load]:
+def read_samples(pool: str) -> Mapping[int, HostLoad]:
     """By host id: what the last samples show; those that can't be read are left out."""
     found = {}
     for element in rows(pool, "MONITORING_DATA", "MONITORING"):
         try:
             parts = children(element)
             capacity = children(parts["CAPACITY"]) if "CAPACITY" in parts else {}
-            found[object_id(parts)] = Load(
+            found[object_id(parts)] = HostLoad(
                 float(whole(capacity, "USED_CPU")),
                 whole(capacity, "USED_MEMORY") / _KIB,
                 words_of(parts.get("CAPACITY"), parts.get("SYSTEM")),

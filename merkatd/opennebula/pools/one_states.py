@@ -89,7 +89,7 @@ _DISKS_ONLY = frozenset(
 """Something is done to the disks of a VM that is on no host."""
 
 
-class Look(NamedTuple):
+class StateMeaning(NamedTuple):
     """What a pair of STATE and LCM_STATE means."""
 
     state: VmState
@@ -110,7 +110,7 @@ _SETTLED = {
 
 
 @cache
-def look(state: int, life: int) -> Look:
+def state_meaning(state: int, life: int) -> StateMeaning:
     """The VM's state for the heart, its name for people, and whether a host is charged.
 
     A VM of which oned knows nothing (UNKNOWN: its host is not seen, or the guest is gone from
@@ -121,21 +121,23 @@ def look(state: int, life: int) -> Look:
     if state == ACTIVE:
         return _active(life)
     folded, charged = _SETTLED.get(state, (VmState.ABSENT, False))
-    return Look(folded, _STATES.get(state, f"in the unknown state {state}"), charged)
+    return StateMeaning(folded, _STATES.get(state, f"in the unknown state {state}"), charged)
 
 
-def _active(life: int) -> Look:
+def _active(life: int) -> StateMeaning:
     known = 0 <= life < len(_LIFE)
     words = _LIFE[life] if known else f"in the unknown life-cycle state {life}"
     if (ACTIVE, life) == RUNNING:
-        return Look(VmState.RUNNING, words, charged=True)
+        return StateMeaning(VmState.RUNNING, words, charged=True)
     if life == _UNKNOWN:
-        return Look(VmState.POWERED_OFF, words, charged=True)
+        return StateMeaning(VmState.POWERED_OFF, words, charged=True)
     if life in _DISKS_ONLY:
-        return Look(VmState.ABSENT, words, charged=False)
+        return StateMeaning(VmState.ABSENT, words, charged=False)
     if words.endswith("FAILURE"):
-        return Look(VmState.ABSENT, words, charged=True)
-    return Look(VmState.BUSY, words, charged=True, stays=life in _AT_WORK, idle=life in _IDLE)
+        return StateMeaning(VmState.ABSENT, words, charged=True)
+    return StateMeaning(
+        VmState.BUSY, words, charged=True, stays=life in _AT_WORK, idle=life in _IDLE
+    )
 
 
 _HOSTS = {

@@ -23,7 +23,7 @@ from merkatd.opennebula.pools.vm_pool import (
     read_vm,
 )
 from merkatd.opennebula.rpc.client import ANY_STATE, NOT_DONE, Client
-from merkatd.opennebula.rpc.errors import LongAnswerError, MissingError
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneMissingError
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 
 _HIGHEST = re.compile(r"<VM_POOL><VM><ID>(\d{1,18})</ID>")
@@ -36,7 +36,7 @@ _Range = tuple[int, int | None]
 
 
 @dataclass(slots=True)
-class Read:
+class PoolReading:
     """What was read of a pool."""
 
     vms: dict[int, VmRow] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class VmReader:
         self._known: Sequence[int] = ()
         """The ids that were seen last, ascending."""
 
-    async def read(self, state: int = NOT_DONE) -> Read:
+    async def read(self, state: int = NOT_DONE) -> PoolReading:
         """Return the VMs in this state. Raise BrokenError where a pool breaks off."""
         found = await self._all(state)
         self._known = await self._executor.run(lambda: sorted(found.vms))
@@ -68,7 +68,7 @@ class VmReader:
         pages = await self.range(vm + 1, None, ANY_STATE)
         return [row for page in pages for row in page.vms]
 
-    async def _all(self, state: int) -> Read:
+    async def _all(self, state: int) -> PoolReading:
         if not self._resting:
             try:
                 return await self._own_words(await self._pages(state), state)
@@ -137,7 +137,7 @@ class VmReader:
             await self._complete(page)
         return page
 
-    async def _own_words(self, page: Page, state: int) -> Read:
+    async def _own_words(self, page: Page, state: int) -> PoolReading:
         """Put OpenNebula's record in the place of each VM that can't be read."""
         now_s = self._clock.seconds()
         rows = await self._executor.run(lambda: {vm.id: vm for vm in page.vms})
@@ -149,7 +149,7 @@ class VmReader:
         for vm in sorted(page.long - rows.keys()):
             self._resting.rest(vm, page.ailing[vm], now_s, self._resting.kept(vm))
         ailing = {vm: why for vm, why in page.ailing.items() if vm not in rows}
-        found = Read(rows, {vm: why for vm, why in ailing.items() if vm == NAMELESS})
+        found = PoolReading(rows, {vm: why for vm, why in ailing.items() if vm == NAMELESS})
         named = sorted(ailing.keys() - {NAMELESS})
         records = await in_parallel(self._record(vm, ailing[vm], state) for vm in named)
         for vm, record in zip(named, records, strict=True):
@@ -183,7 +183,7 @@ class VmReader:
         """The VM's own text, None where it is gone meanwhile; "" where it is too long."""
         try:
             return await self._client.vm(vm)
-        except MissingError:
+        except OneMissingError:
             return None
         except LongAnswerError:
             return ""

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from twisted.logger import Logger
 
 from merkatd.opennebula.rpc.client import Client
-from merkatd.opennebula.rpc.errors import MissingError, OneError
+from merkatd.opennebula.rpc.errors import OneError, OneMissingError
 
 _log = Logger()
 
@@ -19,7 +19,7 @@ async def missing_users(client: Client, users: Collection[int]) -> frozenset[int
     for user in users:
         try:
             await client.user(user)
-        except MissingError:
+        except OneMissingError:
             found.add(user)
         except OneError as error:
             _log.warn("User {user} can't be read: {why}", user=user, why=str(error))

@@ -12,7 +12,7 @@ from merkatd.opennebula.pools.one_states import DONE
 from merkatd.opennebula.pools.vm_pool import NOWHERE, VmRow
 from merkatd.opennebula.rpc.xml_elements import UnreadableError, amount_of
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN
-from merkatd.scheduler.base.ports import Record as RunRecord
+from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
 FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
 MOST_OF_AN_OWNER = 8 << 20

@@ -15,11 +15,11 @@ from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
     UnreadableError,
-    counted,
-    one,
+    only_child,
     rows,
+    whole_number,
 )
-from merkatd.scheduler.base.ports import NO_RECORD, Histories, Record, UnreachableError
+from merkatd.scheduler.base.ports import NO_RECORD, CloudUnreachableError, GuestRecord, Histories
 
 _log = Logger()
 
@@ -50,14 +50,14 @@ def last_record(records: Element | None) -> Mapping[str, str] | None:
     return _parts(records[-1], *_OF_A_RECORD, *_PLACE)
 
 
-def record_of(parts: Mapping[str, str] | None) -> Record:
+def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
     """Return when a VM ran, from the parts of a record."""
     if parts is None:
         return NO_RECORD
-    return Record(*(counted(parts.get(name)) or 0 for name in _OF_A_RECORD))
+    return GuestRecord(*(whole_number(parts.get(name)) or 0 for name in _OF_A_RECORD))
 
 
-def _record(element: Element) -> Record:
+def _record(element: Element) -> GuestRecord:
     return record_of(_parts(element, *_OF_A_RECORD))
 
 
@@ -79,10 +79,10 @@ async def read_histories(
         try:
             text = await client.accounting(max(int(since_s) - _CLOCKS_DIFFER_S, 0))
             return await executor.run(lambda: _of_many(text, frozenset(vms)))
-        except (OneError, BrokenError, UnreadableError, UnreachableError) as error:
+        except (OneError, BrokenError, UnreadableError, CloudUnreachableError) as error:
             _log.warn("All history records at once can't be read: {why}", why=str(error))
     until_s = clock.seconds() + _PATIENCE_S
-    found: dict[int, Sequence[Record]] = {}
+    found: dict[int, Sequence[GuestRecord]] = {}
     wanted = sorted(vms)
     for start in range(0, len(wanted), _FEW):
         some = wanted[start : start + _FEW]
@@ -98,7 +98,7 @@ async def read_histories(
     return found
 
 
-async def _read(client: Client, executor: Executor, vm: int) -> Sequence[Record] | None:
+async def _read(client: Client, executor: Executor, vm: int) -> Sequence[GuestRecord] | None:
     """The VM's own page; None where OpenNebula refuses it, which spoils no other VM's.
 
     Its text may be long: nothing of it is kept but the records.
@@ -111,10 +111,10 @@ async def _read(client: Client, executor: Executor, vm: int) -> Sequence[Record]
     return await executor.run(partial(_of_one, text))
 
 
-def _of_one(text: str) -> Sequence[Record] | None:
+def _of_one(text: str) -> Sequence[GuestRecord] | None:
     """The records; None where they can't be read, or were forged (Note [Texts that forge])."""
     try:
-        vm = one(text, "VM")
+        vm = only_child(text, "VM")
         check(vm, text.encode("utf-8", "replace"))
     except (BrokenError, UnreadableError):
         return None
@@ -130,9 +130,9 @@ def _of_one(text: str) -> Sequence[Record] | None:
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:
-    found: dict[int, list[Record]] = {}
+    found: dict[int, list[GuestRecord]] = {}
     for element in rows(text, "HISTORY_RECORDS", "HISTORY"):
-        vm = counted(element.findtext("OID"))
+        vm = whole_number(element.findtext("OID"))
         if vm in wanted:
             found.setdefault(vm, []).append(_record(element))
     return {vm: sorted(records) for vm, records in found.items()}

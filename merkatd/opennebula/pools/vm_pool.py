@@ -7,30 +7,36 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from merkatd.opennebula.pools.constraint_facts import Member, Stay, Wants
+from merkatd.opennebula.pools.constraint_facts import DiskLocation, RoleMember, VmRequirements
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.pools.vm_history import last_record, record_of
-from merkatd.opennebula.pools.vm_templates import Record, actions_of, member_of, stay_of, wants_of
+from merkatd.opennebula.pools.vm_templates import (
+    LastRecord,
+    actions_of,
+    member_of,
+    stay_of,
+    wants_of,
+)
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
     UnreadableError,
     amount,
     children,
-    counted,
     ids,
     measured,
     object_id,
-    one,
+    only_child,
+    optional_text,
     parsed,
     pieces,
-    said,
     separate,
     text,
     whole,
+    whole_number,
 )
 from merkatd.scheduler.base.ports import NO_RECORD
-from merkatd.scheduler.base.ports import Record as RunRecord
+from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
 NOWHERE = -1
 NAMELESS = -1
@@ -101,9 +107,9 @@ class VmRow(NamedTuple):
     """Whether OpenNebula chooses its cores (PIN_POLICY)."""
     attributes: Mapping[str, str]
     message: str
-    wants: Wants = Wants()
-    member: Member | None = None
-    stay: Stay | None = None
+    wants: VmRequirements = VmRequirements()
+    member: RoleMember | None = None
+    stay: DiskLocation | None = None
     leaves: bool = False
     """Whether it is to be moved away from its host (RESCHED)."""
     locked: bool = False
@@ -159,7 +165,7 @@ def read_page(pool: str) -> Page:
 
 def read_vm(vm: str) -> VmRow:
     """One VM. Raises BrokenError or UnreadableError where that can't be."""
-    element = one(vm, "VM")
+    element = only_child(vm, "VM")
     check(element, vm.encode("utf-8", "replace"))
     return _row(_parts(element))
 
@@ -212,7 +218,7 @@ def _twice(found: Iterable[Element], names: Iterable[str]) -> str:
 def _row(parts: Mapping[str, Element]) -> VmRow:
     template, user = _part(parts, "TEMPLATE"), _part(parts, "USER_TEMPLATE")
     cpu = amount(template, "CPU")
-    vcpus = whole(template, "VCPU") if said(template, "VCPU") else 0
+    vcpus = whole(template, "VCPU") if optional_text(template, "VCPU") else 0
     if vcpus < 0:
         raise UnreadableError(f"VCPU is {vcpus}, not above 0")
     attributes = _attributes(user, template)
@@ -236,16 +242,16 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         movable=not (pinned or "LOCK" in parts or _held(user, attributes)),
         pinned=pinned,
         attributes=attributes,
-        message=said(user, MESSAGE),
+        message=optional_text(user, MESSAGE),
         wants=wants_of(parts["TEMPLATE"], template, user),
         member=member_of(template),
         stay=stay_of(state, life, record),
-        leaves=said(parts, "RESCHED") == "1",
+        leaves=optional_text(parts, "RESCHED") == "1",
         locked="LOCK" in parts,
-        priority=measured(said(user, "USER_PRIORITY")),
+        priority=measured(optional_text(user, "USER_PRIORITY")),
         actions=actions_of(parts["TEMPLATE"], template) + actions_of(parts["USER_TEMPLATE"], user),
-        made_s=measured(said(parts, "STIME")),
-        error=said(user, ERROR)[:_MOST_OF_AN_ERROR],
+        made_s=measured(optional_text(parts, "STIME")),
+        error=optional_text(user, ERROR)[:_MOST_OF_AN_ERROR],
         record=record_of(last),
     )
 
@@ -262,20 +268,20 @@ def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:
     return found
 
 
-def _last(last: Mapping[str, str] | None) -> Record | None:
+def _last(last: Mapping[str, str] | None) -> LastRecord | None:
     """Where a VM is or was, from the parts of its last record. Raises UnreadableError."""
     if last is None:
         return None
     if "HID" not in last:
         raise UnreadableError("HID is missing")
-    number = counted(last["HID"])
+    number = whole_number(last["HID"])
     if number is None:
         raise UnreadableError(f"HID is {last['HID'][:40]!r}, not a whole number")
-    return Record(number, _known(last.get("DS_ID")), _known(last.get("ACTION")))
+    return LastRecord(number, _known(last.get("DS_ID")), _known(last.get("ACTION")))
 
 
 def _known(found: str | None) -> int:
-    number = counted(found)
+    number = whole_number(found)
     return _UNKNOWN if number is None else number
 
 
@@ -289,7 +295,7 @@ def _pinned(template: Mapping[str, Element]) -> bool:
 
 def _held(user: Mapping[str, Element], attributes: Mapping[str, str]) -> bool:
     """Whether its owner wants it to stay, as we or OpenNebula's own balancer let him say it."""
-    asked = attributes.get("MERKAT_PINNED", ""), said(user, "ONEDRS_BLOCKED")
+    asked = attributes.get("MERKAT_PINNED", ""), optional_text(user, "ONEDRS_BLOCKED")
     return any(word.strip().upper() not in _NO for word in asked if word)
 
 

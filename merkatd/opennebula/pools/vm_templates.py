@@ -8,16 +8,22 @@ from typing import NamedTuple
 from merkatd.base.bounded_cache import Remembered
 from merkatd.opennebula.pools.constraint_facts import (
     NOBODY,
-    Member,
+    DiskLocation,
     NicWant,
     NumaWant,
     PciWant,
-    Stay,
-    Wants,
+    RoleMember,
+    VmRequirements,
 )
-from merkatd.opennebula.pools.one_states import PENDING, STOPPED, UNDEPLOYED, look
+from merkatd.opennebula.pools.one_states import PENDING, STOPPED, UNDEPLOYED, state_meaning
 from merkatd.opennebula.requirements import OF_USERS
-from merkatd.opennebula.rpc.xml_elements import Element, UnreadableError, counted, first, said
+from merkatd.opennebula.rpc.xml_elements import (
+    Element,
+    UnreadableError,
+    first,
+    optional_text,
+    whole_number,
+)
 
 _DISTINCT = 1 << 14
 """So many different stays are remembered."""
@@ -48,7 +54,7 @@ _MOST_OF_A_KIND = 512
 _Words = tuple[tuple[str, str], ...]
 
 
-class Record(NamedTuple):
+class LastRecord(NamedTuple):
     """The last history record."""
 
     host: int
@@ -73,20 +79,22 @@ class _Says(NamedTuple):
     nodes: tuple[_Words, ...]
 
 
-def wants_of(template: Element, parts: Mapping[str, Element], user: Mapping[str, Element]) -> Wants:
+def wants_of(
+    template: Element, parts: Mapping[str, Element], user: Mapping[str, Element]
+) -> VmRequirements:
     """What it asks for; equal wants are one object. Raises UnreadableError."""
     nics = () if "NIC" not in parts else _automatic(template)
     pcis = () if "PCI" not in parts else _all(template, "PCI", _PCI)
     topology = () if "TOPOLOGY" not in parts else _words(parts["TOPOLOGY"], _TOPOLOGY)
     return _wants(
         _Says(
-            said(parts, "AUTOMATIC_REQUIREMENTS"),
-            _cut(said(user, "SCHED_REQUIREMENTS")),
-            said(parts, "AUTOMATIC_DS_REQUIREMENTS"),
-            _cut(said(user, "SCHED_DS_REQUIREMENTS")),
-            said(parts, "AUTOMATIC_NIC_REQUIREMENTS") if nics else "",
-            _cut(said(user, "SCHED_RANK" if "SCHED_RANK" in user else "RANK")),
-            _cut(said(user, "SCHED_DS_RANK")),
+            optional_text(parts, "AUTOMATIC_REQUIREMENTS"),
+            _cut(optional_text(user, "SCHED_REQUIREMENTS")),
+            optional_text(parts, "AUTOMATIC_DS_REQUIREMENTS"),
+            _cut(optional_text(user, "SCHED_DS_REQUIREMENTS")),
+            optional_text(parts, "AUTOMATIC_NIC_REQUIREMENTS") if nics else "",
+            _cut(optional_text(user, "SCHED_RANK" if "SCHED_RANK" in user else "RANK")),
+            _cut(optional_text(user, "SCHED_DS_RANK")),
             _all(template, "DISK", _DISK),
             nics,
             pcis,
@@ -96,19 +104,19 @@ def wants_of(template: Element, parts: Mapping[str, Element], user: Mapping[str,
     )
 
 
-def member_of(parts: Mapping[str, Element]) -> Member | None:
+def member_of(parts: Mapping[str, Element]) -> RoleMember | None:
     """Its role in a VM group. Raises UnreadableError."""
     if "VMGROUP" not in parts:
         return None
     words = dict(_words(parts["VMGROUP"], ("VMGROUP_ID", "ROLE")))
-    return Member(_number(words, "VMGROUP_ID", "VMGROUP"), words.get("ROLE", ""))
+    return RoleMember(_number(words, "VMGROUP_ID", "VMGROUP"), words.get("ROLE", ""))
 
 
-def stay_of(state: int, life: int, record: Record | None) -> Stay | None:
+def stay_of(state: int, life: int, record: LastRecord | None) -> DiskLocation | None:
     """Where its disks are. A VM that was made anew waits with a record, and has none."""
     if record is None or record.datastore < 0:
         return None
-    if look(state, life).charged:
+    if state_meaning(state, life).charged:
         return _stay(record.datastore, running=True)
     waits = (state, life) == PENDING and record.action in _KEPT_BY
     if waits or state in {STOPPED, UNDEPLOYED}:
@@ -150,13 +158,13 @@ def _automatic(template: Element) -> tuple[_Words, ...]:
 
 
 @lru_cache(maxsize=_DISTINCT)
-def _stay(datastore: int, *, running: bool) -> Stay:
-    return Stay(datastore, running)
+def _stay(datastore: int, *, running: bool) -> DiskLocation:
+    return DiskLocation(datastore, running)
 
 
-def _made(says: _Says) -> Wants:
+def _made(says: _Says) -> VmRequirements:
     system_mib, image_mib = _space(says.disks)
-    return Wants(
+    return VmRequirements(
         automatic=says.automatic,
         requirements=says.requirements,
         automatic_ds=says.automatic_ds,
@@ -193,14 +201,14 @@ def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]
     system_mib = 0
     images: dict[int, int] = {}
     for disk in map(dict, disks):
-        size_mib = counted(disk.get("SIZE"))
+        size_mib = whole_number(disk.get("SIZE"))
         if size_mib is None:
             continue
-        size_mib += counted(disk.get("DISK_SNAPSHOT_TOTAL_SIZE")) or 0
+        size_mib += whole_number(disk.get("DISK_SNAPSHOT_TOTAL_SIZE")) or 0
         if disk.get("TYPE", "").upper() in _VOLATILE:
             system_mib += size_mib
             continue
-        datastore, clone = counted(disk.get("DATASTORE_ID")), disk.get("CLONE")
+        datastore, clone = whole_number(disk.get("DATASTORE_ID")), disk.get("CLONE")
         if datastore is None or clone is None:
             continue
         target = disk.get("CLONE_TARGET" if clone.upper() == "YES" else "LN_TARGET", "").upper()
@@ -235,14 +243,14 @@ def _numa(topology: Mapping[str, str], nodes: tuple[_Words, ...]) -> NumaWant | 
     return NumaWant(
         policy=policy,
         nodes=tuple(_node(dict(words)) for words in nodes),
-        threads=counted(topology.get("THREADS")) or 0,
-        hugepage_mib=counted(topology.get("HUGEPAGE_SIZE")) or 0,
+        threads=whole_number(topology.get("THREADS")) or 0,
+        hugepage_mib=whole_number(topology.get("HUGEPAGE_SIZE")) or 0,
         node_affinity=_affinity(topology),
     )
 
 
 def _affinity(topology: Mapping[str, str]) -> int:
-    found = counted(topology.get("NODE_AFFINITY"))
+    found = whole_number(topology.get("NODE_AFFINITY"))
     return NOBODY if found is None else found
 
 
@@ -254,7 +262,7 @@ def _node(words: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _number(words: Mapping[str, str], name: str, where: str) -> int:
-    found = counted(words.get(name))
+    found = whole_number(words.get(name))
     if found is None:
         shown = words.get(name, "")[:40]
         raise UnreadableError(f"{name} of {where} is {shown!r}, not a whole number")

@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterFacts:
     """A cluster of OpenNebula."""
 
     id: int
@@ -39,13 +39,13 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ServerFacts:
     """What was found out about a server."""
 
     version: str
     user: int
     groups: frozenset[int]
-    clusters: Sequence[Cluster] = ()
+    clusters: Sequence[ClusterFacts] = ()
     missing: Sequence[str] = ()
     """Rights that the login lacks, as `oneacl` writes them."""
     drivers: Sequence[str] | None = None
@@ -60,7 +60,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class AdviceInput:
     """What the configuration says."""
 
     driver_mode: bool
@@ -77,7 +77,7 @@ _NAME = "merkat"
 _RAFT = {0: "it is alone", 3: "it leads its zone"}
 
 
-def findings(facts: Facts, wish: Wish) -> list[Finding]:
+def findings(facts: ServerFacts, wish: AdviceInput) -> list[Finding]:
     """All there is to say."""
     return [
         *_mode(facts, wish),
@@ -96,7 +96,7 @@ def release(version: str) -> tuple[int, int]:
     return first, second
 
 
-def _mode(facts: Facts, wish: Wish) -> Iterator[Finding]:
+def _mode(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     if release(facts.version) < _OWN_SCHEDULER_UP_TO:
         if wish.driver_mode:
             yield Finding(
@@ -120,7 +120,7 @@ def _mode(facts: Facts, wish: Wish) -> Iterator[Finding]:
     )
 
 
-def _balancers(facts: Facts, wish: Wish) -> Iterator[Finding]:
+def _balancers(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     for process in facts.schedulers:
         yield Finding(
             Level.WARNING,
@@ -154,7 +154,7 @@ def _balancers(facts: Facts, wish: Wish) -> Iterator[Finding]:
         )
 
 
-def _clusters(facts: Facts, wish: Wish) -> Iterator[Finding]:
+def _clusters(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     rest = [name for name, clusters in wish.markets.items() if clusters is None]
     for cluster in facts.clusters:
         called = f"cluster {cluster.id} ({cluster.name})"
@@ -183,7 +183,7 @@ def _clusters(facts: Facts, wish: Wish) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "no host can be seen: none is there, or rights are missing")
 
 
-def _hosts(facts: Facts, wish: Wish) -> Iterator[Finding]:
+def _hosts(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     if wish.simulated_hosts and not facts.embedded:
         yield Finding(
             Level.ERROR,
@@ -192,7 +192,7 @@ def _hosts(facts: Facts, wish: Wish) -> Iterator[Finding]:
         )
 
 
-def _login(facts: Facts) -> Iterator[Finding]:
+def _login(facts: ServerFacts) -> Iterator[Finding]:
     if facts.user == 0 or 0 in facts.groups:
         yield Finding(Level.NOTE, "the login is an administrator's")
         return
@@ -210,7 +210,7 @@ def _rule(user: int, right: str) -> str:
     return f"'#{user} {right}'"
 
 
-def _raft(facts: Facts) -> Iterator[Finding]:
+def _raft(facts: ServerFacts) -> Iterator[Finding]:
     if facts.raft_state is None:
         return
     if facts.raft_state in _RAFT:

@@ -10,14 +10,14 @@ from typing import Any
 
 from lxml import etree
 
-from merkatd.opennebula.preflight.advice import ON_RULES, Cluster, Facts, release
+from merkatd.opennebula.preflight.advice import ON_RULES, ClusterFacts, ServerFacts, release
 from merkatd.syntax.lenient_xml import element_of
 
 Call = Callable[..., Any]
 """A method and its arguments, without the session: its value. Raises RefusedError, OSError."""
 
 
-class RefusedError(Exception):
+class CallRefusedError(Exception):
     """The server answered and would not, or can't be believed; the message says which."""
 
 
@@ -62,13 +62,13 @@ def calling(
         try:
             reply = server.__getattr__(method)(session, *arguments)
         except (xmlrpc.client.Error, http.client.HTTPException) as error:
-            raise RefusedError(f"{method}: {error}") from error
+            raise CallRefusedError(f"{method}: {error}") from error
         match reply:
             case [True, value, *_]:
                 return value
             case [False, text, *_]:
-                raise RefusedError(str(text))
-        raise RefusedError(f"{method}: this is no answer of OpenNebula: {str(reply)[:60]}")
+                raise CallRefusedError(str(text))
+        raise CallRefusedError(f"{method}: this is no answer of OpenNebula: {str(reply)[:60]}")
 
     try:
         yield call
@@ -82,9 +82,9 @@ def _transport(endpoint: str, limit_s: float, authorities: Path | None) -> _Pati
     try:
         context = ssl.create_default_context(cafile=authorities)
     except ssl.SSLError:
-        raise RefusedError(f"{authorities}: holds no certificate; PEM is right") from None
+        raise CallRefusedError(f"{authorities}: holds no certificate; PEM is right") from None
     except OSError as error:
-        raise RefusedError(f"{authorities}: can't be read: {error.strerror}") from None
+        raise CallRefusedError(f"{authorities}: can't be read: {error.strerror}") from None
     return _PatientTls(limit_s, context)
 
 
@@ -117,14 +117,14 @@ NEEDED = (
 """Kinds of objects and the rights on all of them, for a login that is no administrator's."""
 
 
-def inquire(call: Call) -> Facts:
+def inquire(call: Call) -> ServerFacts:
     """Find out what `advice` is given about. Raises RefusedError, OSError."""
     version = str(call("one.system.version"))
     me = _tree(call("one.user.info", -1))
     user, groups = int(me.findtext("ID", "-1")), _ids(me, "GROUPS/ID")
     clusters = _clusters(_tree(call("one.clusterpool.info")), _tree(call("one.hostpool.info")))
     drivers, interval_s = _configured(call) if release(version) >= _WITH_DRIVERS else ((), None)
-    return Facts(
+    return ServerFacts(
         version=version,
         user=user,
         groups=groups,
@@ -134,7 +134,7 @@ def inquire(call: Call) -> Facts:
         drs_interval_s=interval_s,
         raft_state=_raft_state(call),
         embedded=_embedded(call),
-        schedulers=tuple(running(Path("/proc"), _OLD_SCHEDULER)),
+        schedulers=tuple(processes_named(Path("/proc"), _OLD_SCHEDULER)),
     )
 
 
@@ -143,17 +143,17 @@ def _tree(text: Any) -> Any:
         parser = etree.XMLParser(resolve_entities=False)
         return element_of(str(text).encode(), parser, resolve_entities=False)
     except etree.XMLSyntaxError as error:
-        raise RefusedError(f"an answer is no XML: {error.msg}") from None
+        raise CallRefusedError(f"an answer is no XML: {error.msg}") from None
 
 
 def _ids(element: Any, path: str) -> frozenset[int]:
     return frozenset(int(one.text) for one in element.findall(path) if (one.text or "").isdecimal())
 
 
-def _clusters(pool: Any, hosts: Any) -> tuple[Cluster, ...]:
+def _clusters(pool: Any, hosts: Any) -> tuple[ClusterFacts, ...]:
     where = [one.findtext("CLUSTER_ID") for one in hosts.findall("HOST")]
     return tuple(
-        Cluster(
+        ClusterFacts(
             id=int(one.findtext("ID")),
             name=one.findtext("NAME", ""),
             hosts=where.count(one.findtext("ID")),
@@ -167,7 +167,7 @@ def _configured(call: Call) -> tuple[tuple[str, ...] | None, float | None]:
     """The scheduler drivers' arguments and how often clusters are optimised, if we may know."""
     try:
         config = _tree(call("one.system.config"))
-    except RefusedError:
+    except CallRefusedError:
         return None, None
     interval = config.findtext("DRS_INTERVAL", "")
     return (
@@ -180,7 +180,7 @@ def _embedded(call: Call) -> bool:
     """Whether the server answers what no OpenNebula does."""
     try:
         call("embedded.limits.table", [])
-    except RefusedError:
+    except CallRefusedError:
         return False
     return True
 
@@ -189,7 +189,7 @@ def _raft_state(call: Call) -> int | None:
     """Whether the server leads its zone; None where the login may not know."""
     try:
         return int(_tree(call("one.zone.raftstatus")).findtext("STATE", "-1"))
-    except RefusedError:
+    except CallRefusedError:
         return None
 
 
@@ -200,7 +200,7 @@ def _missing(call: Call, user: int, groups: frozenset[int]) -> tuple[str, ...]:
     """
     try:
         known = _tree(call("one.acl.info")).findall("ACL")
-    except RefusedError:
+    except CallRefusedError:
         return (ON_RULES,)
     rules = [
         tuple(int(rule.findtext(name, "0"), 16) for name in ("USER", "RESOURCE", "RIGHTS"))
@@ -223,7 +223,7 @@ def _given(rules: list[tuple[int, int]], kind: str, right: str) -> bool:
     )
 
 
-def running(proc: Path, name: str) -> Iterator[int]:
+def processes_named(proc: Path, name: str) -> Iterator[int]:
     """The ids of processes of this name."""
     for entry in sorted(proc.glob("[0-9]*")):
         try:

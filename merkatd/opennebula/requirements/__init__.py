@@ -5,7 +5,14 @@
 remember what a text came to until the text changes, or what it asks about.
 """
 
-from merkatd.opennebula.requirements.evaluate import answered, holding, holds, ranked, worth, worths
+from merkatd.opennebula.requirements.evaluate import (
+    answered,
+    holds,
+    host_ranks_of,
+    hosts_where,
+    rank_of,
+    ranked,
+)
 from merkatd.opennebula.requirements.grammar import parse, parse_rank
 from merkatd.opennebula.requirements.host_columns import CURRENT_VMS, FactTable
 from merkatd.opennebula.requirements.syntax_tree import (
@@ -32,11 +39,11 @@ __all__ = [
     "Rank",
     "RequirementError",
     "answered",
-    "holding",
     "holds",
+    "host_ranks_of",
+    "hosts_where",
     "parse",
     "parse_rank",
+    "rank_of",
     "ranked",
-    "worth",
-    "worths",
 ]

@@ -25,14 +25,14 @@ from merkatd.opennebula.requirements.syntax_tree import (
     Expression,
     Minus,
     Not,
-    Number,
     Rank,
+    RankNumber,
     Relation,
     Value,
     attributes_of,
     operands_of,
 )
-from merkatd.opennebula.requirements.tokens import LEAST, MOST, Limits, RequirementError
+from merkatd.opennebula.requirements.tokens import MAX_NUMBER, MIN_NUMBER, Limits, RequirementError
 
 _NOBODY = -1
 COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -108,14 +108,14 @@ def current_vms(wanted: Compare, *, has: bool) -> bool:
     return _holds_of(value if has and looked_for else _NOBODY, relation, value)
 
 
-def worth(rank: Rank, values: Values) -> int:
+def rank_of(rank: Rank, values: Values) -> int:
     """A host's rank: whole, as OpenNebula cuts it off."""
     with np.errstate(all="ignore"):
         return int(cut_off(np.asarray(_worth_one(rank, values))))
 
 
 def _worth_one(rank: Rank, values: Values) -> np.float32:
-    if isinstance(rank, Number):
+    if isinstance(rank, RankNumber):
         return np.float32(rank.value)
     if isinstance(rank, Attribute):
         return np.float32(_first(decimal, values.get(rank.name, ())) or 0.0)
@@ -132,8 +132,8 @@ def cut_off(worth: npt.NDArray[np.float32]) -> Ints:
 
     What is not in that range has no defined rank in OpenNebula.
     """
-    limited = np.clip(worth.astype(np.float64), LEAST, MOST)
-    cut: Ints = np.where(np.isnan(limited), LEAST, limited).astype(np.int64)
+    limited = np.clip(worth.astype(np.float64), MIN_NUMBER, MAX_NUMBER)
+    cut: Ints = np.where(np.isnan(limited), MIN_NUMBER, limited).astype(np.int64)
     return cut
 
 
@@ -145,7 +145,7 @@ _COMPARED: Mapping[Relation, Callable[[Any, Any], Any]] = {
 }
 
 
-def holding(expression: Expression, table: FactTable) -> Bools:
+def hosts_where(expression: Expression, table: FactTable) -> Bools:
     """[rows]: where the expression holds."""
     if isinstance(expression, Compare):
         key = (expression, type(expression.value))
@@ -154,11 +154,11 @@ def holding(expression: Expression, table: FactTable) -> Bools:
             known = table.known[key] = _compare_all(expression, table)
         return known
     if isinstance(expression, Not):
-        return ~holding(expression.of, table)
+        return ~hosts_where(expression.of, table)
     if isinstance(expression, Chain):
-        result = holding(expression.first, table)
+        result = hosts_where(expression.first, table)
         for joint, part in expression.rest:
-            there = holding(part, table)
+            there = hosts_where(part, table)
             result = result & there if joint == "&" else result | there
         return result
     return np.ones(len(table), dtype=bool)
@@ -178,7 +178,7 @@ def _answer(text: str, limits: Limits, table: FactTable) -> Answer:
     except RequirementError as error:
         return Answer(None, str(error), frozenset(), np.zeros(len(table), dtype=bool))
     asked = frozenset(attributes_of(expression))
-    return Answer(expression, "", asked, holding(expression, table))
+    return Answer(expression, "", asked, hosts_where(expression, table))
 
 
 def ranked(text: str, table: FactTable) -> Ranked:
@@ -194,7 +194,7 @@ def _ranked(text: str, table: FactTable) -> Ranked:
         rank = parse_rank(text)
     except RequirementError as error:
         return Ranked(str(error), frozenset(), np.zeros(len(table), dtype=np.int64))
-    return Ranked("", frozenset(operands_of(rank)), worths(rank, table))
+    return Ranked("", frozenset(operands_of(rank)), host_ranks_of(rank, table))
 
 
 def _compare_all(wanted: Compare, table: FactTable) -> Bools:
@@ -245,7 +245,7 @@ def _current_vms(wanted: Compare, table: FactTable) -> Bools:
     return found
 
 
-def worths(rank: Rank, table: FactTable) -> Ints:
+def host_ranks_of(rank: Rank, table: FactTable) -> Ints:
     """[rows]: what each is worth by the rank."""
     with np.errstate(all="ignore"):
         worth: Ints = np.broadcast_to(cut_off(np.asarray(_worth_all(rank, table))), len(table))
@@ -253,7 +253,7 @@ def worths(rank: Rank, table: FactTable) -> Ints:
 
 
 def _worth_all(rank: Rank, table: FactTable) -> npt.NDArray[Any]:
-    if isinstance(rank, Number):
+    if isinstance(rank, RankNumber):
         return np.full(len(table), np.float32(rank.value))
     if isinstance(rank, Attribute):
         return table.decimals(rank.name).value

@@ -8,22 +8,28 @@ from merkatd.opennebula.requirements.syntax_tree import (
     Expression,
     Minus,
     Not,
-    Number,
     Product,
     Rank,
+    RankNumber,
     Relation,
     Sum,
 )
-from merkatd.opennebula.requirements.tokens import OF_USERS, Kind, Limits, Reading, RequirementError
+from merkatd.opennebula.requirements.tokens import (
+    OF_USERS,
+    Limits,
+    RequirementError,
+    TokenKind,
+    TokenReader,
+)
 
 DEEPEST = 100
 """So many brackets and negations may stand inside one another."""
-_NUMBERS = (Kind.WHOLE, Kind.DECIMAL)
+_NUMBERS = (TokenKind.WHOLE, TokenKind.DECIMAL)
 
 
 def parse(text: str, limits: Limits = OF_USERS) -> Expression:
     """The requirement that the text states. Raises RequirementError."""
-    reading = Reading(text, limits)
+    reading = TokenReader(text, limits)
     if reading.over():
         return Always()
     expression = _chain(reading, 0)
@@ -32,7 +38,7 @@ def parse(text: str, limits: Limits = OF_USERS) -> Expression:
     return expression
 
 
-def _chain(reading: Reading, depth: int) -> Expression:
+def _chain(reading: TokenReader, depth: int) -> Expression:
     first = _operand(reading, depth)
     rest: list[tuple[str, Expression]] = []
     while joint := reading.taken("&", "|"):
@@ -42,7 +48,7 @@ def _chain(reading: Reading, depth: int) -> Expression:
     return Chain(first, tuple(rest)) if rest else first
 
 
-def _operand(reading: Reading, depth: int) -> Expression:
+def _operand(reading: TokenReader, depth: int) -> Expression:
     if depth > DEEPEST:
         raise RequirementError(
             f"at character {reading.ahead.at}: more than {DEEPEST} brackets and negations"
@@ -55,22 +61,22 @@ def _operand(reading: Reading, depth: int) -> Expression:
         if not reading.taken(")"):
             raise reading.refuse("&, | or )")
         return inside
-    if reading.ahead.kind is not Kind.NAME or not reading.ahead.value:
+    if reading.ahead.kind is not TokenKind.NAME or not reading.ahead.value:
         raise reading.refuse("an attribute, ! or (")
     return _comparison(reading)
 
 
-def _comparison(reading: Reading) -> Compare:
+def _comparison(reading: TokenReader) -> Compare:
     reading.count_term()
     attribute = str(reading.take().value)
     relation = _relation(reading)
     ordered = relation in {Relation.ABOVE, Relation.BELOW}
-    if reading.ahead.kind not in (_NUMBERS if ordered else (*_NUMBERS, Kind.NAME)):
+    if reading.ahead.kind not in (_NUMBERS if ordered else (*_NUMBERS, TokenKind.NAME)):
         raise reading.refuse("a number" if ordered else "a number or a text")
     return Compare(attribute, relation, reading.take_value())
 
 
-def _relation(reading: Reading) -> Relation:
+def _relation(reading: TokenReader) -> Relation:
     first = reading.taken("=", "!", ">", "<", "@")
     # The scanner sees two signs, so blanks may stand between them.
     second = {"!": "=", "@": ">"}.get(first, "")
@@ -83,16 +89,16 @@ def _relation(reading: Reading) -> Relation:
 
 def parse_rank(text: str) -> Rank:
     """The rank that the text states, 0 for none. Raises RequirementError."""
-    reading = Reading(text, OF_USERS)
+    reading = TokenReader(text, OF_USERS)
     if reading.over():
-        return Number(0)
+        return RankNumber(0)
     rank = _sum(reading, 0)
     if not reading.over():
         raise reading.refuse("+, -, *, / or the end (with a blank after a minus)")
     return rank
 
 
-def _sum(reading: Reading, depth: int) -> Rank:
+def _sum(reading: TokenReader, depth: int) -> Rank:
     first = _product(reading, depth)
     rest: list[tuple[str, Rank]] = []
     while sign := reading.taken("+", "-"):
@@ -100,7 +106,7 @@ def _sum(reading: Reading, depth: int) -> Rank:
     return Sum(first, tuple(rest)) if rest else first
 
 
-def _product(reading: Reading, depth: int) -> Rank:
+def _product(reading: TokenReader, depth: int) -> Rank:
     first = _factor(reading, depth)
     rest: list[tuple[str, Rank]] = []
     while sign := reading.taken("*", "/"):
@@ -108,7 +114,7 @@ def _product(reading: Reading, depth: int) -> Rank:
     return Product(first, tuple(rest)) if rest else first
 
 
-def _factor(reading: Reading, depth: int) -> Rank:
+def _factor(reading: TokenReader, depth: int) -> Rank:
     if depth > DEEPEST:
         raise RequirementError(
             f"at character {reading.ahead.at}: more than {DEEPEST} brackets and signs"
@@ -123,9 +129,9 @@ def _factor(reading: Reading, depth: int) -> Rank:
         return inside
     reading.count_term()
     value = reading.ahead.value
-    if reading.ahead.kind is Kind.NAME and value:
+    if reading.ahead.kind is TokenKind.NAME and value:
         return Attribute(str(reading.take().value))
     if isinstance(value, str):
         raise reading.refuse("an attribute, a number, - or (")
     reading.take()
-    return Number(value)
+    return RankNumber(value)

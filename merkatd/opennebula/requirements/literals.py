@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import inf
 from struct import Struct
 
-from merkatd.opennebula.requirements.tokens import LEAST, MOST
+from merkatd.opennebula.requirements.tokens import MAX_NUMBER, MIN_NUMBER
 
 _WHOLE = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 _DECIMAL = re.compile(
@@ -24,8 +24,8 @@ def whole(text: str) -> int | None:
     if match is None:
         return None
     digits = match[1]
-    number = int(digits) if len(digits) <= _LONGEST else MOST + 1
-    return number if LEAST <= number <= MOST else None
+    number = int(digits) if len(digits) <= _LONGEST else MAX_NUMBER + 1
+    return number if MIN_NUMBER <= number <= MAX_NUMBER else None
 
 
 def decimal(text: str) -> float | None:

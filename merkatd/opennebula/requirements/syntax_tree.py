@@ -80,7 +80,7 @@ def attributes_of(expression: Expression) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class RankNumber:
     """A number in a rank."""
 
     value: int | float
@@ -138,7 +138,7 @@ class Sum:
         return " ".join([_enclosed(self.first, Sum), *terms])
 
 
-Rank: TypeAlias = Number | Attribute | Minus | Product | Sum
+Rank: TypeAlias = RankNumber | Attribute | Minus | Product | Sum
 
 
 def operands_of(rank: Rank) -> Iterator[str]:

@@ -20,7 +20,7 @@ class RequirementError(ValueError):
     """
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a word is."""
 
     NAME = "a name or a text"
@@ -30,16 +30,16 @@ class Kind(Enum):
     END = "the end"
 
 
-class Token(NamedTuple):
+class RequirementToken(NamedTuple):
     """One word."""
 
-    kind: Kind
+    kind: TokenKind
     value: str | int | float
     at: int
     """Its first character's place in the text, from 1 on."""
 
     def __str__(self) -> str:
-        return "the end" if self.kind is Kind.END else repr(self.value)
+        return "the end" if self.kind is TokenKind.END else repr(self.value)
 
 
 _WORD = re.compile(
@@ -53,30 +53,32 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 
-LEAST, MOST = -(2**31), 2**31 - 1
+MIN_NUMBER, MAX_NUMBER = -(2**31), 2**31 - 1
 """OpenNebula keeps whole numbers in 32 bits."""
 
 
-def cut(text: str) -> list[Token]:
+def cut(text: str) -> list[RequirementToken]:
     """The words of the text, and the end. Raises RequirementError for a number too large."""
     tokens = [_token(match) for match in _WORD.finditer(text)]
-    return [*tokens, Token(Kind.END, "", len(text) + 1)]
+    return [*tokens, RequirementToken(TokenKind.END, "", len(text) + 1)]
 
 
-def _token(match: re.Match[str]) -> Token:
+def _token(match: re.Match[str]) -> RequirementToken:
     name, text, at = str(match.lastgroup), match[match.lastgroup or 0], match.start() + 1
     if name == "WHOLE":
-        return Token(Kind.WHOLE, _whole(text, at), at)
+        return RequirementToken(TokenKind.WHOLE, _whole(text, at), at)
     if name == "DECIMAL":
-        return Token(Kind.DECIMAL, _decimal(text, at), at)
-    return Token(Kind.SIGN if name == "SIGN" else Kind.NAME, text, at)
+        return RequirementToken(TokenKind.DECIMAL, _decimal(text, at), at)
+    return RequirementToken(TokenKind.SIGN if name == "SIGN" else TokenKind.NAME, text, at)
 
 
 def _whole(text: str, at: int) -> int:
     # A shorter text can't be outside; a far longer one is not worth converting.
-    number = int(text) if len(text) <= 12 else MOST + 1
-    if not LEAST <= number <= MOST:
-        raise RequirementError(f"at character {at}: expected {LEAST} to {MOST}, not {text[:20]}")
+    number = int(text) if len(text) <= 12 else MAX_NUMBER + 1
+    if not MIN_NUMBER <= number <= MAX_NUMBER:
+        raise RequirementError(
+            f"at character {at}: expected {MIN_NUMBER} to {MAX_NUMBER}, not {text[:20]}"
+        )
     return number
 
 
@@ -105,7 +107,7 @@ OF_ONED = Limits(characters=1 << 17, terms=1 << 13, text=1 << 13)
 """What oned writes: it grows with the number of clusters."""
 
 
-class Reading:
+class TokenReader:
     """The words of a text, one after another."""
 
     def __init__(self, text: str, limits: Limits) -> None:
@@ -115,7 +117,7 @@ class Reading:
                 f"it has more than {limits.characters} characters, which are the most that it"
                 " may have"
             )
-        self._tokens: Sequence[Token] = cut(text)
+        self._tokens: Sequence[RequirementToken] = cut(text)
         self._next = 0
         self._limits = limits
         self._terms = 0
@@ -130,14 +132,14 @@ class Reading:
             )
 
     @property
-    def ahead(self) -> Token:
+    def ahead(self) -> RequirementToken:
         """The next word."""
         return self._tokens[self._next]
 
-    def take(self) -> Token:
+    def take(self) -> RequirementToken:
         """The next word, which is then behind; the end stays ahead."""
         token = self.ahead
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self._next += 1
         return token
 
@@ -152,11 +154,11 @@ class Reading:
 
     def over(self) -> bool:
         """Whether nothing but the end is ahead."""
-        return self.ahead.kind is Kind.END
+        return self.ahead.kind is TokenKind.END
 
     def comes(self, *signs: str) -> bool:
         """Whether one of these signs is ahead."""
-        return self.ahead.kind is Kind.SIGN and self.ahead.value in signs
+        return self.ahead.kind is TokenKind.SIGN and self.ahead.value in signs
 
     def taken(self, *signs: str) -> str:
         """The sign ahead, taken, if it is one of these; nothing otherwise."""

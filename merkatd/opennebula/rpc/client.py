@@ -17,18 +17,18 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 from merkatd.base.deferreds import Time, within
 from merkatd.opennebula.rpc.errors import (
     NOT_CALLED,
-    AuthenticationError,
-    BadCallError,
-    ForbiddenError,
     LongAnswerError,
+    OneAuthenticationError,
+    OneBadCallError,
     OneError,
+    OneForbiddenError,
     value_of,
 )
 from merkatd.opennebula.rpc.http_reply import HEAD_BYTES, TooLongError
 from merkatd.opennebula.rpc.server_dialect import Dialect, dialect_of
 from merkatd.opennebula.rpc.transport import VMS_BYTES, Transport
-from merkatd.opennebula.rpc.xml_elements import BrokenError, one
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.opennebula.rpc.xml_elements import BrokenError, only_child
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 ALL_USERS = -2
 NOT_DONE, ANY_STATE, STATE_DONE = -1, -2, 6
@@ -102,7 +102,7 @@ class Client:
             left_s = until_s - self._clock.seconds()
             try:
                 return await self._once(method, arguments, about, left_s)
-            except UnreachableError:
+            except CloudUnreachableError:
                 # Another server may answer next time.
                 self._dialect = self._zone = None
                 pause_s = self._pause_s(attempt)
@@ -129,7 +129,7 @@ class Client:
             await turns.acquire()
         try:
             return value_of(await self._reply(method, arguments, about, limit_s), method, about)
-        except (AuthenticationError, ForbiddenError) as error:
+        except (OneAuthenticationError, OneForbiddenError) as error:
             raise self._advised(error) from None
         finally:
             if turns is not None:
@@ -144,7 +144,7 @@ class Client:
     def _advised(self, error: OneError) -> OneError:
         """The error with what would be right."""
         who = self._session.partition(":")[0] or "nobody"
-        if isinstance(error, AuthenticationError):
+        if isinstance(error, OneAuthenticationError):
             origin = f" from {self._origin}" if self._origin else ""
             return error.with_advice(
                 f"the login of {who!r}{origin} is not the server's: put user:password, or"
@@ -161,17 +161,19 @@ class Client:
             return await within(limit_s, self._clock, carried)
         except xmlrpc.client.Fault as fault:
             if fault.faultCode in NOT_CALLED:
-                raise BadCallError(method, about, fault.faultString, fault.faultCode) from fault
-            raise UnreachableError(f"{subject}: {fault.faultString}") from fault
+                raise OneBadCallError(method, about, fault.faultString, fault.faultCode) from fault
+            raise CloudUnreachableError(f"{subject}: {fault.faultString}") from fault
         except TooLongError as error:
             if not _READS.fullmatch(method):
-                raise UnreachableError(f"{subject}: {error}") from error
+                raise CloudUnreachableError(f"{subject}: {error}") from error
             raise LongAnswerError(method, about, error.most_bytes, error.head) from None
         except (OSError, xmlrpc.client.Error) as error:
-            raise UnreachableError(f"{subject}: {str(error) or type(error).__name__}") from error
+            raise CloudUnreachableError(
+                f"{subject}: {str(error) or type(error).__name__}"
+            ) from error
         except (ValueError, OverflowError) as error:
             # What XML or XML-RPC can't carry is found before anything is sent.
-            raise BadCallError(method, about, str(error), 0) from error
+            raise OneBadCallError(method, about, str(error), 0) from error
 
     # -- the server ---------------------------------------------------------------------------
 
@@ -184,7 +186,7 @@ class Client:
     async def restricted(self) -> list[str]:
         """Return the attributes of VMs that only administrators may set, every site's own too."""
         text = await self._text("one.system.config")
-        found = one(text, "OPENNEBULA_CONFIGURATION").iterfind("VM_RESTRICTED_ATTR")
+        found = only_child(text, "OPENNEBULA_CONFIGURATION").iterfind("VM_RESTRICTED_ATTR")
         return [row.text for row in found if row.text]
 
     async def zone(self) -> int:
@@ -192,8 +194,8 @@ class Client:
         if self._zone is None:
             try:
                 text = await self._text("one.system.config")
-                found = one(text, "OPENNEBULA_CONFIGURATION").findtext("FEDERATION/ZONE_ID")
-            except (ForbiddenError, BadCallError, BrokenError):
+                found = only_child(text, "OPENNEBULA_CONFIGURATION").findtext("FEDERATION/ZONE_ID")
+            except (OneForbiddenError, OneBadCallError, BrokenError):
                 found = None
             self._zone = int(found) if found and found.isdecimal() else 0
         return self._zone
@@ -329,5 +331,7 @@ class Client:
     async def _text(self, method: str, *arguments: Any, about: str = "") -> str:
         value = await self.call(method, *arguments, about=about)
         if not isinstance(value, str):
-            raise UnreachableError(f"{method}: a text was expected, not {type(value).__name__}")
+            raise CloudUnreachableError(
+                f"{method}: a text was expected, not {type(value).__name__}"
+            )
         return value

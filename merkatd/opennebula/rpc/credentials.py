@@ -14,7 +14,7 @@ class LoginError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class Credentials:
     """A session, and where it was found."""
 
     session: str = field(repr=False)
@@ -44,7 +44,7 @@ def endpoint(configured: str, environment: Mapping[str, str], home: Path) -> str
     return found or DEFAULT_ENDPOINT
 
 
-def login_from(path: Path) -> Login:
+def login_from(path: Path) -> Credentials:
     """The login that a file holds, as OpenNebula's tools keep it. Raises LoginError."""
     try:
         lines = path.read_text().strip().splitlines()
@@ -55,4 +55,4 @@ def login_from(path: Path) -> Login:
     user, colon, secret = session.partition(":")
     if not (user and colon and secret):
         raise LoginError(f"{path}: user:password is right")
-    return Login(session, str(path))
+    return Credentials(session, str(path))

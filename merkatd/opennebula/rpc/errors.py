@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 
 
 class OneError(Exception):
@@ -25,15 +25,15 @@ class OneError(Exception):
         return error
 
 
-class AuthenticationError(OneError):
+class OneAuthenticationError(OneError):
     """The session is of nobody that oned knows."""
 
 
-class ForbiddenError(OneError):
+class OneForbiddenError(OneError):
     """The session's user may not do this, or the object is locked."""
 
 
-class MissingError(OneError):
+class OneMissingError(OneError):
     """There is no such object."""
 
 
@@ -41,11 +41,11 @@ class WrongStateError(OneError):
     """The object is in no state for this, or its host has no room: look again."""
 
 
-class BadCallError(OneError):
+class OneBadCallError(OneError):
     """The arguments are not what the server takes."""
 
 
-class InternalError(OneError):
+class OneInternalError(OneError):
     """The server failed in itself, or a template is wrong."""
 
 
@@ -63,12 +63,12 @@ class LongAnswerError(OneError):
 
 ERRORS: Mapping[int, type[OneError]] = MappingProxyType(
     {
-        256: AuthenticationError,
-        512: ForbiddenError,
-        1024: MissingError,
+        256: OneAuthenticationError,
+        512: OneForbiddenError,
+        1024: OneMissingError,
         2048: WrongStateError,
-        4096: BadCallError,
-        8192: InternalError,
+        4096: OneBadCallError,
+        8192: OneInternalError,
         16384: AllocateError,
     }
 )
@@ -86,4 +86,6 @@ def value_of(reply: Any, method: str, about: str) -> Any:
         case [False, text, int(code), *_]:
             raise ERRORS.get(code, OneError)(method, about, str(text), code)
     shown = repr(reply)[:80]
-    raise UnreachableError(f"{method}{f' of {about}' if about else ''}: no answer of oned: {shown}")
+    raise CloudUnreachableError(
+        f"{method}{f' of {about}' if about else ''}: no answer of oned: {shown}"
+    )

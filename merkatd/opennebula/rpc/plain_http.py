@@ -30,10 +30,12 @@ class NotConnectedError(ConnectionError):
 
 
 @implementer(IReadWriteDescriptor)
-class Line:
+class HttpConnection:
     """A connection."""
 
-    def __init__(self, reactor: Any, address: Address, when_free: Callable[["Line"], None]) -> None:
+    def __init__(
+        self, reactor: Any, address: Address, when_free: Callable[["HttpConnection"], None]
+    ) -> None:
         """Begin to connect; `when_free` is told each time that another exchange may begin.
 
         Raises NotConnectedError.
@@ -183,7 +185,7 @@ class PlainHttp:
         self._reactor = reactor
         self._connections = connections
         self._addresses = _Addresses(reactor, url.hostname or "", url.port or _PORT)
-        self._free: list[Line] = []
+        self._free: list[HttpConnection] = []
         path = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
         self._head = (
             f"POST {path} HTTP/1.1\r\nHost: {url.netloc.rpartition('@')[2]}\r\n"
@@ -214,7 +216,7 @@ class PlainHttp:
         while left:
             address, *left = left
             try:
-                line = Line(self._reactor, address, self._keep)
+                line = HttpConnection(self._reactor, address, self._keep)
                 alarm = (
                     self._reactor.callLater(_CONNECT_S, line.give_up_connecting) if left else None
                 )
@@ -231,7 +233,7 @@ class PlainHttp:
         self._addresses.forget()
         raise failure or NotConnectedError("the server's name has no address")
 
-    def _keep(self, line: Line) -> None:
+    def _keep(self, line: HttpConnection) -> None:
         line.since_s = self._reactor.seconds()
         self._free = [one for one in self._free if one.usable]
         if len(self._free) < self._connections:
@@ -239,7 +241,7 @@ class PlainHttp:
         else:
             line.close()
 
-    def _kept(self) -> Line | None:
+    def _kept(self) -> HttpConnection | None:
         """The connection that was used last, if the server will not have ended it."""
         while self._free:
             line = self._free.pop()

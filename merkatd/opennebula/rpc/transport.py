@@ -108,7 +108,7 @@ _LOOKS = (
 """What calls are called that change nothing."""
 
 
-class Guarded:
+class LeaderOnlyTransport:
     """Implements `transport.Transport` over another one."""
 
     def __init__(self, transport: Transport, certain: Callable[[], Awaitable[None]]) -> None:

@@ -164,7 +164,7 @@ def _outside_texts(body: bytes, joint: bytes, start: int, stop: int) -> Iterator
         start = stop if end < 0 else end + len(_CDATA_END)
 
 
-def one(text: str, tag: str) -> Element:
+def only_child(text: str, tag: str) -> Element:
     """The only element of a text. Raises BrokenError where it is no XML, or another."""
     try:
         element = parsed(text.encode("utf-8", "replace"))
@@ -186,7 +186,7 @@ def first(element: Element, tag: str) -> str | None:
     return None if child is None else child.text or ""
 
 
-def said(parts: Mapping[str, Element], name: str) -> str:
+def optional_text(parts: Mapping[str, Element], name: str) -> str:
     """The text of a part that need not be there."""
     part = parts.get(name)
     return "" if part is None else part.text or ""
@@ -225,7 +225,7 @@ def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     return tuple(int(one) for one in texts if one.isdecimal() and len(one) <= _DIGITS)
 
 
-def counted(found: str | None) -> int | None:
+def whole_number(found: str | None) -> int | None:
     """The whole number that a text is, None where it is none."""
     try:
         number = int(found or "")

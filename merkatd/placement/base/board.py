@@ -68,7 +68,7 @@ class Board:
 
 
 @compiled
-def with_one(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
+def with_vm(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
     """The host's VMs and one more, ascending; returns how many."""
     at = 0
     while at < count and rows[start + at] < vm:
@@ -81,7 +81,7 @@ def with_one(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
 
 
 @compiled
-def without_one(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
+def without_vm(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
     """The host's VMs but one; returns how many."""
     size = 0
     for i in range(count):
@@ -112,7 +112,7 @@ def where_floors_fit(
     group = np.empty(count.max() + 1, dtype=np.int64)
     for host in range(len(allowed)):
         if allowed[host]:
-            size = with_one(rows, start[host], count[host], vm, group)
+            size = with_vm(rows, start[host], count[host], vm, group)
             fitting[host] = floors_fit(group, size, capacity[host], floor)
     return fitting
 

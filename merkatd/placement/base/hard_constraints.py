@@ -21,7 +21,7 @@ ELSEWHERE = -2
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
-class Rules:
+class HardConstraints:
     """What the snapshot allows to each VM of a market."""
 
     def __init__(self, snapshot: Snapshot, view: MarketView) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.market.market_view import MarketView
-from merkatd.market.share import ENOUGH, bends
+from merkatd.market.share import ENOUGH, breakpoints
 from merkatd.placement.base.compiled import compiled
 
 SUM_OF_SHORTFALLS = 0
@@ -36,7 +36,7 @@ class Stakes(NamedTuple):
 
 def stakes_of(view: MarketView, first: Floats) -> Stakes:
     """The columns of a market's VMs, with the level of each bend worked out once."""
-    bend = bends(view.bid.ravel(), view.floor.ravel(), view.cap.ravel())
+    bend = breakpoints(view.bid.ravel(), view.floor.ravel(), view.cap.ravel())
     shape = view.bid.shape
     return Stakes(
         bid=np.ascontiguousarray(view.bid),

@@ -8,12 +8,12 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.cluster.columns import NOWHERE
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board, where_floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.hard_constraints import Rules
+from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.host_shares import stakes_of
-from merkatd.placement.base.placement_problem import Game, must_leave
+from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
 
 
 @compiled
@@ -40,7 +40,7 @@ def load_of(rows: Ints, start: int, count: int, capacity: Floats, bid: Floats) -
     return load
 
 
-def place_new(view: MarketView, board: Board, rules: Rules) -> Ints:
+def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
     """Put every pending VM on the board that fits somewhere, by priority and id.
 
     Returns those that don't.
@@ -60,7 +60,9 @@ def place_new(view: MarketView, board: Board, rules: Rules) -> Ints:
     return np.array(sorted(left), dtype=np.int64)
 
 
-def least_loaded(vm: int, view: MarketView, board: Board, rules: Rules, load: Floats) -> int:
+def least_loaded(
+    vm: int, view: MarketView, board: Board, rules: HardConstraints, load: Floats
+) -> int:
     """The feasible host with the least load, by rank where there are several; else NOWHERE."""
     fitting = where_floors_fit(
         vm,
@@ -90,16 +92,16 @@ def reload(host: int, view: MarketView, board: Board, load: Floats) -> None:
     )
 
 
-def start(snapshot: Snapshot, market: int) -> Game:
+def start(snapshot: Snapshot, market: int) -> PlacementProblem:
     """The market with its new VMs placed where there is least load."""
-    view = view_of(snapshot, market)
-    rules = Rules(snapshot, view)
+    view = market_view(snapshot, market)
+    rules = HardConstraints(snapshot, view)
     board = Board(view, view.place)
     place_new(view, board, rules)
     started = board.place.copy()
     new = (view.place == NOWHERE) & (started != NOWHERE)
     first = view.first(started != NOWHERE)
-    return Game(
+    return PlacementProblem(
         snapshot=snapshot,
         view=view,
         rules=rules,
@@ -111,7 +113,7 @@ def start(snapshot: Snapshot, market: int) -> Game:
     )
 
 
-def send_away(game: Game, board: Board, most: int) -> None:
+def send_away(game: PlacementProblem, board: Board, most: int) -> None:
     """Move them, by id and at most so many, to where a new VM would start."""
     leaving = np.flatnonzero(must_leave(game) & (board.place == game.view.place))
     if len(leaving) == 0:

@@ -13,13 +13,13 @@ import numpy as np
 from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.market_view import MarketView
-from merkatd.placement.base.board import Board, floors_fit, on_overfull, with_one
-from merkatd.placement.base.hard_constraints import Rules
+from merkatd.placement.base.board import Board, floors_fit, on_overfull, with_vm
+from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.least_load import loads_of, reload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Orderly:
+class OrderedMoves:
     """Moves that can be made, one after the other."""
 
     place: Ints
@@ -32,7 +32,7 @@ class Orderly:
     """The VMs whose move had to be left out."""
 
 
-def in_order(view: MarketView, rules: Rules, wanted: Ints) -> Orderly:
+def order_moves(view: MarketView, rules: HardConstraints, wanted: Ints) -> OrderedMoves:
     """Sort the moves from where the VMs are to where they are wanted."""
     origin = Board(view, view.place)
     now = Board(view, view.place)
@@ -60,10 +60,10 @@ def in_order(view: MarketView, rules: Rules, wanted: Ints) -> Orderly:
         if len(still) == len(waiting):
             break
         waiting = still
-    return Orderly(now.place, tuple(moves), after, tuple(waiting))
+    return OrderedMoves(now.place, tuple(moves), after, tuple(waiting))
 
 
-def with_waiting(view: MarketView, rules: Rules, orderly: Orderly) -> Orderly:
+def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves) -> OrderedMoves:
     """Return the same with a place for each new VM that fits beside all who are there meanwhile.
 
     Those are the VMs that are on a host now and the VMs that come to it, so no move is delayed.
@@ -108,21 +108,23 @@ def _free_meanwhile(view: MarketView, place: Ints) -> Floats:
     return free
 
 
-def _fits_now(view: MarketView, rules: Rules, vm: int, host: int, board: Board) -> bool:
+def _fits_now(view: MarketView, rules: HardConstraints, vm: int, host: int, board: Board) -> bool:
     """Whether the VM may come to the host beside all who are there now or come there."""
     beside = np.flatnonzero((view.place == host) | (board.place == host))
     return _fits(view, rules, vm, host, beside, _meanwhile(view, rules, vm, host, board.place))
 
 
-def _meanwhile(view: MarketView, rules: Rules, vm: int, host: int, place: Ints) -> Ints:
+def _meanwhile(view: MarketView, rules: HardConstraints, vm: int, host: int, place: Ints) -> Ints:
     """Return the placement in which no VM has left the host yet, where that counts for the VM."""
     return np.where(view.place == host, host, place) if rules.bound[vm] else place
 
 
-def _fits(view: MarketView, rules: Rules, vm: int, host: int, there: Ints, place: Ints) -> bool:
+def _fits(
+    view: MarketView, rules: HardConstraints, vm: int, host: int, there: Ints, place: Ints
+) -> bool:
     """Whether the VM may come to the host while these are there, and their floors fit."""
     if not rules.allowed(vm, place)[host]:
         return False
     group = np.empty(len(there) + 1, dtype=np.int64)
-    size = with_one(there, 0, len(there), vm, group)
+    size = with_vm(there, 0, len(there), vm, group)
     return bool(floors_fit(group, size, view.capacity[host], view.floor))

@@ -13,17 +13,17 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.market.market_view import MarketView
 from merkatd.market.share import Share
 from merkatd.placement.base.board import Board
-from merkatd.placement.base.hard_constraints import Rules
+from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.placement.base.host_shares import Stakes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Game:
+class PlacementProblem:
     """What a strategy plays with: it moves VMs on the board and returns the placement it wants."""
 
     snapshot: Snapshot
     view: MarketView
-    rules: Rules
+    rules: HardConstraints
     board: Board
     started: Ints
     """[vms]: where everybody is before anybody is migrated."""
@@ -55,7 +55,7 @@ class Game:
         return int(self.snapshot.hosts.id[self.view.hosts[host]])
 
 
-def must_leave(game: Game) -> Bools:
+def must_leave(game: PlacementProblem) -> Bools:
     """[vms]: runs where nothing may run any more, or where it was told to leave, and may move."""
     state = game.snapshot.hosts.state[game.view.hosts]
     drained = np.isin(game.view.place, np.flatnonzero(state == HostState.DRAINED))

@@ -21,7 +21,7 @@ import numpy as np
 from merkatd.cluster import Decision, Floats, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.explanation import hosts_after
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.market.share import share
 
 CPU = 0
@@ -57,7 +57,7 @@ def with_leftovers(snapshot: Snapshot, decision: Decision) -> Floats:
     host = hosts_after(snapshot, decision.plan)
     local = np.full(len(snapshot.hosts) + 1, NOWHERE)
     for market in range(len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         local[:] = NOWHERE
         local[view.hosts] = np.arange(len(view.hosts))
         pool = local[host[view.vms]]

@@ -22,7 +22,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NOWHERE
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.placement_problem import PlacementProblem
 
 HOLD_S = 600.0
 """So long no VM is moved again for the sake of an edit."""
@@ -49,7 +49,7 @@ class Edited:
 
 
 def edited(
-    game: Game, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
+    game: PlacementProblem, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
 ) -> Edited:
     """Return where VMs go; `before` has the groups so far, `anew` all of them made from nothing.
 
@@ -70,12 +70,12 @@ def edited(
     return Edited(wanted, lately, settled=good)
 
 
-def _dearest(game: Game, place: Ints) -> float:
+def _dearest(game: PlacementProblem, place: Ints) -> float:
     """Return the price of the dearest group."""
     return float(_prices(game, place).max(initial=0.0))
 
 
-def _prices(game: Game, place: Ints) -> Floats:
+def _prices(game: PlacementProblem, place: Ints) -> Floats:
     """[hosts]: the rates of all VMs there, for each unit that the host has."""
     view, there = game.view, place != NOWHERE
     rates = np.bincount(place[there], view.bid[there, 0], len(view.hosts))
@@ -84,7 +84,7 @@ def _prices(game: Game, place: Ints) -> Floats:
     return found
 
 
-def _moves(game: Game, place: Ints) -> int:
+def _moves(game: PlacementProblem, place: Ints) -> int:
     old = game.view.place
     return int(((old != NOWHERE) & (place != old)).sum())
 
@@ -93,7 +93,7 @@ def _waiting(place: Ints) -> int:
     return int((place == NOWHERE).sum())
 
 
-def _with_new(game: Game, place: Ints) -> Ints:
+def _with_new(game: PlacementProblem, place: Ints) -> Ints:
     """Return the places with each VM that has none in the cheapest group that can take it."""
     found = place.copy()
     new = np.flatnonzero(place == NOWHERE)
@@ -104,7 +104,7 @@ def _with_new(game: Game, place: Ints) -> Ints:
     return found
 
 
-def _mended(game: Game, place: Ints, goal: float) -> Ints:
+def _mended(game: PlacementProblem, place: Ints, goal: float) -> Ints:
     """Return the places after moves out of the dearest group, until it costs no more than that."""
     found, rests = place.copy(), _rests(game)
     for _ in range(_MOST):
@@ -120,7 +120,7 @@ def _mended(game: Game, place: Ints, goal: float) -> Ints:
 
 
 def _best_move(
-    game: Game, place: Ints, prices: Floats, dearest: int, rests: Bools
+    game: PlacementProblem, place: Ints, prices: Floats, dearest: int, rests: Bools
 ) -> tuple[int, int] | None:
     """Return the VM that leaves the dearest group and its host, None where nothing helps."""
     best: tuple[float, int, int] = (float(prices[dearest]) * (1 - 1e-9), NOWHERE, NOWHERE)
@@ -137,7 +137,7 @@ def _best_move(
     return None if best[1] == NOWHERE else best[1:]
 
 
-def _rests(game: Game) -> Bools:
+def _rests(game: PlacementProblem) -> Bools:
     """[vms]: may not be moved, or was a short time ago."""
     moved_s = game.snapshot.vms.moved_at_s[game.view.vms]
     lately = np.abs(game.snapshot.now_s - moved_s) < HOLD_S
@@ -145,7 +145,7 @@ def _rests(game: Game) -> Bools:
     return found
 
 
-def _prices_with(game: Game, vm: int, place: Ints) -> Floats:
+def _prices_with(game: PlacementProblem, vm: int, place: Ints) -> Floats:
     """[hosts]: what each group would cost with this VM; infinite where the host has nothing."""
     view = game.view
     more = np.full(len(view.hosts), np.inf)
@@ -154,7 +154,7 @@ def _prices_with(game: Game, vm: int, place: Ints) -> Floats:
     return found
 
 
-def _takes(game: Game, vm: int, place: Ints) -> Bools:
+def _takes(game: PlacementProblem, vm: int, place: Ints) -> Bools:
     """[hosts]: the VM may be there, and its floor fits."""
     view = game.view
     there = place != NOWHERE

@@ -16,7 +16,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NOWHERE
 
 
-def grouped(
+def group_by_price(
     rate: Floats,
     floor: Floats,
     capacity: Floats,
@@ -91,7 +91,7 @@ def _take(
     return found
 
 
-def stays(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
+def vms_staying(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
     """[hosts, groups]: how many VMs of each host stay there if it gets that group."""
     # VMs are on hosts of other kinds, and in their groups, too. NOWHERE is the last entry.
     width = max(int(one.max(initial=-1)) for one in (hosts, groups, place, group)) + 2
@@ -104,7 +104,7 @@ def stays(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
     return counted.reshape(len(hosts), len(groups))
 
 
-def mapped(place: Ints, group: Ints, kind: Ints) -> Ints:
+def assign_to_hosts(place: Ints, group: Ints, kind: Ints) -> Ints:
     """[groups]: the host of each, such that as few VMs as possible have to move.
 
     `place` is where VMs are, `group` their groups; a group stands for a host of its `kind`.
@@ -116,7 +116,7 @@ def mapped(place: Ints, group: Ints, kind: Ints) -> Ints:
     for one in np.unique(kind).tolist():
         members = np.flatnonzero(kind == one)
         if len(members) > 1:
-            kept = stays(place, group, members, members)
+            kept = vms_staying(place, group, members, members)
             rows, columns = linear_sum_assignment(kept, maximize=True)
             host[members[columns]] = members[rows]
     return host

@@ -17,13 +17,13 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.placement.base.hard_constraints import ELSEWHERE
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import send_away
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.groups.cpu_use import computing, why_idle, with_leftovers
 from merkatd.placement.groups.group_editing import Edited, edited, remembered
-from merkatd.placement.groups.group_phases import grouped, mapped
+from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price
 from merkatd.placement.market.overfull_hosts import relieve_board
-from merkatd.placement.market.settlement import play
+from merkatd.placement.market.settlement import decide_markets
 
 VERSION = 1
 
@@ -45,7 +45,7 @@ def groups(
     known = memory.get("markets", {}) if memory.get("version") == VERSION else {}
     kept: dict[str, Any] = {}
 
-    def improve(game: Game) -> Ints:
+    def improve(game: PlacementProblem) -> Ints:
         name = game.snapshot.markets.name[game.view.market]
         asked = _asked(game)
         before = known.get(name, {})
@@ -66,7 +66,7 @@ def groups(
         return wanted
 
     lately = computing(snapshot)
-    decision = play(lately, settings.pricing, improve, SUM_OF_SHORTFALLS, as_planned=True)
+    decision = decide_markets(lately, settings.pricing, improve, SUM_OF_SHORTFALLS, as_planned=True)
     allocations = with_leftovers(snapshot, decision)
     return replace(
         decision,
@@ -76,7 +76,7 @@ def groups(
     )
 
 
-def _but_for_those_who_must_leave(game: Game, wanted: Ints) -> Ints:
+def _but_for_those_who_must_leave(game: PlacementProblem, wanted: Ints) -> Ints:
     """The same, with VMs elsewhere that must leave a host, or that make one overfull."""
     board = game.fresh_board(wanted)
     relieve_board(replace(game, board=board), len(wanted))
@@ -84,7 +84,7 @@ def _but_for_those_who_must_leave(game: Game, wanted: Ints) -> Ints:
     return board.place
 
 
-def regrouped(game: Game) -> Ints:
+def regrouped(game: PlacementProblem) -> Ints:
     """[vms]: the host of each once all three phases are through."""
     view = game.view
     kind = _kinds(game)
@@ -97,14 +97,14 @@ def regrouped(game: Game) -> Ints:
     def allowed(vm: int, group: Ints) -> Bools | None:
         return None if anywhere[vm] else game.rules.allowed(vm, group)
 
-    group = grouped(rate, view.floor, capacity, fixed, allowed)
-    host = np.append(mapped(view.place, group, kind), NOWHERE)
+    group = group_by_price(rate, view.floor, capacity, fixed, allowed)
+    host = np.append(assign_to_hosts(view.place, group, kind), NOWHERE)
     wanted: Ints = host[group]
     homeless = (wanted == NOWHERE) & (view.place != NOWHERE)
     return np.where(homeless, view.place, wanted)
 
 
-def _may_be_anywhere(game: Game) -> Bools:
+def _may_be_anywhere(game: PlacementProblem) -> Bools:
     """[vms]: nothing but its floor forbids any host."""
     view, rules = game.view, game.rules
     requirement = game.snapshot.vms.requirement[view.vms]
@@ -115,7 +115,7 @@ def _may_be_anywhere(game: Game) -> Bools:
     return found
 
 
-def _kinds(game: Game) -> Ints:
+def _kinds(game: PlacementProblem) -> Ints:
     """[hosts]: equal where a group could be on either; who can't leave makes a host its own."""
     view, rules = game.view, game.rules
     columns: list[Any] = [_whole_capacity(game), view.open[:, np.newaxis].astype(float)]
@@ -134,14 +134,14 @@ def _kinds(game: Game) -> Ints:
     return np.where(own, len(kind) + np.arange(len(kind)), kind.ravel())
 
 
-def _whole_capacity(game: Game) -> Floats:
+def _whole_capacity(game: PlacementProblem) -> Floats:
     """[hosts, resources]: with what VMs keep there that are leaving: the hosts stay the same."""
     reserved = np.nan_to_num(game.snapshot.hosts.reserved)
     capacity = game.view.capacity
     return capacity + reserved[game.view.hosts] if reserved.shape[1] else capacity
 
 
-def _asked(game: Game) -> str:
+def _asked(game: PlacementProblem) -> str:
     """The same as long as no request is new, edited or over and the hosts are the same."""
     view = game.view
     parts: tuple[Any, ...] = (
@@ -158,12 +158,12 @@ def _asked(game: Game) -> str:
     return digest.hexdigest()
 
 
-def _named(game: Game, wanted: Ints) -> dict[str, int]:
+def _named(game: PlacementProblem, wanted: Ints) -> dict[str, int]:
     placed = np.flatnonzero(wanted != NOWHERE)
     return {str(game.vm_id(vm)): game.host_id(int(wanted[vm])) for vm in placed.tolist()}
 
 
-def _recalled(game: Game, wanted: Mapping[str, int]) -> Ints:
+def _recalled(game: PlacementProblem, wanted: Mapping[str, int]) -> Ints:
     """Where the VMs were to be; those that never got a place wait on."""
     row_of = {game.host_id(row): row for row in range(len(game.view.hosts))}
     found = np.array(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.placement.base.board import floors_fit, with_one
+from merkatd.placement.base.board import floors_fit, with_vm
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import Stakes, divide
 
@@ -41,7 +41,7 @@ def error_on(
 
     Once one resource shows that it is `enough` or more, the others are not looked at.
     """
-    size = with_one(rows, start[host], count[host], vm, group)
+    size = with_vm(rows, start[host], count[host], vm, group)
     if not floors_fit(group, size, capacity[host], stakes.floor):
         return np.inf
     at = 0
@@ -81,7 +81,7 @@ def least_error(
 
 
 @compiled
-def error_everywhere(
+def error_by_host(
     vm: int,
     allowed: Bools,
     rows: Ints,

@@ -14,7 +14,7 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, excess, where_floors_fit
 from merkatd.placement.base.least_load import loads_of
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.search_state import Search
 
 
@@ -34,7 +34,7 @@ def relieve_first(search: Search) -> None:
         search.movable[relieved] = False
 
 
-def relieve_board(game: Game, most: int) -> Bools:
+def relieve_board(game: PlacementProblem, most: int) -> Bools:
     """Relieve overfull hosts on the game's board by at most so many migrations.
 
     Return [vms]: which of them may be moved on.
@@ -55,7 +55,7 @@ def relieve_board(game: Game, most: int) -> Bools:
 
 
 def _best_move(
-    game: Game, board: Board, may: Bools, hosts_for: Callable[[int], Bools]
+    game: PlacementProblem, board: Board, may: Bools, hosts_for: Callable[[int], Bools]
 ) -> tuple[int, int] | None:
     """Return a VM of an overfull host and where it goes; None where no single move relieves one.
 

@@ -35,8 +35,8 @@ from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, on_overfull
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
 from merkatd.placement.base.least_load import send_away
-from merkatd.placement.base.move_order import Orderly, in_order, with_waiting
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.move_order import OrderedMoves, order_moves, with_waiting
+from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.market.overfull_hosts import relieve_board
 
 _ROUNDING = 1e-9
@@ -162,8 +162,8 @@ def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
 
 
 def without_harmful_halves(
-    game: Game, wanted: Ints, harm: int, *, as_planned: bool = False
-) -> Orderly:
+    game: PlacementProblem, wanted: Ints, harm: int, *, as_planned: bool = False
+) -> OrderedMoves:
     """Return the wanted moves in order, without migrations that could leave a market worse off.
 
     Than it is now; where a strategy has another measure, than it is now or would be `as_planned`.
@@ -172,11 +172,11 @@ def without_harmful_halves(
     safe = _safe(game, wanted)
     found = _harmless(game, wanted, harm, safe, as_planned=as_planned)
     missed = (safe != game.view.place) & (found.place == game.view.place)
-    found = in_order(game.view, game.rules, safe) if missed.any() else found
+    found = order_moves(game.view, game.rules, safe) if missed.any() else found
     return with_waiting(game.view, game.rules, found)
 
 
-def _safe(game: Game, wanted: Ints) -> Ints:
+def _safe(game: PlacementProblem, wanted: Ints) -> Ints:
     """Return a placement that new VMs, and VMs that must leave, reach while all others stay.
 
     Of the VMs that must leave only those are moved that are `wanted` elsewhere.
@@ -192,13 +192,15 @@ def _safe(game: Game, wanted: Ints) -> Ints:
     return board.place
 
 
-def _harmless(game: Game, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool) -> Orderly:
+def _harmless(
+    game: PlacementProblem, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool
+) -> OrderedMoves:
     """Return the wanted moves without harmful ones; what is stuck then goes where it is `safe`."""
     wanted = wanted.copy()
     planned = wanted.copy() if as_planned else None
     free = ~ordered(game.snapshot, game.view)
     while True:
-        orderly = in_order(game.view, game.rules, wanted)
+        orderly = order_moves(game.view, game.rules, wanted)
         harmful = list(_harmful(game, harm, orderly, free, planned))
         if planned is not None and not harmful:
             # Waves judge each step by the plan that is left.
@@ -211,7 +213,7 @@ def _harmless(game: Game, wanted: Ints, harm: int, safe: Ints, *, as_planned: bo
 
 
 def _harmful(
-    game: Game, harm: int, orderly: Orderly, free: Bools, planned: Ints | None
+    game: PlacementProblem, harm: int, orderly: OrderedMoves, free: Bools, planned: Ints | None
 ) -> tuple[int, ...]:
     """Return the VMs whose migrations are in no wave, if all in the waves are made."""
     late = {vm for vm, first in orderly.after.items() if first}

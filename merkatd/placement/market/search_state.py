@@ -15,8 +15,8 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.placement.base.board import Board, floors_fit
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
-from merkatd.placement.base.placement_problem import Game
-from merkatd.placement.market.trial_moves import Estimates, Table, look_at
+from merkatd.placement.base.placement_problem import PlacementProblem
+from merkatd.placement.market.trial_moves import Estimates, TrialTable, look_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """What the search must keep to."""
 
     m_max: int
@@ -50,11 +50,11 @@ class Search:
 
     def __init__(
         self,
-        game: Game,
+        game: PlacementProblem,
         board: Board,
         movable: Bools,
         objective: int,
-        limits: Limits,
+        limits: SearchLimits,
         most_load: float = np.inf,
     ) -> None:
         self.game = game
@@ -87,10 +87,10 @@ class Search:
         self._look_at(np.arange(hosts))
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TrialTable:
         """The board for compiled code."""
         board = self.board
-        return Table(board.rows, board.start, board.count, board.capacity)
+        return TrialTable(board.rows, board.start, board.count, board.capacity)
 
     def leave(self, vms: Ints) -> Floats:
         """By how much the score of their host falls when each of these VMs leaves it."""

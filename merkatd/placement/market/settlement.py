@@ -23,19 +23,19 @@ from merkatd.cluster import (
 )
 from merkatd.cluster.columns import NOWHERE
 from merkatd.cluster.plan import Step, step_id
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import price, price_of_whole_bids
 from merkatd.placement.base.board import Board, excess, where_floors_fit
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score, stakes_of
 from merkatd.placement.base.least_load import start
-from merkatd.placement.base.move_order import Orderly
-from merkatd.placement.base.placement_problem import Game, must_leave
+from merkatd.placement.base.move_order import OrderedMoves
+from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.plan_halves import without_harmful_halves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class AllocationChange:
     """What the plan changes for everybody: allocations are [vms, resources]."""
 
     place: Ints
@@ -44,7 +44,7 @@ class Outcome:
     after: Floats
 
 
-def why_deployed(game: Game, vm: int, outcome: Outcome) -> str:
+def why_deployed(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
     """A new VM starts where there is least load, or where the search found it better."""
     host = int(outcome.place[vm])
     name = _host(game, host)
@@ -54,7 +54,7 @@ def why_deployed(game: Game, vm: int, outcome: Outcome) -> str:
     return f"on {name} it gets {gets}, more evenly than where there is least load"
 
 
-def why_migrated(game: Game, vm: int, outcome: Outcome) -> str:
+def why_migrated(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
     """The VM itself gains, or it makes room for others, or its host must be emptied."""
     source, host = int(game.view.place[vm]), int(outcome.place[vm])
     if game.snapshot.hosts.state[game.view.hosts[source]] == HostState.DRAINED:
@@ -80,7 +80,7 @@ def why_migrated(game: Game, vm: int, outcome: Outcome) -> str:
     return _makes_room(game, source, host, outcome)
 
 
-def _makes_room(game: Game, source: int, host: int, outcome: Outcome) -> str:
+def _makes_room(game: PlacementProblem, source: int, host: int, outcome: AllocationChange) -> str:
     """Who on the source gains most, weighed by bids, from what the VM leaves behind."""
     stay = np.flatnonzero((outcome.place == source) & (game.started == source))
     if len(stay):
@@ -99,14 +99,14 @@ def _makes_room(game: Game, source: int, host: int, outcome: Outcome) -> str:
     return f"evens out {_host(game, source)} and {_host(game, host)}"
 
 
-def why_stuck(game: Game, vm: int, orderly: Orderly) -> str:
+def why_stuck(game: PlacementProblem, vm: int, orderly: OrderedMoves) -> str:
     """A move that would need a place which only later becomes free."""
     others = [str(game.vm_id(other)) for other in orderly.stuck if other != vm]
     ring = f" (with VM {', '.join(others)})" if others else ""
     return f"would have to change places{ring}, and no host has room for both meanwhile"
 
 
-def why_stays(game: Game, vm: int, board: Board) -> str:
+def why_stays(game: PlacementProblem, vm: int, board: Board) -> str:
     """A VM that is to leave its host, and is still there with this plan."""
     source = _host(game, int(game.view.place[vm]))
     why = why_pending(game, vm, board, "its turn among the migrations of a period comes later")
@@ -114,7 +114,7 @@ def why_stays(game: Game, vm: int, board: Board) -> str:
 
 
 def why_pending(
-    game: Game,
+    game: PlacementProblem,
     vm: int,
     board: Board,
     fits: str = "waits for room that this period's migrations make",
@@ -148,7 +148,7 @@ def why_pending(
     return _lacks_room(game, vm, allowed, board)
 
 
-def _lacks_room(game: Game, vm: int, allowed: Bools, board: Board) -> str:
+def _lacks_room(game: PlacementProblem, vm: int, allowed: Bools, board: Board) -> str:
     """The resource whose floors come nearest to fitting, and how much is missing."""
     hosts = np.flatnonzero(allowed)
     placed = board.place != NOWHERE
@@ -178,12 +178,12 @@ def _lacks(first: Floats, given: Floats) -> Floats:
     )
 
 
-def _host(game: Game, host: int) -> str:
+def _host(game: PlacementProblem, host: int) -> str:
     name: str = game.snapshot.hosts.name[game.view.hosts[host]]
     return name
 
 
-def _amounts(game: Game, given: Floats) -> str:
+def _amounts(game: PlacementProblem, given: Floats) -> str:
     names = game.snapshot.resources
     return ", ".join(f"{_n(value)} {name}" for name, value in zip(names, given, strict=True))
 
@@ -196,7 +196,7 @@ Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settled:
+class Settlement:
     """The outcome of one market."""
 
     place: Ints
@@ -206,14 +206,14 @@ class Settled:
     reasons: dict[int, str]
 
 
-def settle(game: Game, orderly: Orderly) -> Settled:
+def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
     """Divide the hosts as they will be, and say why each step is taken or left out."""
     view, place = game.view, orderly.place
     first, stakes = game.first, game.stakes
     if not np.array_equal(place == NOWHERE, game.started == NOWHERE):
         first = view.first(place != NOWHERE)
         stakes = stakes_of(view, first.allocation)
-    outcome = Outcome(
+    outcome = AllocationChange(
         place=place,
         first=first.allocation,
         before=view.on_hosts(game.started).allocation,
@@ -227,7 +227,7 @@ def settle(game: Game, orderly: Orderly) -> Settled:
         reasons.setdefault(game.vm_id(vm), said(why_pending, game, vm, board))
     for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():
         reasons.setdefault(game.vm_id(vm), said(why_stays, game, vm, board))
-    return Settled(place, outcome.after, steps, reasons)
+    return Settlement(place, outcome.after, steps, reasons)
 
 
 def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -> str:
@@ -239,7 +239,12 @@ def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -
 
 
 def _step(
-    game: Game, orderly: Orderly, vm: int, outcome: Outcome, board: Board, stakes: Stakes
+    game: PlacementProblem,
+    orderly: OrderedMoves,
+    vm: int,
+    outcome: AllocationChange,
+    board: Board,
+    stakes: Stakes,
 ) -> Step:
     period = game.snapshot.period
     source, host = int(game.view.place[vm]), int(orderly.place[vm])
@@ -281,10 +286,10 @@ def _shortfall(board: Board, stakes: Stakes, host: int) -> float:
     return float(score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work))
 
 
-def play(
+def decide_markets(
     snapshot: Snapshot,
     pricing: Pricing,
-    improve: Callable[[Game], Ints | Orderly],
+    improve: Callable[[PlacementProblem], Ints | OrderedMoves],
     harm: int,
     *,
     as_planned: bool = False,
@@ -300,9 +305,9 @@ def play(
     for market in range(len(snapshot.markets)):
         game = start(snapshot, market)
         found = improve(game)
-        if not isinstance(found, Orderly):
+        if not isinstance(found, OrderedMoves):
             found = without_harmful_halves(game, found, harm, as_planned=as_planned)
-        settled = settle(game, found)
+        settled = settle_market(game, found)
         allocations[game.view.vms] = settled.allocations
         prices[market] = _price(snapshot, game.view, settled.place, pricing)
         steps.extend(settled.steps)
@@ -313,7 +318,7 @@ def play(
 
 def stay(snapshot: Snapshot, market: int, pricing: Pricing, why: str) -> Decision:
     """Divide the hosts of one market as they are. New VMs wait, and `why` is told of them."""
-    view = view_of(snapshot, market)
+    view = market_view(snapshot, market)
     allocations = np.zeros_like(snapshot.vms.bid)
     prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
     allocations[view.vms] = view.on_hosts(view.place).allocation

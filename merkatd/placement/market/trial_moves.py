@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.placement.base.board import floors_fit, with_one, without_one
+from merkatd.placement.base.board import floors_fit, with_vm, without_vm
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import Stakes, divide, score
 
@@ -17,7 +17,7 @@ EXACT_TRIALS = 6
 """How many hosts are tried out for a VM, after all have been estimated."""
 
 
-class Table(NamedTuple):
+class TrialTable(NamedTuple):
     """The board as compiled code sees it."""
 
     rows: Ints
@@ -44,7 +44,7 @@ class Estimates(NamedTuple):
 @compiled
 def look_at(
     hosts: Ints,
-    table: Table,
+    table: TrialTable,
     stakes: Stakes,
     objective: int,
     scores: Floats,
@@ -64,7 +64,7 @@ def look_at(
             if scores[host] == 0.0:
                 without[there[i]] = 0.0
             else:
-                size = without_one(table.rows, start, count, there[i], group)
+                size = without_vm(table.rows, start, count, there[i], group)
                 without[there[i]] = score(
                     group, size, table.capacity[host], stakes, objective, work
                 )
@@ -128,7 +128,7 @@ def _guess(vm: int, host: int, stakes: Stakes, estimates: Estimates) -> float:
 
 @compiled
 def likely_hosts(
-    vm: int, allowed: Bools, table: Table, stakes: Stakes, estimates: Estimates, out: Ints
+    vm: int, allowed: Bools, table: TrialTable, stakes: Stakes, estimates: Estimates, out: Ints
 ) -> int:
     """The allowed hosts with the least guesses, best first, into `out`; returns how many."""
     most = len(out)
@@ -165,7 +165,7 @@ def likely_hosts(
 def best_host(
     vm: int,
     allowed: Bools,
-    table: Table,
+    table: TrialTable,
     stakes: Stakes,
     objective: int,
     scores: Floats,
@@ -181,7 +181,7 @@ def best_host(
     least = np.inf
     for i in range(found):
         host = likely[i]
-        size = with_one(table.rows, table.start[host], table.counts[host], vm, group)
+        size = with_vm(table.rows, table.start[host], table.counts[host], vm, group)
         if not floors_fit(group, size, table.capacity[host], stakes.floor):
             continue
         then = score(group, size, table.capacity[host], stakes, objective, work)
@@ -199,7 +199,7 @@ def best_exchange(
     source: int,
     hosts: Ints,
     partners: Bools,
-    table: Table,
+    table: TrialTable,
     stakes: Stakes,
     objective: int,
     scores: Floats,
@@ -217,22 +217,22 @@ def best_exchange(
     greatest = -np.inf
     for host in hosts:
         start, count = table.start[host], table.counts[host]
-        size = with_one(table.rows, start, count, vm, group)
+        size = with_vm(table.rows, start, count, vm, group)
         comes_first = floors_fit(group, size, table.capacity[host], stakes.floor)
         for i in range(count):
             other = table.rows[start + i]
             if not partners[other]:
                 continue
-            size = with_one(table.rows, table.start[source], table.counts[source], other, group)
+            size = with_vm(table.rows, table.start[source], table.counts[source], other, group)
             goes_first = floors_fit(group, size, table.capacity[source], stakes.floor)
             if not (comes_first or goes_first):
                 continue
-            size = without_one(group, 0, size, vm, swapped)
+            size = without_vm(group, 0, size, vm, swapped)
             if not floors_fit(swapped, size, table.capacity[source], stakes.floor):
                 continue
             at_source = score(swapped, size, table.capacity[source], stakes, objective, work)
-            size = with_one(table.rows, start, count, vm, group)
-            size = without_one(group, 0, size, other, swapped)
+            size = with_vm(table.rows, start, count, vm, group)
+            size = without_vm(group, 0, size, other, swapped)
             if not floors_fit(swapped, size, table.capacity[host], stakes.floor):
                 continue
             at_host = score(swapped, size, table.capacity[host], stakes, objective, work)

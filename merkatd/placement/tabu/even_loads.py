@@ -16,7 +16,7 @@ from merkatd.placement.market.search_state import Move, Search
 from merkatd.placement.tabu.shortfall_moves import try_single
 
 
-def climb(view: MarketView, place: Ints, movable: Bools, moves: int) -> tuple[Ints, float]:
+def level_loads(view: MarketView, place: Ints, movable: Bools, moves: int) -> tuple[Ints, float]:
     """[vms]: where everybody is after at most so many moves, and the largest load then."""
     place = place.copy()
     if len(view.hosts) == 0:
@@ -117,7 +117,7 @@ def _load_with(bids: Floats, bid: Floats, times: float, capacity: Floats) -> flo
     return load
 
 
-def relieve(search: Search) -> None:
+def relieve_overloads(search: Search) -> None:
     """Bring the loads down to the search's limit where single moves can, most loaded first.
 
     Of the moves that bring a host down at once the one is made that takes most shortfall

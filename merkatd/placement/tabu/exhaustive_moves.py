@@ -12,7 +12,7 @@ from merkatd.placement.base.board import floors_fit
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import LARGEST_ERROR, Stakes, score
 from merkatd.placement.market.search_state import Move, Search
-from merkatd.placement.market.trial_moves import Table
+from merkatd.placement.market.trial_moves import TrialTable
 
 MOST_CHOICES = 96
 """VMs times hosts, up to which all pairs are tried."""
@@ -23,7 +23,7 @@ def small_enough(search: Search) -> bool:
     return len(search.home) * len(search.scores) <= MOST_CHOICES
 
 
-class Exhaustive:
+class ExhaustiveMoves:
     """Proposes the best move or pair of moves, by either objective."""
 
     def __init__(self, search: Search) -> None:
@@ -86,7 +86,7 @@ def _best_pair(
     alone: Bools,
     migrations_left: int,
     place: Ints,
-    table: Table,
+    table: TrialTable,
     stakes: Stakes,
     objective: int,
     scores: Floats,
@@ -130,7 +130,7 @@ def _total_after(
     other: int,
     other_to: int,
     place: Ints,
-    table: Table,
+    table: TrialTable,
     stakes: Stakes,
     objective: int,
     scores: Floats,

@@ -11,7 +11,7 @@ import numpy as np
 
 from merkatd.cluster import Ints
 from merkatd.cluster.columns import NOWHERE
-from merkatd.placement.market.host_errors import error_everywhere
+from merkatd.placement.market.host_errors import error_by_host
 from merkatd.placement.market.search_state import Move, Search, partners
 
 DESTINATIONS = 6
@@ -24,7 +24,7 @@ EXCHANGE_HOSTS = 4
 Changes = tuple[tuple[int, int], ...]
 
 
-class Worst:
+class LargestErrorMoves:
     """Proposes the move after which the largest error is least."""
 
     def __init__(self, search: Search) -> None:
@@ -79,7 +79,7 @@ class Worst:
         search = self._search
         table = search.table
         allowed = search.hosts_for(vm)
-        error = error_everywhere(
+        error = error_by_host(
             vm, allowed, table.rows, table.start, table.counts, table.capacity, search.stakes
         )
         hosts = np.argsort(error, kind="stable")[:DESTINATIONS]

@@ -21,11 +21,11 @@ from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.placement.base.host_shares import LARGEST_LACK
 from merkatd.placement.base.least_load import send_away
-from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.market.host_errors import errors_on, least_error
 from merkatd.placement.market.overfull_hosts import relieve_board
-from merkatd.placement.market.settlement import play
+from merkatd.placement.market.settlement import decide_markets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +57,16 @@ def paper(
 ) -> Decision:
     """Algorithm 1 on each market of the snapshot."""
 
-    def improve(game: Game) -> Ints:
+    def improve(game: PlacementProblem) -> Ints:
         most = settings.m_max(len(game.started))
         relieved = replace(game, movable=relieve_board(game, most))
         send_away(relieved, game.board, most - game.migrations(game.board.place))
-        return walk(relieved, settings)
+        return algorithm_1(relieved, settings)
 
-    return play(snapshot, settings.pricing, improve, LARGEST_LACK)
+    return decide_markets(snapshot, settings.pricing, improve, LARGEST_LACK)
 
 
-def walk(game: Game, settings: MarketSettings) -> Ints:
+def algorithm_1(game: PlacementProblem, settings: MarketSettings) -> Ints:
     """Lines 9 to 30: the best placement found with at most M_max migrations."""
     board = game.board
     m_max = settings.m_max(len(board.place))
@@ -93,7 +93,9 @@ def walk(game: Game, settings: MarketSettings) -> Ints:
     return best
 
 
-def _next_move(game: Game, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, int] | None:
+def _next_move(
+    game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]
+) -> tuple[int, int] | None:
     """Lines 15 to 17: the VM with the largest error that can move, and its best host."""
     candidates = np.where(game.movable, e, -1.0)
     while len(candidates):
@@ -107,7 +109,7 @@ def _next_move(game: Game, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, 
     return None
 
 
-def _best_host(game: Game, vm: int, tabu: set[tuple[int, int]]) -> int:
+def _best_host(game: PlacementProblem, vm: int, tabu: set[tuple[int, int]]) -> int:
     """The host on which the VM's own error is least."""
     board = game.board
     allowed: Bools = game.rules.allowed(vm, board.place).copy()
@@ -121,7 +123,7 @@ def _best_host(game: Game, vm: int, tabu: set[tuple[int, int]]) -> int:
     return int(host)
 
 
-def compute_errors(game: Game) -> Floats:
+def compute_errors(game: PlacementProblem) -> Floats:
     """ComputeErrors: Eq. 2 for each VM, the larger over the resources."""
     e = np.zeros(len(game.board.place))
     for host in range(len(game.board.count)):
@@ -129,7 +131,7 @@ def compute_errors(game: Game) -> Floats:
     return e
 
 
-def _recompute(game: Game, host: int, e: Floats) -> None:
+def _recompute(game: PlacementProblem, host: int, e: Floats) -> None:
     """ComputeErrors for the VMs of one host."""
     there = game.board.on(host)
     given = np.empty(len(there))

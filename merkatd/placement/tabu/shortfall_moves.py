@@ -22,7 +22,7 @@ EXCHANGE_HOSTS = 4
 """and on how many hosts a partner is looked for."""
 
 
-class Shortfall:
+class ShortfallMoves:
     """Proposes the best move by the sum of bid times shortfall."""
 
     def __init__(self, search: Search) -> None:

@@ -25,17 +25,17 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import errors
 from merkatd.placement.base.host_shares import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import send_away
-from merkatd.placement.base.move_order import Orderly, in_order
-from merkatd.placement.base.placement_problem import Game, held, must_leave
+from merkatd.placement.base.move_order import OrderedMoves, order_moves
+from merkatd.placement.base.placement_problem import PlacementProblem, held, must_leave
 from merkatd.placement.market.overfull_hosts import relieve_board, relieve_first
 from merkatd.placement.market.plan_halves import without_harmful_halves
-from merkatd.placement.market.search_state import Limits, Move, Search
-from merkatd.placement.market.settlement import play
-from merkatd.placement.tabu.even_loads import climb, host_bids, host_loads, relieve
-from merkatd.placement.tabu.exhaustive_moves import Exhaustive, small_enough
-from merkatd.placement.tabu.largest_error_moves import Worst
-from merkatd.placement.tabu.paper import MarketSettings, walk
-from merkatd.placement.tabu.shortfall_moves import Shortfall, try_single
+from merkatd.placement.market.search_state import Move, Search, SearchLimits
+from merkatd.placement.market.settlement import decide_markets
+from merkatd.placement.tabu.even_loads import host_bids, host_loads, level_loads, relieve_overloads
+from merkatd.placement.tabu.exhaustive_moves import ExhaustiveMoves, small_enough
+from merkatd.placement.tabu.largest_error_moves import LargestErrorMoves
+from merkatd.placement.tabu.paper import MarketSettings, algorithm_1
+from merkatd.placement.tabu.shortfall_moves import ShortfallMoves, try_single
 
 
 class Neighbourhood(Protocol):
@@ -63,7 +63,9 @@ class Descent:
     least: float
 
 
-def descend(search: Search, hood: Neighbourhood, n_iter: int, good_enough: float = 0.0) -> Descent:
+def tabu_search(
+    search: Search, hood: Neighbourhood, n_iter: int, good_enough: float = 0.0
+) -> Descent:
     """Search from where the board is, and leave it at the best placement found."""
     best = search.board.place.copy()
     least = hood.total()
@@ -90,7 +92,7 @@ def climb_down(search: Search, hood: Singles, least_gain: float) -> None:
         search.make(move.changes)
 
 
-def trim(search: Search, least_gain: float) -> None:
+def drop_useless_moves(search: Search, least_gain: float) -> None:
     """Send home every VM that may move whose migration gains nothing, or less than `least_gain`."""
     useless = True
     while useless:
@@ -106,7 +108,7 @@ def trim(search: Search, least_gain: float) -> None:
             useless = True
 
 
-def evacuate(search: Search) -> None:
+def evacuate_first(search: Search) -> None:
     """Move them, by id and within the limits, to where they do least harm."""
     game = search.game
     leaving = must_leave(game) & (search.board.place == game.view.place) & search.movable
@@ -155,7 +157,9 @@ def tabu(
     """Improve each market of the snapshot, within the limits."""
     stay = held(snapshot, settings.hold_s)
     harm = harm_of(settings)
-    return play(snapshot, settings.pricing, lambda game: improve(game, settings, stay), harm)
+    return decide_markets(
+        snapshot, settings.pricing, lambda game: improve(game, settings, stay), harm
+    )
 
 
 def harm_of(settings: TabuSettings) -> int:
@@ -164,7 +168,7 @@ def harm_of(settings: TabuSettings) -> int:
     return LARGEST_LACK if by_error else SUM_OF_SHORTFALLS
 
 
-def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints | Orderly:
+def improve(game: PlacementProblem, settings: TabuSettings, stay: Bools) -> Ints | OrderedMoves:
     """The best placement found, by the chosen objective. An order counts before hold times."""
     movable = game.movable & (~stay[game.view.vms] | must_leave(game))
     if settings.objective is Objective.ERROR:
@@ -175,8 +179,8 @@ def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints | Orderly:
 
 
 def _with_others_instead(
-    game: Game, settings: TabuSettings, movable: Bools, wanted: Ints
-) -> Ints | Orderly:
+    game: PlacementProblem, settings: TabuSettings, movable: Bools, wanted: Ints
+) -> Ints | OrderedMoves:
     """The same, but moves of which no half may be begun give way to single ones that gain."""
     orderly = without_harmful_halves(game, wanted, harm_of(settings))
     left_out = orderly.place != wanted
@@ -188,19 +192,21 @@ def _with_others_instead(
     limits = _limits(game, settings)
     search = Search(game, game.fresh_board(orderly.place), movable, objective, limits)
     least_gain = settings.least_gain * (1.0 if by_error else _mean_bid(game))
-    climb_down(search, Worst(search) if by_error else Shortfall(search), least_gain)
+    climb_down(
+        search, LargestErrorMoves(search) if by_error else ShortfallMoves(search), least_gain
+    )
     return search.board.place
 
 
-def _limits(game: Game, settings: TabuSettings) -> Limits:
-    return Limits(
+def _limits(game: PlacementProblem, settings: TabuSettings) -> SearchLimits:
+    return SearchLimits(
         m_max=settings.m_max(len(game.started)),
         per_host=settings.migrations_per_host,
         tenure=settings.tenure,
     )
 
 
-def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
+def _least_shortfall(game: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
     """The least shortfall, or the least among even placements where that is not much more.
 
     Overfull hosts are relieved and drained ones emptied before anything else.
@@ -209,27 +215,27 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     least_gain = settings.least_gain * _mean_bid(game)
     search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
     relieve_first(search)
-    evacuate(search)
+    evacuate_first(search)
     ordered, before = search.board.place.copy(), float(search.scores.sum())
-    free = descend(search, _moves_of(search), settings.n_iter)
-    trim(search, least_gain)
+    free = tabu_search(search, _moves_of(search), settings.n_iter)
+    drop_useless_moves(search, least_gain)
     _no_worse(search, ordered, before)
     if free.least <= 0 or limits.m_max < settings.load_m_max:
         return search.board.place
-    _, evenest = climb(game.view, game.started, movable, limits.m_max)
+    _, evenest = level_loads(game.view, game.started, movable, limits.m_max)
     most_load = (1.0 + settings.load_slack) * evenest
     bids = host_bids(game.view, search.board.place)
     if host_loads(bids, game.view.capacity).max(initial=0.0) <= most_load:
         return search.board.place
     even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits)
     relieve_first(even)
-    evacuate(even)
+    evacuate_first(even)
     even.most_load = most_load  # after the orders to leave: an uneven host is no reason to stay
-    relieve(even)
-    descent = descend(even, _moves_of(even), settings.n_iter)
+    relieve_overloads(even)
+    descent = tabu_search(even, _moves_of(even), settings.n_iter)
     if descent.least > min((1.0 + settings.load_price) * free.least, before):
         return search.board.place
-    trim(even, least_gain)
+    drop_useless_moves(even, least_gain)
     _no_worse(even, ordered, before)
     return even.board.place
 
@@ -243,16 +249,18 @@ def _no_worse(search: Search, ordered: Ints, before: float) -> None:
 
 def _moves_of(search: Search) -> Neighbourhood:
     if small_enough(search):
-        return Exhaustive(search)
-    return Worst(search) if search.objective == LARGEST_ERROR else Shortfall(search)
+        return ExhaustiveMoves(search)
+    return (
+        LargestErrorMoves(search) if search.objective == LARGEST_ERROR else ShortfallMoves(search)
+    )
 
 
-def _mean_bid(game: Game) -> float:
+def _mean_bid(game: PlacementProblem) -> float:
     bidding = game.stakes.weight > 0
     return float(game.stakes.weight[bidding].mean()) if bidding.any() else 0.0
 
 
-def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
+def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
     """The least largest error, never more than Algorithm 1 finds under the same limits."""
     limits = _limits(game, settings)
     as_printed = replace(game, board=game.fresh_board())
@@ -261,24 +269,24 @@ def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
     send_away(as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place))
     printed = Search(
         game,
-        game.fresh_board(walk(as_printed, settings)),
+        game.fresh_board(algorithm_1(as_printed, settings)),
         movable,
         LARGEST_ERROR,
         limits,
     )
     search = Search(game, game.board, movable, LARGEST_ERROR, limits)
     relieve_first(search)
-    evacuate(search)
-    descend(search, _moves_of(search), settings.n_iter, settings.e_max)
-    trim(search, settings.least_gain)
+    evacuate_first(search)
+    tabu_search(search, _moves_of(search), settings.n_iter, settings.e_max)
+    drop_useless_moves(search, settings.least_gain)
     ours, theirs = search.board.place, printed.board.place
     if printed.keeps_to_limits() and _error_reached(game, theirs) < _error_reached(game, ours):
         return theirs
     return ours
 
 
-def _error_reached(game: Game, wanted: Ints) -> float:
+def _error_reached(game: PlacementProblem, wanted: Ints) -> float:
     """The largest error once all moves are made that can be."""
-    place = in_order(game.view, game.rules, wanted).place
+    place = order_moves(game.view, game.rules, wanted).place
     first = game.view.first(place != NOWHERE).allocation
     return float(errors(first, game.view.on_hosts(place).allocation).max(initial=0.0))

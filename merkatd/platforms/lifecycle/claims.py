@@ -23,16 +23,16 @@ import sqlalchemy as sa
 from merkatd.cluster import Snapshot
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.platform_store import Platform
-from merkatd.market.market_view import view_of
+from merkatd.database.fleets.platform_store import PlatformRow
+from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.platform_template import PATIENT
-from merkatd.platforms.lifecycle.start_conditions import CPU, TEMPER, Offer, Terms, limit_of
+from merkatd.platforms.lifecycle.start_conditions import CPU, TEMPER, MarketOffer, Terms, limit_of
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
-from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, State
-from merkatd.policies.patience import Book, clung
+from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, PlatformState
+from merkatd.policies.patience import Book, claim_while_running
 from merkatd.protocol.platform_messages import Amounts, Claim, MarketNow
-from merkatd.scheduler.base.settings import Market
-from merkatd.scheduler.context import World
+from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 
 GRACE_PERIODS = 3.0
@@ -49,7 +49,7 @@ GRACES_S = 3600.0
 def claims_of(
     connection: sa.Connection,
     announcement: Announcement,
-    world: World,
+    world: PeriodContext,
     apart_from: int | None = None,
     apart: Apart | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
@@ -84,11 +84,15 @@ def claims_of(
 
 
 def _counted(
-    platform: Platform, announcement: Announcement, world: World, had: float, graces: bool
+    platform: PlatformRow,
+    announcement: Announcement,
+    world: PeriodContext,
+    had: float,
+    graces: bool,
 ) -> tuple[str, Claim] | None:
     """A platform's market, and its claim as far as it counts. `graces`: its owner has one left."""
     lately = announcement.at_s - platform.since_s < GRACE_PERIODS * world.rhythm.interval_s
-    coming = State(platform.state) is State.STARTING and lately and graces
+    coming = PlatformState(platform.state) is PlatformState.STARTING and lately and graces
     claim = claim_of(platform) if coming else _as_meant(platform, had)
     if claim is None:
         return None
@@ -97,9 +101,9 @@ def _counted(
 
 def book_without(
     connection: sa.Connection,
-    one: Platform,
+    one: PlatformRow,
     announcement: Announcement | None,
-    world: World,
+    world: PeriodContext,
 ) -> Book | None:
     """What a platform reads that runs by the book, of its market; None before the first period."""
     template = parsed(one.template)
@@ -108,7 +112,7 @@ def book_without(
     markets = world.markets
     market = market_of(template, markets)
     snapshot = announcement.seen.snapshot
-    total = view_of(snapshot, markets.index(market)).total
+    total = market_view(snapshot, markets.index(market)).total
     said = claims_of(connection, announcement, world, apart_from=one.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
     return Book(capacity, ((each.price, each.units) for each in said))
@@ -124,33 +128,39 @@ def books_of(published: Sequence[MarketNow]) -> dict[str, Book]:
     }
 
 
-def capacities(snapshot: Snapshot, markets: Sequence[Market]) -> dict[str, Amounts]:
+def capacities(snapshot: Snapshot, markets: Sequence[MarketRules]) -> dict[str, Amounts]:
     """By market, all that its hosts have, by resource."""
     return {
-        one.name: dict(zip(snapshot.resources, view_of(snapshot, row).total.tolist(), strict=True))
+        one.name: dict(
+            zip(snapshot.resources, market_view(snapshot, row).total.tolist(), strict=True)
+        )
         for row, one in enumerate(markets)
     }
 
 
 def claimed_at_start(
-    connection: sa.Connection, platform: Platform, before: State, terms: Terms, offer: Offer
-) -> tuple[Platform, Claim | None]:
+    connection: sa.Connection,
+    platform: PlatformRow,
+    before: PlatformState,
+    terms: Terms,
+    offer: MarketOffer,
+) -> tuple[PlatformRow, Claim | None]:
     """The platform with its claim, where it has just begun to run by the book, and the claim."""
-    state = State(platform.state)
-    begins = state is not before and state in {State.STARTING, State.RESUMING}
+    state = PlatformState(platform.state)
+    begins = state is not before and state in {PlatformState.STARTING, PlatformState.RESUMING}
     if not terms.patient or not begins or offer.book is None:
         return platform, None
     units = terms.full.get(CPU, 0.0)
-    price = clung(limit_of(terms, offer), terms.purse, units, TEMPER)
+    price = claim_while_running(limit_of(terms, offer), terms.purse, units, TEMPER)
     platform_store.change(connection, platform.id, claim_price=price, claim_units=units)
     claim = Claim(price=price, units=units)
     return replace(platform, claim_price=price, claim_units=units), claim
 
 
-def claim_of(platform: Platform) -> Claim | None:
+def claim_of(platform: PlatformRow) -> Claim | None:
     """Its own, while it runs or is about to."""
     price, units = platform.claim_price, platform.claim_units
-    if State(platform.state) not in UP_OR_COMING or price is None or units is None:
+    if PlatformState(platform.state) not in UP_OR_COMING or price is None or units is None:
         return None
     return Claim(price=price, units=units)
 
@@ -166,7 +176,7 @@ def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, flo
     return found
 
 
-def _as_meant(platform: Platform, had: float) -> Claim | None:
+def _as_meant(platform: PlatformRow, had: float) -> Claim | None:
     """The platform's claim as far as its VMs had CPU, None where they had little of it."""
     claim = claim_of(platform)
     if claim is None or had <= LEAST_PART * claim.units:

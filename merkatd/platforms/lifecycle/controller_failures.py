@@ -6,28 +6,28 @@ from typing import Final
 import sqlalchemy as sa
 
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.platform_store import TROUBLE, Doing, Platform
+from merkatd.database.fleets.platform_store import TROUBLE, PlatformAction, PlatformRow
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.lifecycle.template_reader import parsed
-from merkatd.platforms.lifecycle.transitions import ENDS, MANAGER, State
+from merkatd.platforms.lifecycle.transitions import ENDS, MANAGER, PlatformState
 
 _CONTROLLER: Final = "controller"
 
 
-def trouble_of(platform: Platform) -> str:
+def trouble_of(platform: PlatformRow) -> str:
     """Return why the platform's controller fails now; empty where it works."""
     return str((platform.report or {}).get(TROUBLE) or "")
 
 
 def fail(
-    connection: sa.Connection, platform: Platform, why: str, at_s: float, goods: Sequence[str]
+    connection: sa.Connection, platform: PlatformRow, why: str, at_s: float, goods: Sequence[str]
 ) -> None:
     """Record that the controller ended, and let the platform's VMs bid nothing.
 
     Nobody looks after the bids any more: they would spend the budget on work that may not go on.
     """
-    doing = Doing(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
+    doing = PlatformAction(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
     platform_store.add_action(connection, doing)
     report = {**(platform.report or {}), TROUBLE: why}
     platform_store.change(connection, platform.id, report=report)
@@ -38,22 +38,22 @@ def fail(
         for one in members
         if one.vm is not None
     ]
-    bid_store.say(connection, words)
+    bid_store.record_bids(connection, words)
 
 
 def monitor_failed(
-    connection: sa.Connection, platform: Platform, row: int, why: str, at_s: float
+    connection: sa.Connection, platform: PlatformRow, row: int, why: str, at_s: float
 ) -> None:
     """Record that the monitor of the cluster at this row ended; the newest end alone is kept."""
-    if State(platform.state) in ENDS:
+    if PlatformState(platform.state) in ENDS:
         return
     text = f"the monitor of cluster {parsed(platform.template).clusters[row].name} {why}"
     what = f"monitor {row}"
-    doing = Doing(platform=platform.id, at_s=at_s, who=MANAGER, what=what, text=text)
+    doing = PlatformAction(platform=platform.id, at_s=at_s, who=MANAGER, what=what, text=text)
     platform_store.replace_action(connection, doing)
 
 
-def recover(connection: sa.Connection, platform: Platform) -> None:
+def recover(connection: sa.Connection, platform: PlatformRow) -> None:
     """Forget the failure: the controller acts again."""
     if trouble_of(platform):
         report = {**(platform.report or {}), TROUBLE: None}

@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import Member
-from merkatd.database.fleets.platform_store import Doing, Platform
-from merkatd.fleets.fleet import Counts
-from merkatd.platforms.lifecycle.fleet_plan import MOST_REFUSALS, Sight
+from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
+from merkatd.fleets.fleet import FleetCounts
+from merkatd.platforms.lifecycle.fleet_plan import MOST_REFUSALS, PlatformFleetView
 from merkatd.platforms.lifecycle.new_vms import Failures, exhausted, replaced
-from merkatd.platforms.lifecycle.platform_template import Template
-from merkatd.platforms.lifecycle.transitions import MANAGER, UP_OR_COMING, State, resized
+from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
+from merkatd.platforms.lifecycle.transitions import (
+    MANAGER,
+    UP_OR_COMING,
+    PlatformState,
+    record_size,
+)
 
 
 def failures_of(
-    platform: Platform, failures: Mapping[tuple[int, str], Sequence[float]]
+    platform: PlatformRow, failures: Mapping[tuple[int, str], Sequence[float]]
 ) -> dict[str, Failures]:
     """By cluster, when VMs of a platform had failed, of those of all platforms."""
     return {
@@ -27,7 +32,10 @@ def failures_of(
 
 
 def failing_now(
-    members: Sequence[Member], sight: Sight, failures: Mapping[str, Failures], at_s: float
+    members: Sequence[PlatformMember],
+    sight: PlatformFleetView,
+    failures: Mapping[str, Failures],
+    at_s: float,
 ) -> str:
     """Of a cluster of which too many have failed: what is the matter with the last one."""
     failed = _failed(members, sight)
@@ -39,39 +47,41 @@ def failing_now(
 
 def made_anew(
     connection: sa.Connection,
-    platform: Platform,
-    members: Sequence[Member],
-    sight: Sight,
+    platform: PlatformRow,
+    members: Sequence[PlatformMember],
+    sight: PlatformFleetView,
     failures: Mapping[str, Failures],
     at_s: float,
     interval_s: float,
 ) -> frozenset[str]:
     """Keys of those that have failed and are made anew now; it is written down why."""
-    if State(platform.state) not in UP_OR_COMING:
+    if PlatformState(platform.state) not in UP_OR_COMING:
         return frozenset()
     found = replaced(_failed(members, sight), failures, at_s, interval_s)
     keys = frozenset(one.key for one in found)
     fleet_store.mark_failed(connection, keys, at_s)
     for one in found:
-        doing = Doing(platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=one.text)
+        doing = PlatformAction(
+            platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=one.text
+        )
         platform_store.add_action(connection, doing)
     return keys
 
 
 def without_refused(
     connection: sa.Connection,
-    platform: Platform,
-    template: Template,
-    members: Sequence[Member],
-    counted: Counts,
-    sight: Sight,
+    platform: PlatformRow,
+    template: PlatformTemplate,
+    members: Sequence[PlatformMember],
+    counted: FleetCounts,
+    sight: PlatformFleetView,
     at_s: float,
-) -> tuple[Platform, Sequence[Member]]:
+) -> tuple[PlatformRow, Sequence[PlatformMember]]:
     """One that runs grows no more where OpenNebula refuses that; what it began with it keeps.
 
     Those that it keeps are asked for again and again, and its tenant reads why.
     """
-    if State(platform.state) not in UP_OR_COMING:
+    if PlatformState(platform.state) not in UP_OR_COMING:
         return platform, members
     given_up = _given_up(platform, template, members, sight) if counted.trouble else []
     keys = {one.key for one in given_up}
@@ -82,7 +92,7 @@ def without_refused(
     fleet_store.mark_gone(connection, keys, at_s)
     fewer = Counter(one.cluster for one in given_up)
     sizes = {name: size - fewer[name] for name, size in platform.sizes.items()}
-    doing = Doing(
+    doing = PlatformAction(
         platform=platform.id,
         at_s=at_s,
         who=MANAGER,
@@ -90,14 +100,17 @@ def without_refused(
         text=f"goes on without {len(given_up)} VMs: {counted.trouble}",
         refused=True,
     )
-    return resized(connection, platform, sizes, doing), left
+    return record_size(connection, platform, sizes, doing), left
 
 
 def _given_up(
-    platform: Platform, template: Template, members: Sequence[Member], sight: Sight
-) -> list[Member]:
+    platform: PlatformRow,
+    template: PlatformTemplate,
+    members: Sequence[PlatformMember],
+    sight: PlatformFleetView,
+) -> list[PlatformMember]:
     """The newest of each cluster, down to as many as it needs and began with."""
-    found: list[Member] = []
+    found: list[PlatformMember] = []
     for cluster in template.clusters:
         spare = platform.sizes.get(cluster.name, 0) - max(cluster.least, cluster.initial)
         refused = [
@@ -113,9 +126,9 @@ def _given_up(
 
 def _tell_refused(
     connection: sa.Connection,
-    platform: Platform,
-    members: Sequence[Member],
-    sight: Sight,
+    platform: PlatformRow,
+    members: Sequence[PlatformMember],
+    sight: PlatformFleetView,
     at_s: float,
 ) -> None:
     refused = [one for one in members if sight.refused_to(one).times]
@@ -127,7 +140,7 @@ def _tell_refused(
     again = f"in {rest} period{'s' * (rest > 1)}" if rest else "now"
     text = f"VM {worst.number} in {worst.cluster} was refused {times} times"
     text += f", and {len(refused) - 1} more were" if len(refused) > 1 else ""
-    doing = Doing(
+    doing = PlatformAction(
         platform=platform.id,
         at_s=at_s,
         who=MANAGER,
@@ -137,7 +150,9 @@ def _tell_refused(
     platform_store.replace_action(connection, doing)
 
 
-def _failed(members: Sequence[Member], sight: Sight) -> dict[str, list[tuple[str, int, str]]]:
+def _failed(
+    members: Sequence[PlatformMember], sight: PlatformFleetView
+) -> dict[str, list[tuple[str, int, str]]]:
     """By cluster, those that have failed: key, id and OpenNebula's word for it."""
     found: dict[str, list[tuple[str, int, str]]] = {}
     for one in members:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
-from merkatd.database.fleets.fleet_store import Member, Refusals
-from merkatd.fleets.fleet import Counts
-from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, State
+from merkatd.database.fleets.fleet_store import PlatformMember, Refusals
+from merkatd.fleets.fleet import FleetCounts
+from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, PlatformState
 
 MOST_REFUSALS = 3
 """After so many refusals a platform does not start, and one that runs grows no more."""
@@ -19,7 +19,7 @@ _NONE = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PlatformFleetView:
     """What the period saw."""
 
     period: int
@@ -40,12 +40,12 @@ class Sight:
     deaf: AbstractSet[int] = frozenset()
     """Ids of VMs whose guests go on, however often they are asked to end."""
 
-    def refused_to(self, one: Member) -> Refusals:
+    def refused_to(self, one: PlatformMember) -> Refusals:
         """The refusals to make it; none once it is there, or while it is asked for."""
         waits = one.vm is None and one.key not in self.creating
         return self.refused.get(one.key, _NONE) if waits else _NONE
 
-    def rest(self, one: Member) -> int:
+    def rest(self, one: PlatformMember) -> int:
         """In how many periods it is asked for again: one after a refusal, then two, four, ...
 
         No more than `longest_rest` lie between two attempts.
@@ -58,20 +58,20 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class FleetChange:
     """What is to be done with a platform's VMs."""
 
-    add: tuple[Member, ...] = ()
+    add: tuple[PlatformMember, ...] = ()
     leave: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
 
 
-def lost(members: Sequence[Member], sight: Sight) -> tuple[str, ...]:
+def lost_members(members: Sequence[PlatformMember], sight: PlatformFleetView) -> tuple[str, ...]:
     """Keys of those that are gone, or were given up before they were made."""
     return tuple(one.key for one in members if _is_lost(one, sight))
 
 
-def counts(members: Sequence[Member], sight: Sight) -> Counts:
+def counts(members: Sequence[PlatformMember], sight: PlatformFleetView) -> FleetCounts:
     """How many there are of those that are not lost."""
     kept = [one for one in members if not one.leaving]
     running = [one for one in kept if _state(one, sight) is VmState.RUNNING]
@@ -79,7 +79,7 @@ def counts(members: Sequence[Member], sight: Sight) -> Counts:
     # A quota counts those that end for as long as they are there: others wait for that.
     ends = {one.cluster for one in members if one.leaving and one.vm is not None}
     refused = [sight.refused_to(one) for one in kept if one.cluster not in ends]
-    return Counts(
+    return FleetCounts(
         running=Counter(one.cluster for one in running),
         kept=Counter(one.cluster for one in kept),
         active=len(active),
@@ -88,18 +88,18 @@ def counts(members: Sequence[Member], sight: Sight) -> Counts:
     )
 
 
-def orders(
-    state: State,
+def fleet_change(
+    state: PlatformState,
     sizes: Mapping[str, int],
-    members: Sequence[Member],
-    sight: Sight,
+    members: Sequence[PlatformMember],
+    sight: PlatformFleetView,
     *,
-    new: Callable[[str, int], Member],
-    make: Callable[[Member], Create],
+    new: Callable[[str, int], PlatformMember],
+    make: Callable[[PlatformMember], Create],
     may_resume: bool,
     room: int,
     replaced: AbstractSet[str] = frozenset(),
-) -> Orders:
+) -> FleetChange:
     """What to do in this state, so that there are as many VMs as there should be.
 
     `new` gives a further VM of a cluster, `make` the step that creates one, of which there are at
@@ -107,8 +107,8 @@ def orders(
     room for others.
     """
     kept = [one for one in members if not one.leaving and one.key not in replaced]
-    add: list[Member] = []
-    if state is State.STOPPING or state in ENDS:
+    add: list[PlatformMember] = []
+    if state is PlatformState.STOPPING or state in ENDS:
         leaving = kept
     elif state in UP_OR_COMING:
         leaving = _too_many(kept, sizes)
@@ -126,22 +126,24 @@ def orders(
         steps += [_resume(one, sight) for one in staying if may_resume]
     else:
         steps += [_take_down(one, sight) for one in staying]
-    return Orders(
+    return FleetChange(
         add=tuple(add),
         leave=tuple(one.key for one in leaving),
         steps=tuple(step for step in steps if step is not None),
     )
 
 
-def ending(state: State, members: Sequence[Member], sight: Sight) -> Orders:
+def ending(
+    state: PlatformState, members: Sequence[PlatformMember], sight: PlatformFleetView
+) -> FleetChange:
     """What to do with the VMs of a platform that ends."""
-    return Orders(
+    return FleetChange(
         leave=tuple(one.key for one in members if not one.leaving),
         steps=tuple(step for one in members if (step := _end(one, sight, state)) is not None),
     )
 
 
-def _too_many(kept: Sequence[Member], sizes: Mapping[str, int]) -> list[Member]:
+def _too_many(kept: Sequence[PlatformMember], sizes: Mapping[str, int]) -> list[PlatformMember]:
     """The newest of each cluster that has more than it should."""
     found = []
     for cluster, number in Counter(one.cluster for one in kept).items():
@@ -152,11 +154,11 @@ def _too_many(kept: Sequence[Member], sizes: Mapping[str, int]) -> list[Member]:
 
 
 def _too_few(
-    kept: Sequence[Member],
+    kept: Sequence[PlatformMember],
     sizes: Mapping[str, int],
-    new: Callable[[str, int], Member],
+    new: Callable[[str, int], PlatformMember],
     most: int,
-) -> list[Member]:
+) -> list[PlatformMember]:
     """Members of the clusters that have fewer than they should, at most so many."""
     have = Counter(one.cluster for one in kept)
     missing = (
@@ -165,11 +167,11 @@ def _too_few(
     return [new(cluster, at) for at, cluster in enumerate(islice(missing, max(most, 0)), start=1)]
 
 
-def _is_to_make(one: Member, sight: Sight) -> bool:
+def _is_to_make(one: PlatformMember, sight: PlatformFleetView) -> bool:
     return one.vm is None and one.key not in sight.creating and not sight.rest(one)
 
 
-def _resume(one: Member, sight: Sight) -> Step | None:
+def _resume(one: PlatformMember, sight: PlatformFleetView) -> Step | None:
     if one.vm is None:
         return None
     if _state(one, sight) is not VmState.SUSPENDED and one.vm not in sight.stopped:
@@ -177,32 +179,32 @@ def _resume(one: Member, sight: Sight) -> Step | None:
     return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
 
 
-def _take_down(one: Member, sight: Sight) -> Step | None:
+def _take_down(one: PlatformMember, sight: PlatformFleetView) -> Step | None:
     if one.vm is None or _state(one, sight) is not VmState.RUNNING:
         return None
     return Suspend(period=sight.period, vm=one.vm, reason="its platform is suspended")
 
 
-def _end(one: Member, sight: Sight, state: State) -> Step | None:
+def _end(one: PlatformMember, sight: PlatformFleetView, state: PlatformState) -> Step | None:
     if one.vm is None or _state(one, sight) in {None, VmState.BUSY}:
         return None
-    ends = state is State.STOPPING or state in ENDS
+    ends = state is PlatformState.STOPPING or state in ENDS
     reason = "its platform ends" if ends else "its platform needs it no longer"
     hard = one.vm in sight.deaf
     return Terminate(period=sight.period, vm=one.vm, reason=reason, hard=hard)
 
 
-def _state(one: Member, sight: Sight) -> VmState | None:
+def _state(one: PlatformMember, sight: PlatformFleetView) -> VmState | None:
     return None if one.vm is None else sight.states.get(one.vm)
 
 
-def _is_lost(one: Member, sight: Sight) -> bool:
+def _is_lost(one: PlatformMember, sight: PlatformFleetView) -> bool:
     if one.vm is None:
         return one.leaving and one.key not in sight.creating
     return one.vm not in sight.states and one.vm not in sight.ailing
 
 
-def _is_active(one: Member, sight: Sight) -> bool:
+def _is_active(one: PlatformMember, sight: PlatformFleetView) -> bool:
     if one.vm is None:
         return one.key in sight.creating
     state = _state(one, sight)

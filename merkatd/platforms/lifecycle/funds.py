@@ -8,15 +8,15 @@ import sqlalchemy as sa
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import platform_store
-from merkatd.database.fleets.platform_store import Platform
-from merkatd.database.ledger.budget_store import Budget
+from merkatd.database.fleets.platform_store import PlatformRow
+from merkatd.database.ledger.budget_store import BudgetRow
 from merkatd.fleets.vm_template_text import size
 from merkatd.platforms.lifecycle.controller_failures import trouble_of
-from merkatd.platforms.lifecycle.platform_template import PATIENT, Cluster, Template
+from merkatd.platforms.lifecycle.platform_template import PATIENT, PlatformTemplate, VirtualCluster
 from merkatd.platforms.lifecycle.start_conditions import Terms
 from merkatd.platforms.lifecycle.template_reader import parsed
-from merkatd.platforms.lifecycle.transitions import WAITING, State
-from merkatd.policies.deadline import Purse, bid_max, least_part
+from merkatd.platforms.lifecycle.transitions import WAITING, PlatformState
+from merkatd.policies.deadline import Funds, bid_max, least_part
 from merkatd.protocol.platform_messages import Amounts
 
 _HORIZON_S = 86_400.0
@@ -30,22 +30,22 @@ def read_all(connection: sa.Connection) -> None:
         apart.look(platform.id, partial(_read, platform), None)
 
 
-def _read(platform: Platform) -> None:
-    full_of(platform, parsed(platform.template))
+def _read(platform: PlatformRow) -> None:
+    usable_by_all(platform, parsed(platform.template))
 
 
-def purse_of(budget: Budget | None, replenishment_s: float) -> Purse:
+def platform_funds(budget: BudgetRow | None, replenishment_s: float) -> Funds:
     """What it has, and gets as time goes by."""
     if budget is None:
-        return Purse(credits=0.0)
-    return Purse(
+        return Funds(credits=0.0)
+    return Funds(
         credits=budget.balance / MICRO,
         renewal=budget.replenishment / MICRO,
         renewal_s=replenishment_s,
     )
 
 
-def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
+def terms_of(platform: PlatformRow, template: PlatformTemplate, purse: Funds) -> Terms:
     """Its conditions, for what is left of its work; the start's own count before it only."""
     goal, start = template.goal, template.start
     waits = platform.state in WAITING
@@ -58,15 +58,15 @@ def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
         not_before_s=None if not_before is None else not_before.seconds(platform.submitted_s),
         latest_s=None if latest is None else latest.seconds(platform.submitted_s),
         price_ceiling=start.price_ceiling,
-        full=full_of(platform, template),
+        full=usable_by_all(platform, template),
         purse=purse,
         patient=template.controller == PATIENT,
         least_part=least_part(template.controller, template.parameters),
-        suspended_s=platform.since_s if platform.state == State.SUSPENDED else None,
+        suspended_s=platform.since_s if platform.state == PlatformState.SUSPENDED else None,
     )
 
 
-def _work_left_s(platform: Platform, ideal_s: float | None) -> float | None:
+def _work_left_s(platform: PlatformRow, ideal_s: float | None) -> float | None:
     """The ideal run less the work that is done, or what the controller found out in its place."""
     report = platform.report or {}
     if ideal_s is None:
@@ -75,7 +75,7 @@ def _work_left_s(platform: Platform, ideal_s: float | None) -> float | None:
     return ideal_s * (1.0 - min(max(float(report.get("done") or 0.0), 0.0), 1.0))
 
 
-def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:
+def wanted_amounts(cluster: VirtualCluster, vm_template: str) -> dict[str, float]:
     """All that one VM of a cluster can use."""
     whole = size(vm_template)
     return {
@@ -84,7 +84,7 @@ def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:
     }
 
 
-def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: float) -> float:
+def most_per_vm(platform: PlatformRow, purse: Funds, now_s: float, interval_s: float) -> float:
     """What may be bid for a VM in a period, so that the budget lasts (section 3.1.1).
 
     Nothing while its controller fails.
@@ -96,11 +96,11 @@ def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: floa
     return bid_max(purse, max(left_s, interval_s), interval_s, sum(platform.sizes.values()))
 
 
-def full_of(platform: Platform, template: Template) -> Amounts:
+def usable_by_all(platform: PlatformRow, template: PlatformTemplate) -> Amounts:
     """All that its VMs can use together."""
     found: dict[str, float] = {}
     for cluster in template.clusters:
         number = platform.sizes.get(cluster.name, 0)
-        for name, amount in wanted_by(cluster, platform.vm_templates[cluster.name]).items():
+        for name, amount in wanted_amounts(cluster, platform.vm_templates[cluster.name]).items():
             found[name] = found.get(name, 0.0) + amount * number
     return found

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from merkatd.base.quantities import utc_text
 from merkatd.cluster import Create, VmState
-from merkatd.database.fleets.fleet_store import Member
-from merkatd.database.fleets.platform_store import Platform
-from merkatd.fleets.vm_template_text import named, with_attributes
-from merkatd.platforms.lifecycle.funds import wanted_by
-from merkatd.platforms.lifecycle.platform_template import Template
+from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.platform_store import PlatformRow
+from merkatd.fleets.vm_template_text import has_name, with_attributes
+from merkatd.platforms.lifecycle.funds import wanted_amounts
+from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
 from merkatd.protocol.platform_messages import Amounts
 
 
@@ -45,25 +45,27 @@ def first_bid(prices: Amounts, wanted: Amounts, default: Amounts, most: float) -
 PLATFORM = "MERKAT_PLATFORM"
 
 
-def numbered(platform: int, highest: int, entropy: bytes) -> Callable[[str, int], Member]:
+def member_factory(
+    platform: int, highest: int, entropy: bytes
+) -> Callable[[str, int], PlatformMember]:
     """Gives new members of a platform: of a cluster, the so-many-eth of now.
 
     Nobody can guess a key who does not know the entropy.
     """
 
-    def new(cluster: str, at: int) -> Member:
+    def new(cluster: str, at: int) -> PlatformMember:
         number = highest + at
         said = f"{platform}/{number}".encode()
         key = UUID(bytes=blake2b(said, key=entropy, digest_size=16).digest(), version=4)
-        return Member(key=str(key), platform=platform, cluster=cluster, number=number)
+        return PlatformMember(key=str(key), platform=platform, cluster=cluster, number=number)
 
     return new
 
 
-def created(
-    platform: Platform,
-    template: Template,
-    one: Member,
+def create_step(
+    platform: PlatformRow,
+    template: PlatformTemplate,
+    one: PlatformMember,
     period: int,
     bid: Mapping[str, float],
     handed: Callable[[str], Mapping[str, str]],
@@ -72,7 +74,7 @@ def created(
     cluster = next(each for each in template.clusters if each.name == one.cluster)
     text = platform.vm_templates[cluster.name]
     said = {PLATFORM: str(platform.id)}
-    if not named(text):
+    if not has_name(text):
         said["NAME"] = f"{platform.name}-{cluster.name}-{one.number}"
     if cluster.monitor is not None:
         said |= handed(one.key)
@@ -90,8 +92,8 @@ def created(
 
 
 def bids_by_cluster(
-    platform: Platform,
-    template: Template,
+    platform: PlatformRow,
+    template: PlatformTemplate,
     prices: Amounts | None,
     past: Mapping[str, Sequence[float]],
     default: Amounts,
@@ -104,13 +106,13 @@ def bids_by_cluster(
     }
     return {
         cluster.name: first_bid(
-            known, wanted_by(cluster, platform.vm_templates[cluster.name]), default, most
+            known, wanted_amounts(cluster, platform.vm_templates[cluster.name]), default, most
         )
         for cluster in template.clusters
     }
 
 
-MOST = 5
+MAX_FAILURES = 5
 """So many of a cluster are replaced"""
 WINDOW_S = 3600.0
 """within this time."""
@@ -131,8 +133,8 @@ class Failures:
         """When another may be replaced, on the daemon's clock."""
         if not self.at_s:
             return 0.0
-        if len(self.at_s) >= MOST:
-            return self.at_s[-MOST] + WINDOW_S
+        if len(self.at_s) >= MAX_FAILURES:
+            return self.at_s[-MAX_FAILURES] + WINDOW_S
         return self.at_s[-1] + interval_s * 2.0 ** (len(self.at_s) - 1)
 
 
@@ -183,4 +185,6 @@ def replaced(
 
 def exhausted(before: Mapping[str, Failures], now_s: float) -> frozenset[str]:
     """Clusters of which no more are replaced for now."""
-    return frozenset(name for name, known in before.items() if len(known.since(now_s).at_s) >= MOST)
+    return frozenset(
+        name for name, known in before.items() if len(known.since(now_s).at_s) >= MAX_FAILURES
+    )

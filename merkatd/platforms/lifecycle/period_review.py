@@ -11,8 +11,8 @@ from merkatd import ledger
 from merkatd.cluster import Create, Step, VmState
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import Member
-from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.platforms.lifecycle.claims import capacities, claimed_at_start
 from merkatd.platforms.lifecycle.failed_vms import (
@@ -23,45 +23,45 @@ from merkatd.platforms.lifecycle.failed_vms import (
 )
 from merkatd.platforms.lifecycle.fleet_plan import (
     LONGEST_REST_S,
-    Sight,
+    PlatformFleetView,
     counts,
     ending,
-    lost,
-    orders,
+    fleet_change,
+    lost_members,
 )
-from merkatd.platforms.lifecycle.funds import most_per_vm, purse_of, terms_of
+from merkatd.platforms.lifecycle.funds import most_per_vm, platform_funds, terms_of
 from merkatd.platforms.lifecycle.new_vms import (
     OFF_THEIR_HOSTS,
     WINDOW_S,
     bids_by_cluster,
-    created,
+    create_step,
     failing,
-    numbered,
+    member_factory,
 )
-from merkatd.platforms.lifecycle.start_conditions import Offer, Terms, limit_of
+from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms, limit_of
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import (
     ENDS,
     UP_OR_COMING,
     Event,
-    Happening,
-    Standing,
-    State,
-    happening,
-    passed,
+    LifecycleEvent,
+    PlatformInput,
+    PlatformState,
+    next_event,
+    record_transition,
 )
-from merkatd.policies.deadline import Purse
+from merkatd.policies.deadline import Funds
 from merkatd.policies.patience import Book
 from merkatd.protocol.platform_messages import Amounts, Claim
-from merkatd.scheduler.base.settings import Market
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.creation_turns import Room
 
 _HISTORY_PERIODS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Circumstances:
+class ReviewInput:
     """What is the same for all platforms in a period."""
 
     at_s: float
@@ -70,7 +70,7 @@ class Circumstances:
     """and the time that is believed, by which deadlines are judged."""
     interval_s: float
     replenishment_s: float
-    markets: Sequence[Market]
+    markets: Sequence[MarketRules]
     entropy: bytes
     """Of this period alone: keys are made from it."""
     handed: Callable[[str], Mapping[str, str]]
@@ -82,15 +82,15 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Scene:
+class _ReviewState:
     """All that was read."""
 
-    sight: Sight
+    sight: PlatformFleetView
     prices: Mapping[str, Amounts] | None
     capacities: Mapping[str, Amounts]
     """By market: all that its hosts have."""
     past: Mapping[str, Mapping[str, list[float]]]
-    members: Mapping[int, list[Member]]
+    members: Mapping[int, list[PlatformMember]]
     numbers: Mapping[int, int]
     failures: Mapping[tuple[int, str], Sequence[float]]
     """By platform and cluster: when VMs had failed lately."""
@@ -99,7 +99,7 @@ class _Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class PlatformReview:
     """What came of a look after all."""
 
     steps: Sequence[Step] = ()
@@ -107,7 +107,7 @@ class Tended:
     """By platform, why one could not be looked after."""
 
 
-def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> Tended:
+def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput) -> PlatformReview:
     """Let happen what happens to each platform; the steps that its VMs need.
 
     All of it is one transaction before any step is recorded: after a crash the next period
@@ -120,7 +120,7 @@ def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> Tended:
     if late:
         living |= {one.id: one for one in platform_store.of_ids(connection, late)}
     if not living:
-        return Tended()
+        return PlatformReview()
     # Starts of this round come to the books: a round that is run again begins with them as before.
     now = replace(now, books={market: book.copy() for market, book in now.books.items()})
     scene, apart = _scene(connection, seen, present, [*living.values()], now), Apart(connection)
@@ -132,7 +132,7 @@ def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> Tended:
         steps += done.steps
         if done.claim is not None and asking is not None and asking.offer.book is not None:
             asking.offer.book.claim(done.claim.price, done.claim.units)
-    return Tended(steps, apart.failed)
+    return PlatformReview(steps, apart.failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +148,12 @@ _NOTHING = _Done()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asking:
+class _StartRequest:
     """What a platform asks of the moment, and what it is offered."""
 
-    purse: Purse
+    purse: Funds
     terms: Terms
-    offer: Offer
+    offer: MarketOffer
     limit: float
     """What it offers for room in a book, where it waits for that."""
 
@@ -161,17 +161,17 @@ class _Asking:
 def _in_turn(
     apart: Apart,
     connection: sa.Connection,
-    living: Iterable[Platform],
-    scene: _Scene,
-    now: Circumstances,
-) -> list[tuple[Platform, _Asking | None]]:
+    living: Iterable[PlatformRow],
+    scene: _ReviewState,
+    now: ReviewInput,
+) -> list[tuple[PlatformRow, _StartRequest | None]]:
     """Of those who wait for room in a book, who offers more is asked first.
 
     One that ends asks for nothing: it is ended whatever may be wrong with it otherwise.
     """
-    asking: list[tuple[Platform, _Asking | None]] = []
+    asking: list[tuple[PlatformRow, _StartRequest | None]] = []
     for one in living:
-        if State(one.state) in {State.STOPPING, *ENDS}:
+        if PlatformState(one.state) in {PlatformState.STOPPING, *ENDS}:
             asking.append((one, None))
             continue
         found = apart.look(one.id, partial(_asking, connection, one, scene, now), None)
@@ -181,13 +181,13 @@ def _in_turn(
 
 
 def _asking(
-    connection: sa.Connection, platform: Platform, scene: _Scene, now: Circumstances
-) -> _Asking:
+    connection: sa.Connection, platform: PlatformRow, scene: _ReviewState, now: ReviewInput
+) -> _StartRequest:
     template = parsed(platform.template)
     budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
-    purse = purse_of(budget, now.replenishment_s)
+    purse = platform_funds(budget, now.replenishment_s)
     market = market_of(template, now.markets).name
-    offer = Offer(
+    offer = MarketOffer(
         now_s=now.now_s,
         interval_s=now.interval_s,
         prices=None if scene.prices is None else scene.prices.get(market),
@@ -195,16 +195,16 @@ def _asking(
         book=now.books.get(market),
     )
     terms = terms_of(platform, template, purse)
-    return _Asking(purse, terms, offer, limit_of(terms, offer) if terms.patient else 0.0)
+    return _StartRequest(purse, terms, offer, limit_of(terms, offer) if terms.patient else 0.0)
 
 
 def _scene(
     connection: sa.Connection,
-    seen: Seen,
-    present: Sequence[Member],
-    living: Sequence[Platform],
-    now: Circumstances,
-) -> _Scene:
+    seen: Observed,
+    present: Sequence[PlatformMember],
+    living: Sequence[PlatformRow],
+    now: ReviewInput,
+) -> _ReviewState:
     # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
     busy = seen.snapshot.vms.state == int(VmState.BUSY)
     state = np.where(busy, int(VmState.BUSY), seen.observation.vm_state)
@@ -219,11 +219,11 @@ def _scene(
         for stored in journal.outstanding(connection)
         if isinstance(stored.step, Create)
     }
-    members: dict[int, list[Member]] = {one.id: [] for one in living}
+    members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
     for one in present:
         members.get(one.platform, []).append(one)
     newest = period_store.newest_decided(connection)
-    sight = Sight(
+    sight = PlatformFleetView(
         period=seen.period,
         states=states,
         ailing=seen.observation.ailing.keys(),
@@ -236,7 +236,7 @@ def _scene(
             connection, [one.vm for one in present if one.leaving and one.vm is not None]
         ),
     )
-    return _Scene(
+    return _ReviewState(
         sight=sight,
         prices=None if newest is None else price_store.load_prices(connection, newest),
         capacities=capacities(seen.snapshot, now.markets),
@@ -248,7 +248,7 @@ def _scene(
     )
 
 
-def _past(connection: sa.Connection, now: Circumstances) -> Mapping[str, Mapping[str, list[float]]]:
+def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[str, list[float]]]:
     """By market and resource: the prices of the last periods."""
     since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
     found: dict[str, dict[str, list[float]]] = {}
@@ -261,13 +261,13 @@ def _past(connection: sa.Connection, now: Circumstances) -> Mapping[str, Mapping
 
 def _tend_one(
     connection: sa.Connection,
-    platform: Platform,
-    asking: _Asking | None,
-    scene: _Scene,
-    now: Circumstances,
+    platform: PlatformRow,
+    asking: _StartRequest | None,
+    scene: _ReviewState,
+    now: ReviewInput,
 ) -> _Done:
     known = scene.members[platform.id]
-    gone = set(lost(known, scene.sight))
+    gone = set(lost_members(known, scene.sight))
     fleet_store.mark_gone(connection, gone, now.at_s)
     members = [one for one in known if one.key not in gone]
     if asking is None:
@@ -280,33 +280,33 @@ def _tend_one(
 
 def _end_one(
     connection: sa.Connection,
-    platform: Platform,
-    members: Sequence[Member],
-    scene: _Scene,
-    now: Circumstances,
+    platform: PlatformRow,
+    members: Sequence[PlatformMember],
+    scene: _ReviewState,
+    now: ReviewInput,
 ) -> Sequence[Step]:
     """One that ends makes no VM any more: nothing of what it asks for is looked at."""
     if not members:
-        passed(connection, platform, Happening(event=Event.GONE, why=""), now.at_s)
-    result = ending(State(platform.state), members, scene.sight)
+        record_transition(connection, platform, LifecycleEvent(event=Event.GONE, why=""), now.at_s)
+    result = ending(PlatformState(platform.state), members, scene.sight)
     fleet_store.mark_leaving(connection, result.leave)
     return result.steps
 
 
 def _go_on(
     connection: sa.Connection,
-    platform: Platform,
-    asking: _Asking,
-    members: Sequence[Member],
-    scene: _Scene,
-    now: Circumstances,
+    platform: PlatformRow,
+    asking: _StartRequest,
+    members: Sequence[PlatformMember],
+    scene: _ReviewState,
+    now: ReviewInput,
 ) -> _Done:
     sight, template = scene.sight, parsed(platform.template)
     purse, terms, offer = asking.purse, asking.terms, asking.offer
     market = market_of(template, now.markets)
     counted, failures = counts(members, sight), failures_of(platform, scene.failures)
-    standing = Standing(
-        state=State(platform.state),
+    standing = PlatformInput(
+        state=PlatformState(platform.state),
         held=platform.held,
         terms=terms,
         least={one.name: one.least for one in template.clusters},
@@ -314,13 +314,13 @@ def _go_on(
         counts=counted,
         failing=failing_now(members, sight, failures, now.at_s),
     )
-    platform = passed(connection, platform, happening(standing, offer), now.at_s)
+    platform = record_transition(connection, platform, next_event(standing, offer), now.at_s)
     platform, claim = claimed_at_start(connection, platform, standing.state, terms, offer)
     platform, members = without_refused(
         connection, platform, template, members, counted, sight, now.at_s
     )
     bids: Mapping[str, Mapping[str, float]] = {}
-    if State(platform.state) in UP_OR_COMING:
+    if PlatformState(platform.state) in UP_OR_COMING:
         bids = bids_by_cluster(
             platform,
             template,
@@ -329,13 +329,13 @@ def _go_on(
             market.default_bid,
             most_per_vm(platform, purse, now.now_s, now.interval_s),
         )
-    result = orders(
-        State(platform.state),
+    result = fleet_change(
+        PlatformState(platform.state),
         platform.sizes,
         members,
         sight,
-        new=numbered(platform.id, scene.numbers.get(platform.id, 0), now.entropy),
-        make=lambda one: created(
+        new=member_factory(platform.id, scene.numbers.get(platform.id, 0), now.entropy),
+        make=lambda one: create_step(
             platform, template, one, sight.period, bids[one.cluster], now.handed
         ),
         may_resume=purse.credits > 0,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from merkatd.base.quantities import bounded
-from merkatd.protocol.platform_messages import Amounts, ClusterTerms, Monitor
+from merkatd.protocol.platform_messages import Amounts, ClusterTerms, MonitorTerms
 
 NOBODY = "none"
 """The controller of a platform whose tenant bids by hand."""
@@ -25,7 +25,7 @@ class OverBudget(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TemplateTime:
     """A time: so long after the template was submitted, or a certain one."""
 
     after_s: float | None = None
@@ -38,10 +38,10 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class TemplateGoal:
     """What the tenant wants of it (its SLO)."""
 
-    deadline: Moment | None = None
+    deadline: TemplateTime | None = None
     ideal_s: float | None = None
     """The least time in which the whole work can be done."""
     performance: float | None = None
@@ -51,7 +51,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class TemplateBudget:
     """What it may spend, in credits."""
 
     credits: float
@@ -59,17 +59,17 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartTerms:
     """When it may start."""
 
-    not_before: Moment | None = None
-    latest: Moment | None = None
+    not_before: TemplateTime | None = None
+    latest: TemplateTime | None = None
     price_ceiling: Amounts = field(default_factory=dict)
     """By resource: the highest price, credits per unit and period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class VirtualCluster:
     """A virtual cluster: VMs of one kind."""
 
     name: str
@@ -84,7 +84,7 @@ class Cluster:
     most: int
     floor: Amounts = field(default_factory=dict)
     ceiling: Amounts = field(default_factory=dict)
-    monitor: Monitor | None = None
+    monitor: MonitorTerms | None = None
 
     def terms(self, whole: Amounts) -> ClusterTerms:
         """What its controller is told of it; `whole` is all that a VM can use."""
@@ -99,7 +99,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class PlatformTemplate:
     """All that a tenant asks for."""
 
     name: str
@@ -109,10 +109,10 @@ class Template:
     over_budget: OverBudget = OverBudget.STOP
     grace_s: float = 30.0
     """How long its controller may take to end."""
-    goal: Goal = field(default_factory=Goal)
-    budget: Budget
-    start: Start = field(default_factory=Start)
-    clusters: tuple[Cluster, ...]
+    goal: TemplateGoal = field(default_factory=TemplateGoal)
+    budget: TemplateBudget
+    start: StartTerms = field(default_factory=StartTerms)
+    clusters: tuple[VirtualCluster, ...]
 
     @property
     def processes(self) -> int:

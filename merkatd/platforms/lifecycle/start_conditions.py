@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, inf
 
-from merkatd.base.quantities import amount_text, lasting, utc_text
-from merkatd.policies.deadline import Purse
+from merkatd.base.quantities import amount_text, duration_text, utc_text
+from merkatd.policies.deadline import Funds
 from merkatd.policies.horizontal import Prices
-from merkatd.policies.patience import Book, Temper, may_start, need_of, offered
+from merkatd.policies.patience import Book, PatienceSettings, may_start, need_of, offered
 from merkatd.policies.suspension import Case, can_pay, cost, payable_part, rests, spending
 from merkatd.protocol.platform_messages import Amounts
 
 CPU = "cpu"
-TEMPER = Temper()
+TEMPER = PatienceSettings()
 _JUST, _LONGEST = 1e-10, 1e9
 """How exact the least deadline is; how many times the ideal run it can be."""
 
 
-class Answer(StrEnum):
+class StartAnswer(StrEnum):
     """What is to become of it now."""
 
     START = "start"
@@ -32,10 +32,10 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class StartVerdict:
     """An answer, why, and what would be needed."""
 
-    answer: Answer
+    answer: StartAnswer
     why: str = ""
     needs: str = ""
 
@@ -53,7 +53,7 @@ class Terms:
     price_ceiling: Amounts
     full: Amounts
     """All that its VMs can use together: units by resource."""
-    purse: Purse
+    purse: Funds
     patient: bool = False
     """Whether it waits for room in the book of claims, and for nothing else."""
     least_part: float | None = None
@@ -63,7 +63,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class MarketOffer:
     """What the cloud offers now."""
 
     now_s: float
@@ -76,16 +76,16 @@ class Offer:
     """Of its market, as it was published last."""
 
 
-def judged(terms: Terms, offer: Offer) -> Judged:
+def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
     """The first condition that is not met decides, those that waiting can't help come first."""
     for check in (_in_time, _not_too_late, _not_too_early, *_PRICED):
         found = check(terms, offer)
         if found is not None:
             return found
-    return Judged(Answer.START)
+    return StartVerdict(StartAnswer.START)
 
 
-def cost_of_all(terms: Terms, offer: Offer) -> float:
+def cost_of_all(terms: Terms, offer: MarketOffer) -> float:
     """Credits for a period in which its VMs get all they can use, at present prices."""
     prices: Mapping[str, float] = offer.prices or {}
     return sum(
@@ -93,12 +93,12 @@ def cost_of_all(terms: Terms, offer: Offer) -> float:
     )
 
 
-def credits_needed(terms: Terms, offer: Offer) -> float:
+def credits_needed(terms: Terms, offer: MarketOffer) -> float:
     """What all its work costs at present prices: the same, however fast it goes."""
     return cost_of_all(terms, offer) * (terms.ideal_s or 0.0) / offer.interval_s
 
 
-def least_deadline_s(terms: Terms, offer: Offer) -> float | None:
+def least_deadline_s(terms: Terms, offer: MarketOffer) -> float | None:
     """How long from now the work takes at least at present prices; None where no time is enough.
 
     With more time the work needs a smaller part of the market, and its own bids raise the price
@@ -122,11 +122,11 @@ def least_deadline_s(terms: Terms, offer: Offer) -> float | None:
     return fits
 
 
-def _pays_within(terms: Terms, offer: Offer, left_s: float) -> bool:
+def _pays_within(terms: Terms, offer: MarketOffer, left_s: float) -> bool:
     return can_pay(case_of(terms, offer, left_s))
 
 
-def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
+def case_of(terms: Terms, offer: MarketOffer, left_s: float | None = None) -> Case:
     """What the rule of suspensions judges; by default with the time to its deadline."""
     names = [name for name, amount in terms.full.items() if amount > 0.0]
     if left_s is None:
@@ -149,7 +149,7 @@ def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
     )
 
 
-def limit_of(terms: Terms, offer: Offer) -> float:
+def limit_of(terms: Terms, offer: MarketOffer) -> float:
     """Up to which price of CPU a patient one would run now; 0 where it can't say."""
     units = terms.full.get(CPU, 0.0)
     if offer.book is None or terms.deadline_s is None or terms.ideal_s is None or units <= 0:
@@ -159,11 +159,11 @@ def limit_of(terms: Terms, offer: Offer) -> float:
     return offered(need, terms.purse, offer.interval_s, TEMPER)
 
 
-def _begin_s(terms: Terms, offer: Offer) -> float:
+def _begin_s(terms: Terms, offer: MarketOffer) -> float:
     return max(offer.now_s, terms.not_before_s or offer.now_s)
 
 
-def _in_time(terms: Terms, offer: Offer) -> Judged | None:
+def _in_time(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     """Less time to the deadline than the ideal run time: waiting can't help."""
     if terms.deadline_s is None:
         return None
@@ -172,13 +172,13 @@ def _in_time(terms: Terms, offer: Offer) -> Judged | None:
     if left_s > 0 and (left_s >= ideal_s or not terms.give_up):
         return None
     first = (
-        f"{lasting(max(left_s, 0.0))} are left until its deadline, and the work takes"
-        f" {lasting(ideal_s)} with all it can use"
+        f"{duration_text(max(left_s, 0.0))} are left until its deadline, and the work takes"
+        f" {duration_text(ideal_s)} with all it can use"
     )
-    return Judged(Answer.CANCEL, first, _what_deadline(terms, offer))
+    return StartVerdict(StartAnswer.CANCEL, first, _what_deadline(terms, offer))
 
 
-def _what_deadline(terms: Terms, offer: Offer) -> str:
+def _what_deadline(terms: Terms, offer: MarketOffer) -> str:
     """The least deadline that could be met."""
     begin_s = _begin_s(terms, offer)
     least_s = terms.ideal_s or 0.0
@@ -192,27 +192,29 @@ def _what_deadline(terms: Terms, offer: Offer) -> str:
     return f"the least deadline that could be met is {utc_text(ceil(begin_s + least_s))}"
 
 
-def _not_too_late(terms: Terms, offer: Offer) -> Judged | None:
+def _not_too_late(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if terms.latest_s is None or _begin_s(terms, offer) <= terms.latest_s:
         return None
     why = f"it was to start by {utc_text(terms.latest_s)} at the latest"
-    return Judged(Answer.CANCEL, why, "a later start.latest")
+    return StartVerdict(StartAnswer.CANCEL, why, "a later start.latest")
 
 
-def _not_too_early(terms: Terms, offer: Offer) -> Judged | None:
+def _not_too_early(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if terms.not_before_s is None or terms.not_before_s <= offer.now_s:
         return None
-    needs = f"{lasting(terms.not_before_s - offer.now_s)} more"
-    return Judged(Answer.WAIT, f"it is not to start before {utc_text(terms.not_before_s)}", needs)
+    needs = f"{duration_text(terms.not_before_s - offer.now_s)} more"
+    return StartVerdict(
+        StartAnswer.WAIT, f"it is not to start before {utc_text(terms.not_before_s)}", needs
+    )
 
 
-def _priced(_terms: Terms, offer: Offer) -> Judged | None:
+def _priced(_terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if offer.prices is not None:
         return None
-    return Judged(Answer.WAIT, "no price is known yet", "a period that ends")
+    return StartVerdict(StartAnswer.WAIT, "no price is known yet", "a period that ends")
 
 
-def _cheap(terms: Terms, offer: Offer) -> Judged | None:
+def _cheap(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     prices = offer.prices or {}
     dear = {
         name: ceiling
@@ -223,21 +225,21 @@ def _cheap(terms: Terms, offer: Offer) -> Judged | None:
         return None
     why = ", ".join(f"{name} costs {amount_text(prices[name])}" for name in dear)
     needs = ", ".join(f"{name} at {amount_text(ceiling)} or less" for name, ceiling in dear.items())
-    return Judged(Answer.WAIT, f"{why} a unit and period, more than it is to pay", needs)
+    return StartVerdict(StartAnswer.WAIT, f"{why} a unit and period, more than it is to pay", needs)
 
 
-def _last_moment(terms: Terms, offer: Offer) -> bool:
+def _last_moment(terms: Terms, offer: MarketOffer) -> bool:
     """Whether work that is worth something undone too has no time left to wait for lower prices."""
     if terms.give_up or terms.deadline_s is None:
         return False
     return terms.deadline_s - offer.now_s <= (terms.ideal_s or 0.0)
 
 
-def _roomy(terms: Terms, offer: Offer) -> Judged | None:
+def _roomy(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if not terms.patient:
         return None
     if offer.book is None:
-        return Judged(Answer.WAIT, "no claims are known yet", "a period that ends")
+        return StartVerdict(StartAnswer.WAIT, "no claims are known yet", "a period that ends")
     limit, units = limit_of(terms, offer), terms.full.get(CPU, 0.0)
     if may_start(offer.book, limit, units):
         return None
@@ -249,17 +251,19 @@ def _roomy(terms: Terms, offer: Offer) -> Judged | None:
     needs = "room, or time: it offers more as its deadline comes near"
     if terms.purse.renewal > 0:
         needs += ", as far as it has the credits for ten periods"
-    return Judged(Answer.WAIT, why, needs)
+    return StartVerdict(StartAnswer.WAIT, why, needs)
 
 
-def _rested(terms: Terms, offer: Offer) -> Judged | None:
+def _rested(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     left_s = rests(case_of(terms, offer))
     if left_s == 0.0:
         return None
-    return Judged(Answer.WAIT, "it was suspended a short time ago", f"{lasting(left_s)} more")
+    return StartVerdict(
+        StartAnswer.WAIT, "it was suspended a short time ago", f"{duration_text(left_s)} more"
+    )
 
 
-def _affordable(terms: Terms, offer: Offer) -> Judged | None:
+def _affordable(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if terms.patient:  # it has no more than it would pay
         return None
     case = case_of(terms, offer)
@@ -273,10 +277,10 @@ def _affordable(terms: Terms, offer: Offer) -> Judged | None:
         f"at present prices it can pay for {part:.0%} of what its VMs can use, and needs"
         f" {terms.least_part:.0%}"
     )
-    return Judged(Answer.WAIT, why, "lower prices, or more credits")
+    return StartVerdict(StartAnswer.WAIT, why, "lower prices, or more credits")
 
 
-def _too_dear_in_time(terms: Terms, offer: Offer, case: Case) -> Judged:
+def _too_dear_in_time(terms: Terms, offer: MarketOffer, case: Case) -> StartVerdict:
     periods = case.left_s / offer.interval_s
     needed = case.margin * periods * cost(min(case.needed, 1.0), case.full, case.prices)
     why = (
@@ -287,7 +291,7 @@ def _too_dear_in_time(terms: Terms, offer: Offer, case: Case) -> Judged:
         had = terms.purse.credits + terms.purse.renewal * case.left_s / terms.purse.renewal_s
         why += f" now and {amount_text(had)} by its deadline"
     needs = f"lower prices, {amount_text(needed)} credits, or another deadline: "
-    return Judged(Answer.WAIT, why, needs + _what_deadline(terms, offer))
+    return StartVerdict(StartAnswer.WAIT, why, needs + _what_deadline(terms, offer))
 
 
 _PRICED = (_priced, _cheap, _roomy, _rested, _affordable)

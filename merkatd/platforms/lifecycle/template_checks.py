@@ -9,7 +9,7 @@ from merkatd.base.line_patterns import pattern_of
 from merkatd.base.parameter_bounds import OF_EVERY_MONITOR
 from merkatd.base.toml_reader import listed
 from merkatd.fleets.vm_template_text import TemplateError
-from merkatd.platforms.lifecycle.platform_template import NOBODY, Cluster, Template
+from merkatd.platforms.lifecycle.platform_template import NOBODY, PlatformTemplate, VirtualCluster
 from merkatd.platforms.lifecycle.template_reader import (
     MOST_GIVEN_BYTES,
     given_in,
@@ -40,7 +40,7 @@ class Fitting:
     """A template that the site can keep."""
 
     text: str
-    template: Template
+    template: PlatformTemplate
 
 
 def fitting(text: str, offered: Offered) -> Fitting:
@@ -56,7 +56,7 @@ def fitting(text: str, offered: Offered) -> Fitting:
     return Fitting(text, template)
 
 
-def _problems(template: Template, offered: Offered) -> Iterator[str]:
+def _problems(template: PlatformTemplate, offered: Offered) -> Iterator[str]:
     kinds = offered.kinds
     yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NOBODY])
     yield from _too_heavy(template)
@@ -75,7 +75,7 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
         yield from _cluster_problems(f"cluster[{at}]", cluster, offered)
 
 
-def _too_heavy(template: Template) -> Iterator[str]:
+def _too_heavy(template: PlatformTemplate) -> Iterator[str]:
     """Say which parameters take more memory, with those before them, than a template may."""
     taken = 0
     for path, said in given_in(template):
@@ -88,7 +88,7 @@ def _too_heavy(template: Template) -> Iterator[str]:
             return
 
 
-def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator[str]:
+def _cluster_problems(path: str, cluster: VirtualCluster, offered: Offered) -> Iterator[str]:
     if cluster.monitor is not None:
         yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
         said = cluster.monitor.parameters

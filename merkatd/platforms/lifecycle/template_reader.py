@@ -13,35 +13,35 @@ from merkatd.base import toml_reader
 from merkatd.base.bounded_cache import Remembered, digest
 from merkatd.base.bounded_toml import parse_toml, read_toml
 from merkatd.base.quantities import OutOfBoundsError, checked_moment
-from merkatd.base.toml_reader import Table, duration
+from merkatd.base.toml_reader import TomlTable, duration
 from merkatd.currency import MOST_CREDITS
-from merkatd.fleets.vm_template_text import TemplateError, wrong
+from merkatd.fleets.vm_template_text import TemplateError, template_problem
 from merkatd.platforms.lifecycle.platform_template import (
     NOBODY,
     PARTIAL,
-    Budget,
-    Cluster,
-    Goal,
-    Moment,
     OverBudget,
-    Start,
-    Template,
+    PlatformTemplate,
+    StartTerms,
+    TemplateBudget,
+    TemplateGoal,
+    TemplateTime,
+    VirtualCluster,
 )
-from merkatd.protocol.platform_messages import Amounts, Monitor
-from merkatd.scheduler.base.settings import ALL_GOODS, Market
+from merkatd.protocol.platform_messages import Amounts, MonitorTerms
+from merkatd.scheduler.base.settings import ALL_GOODS, MarketRules
 
-LARGEST: Final = 2**53
+MAX_WHOLE_NUMBER: Final = 2**53
 """Larger whole numbers do not reach a controller as they are."""
 
 
-def moment(value: Any) -> Moment:
+def moment(value: Any) -> TemplateTime:
     """So long after the submission, or a date and time with its zone."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError("a time of which zone? 2026-05-01T09:00:00Z is right")
-        return Moment(at_s=checked_moment(value))
+        return TemplateTime(at_s=checked_moment(value))
     try:
-        return Moment(after_s=duration(value))
+        return TemplateTime(after_s=duration(value))
     except OutOfBoundsError:
         raise
     except ValueError:
@@ -50,7 +50,7 @@ def moment(value: Any) -> Moment:
         ) from None
 
 
-def moment_of_text(value: Any) -> Moment:
+def moment_of_text(value: Any) -> TemplateTime:
     """The same from a text."""
     with suppress(TypeError, ValueError):
         value = datetime.fromisoformat(value)
@@ -76,13 +76,13 @@ def _check_plain(value: Any, depth: int) -> None:
             _check_plain(one, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError("finite numbers are right")
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"whole numbers from -{LARGEST} to {LARGEST} are right")
+    elif isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER:
+        raise ValueError(f"whole numbers from -{MAX_WHOLE_NUMBER} to {MAX_WHOLE_NUMBER} are right")
     elif not isinstance(value, bool | int | float | str):
         raise ValueError("texts, numbers, true and false, lists and tables are right")
 
 
-LONGEST = 32_768
+MAX_TEMPLATE_LENGTH = 32_768
 """Bytes."""
 MOST_CLUSTERS = 16
 MOST_VMS = 1_000
@@ -90,14 +90,14 @@ MOST_VMS = 1_000
 _LARGEST_ID = 2**31 - 1
 
 
-def read_template(text: str) -> Template:
+def read_template(text: str) -> PlatformTemplate:
     """The template that a text is. Raises TemplateError, which names all that is wrong."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise TemplateError(["a template has no lone surrogates"]) from None
-    if size > LONGEST:
-        raise TemplateError([f"a template has at most {LONGEST} bytes"])
+    if size > MAX_TEMPLATE_LENGTH:
+        raise TemplateError([f"a template has at most {MAX_TEMPLATE_LENGTH} bytes"])
     try:
         values = read_toml(text)
     except ValueError as error:
@@ -105,7 +105,7 @@ def read_template(text: str) -> Template:
     return _checked(values, stored=False)
 
 
-def read_stored(text: str) -> Template:
+def read_stored(text: str) -> PlatformTemplate:
     """Return the template of a text that was accepted before, perhaps by an earlier version.
 
     Times beyond today's bounds are moved to the nearest bound. Raise TemplateError.
@@ -117,15 +117,15 @@ def read_stored(text: str) -> Template:
     return _checked(values, stored=True)
 
 
-def _checked(values: Mapping[str, Any], *, stored: bool) -> Template:
+def _checked(values: Mapping[str, Any], *, stored: bool) -> PlatformTemplate:
     problems: list[str] = []
-    found = _template(Table(values, "", problems, stored=stored))
+    found = _template(TomlTable(values, "", problems, stored=stored))
     if problems:
         raise TemplateError(problems)
     return found
 
 
-def _template(top: Table) -> Template:
+def _template(top: TomlTable) -> PlatformTemplate:
     name = top.need("name", toml_reader.name, "")
     controller = top.table("controller")
     kind = controller.need("kind", toml_reader.name, "none")
@@ -145,7 +145,7 @@ def _template(top: Table) -> Template:
     if len(set(names)) != len(names):
         top.complain("cluster: each needs a name of its own")
     top.end()
-    return Template(
+    return PlatformTemplate(
         name=name,
         controller=kind,
         parameters=parameters,
@@ -163,8 +163,8 @@ def _market(value: Any) -> str | None:
     return toml_reader.name(value)
 
 
-def _goal(table: Table, *, gives_up: bool) -> Goal:
-    goal = Goal(
+def _goal(table: TomlTable, *, gives_up: bool) -> TemplateGoal:
+    goal = TemplateGoal(
         deadline=table.take("deadline", moment, None),
         ideal_s=table.take("ideal_run", toml_reader.duration, None),
         performance=table.take("performance", toml_reader.number, None),
@@ -176,11 +176,11 @@ def _goal(table: Table, *, gives_up: bool) -> Goal:
     return goal
 
 
-def _budget(top: Table) -> Budget:
+def _budget(top: TomlTable) -> TemplateBudget:
     if not top.has("budget"):
         top.wrong("budget", "is missing: [budget] with credits is right")
     table = top.table("budget")
-    found = Budget(
+    found = TemplateBudget(
         credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
         replenishment=table.take("replenishment", _credits, 0.0),
     )
@@ -192,8 +192,8 @@ def _credits(value: Any) -> float:
     return toml_reader.number(value, MOST_CREDITS)
 
 
-def _start(table: Table) -> Start:
-    found = Start(
+def _start(table: TomlTable) -> StartTerms:
+    found = StartTerms(
         not_before=table.take("not_before", moment, None),
         latest=table.take("latest", moment, None),
         price_ceiling=_amounts(table.table("price_ceiling")),
@@ -202,7 +202,7 @@ def _start(table: Table) -> Start:
     return found
 
 
-def _amounts(table: Table) -> Amounts:
+def _amounts(table: TomlTable) -> Amounts:
     given = {name: table.take(name, _maybe, None) for name in ALL_GOODS}
     table.end()
     return {name: value for name, value in given.items() if value is not None}
@@ -212,7 +212,7 @@ def _maybe(value: Any) -> float | None:
     return toml_reader.number(value)
 
 
-def _cluster(table: Table) -> Cluster:
+def _cluster(table: TomlTable) -> VirtualCluster:
     name = table.need("name", toml_reader.name, "")
     initial = table.take("initial", toml_reader.count(MOST_VMS), 1)
     least = table.take("least", toml_reader.count(MOST_VMS), min(1, initial))
@@ -228,7 +228,7 @@ def _cluster(table: Table) -> Cluster:
     for resource, amount in floor.items():
         if amount > ceiling.get(resource, amount):
             table.wrong("floor", f"of {resource} is above its ceiling")
-    found = Cluster(
+    found = VirtualCluster(
         name=name,
         template=template,
         template_id=template_id,
@@ -244,11 +244,11 @@ def _cluster(table: Table) -> Cluster:
     return found
 
 
-def _monitor(cluster: Table) -> Monitor | None:
+def _monitor(cluster: TomlTable) -> MonitorTerms | None:
     table = cluster.table("monitor")
     if not cluster.has("monitor"):
         return None
-    found = Monitor(
+    found = MonitorTerms(
         kind=table.need("kind", toml_reader.name, ""),
         parameters=table.take("parameters", plain, dict[str, Any]()),
     )
@@ -258,7 +258,7 @@ def _monitor(cluster: Table) -> Monitor | None:
 
 def _vm_text(value: Any) -> str | None:
     text = toml_reader.text(value)
-    problem = wrong(text)
+    problem = template_problem(text)
     if problem is not None:
         raise ValueError(problem)
     return text
@@ -280,7 +280,9 @@ def _name(value: Any) -> str | None:
 
 
 _log = Logger()
-_NOTHING = Template(name="unreadable", controller=NOBODY, budget=Budget(credits=0.0), clusters=())
+_NOTHING = PlatformTemplate(
+    name="unreadable", controller=NOBODY, budget=TemplateBudget(credits=0.0), clusters=()
+)
 _MOST_KEPT_BYTES = 1 << 26
 MOST_GIVEN_BYTES = 1 << 15
 """All parameters of a template. Large ones leave the cache no room for others' templates."""
@@ -289,7 +291,7 @@ _OF_A_CLUSTER = 1_500
 _OF_A_VALUE = 100
 
 
-def _read(text: str) -> Template:
+def _read(text: str) -> PlatformTemplate:
     try:
         template = read_stored(text)
     except TemplateError as error:
@@ -300,12 +302,12 @@ def _read(text: str) -> Template:
     return replace(template, clusters=clusters)
 
 
-def _bytes(_text: str, template: Template) -> int:
+def _bytes(_text: str, template: PlatformTemplate) -> int:
     given = sum(weight(parameters) for _, parameters in given_in(template))
     return _OF_A_TEMPLATE + _OF_A_CLUSTER * len(template.clusters) + given
 
 
-def given_in(template: Template) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def given_in(template: PlatformTemplate) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Return the parameters of its controller and of its monitors, and where in it they stand."""
     yield "controller.parameters", template.parameters
     for at, cluster in enumerate(template.clusters, start=1):
@@ -327,7 +329,7 @@ def weight(value: Any) -> int:
 _parsed = Remembered(_read, _bytes, _MOST_KEPT_BYTES, digest)
 
 
-def parsed(text: str) -> Template:
+def parsed(text: str) -> PlatformTemplate:
     """Return the template of a stored text, which never changes, without the texts of VMs.
 
     A text that can't be read (an earlier version's, or one changed by hand) counts as a platform
@@ -336,6 +338,6 @@ def parsed(text: str) -> Template:
     return _parsed(text)
 
 
-def market_of(template: Template, markets: Sequence[Market]) -> Market:
+def market_of(template: PlatformTemplate, markets: Sequence[MarketRules]) -> MarketRules:
     """Where its VMs are: as it says, or the first one."""
     return next((one for one in markets if one.name == template.market), markets[0])

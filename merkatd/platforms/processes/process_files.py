@@ -8,7 +8,7 @@ from twisted.logger import Logger
 
 from merkatd.database.fleets import platform_store
 from merkatd.protocol.platform_messages import Controllers
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 
 _MOST_BYTES: Final = 8192
 _LONGEST: Final = 300
@@ -36,7 +36,7 @@ end as many as it likes."""
 _log = Logger()
 
 
-async def tidy(world: World, controllers: Controllers, period: int) -> None:
+async def tidy(world: PeriodContext, controllers: Controllers, period: int) -> None:
     """Do so after each 60th period."""
     if period % EVERY:
         return

@@ -18,10 +18,10 @@ import numpy as np
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
-from merkatd.base.backoff import Patience, Restarts
+from merkatd.base.backoff import Patience, RestartHistory
 from merkatd.platforms.processes import program
 from merkatd.platforms.processes.program import Program
-from merkatd.platforms.processes.warden_link import Wardship
+from merkatd.platforms.processes.warden_link import WardenLink
 from merkatd.protocol.controller_kinds import HOME
 
 AT_ONCE = 8
@@ -30,7 +30,7 @@ LIMIT_S = 5.0
 """one that is not heard in this time holds up nobody any more."""
 
 
-class Pace:
+class StartPacer:
     """Lets each one begin when its turn has come."""
 
     def __init__(self, clock: Any, begin: Callable[[str], None], most: int = AT_ONCE) -> None:
@@ -84,13 +84,13 @@ class Ended:
 
 
 @dataclass
-class _Kept:
+class _KeptProcess:
     """One that is to run, or is still to end."""
 
     name: str
     program: Program | None
     """None: it is not to run any more."""
-    restarts: Restarts = field(default_factory=Restarts)
+    restarts: RestartHistory = field(default_factory=RestartHistory)
     running: bool = False
     pid: int | None = None
     started_s: float = 0.0
@@ -115,9 +115,9 @@ class Supervisor:
         self._rng = rng
         self._patience = patience
         self._ended = ended
-        self._kept: dict[str, _Kept] = {}
-        self._warden: Wardship | None = None
-        self._pace = Pace(clock, self._begin)
+        self._kept: dict[str, _KeptProcess] = {}
+        self._warden: WardenLink | None = None
+        self._pace = StartPacer(clock, self._begin)
         self._sweep()
 
     @property
@@ -141,10 +141,10 @@ class Supervisor:
         """Have this run from now on, until it is stopped; one that is to run already stays."""
         kept = self._kept.get(name)
         if kept is None:
-            kept = self._kept[name] = _Kept(name, program)
+            kept = self._kept[name] = _KeptProcess(name, program)
             self._launch(kept)
         elif kept.program is None:  # it is ending: the new one follows
-            kept.program, kept.restarts = program, Restarts()
+            kept.program, kept.restarts = program, RestartHistory()
 
     def stop(self, names: Sequence[str], grace_s: float) -> Deferred[None]:
         """End these, by force after the grace; what is returned fires when they are gone."""
@@ -198,7 +198,7 @@ class Supervisor:
         if self._warden is not None:
             self._warden.order(stop=name, grace_s=grace_s)
 
-    def _launch(self, kept: _Kept) -> None:
+    def _launch(self, kept: _KeptProcess) -> None:
         kept.call = None
         self._pace.ask(kept.name)
 
@@ -209,7 +209,7 @@ class Supervisor:
             return
         if self._warden is None:
             try:
-                self._warden = Wardship(self._home, self._told, self._lost)
+                self._warden = WardenLink(self._home, self._told, self._lost)
             except OSError as error:
                 # No descriptor or no process left. In a turn of its own: it lets another begin.
                 why = f"could not be started: {error.strerror}"
@@ -219,7 +219,7 @@ class Supervisor:
         order = asdict(program) | {"environment": {**program.environment, HOME: self._home}}
         self._warden.order(start=kept.name, **order)
 
-    def _not_begun(self, kept: _Kept, why: str) -> None:
+    def _not_begun(self, kept: _KeptProcess, why: str) -> None:
         kept.call, kept.started_s = None, self._clock.seconds()
         self._parted(kept, why)
 
@@ -249,7 +249,7 @@ class Supervisor:
             _log.error("The warden of the controllers does not listen; it is ended")
             self._warden.kill()
 
-    def _parted(self, kept: _Kept, why: str) -> None:
+    def _parted(self, kept: _KeptProcess, why: str) -> None:
         self._pace.settled(kept.name)
         lived_s = self._clock.seconds() - kept.started_s
         kept.running, kept.pid = False, None
@@ -263,7 +263,7 @@ class Supervisor:
         for one in waiting:
             one.callback(None)
 
-    def _later(self, kept: _Kept, why: str, lived_s: float) -> None:
+    def _later(self, kept: _KeptProcess, why: str, lived_s: float) -> None:
         kept.restarts = kept.restarts.after(lived_s, self._patience)
         wait_s = kept.restarts.wait_s(self._patience, float(self._rng.random()))
         if wait_s is None and kept.program is not None and not kept.program.given_up:
@@ -280,7 +280,7 @@ class Supervisor:
             kept.call = self._clock.callLater(wait_s, self._launch, kept)
         self._ended(Ended(kept.name, why, wait_s))
 
-    def _forget(self, kept: _Kept) -> None:
+    def _forget(self, kept: _KeptProcess) -> None:
         if kept.call is not None:
             kept.call.cancel()
             kept.call = None

@@ -16,7 +16,7 @@ _CHUNK = 1 << 16
 _MODULE = "merkatd.platforms.processes.warden"
 
 
-class Wardship:
+class WardenLink:
     """One warden, from its start to its end."""
 
     def __init__(

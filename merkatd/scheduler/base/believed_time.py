@@ -16,6 +16,7 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
+from merkatd.base.clock import Clock
 from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import period_store
 from merkatd.scheduler.base.settings import Rhythm

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
-from merkatd.scheduler.base.ports import Record
+from merkatd.scheduler.base.ports import GuestRecord
 
 
-class LastRecords(Mapping[int, Record]):
+class LastRecords(Mapping[int, GuestRecord]):
     """The last record of each VM, by VM id, in columns: most of them did not change.
 
     Only those that did are made into records, one by one.
@@ -20,7 +20,7 @@ class LastRecords(Mapping[int, Record]):
         self._columns = columns[order]
 
     @staticmethod
-    def of(records: Mapping[int, Record]) -> "LastRecords":
+    def of(records: Mapping[int, GuestRecord]) -> "LastRecords":
         """Return the same records in columns."""
         columns = np.array(list(records.values()), dtype=np.int64).reshape(-1, 3)
         return LastRecords(np.array(list(records), dtype=np.int64), columns)
@@ -32,11 +32,11 @@ class LastRecords(Mapping[int, Record]):
         rows = np.minimum(np.searchsorted(self._vm, vms), len(self._vm) - 1)
         return self._vm[rows] == vms, self._columns[rows]
 
-    def __getitem__(self, vm: int) -> Record:
+    def __getitem__(self, vm: int) -> GuestRecord:
         row = int(np.searchsorted(self._vm, vm))
         if row == len(self._vm) or self._vm[row] != vm:
             raise KeyError(vm)
-        return Record._make(self._columns[row].tolist())
+        return GuestRecord._make(self._columns[row].tolist())
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._vm.tolist())

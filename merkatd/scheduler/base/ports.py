@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, OnHost, Step
-from merkatd.limits import InForce, Topology
+from merkatd.limits import EnforcedLimits, Topology
 
 
-class Stock(Protocol):
+class CapacityPort(Protocol):
     """What only so many VMs can have, as it is counted down while places are given away."""
 
     def take(self, vm: int, host: int) -> str | None:
@@ -47,15 +47,15 @@ class Constraints:
     """and of two roles, with their rows first."""
     fixed: Bools
     """[vms]: OpenNebula can't move it while it runs."""
-    stock: Callable[[], Stock] | None = None
+    stock: Callable[[], CapacityPort] | None = None
     """What is scarce, counted afresh at each call."""
 
 
-class UnreachableError(Exception):
+class CloudUnreachableError(Exception):
     """The cloud did not answer, or not in words anybody knows: nothing is known of what it did."""
 
 
-class Answer(StrEnum):
+class ReplyKind(StrEnum):
     """What a cloud said to a step. None of these confirms it: only what is seen later does."""
 
     ACCEPTED = "accepted"
@@ -65,10 +65,10 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class StepReply:
     """A cloud's answer to one step."""
 
-    answer: Answer
+    answer: ReplyKind
     why: str = ""
     vm: int | None = None
     """The id of a VM that a creation made."""
@@ -76,7 +76,7 @@ class Reply:
     """Whether the VM left the state that the step was made for, as its owner can have it do."""
 
 
-class Record(NamedTuple):
+class GuestRecord(NamedTuple):
     """A history record of a VM: when its guest ran there, on OpenNebula's clock."""
 
     seq: int
@@ -87,7 +87,7 @@ class Record(NamedTuple):
     """and RETIME, 0 as long as it runs."""
 
 
-NO_RECORD = Record(-1)
+NO_RECORD = GuestRecord(-1)
 UNKNOWN = -3
 """In the place of `seq`: the VM's texts are not read, and may have records or none."""
 
@@ -172,7 +172,7 @@ class Observation:
     """By VM id: what OpenNebula last said that went wrong with it (ERROR)."""
     records: Records | None = None
     """The last history record of each VM, None where the cloud keeps none."""
-    ended: Mapping[int, Record] = field(default_factory=dict)
+    ended: Mapping[int, GuestRecord] = field(default_factory=dict)
     """By VM id: the last history record of VMs that ended last."""
     by_record: Mapping[int, str] = field(default_factory=dict)
     """By VM id: why its own texts were not read, where OpenNebula's record stands in for them."""
@@ -180,11 +180,11 @@ class Observation:
     """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
 
 
-Histories = Mapping[int, Sequence[Record]]
+Histories = Mapping[int, Sequence[GuestRecord]]
 """By VM id."""
 
 
-class Cloud(Protocol):
+class CloudPort(Protocol):
     """An OpenNebula, or something that speaks like one."""
 
     async def observe(self) -> Observation:
@@ -197,7 +197,7 @@ class Cloud(Protocol):
         any more.
         """
 
-    async def send(self, step: Step) -> Reply:
+    async def send(self, step: Step) -> StepReply:
         """Ask for one step. Raises UnreachableError: then it may have been done or not."""
 
     async def tell(self, vm: int, message: str) -> None:
@@ -205,7 +205,7 @@ class Cloud(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class GuestUse:
     """What guests really did and have, as hosts saw it: rows ascend by VM id."""
 
     vm_id: Ints
@@ -214,7 +214,7 @@ class Use:
     held_mib: Floats
     used_mib: Floats
     """NaN where the guest does not say."""
-    in_force: InForce
+    in_force: EnforcedLimits
     away: Mapping[int, str] = field(default_factory=dict)
     """By host id: why a host can't be asked. Its VMs are as they were last seen."""
     run: Ints | None = None
@@ -222,7 +222,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class HostReachability:
     """How far hosts can be reached."""
 
     away: Mapping[int, str] = field(default_factory=dict)
@@ -232,7 +232,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class FullSize:
     """A VM that is to get its full size back."""
 
     vm: int
@@ -253,13 +253,13 @@ class Released:
     """What could not be given back, and why."""
 
 
-class Hypervisors(Protocol):
+class HypervisorPort(Protocol):
     """All hosts' hypervisors."""
 
     def meet(self, seen: Observation) -> None:
         """The hosts and VMs there are; told before they are read."""
 
-    async def read(self, vms: Mapping[int, int]) -> Use:
+    async def read(self, vms: Mapping[int, int]) -> GuestUse:
         """Use and limits in force of these VMs (VM id to host id); those not found are left out."""
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
@@ -275,8 +275,8 @@ class Hypervisors(Protocol):
     def topologies(self) -> Mapping[int, Topology]:
         """By host id, of the hosts on which virtual CPUs are to be pinned."""
 
-    def reach(self) -> Reach:
+    def reach(self) -> HostReachability:
         """How far hosts can be reached at present."""
 
-    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
         """Take back all that was ever set on these VMs; by VM id, for those that were found."""

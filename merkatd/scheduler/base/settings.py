@@ -17,7 +17,7 @@ ALL_GOODS = (*RESOURCES, *FURTHER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goods:
+class GoodsSettings:
     """What is traded besides CPU and memory, and what of it a host has that does not say so."""
 
     network: bool = False
@@ -91,7 +91,7 @@ class Rhythm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acting:
+class ActingSettings:
     """How much of what is decided is done."""
 
     mode: Mode = Mode.ON
@@ -108,7 +108,7 @@ class Acting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Market:
+class MarketRules:
     """One market: where it is, how it decides, what it costs."""
 
     name: str = "default"

@@ -13,7 +13,7 @@ _LONGEST = 500
 _log = Logger()
 
 
-class Kind(StrEnum):
+class TroubleKind(StrEnum):
     """What can be looked after one by one."""
 
     PLATFORM = "platform"
@@ -25,10 +25,10 @@ class Troubles:
     """What was not looked after when that was tried last, and why."""
 
     def __init__(self) -> None:
-        self._why: dict[tuple[Kind, str], dict[int, str]] = {}
+        self._why: dict[tuple[TroubleKind, str], dict[int, str]] = {}
         """By kind and work: by id, why the work failed."""
 
-    def note(self, kind: Kind, work: str, failed: Mapping[int, Exception]) -> None:
+    def note(self, kind: TroubleKind, work: str, failed: Mapping[int, Exception]) -> None:
         """Take these for all that failed in a work that was done just now."""
         before = self._why.get((kind, work), {})
         now = {one: _text(error) for one, error in failed.items()}
@@ -45,7 +45,7 @@ class Troubles:
                 )
         self._why[kind, work] = now
 
-    def of(self, kind: Kind) -> Mapping[int, str]:
+    def of(self, kind: TroubleKind) -> Mapping[int, str]:
         """Return by id why each of a kind is not looked after."""
         found: dict[int, str] = {}
         for (of, _), failed in self._why.items():
@@ -53,7 +53,7 @@ class Troubles:
                 found |= failed
         return found
 
-    def why(self, kind: Kind, one: int) -> str | None:
+    def why(self, kind: TroubleKind, one: int) -> str | None:
         """Return why one of a kind is not looked after; None where it is."""
         return self.of(kind).get(one)
 

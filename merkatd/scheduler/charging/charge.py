@@ -21,7 +21,7 @@ from merkatd.database.base.transactions import LostRaceError, is_of_data
 from merkatd.database.fleets import fleet_store
 from merkatd.database.ledger import account_store, charge_store, reservation_store
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import Period, PeriodState
+from merkatd.database.scheduler.period_store import PeriodRow, PeriodState
 from merkatd.ledger import Bill, Person
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.ports import Observation
@@ -55,8 +55,8 @@ from merkatd.scheduler.charging.used_cpu import (
     Limited,
     core_periods,
 )
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 
 NOBODY = -1
 """The application of a VM that belongs to none, and the payer where nobody has an account yet."""
@@ -65,7 +65,7 @@ _log = Logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Purse:
+class PayerFunds:
     """What there is to pay with."""
 
     payer: Mapping[int, int] = field(default_factory=dict)
@@ -85,8 +85,12 @@ class Purse:
 
 
 async def charge(
-    world: World, seen: Seen, limited: Limited = NOTHING_LIMITED, *, goes_on: bool = True
-) -> Purse:
+    world: PeriodContext,
+    seen: Observed,
+    limited: Limited = NOTHING_LIMITED,
+    *,
+    goes_on: bool = True,
+) -> PayerFunds:
     """Charge every earlier period that is not yet charged; return the balance of each payer.
 
     `goes_on`: whether what was charged last is paid for until another decision is stored.
@@ -104,11 +108,11 @@ async def charge(
     return purse
 
 
-def _charge(books: Books, *, goes_on: bool) -> tuple[int, Purse]:
+def _charge(books: Books, *, goes_on: bool) -> tuple[int, PayerFunds]:
     connection, world, seen, _, _, at_s = books
     account_store.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
-    ledger.met(connection, owners, world.money, at_s, _people(seen.observation))
+    ledger.update_tenants(connection, owners, world.money, at_s, _people(seen.observation))
     change = ledger.keep_supply(connection, world.money, at_s)
     if change is not None:
         _log.info("The supply changes: {reason}", reason=change.reason)
@@ -119,7 +123,7 @@ def _charge(books: Books, *, goes_on: bool) -> tuple[int, Purse]:
     if paid:
         _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
     ledger.replenish(connection, world.money.replenishment_s, at_s)
-    purse = purse_of(connection, world, seen.observation, deciding=seen.period)
+    purse = payer_funds(connection, world, seen.observation, deciding=seen.period)
     if goes_on and due:
         _go_on(books, due[-1].number)
     short = ledger.short_at(connection, at_s)
@@ -136,7 +140,7 @@ def _go_on(books: Books, newest: int) -> None:
         go_on(books, arrays)
 
 
-def _guarded(books: Books, period: Period, end: Period | None) -> int:
+def _guarded(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
     """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
     connection = books.connection
     attempt = connection.begin_nested()
@@ -171,14 +175,14 @@ def _people(seen: Observation) -> dict[int, Person]:
     }
 
 
-def purse_of(
+def payer_funds(
     connection: sa.Connection,
-    world: World,
+    world: PeriodContext,
     seen: Observation,
     *,
     charged: bool = True,
     deciding: int | None = None,
-) -> Purse:
+) -> PayerFunds:
     """Who pays for the VMs that were seen, and with what.
 
     `charged`: whether the newest period was charged before. Where it was not, what it costs is
@@ -199,7 +203,7 @@ def purse_of(
             one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned
         }
     owing = charge_store.load(connection)
-    return Purse(
+    return PayerFunds(
         payer=dict(zip(vms, payer, strict=True)),
         free={account: held[account] for account in set(payer) if account in held},
         cost=cost,
@@ -210,7 +214,9 @@ def purse_of(
     )
 
 
-def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> Mapping[int, float]:
+def _cost(
+    arrays: Mapping[str, Any] | None, world: PeriodContext, seen: Observation
+) -> Mapping[int, float]:
     """By account: what a period costs, of VMs that were decided about and run now."""
     if arrays is None or "account" not in arrays:
         return {}
@@ -220,7 +226,7 @@ def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> 
     return {account: amount / MICRO for account, amount in found.items()}
 
 
-def _charge_one(books: Books, period: Period, end: Period | None) -> int:
+def _charge_one(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
     connection, world, seen, histories, _, at_s = books
     arrays = price_store.load_allocations(connection, period.number)
@@ -237,7 +243,7 @@ def _charge_one(books: Books, period: Period, end: Period | None) -> int:
     elapsed = seconds.ran[rows] / world.rhythm.interval_s
     by_good = seconds.by_good[rows] / world.rhythm.interval_s
     owed = owed_for(arrays, rows, by_good, world.markets)
-    given = held_memory.given(arrays)[rows]
+    given = held_memory.amounts_given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
@@ -269,12 +275,14 @@ def _charge_one(books: Books, period: Period, end: Period | None) -> int:
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
         intervals=passed_s(world, seen, period, end) / world.rhythm.interval_s,
     )
-    result = ledger.settle(connection, bill, at_s)
+    result = ledger.settle_bill(connection, bill, at_s)
     period_store.charged(connection, period.number, at_s)
     return result.taken
 
 
-def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:
+def _payers(
+    connection: sa.Connection, world: PeriodContext, arrays: Mapping[str, Any], rows: Ints
+) -> Ints:
     """[rows]: who pays, as it was when the period was decided: that is where it is reserved."""
     if "account" in arrays:
         account: Ints = arrays["account"][rows]
@@ -282,18 +290,18 @@ def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], 
     owners = arrays["owner"][rows].tolist()
     there = "application" in arrays
     applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
-    ledger.met(connection, owners, world.money, world.now())
+    ledger.update_tenants(connection, owners, world.money, world.now())
     return np.array(ledger.payers(connection, owners, applications), dtype=np.int64)
 
 
-def _computed(seen: Seen, after: Mapping[str, Any] | None) -> Computed:
+def _computed(seen: Observed, after: Mapping[str, Any] | None) -> Computed:
     """How long VMs had computed when the period ended: as it was kept then, or as it is now."""
     if after is not None and "cpu_s" in after:
         return Computed(after["vm"], after["cpu_s"])
     return Computed(seen.use.vm_id, seen.use.cpu_s)
 
 
-def _most_cores(seen: Seen) -> float:
+def _most_cores(seen: Observed) -> float:
     """The cores of the largest host."""
     capacity = seen.snapshot.hosts.capacity[:, CPU]
     return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
@@ -308,9 +316,9 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     return found
 
 
-async def keep_books(world: World, before: int) -> None:
+async def keep_books(world: PeriodContext, before: int) -> None:
     """Details become days at once, and so do the charges of periods before this one."""
-    while await world.database.run(ledger.fold):
+    while await world.database.run(ledger.fold_details):
         pass
     at_s = world.now()
     while await world.database.run(lambda c: ledger.forget(c, before, at_s)):

@@ -6,16 +6,16 @@ import sqlalchemy as sa
 
 from merkatd.scheduler.base.ports import Histories
 from merkatd.scheduler.charging.used_cpu import Limited
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 
 
 class Books(NamedTuple):
     """What each step of a charge needs."""
 
     connection: sa.Connection
-    world: World
-    seen: Seen
+    world: PeriodContext
+    seen: Observed
     histories: Histories
     limited: Limited
     at_s: float

@@ -11,16 +11,16 @@ import sqlalchemy as sa
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import Period
+from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.scheduler.base.ports import Histories, Observation
 from merkatd.scheduler.charging.contended_parts import seconds_by_good
 from merkatd.scheduler.charging.owed_amounts import in_a_market
-from merkatd.scheduler.charging.used_cpu import by_use
-from merkatd.scheduler.context import World
+from merkatd.scheduler.charging.used_cpu import is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.looks import Look, are_hidden, look_back, look_of, never_ran
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.running_time import (
-    Anew,
+    RestartedCounters,
     Starts,
     at_least,
     begun_anew,
@@ -35,7 +35,7 @@ _HIDDEN_OF_AN_OWNER = 5
 the others count as running all the time."""
 
 
-async def read_histories(world: World, seen: Seen) -> Histories:
+async def read_histories(world: PeriodContext, seen: Observed) -> Histories:
     """Read all records of the VMs whose last record does not say for how long they ran."""
     if seen.observation.records is None:
         return {}
@@ -44,7 +44,7 @@ async def read_histories(world: World, seen: Seen) -> Histories:
 
 
 def _wanted_histories(
-    connection: sa.Connection, world: World, seen: Seen
+    connection: sa.Connection, world: PeriodContext, seen: Observed
 ) -> tuple[float, list[int]]:
     """Since when, and of which VMs, histories are needed."""
     due = period_store.to_charge(connection, seen.period)
@@ -98,22 +98,22 @@ def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | No
 
 
 def begun_anew_by(
-    seen: Seen,
-    period: Period,
+    seen: Observed,
+    period: PeriodRow,
     arrays: Mapping[str, Any],
-    until: tuple[Period | None, Mapping[str, Any] | None],
+    until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
-) -> Anew | None:
+) -> RestartedCounters | None:
     """[vms]: which guests began anew before the later period, or before now; None: not known."""
     before, now = _looks(seen, period, arrays, until)
     return None if before is None or now is None else begun_anew(before, now, histories)
 
 
 def started(
-    seen: Seen,
-    period: Period,
+    seen: Observed,
+    period: PeriodRow,
     arrays: Mapping[str, Any],
-    until: tuple[Period | None, Mapping[str, Any] | None],
+    until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
 ) -> Mapping[int, Starts]:
     """By row: the starts of VMs before the later period, or before now.
@@ -149,10 +149,10 @@ def _but_one(found: Starts) -> Starts:
 
 
 def _looks(
-    seen: Seen,
-    period: Period,
+    seen: Observed,
+    period: PeriodRow,
     arrays: Mapping[str, Any],
-    until: tuple[Period | None, Mapping[str, Any] | None],
+    until: tuple[PeriodRow | None, Mapping[str, Any] | None],
 ) -> tuple[Look | None, Look | None]:
     end, after = until
     if end is None:
@@ -179,23 +179,25 @@ class Seconds:
         return found
 
 
-def passed_s(world: World, seen: Seen, period: Period, end: Period | None) -> float:
+def passed_s(
+    world: PeriodContext, seen: Observed, period: PeriodRow, end: PeriodRow | None
+) -> float:
     """How long a period lasted, up to the later one or up to now; no more than is charged."""
     most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     return min(_length_s(seen, period, end), most_s)
 
 
-def _length_s(seen: Seen, period: Period, end: Period | None) -> float:
+def _length_s(seen: Observed, period: PeriodRow, end: PeriodRow | None) -> float:
     until_s = seen.observation.at_s if end is None else end.observed_s
     return max(until_s - period.observed_s, 0.0)
 
 
 def seconds_charged(
-    world: World,
-    seen: Seen,
-    period: Period,
+    world: PeriodContext,
+    seen: Observed,
+    period: PeriodRow,
     arrays: Mapping[str, Any],
-    until: tuple[Period | None, Mapping[str, Any] | None],
+    until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
 ) -> Seconds:
     """For how long each VM is charged.
@@ -212,7 +214,7 @@ def seconds_charged(
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
         ran = at_least(ran, world.rhythm.least_charge_s, whole_s)
-        sold = ~by_use(world.markets, arrays["market"])
+        sold = ~is_charged_by_use(world.markets, arrays["market"])
         ran = np.where(waited & sold & (ran <= 0), whole_s, ran)
     else:
         both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
@@ -226,7 +228,7 @@ def seconds_charged(
 
 
 def _waited(
-    world: World, seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
+    world: PeriodContext, seen: Observed, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
 ) -> Bools:
     """[vms]: was placed on a host, and had no guest there up to the end of the period.
 
@@ -267,7 +269,7 @@ def _runs(seen: Observation) -> Bools:
     return runs if seen.vm_idle is None else runs & ~seen.vm_idle
 
 
-def running_at_end(seen: Seen, after: Mapping[str, Any] | None) -> Ints:
+def running_at_end(seen: Observed, after: Mapping[str, Any] | None) -> Ints:
     """Return the ids of VMs that ran when a period ended: at a later decision, or now."""
     if after is None:
         return running(seen.observation)

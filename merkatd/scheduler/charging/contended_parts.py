@@ -26,7 +26,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, HostState, Ints, Snapshot
 from merkatd.cluster.columns import NOWHERE
-from merkatd.limits.occupancy import scene_of
+from merkatd.limits.occupancy import occupancy_of
 from merkatd.scheduler.base.ports import Observation
 
 _ENOUGH = 0.98
@@ -38,7 +38,7 @@ Arrays = Mapping[str, Any]
 def contended(snapshot: Snapshot, decision: Decision) -> Bools:
     """[vms, resources]: has a part of its host that another VM there bids for and lacks."""
     vms, given = snapshot.vms, decision.allocations
-    scene = scene_of(snapshot, decision.plan)
+    scene = occupancy_of(snapshot, decision.plan)
     there = ((scene.then != NOWHERE) & scene.bidding & (vms.market != NOWHERE))[:, np.newaxis]
     lacks = there & (vms.bid > 0) & (given < vms.cap * _ENOUGH)
     lacking = np.zeros((len(snapshot.hosts) + 1, given.shape[1]), dtype=np.int64)

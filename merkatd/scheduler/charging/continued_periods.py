@@ -24,12 +24,12 @@ from merkatd import ledger
 from merkatd.cluster import VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
 from merkatd.scheduler.charging.charged_records import Books
 from merkatd.scheduler.charging.owed_amounts import most_owed
 from merkatd.scheduler.observation import guest_starts, looks
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.under_way import rows_of
 
 _OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
@@ -56,7 +56,7 @@ def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
 
 
 def columns_from_now_on(
-    arrays: Mapping[str, Any], seen: Seen, markets: Sequence[Market]
+    arrays: Mapping[str, Any], seen: Observed, markets: Sequence[MarketRules]
 ) -> Mapping[str, Any]:
     """Return the columns of an earlier decision as those of a period that begins with this look."""
     there = np.isin(arrays["vm"], seen.observation.vm_id)
@@ -76,7 +76,7 @@ def columns_from_now_on(
     found["host"] = np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host[rows]]
     found["seen_s"] = np.array([seen.snapshot.now_s])
     found |= {name: values[rows] for name, values in looks.kept(seen.observation).items()}
-    counters = used_cpu.kept(seen, markets, arrays) if "rate" in arrays else {}
+    counters = used_cpu.columns_for_charge(seen, markets, arrays) if "rate" in arrays else {}
     found |= {name: values[rows] for name, values in counters.items() if name != "rate"}
     if "begins_mib" in found:
         begins, size = guest_starts.begins_with(seen)

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import RESTING, Bools, Floats, Snapshot, Vms, VmState
-from merkatd.limits import Limits
+from merkatd.limits import LimitPlan
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 
 
-def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
+def held_memory(snapshot: Snapshot, limits: LimitPlan) -> Mapping[str, Any]:
     """The column that a period keeps for its charge, where there is such a VM.
 
     [vms]: MiB, NaN for those that hold no more than their share, or whose memory is not known.
@@ -39,7 +39,7 @@ def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
     return {} if np.isnan(found).all() else {"holding_mib": found}
 
 
-def held(snapshot: Snapshot, limits: Limits) -> Floats:
+def held(snapshot: Snapshot, limits: LimitPlan) -> Floats:
     """[vms]: MiB that each holds whatever its share is, NaN for those that hold their share."""
     found = np.full(len(snapshot.vms), np.nan)
     if limits.holding_mib:
@@ -103,7 +103,7 @@ def floors(arrays: Mapping[str, Any]) -> Floats:
     return with_held(arrays["floor"], arrays["holding_mib"])
 
 
-def given(arrays: Mapping[str, Any]) -> Floats:
+def amounts_given(arrays: Mapping[str, Any]) -> Floats:
     """[vms, resources]: what each VM had: its share, what it held, or what its bid buys.
 
     A VM that was off when the period was decided has no share. If its owner resumes it before the

@@ -19,12 +19,12 @@ from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import price_store
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.charging.owed_amounts import costs, in_a_market
-from merkatd.scheduler.charging.used_cpu import CPU, by_use
-from merkatd.scheduler.context import World
+from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class MeansAtRest:
     """What a VM can have if its owner resumes it."""
 
     units: float
@@ -36,7 +36,7 @@ class Means:
 
 
 def with_means(
-    connection: sa.Connection, world: World, arrays: Mapping[str, Any]
+    connection: sa.Connection, world: PeriodContext, arrays: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Return the columns of a period with what can be paid for in place of what bids buy.
 
@@ -56,14 +56,16 @@ def with_means(
     return {**arrays, "resumed": arrays["resumed"] * part[:, np.newaxis], "paid_part": part}
 
 
-def means_in(connection: sa.Connection, world: World, period: int) -> Mapping[int, Means]:
+def means_in(
+    connection: sa.Connection, world: PeriodContext, period: int
+) -> Mapping[int, MeansAtRest]:
     """By id, of VMs that were off when the period was decided: what each can pay for."""
     arrays = price_store.load_allocations(connection, period)
     if arrays is None or "paid_part" not in arrays:
         return {}
     # A VM whose bid buys nothing as well: it gets the least that a host can give.
     rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
-    used = by_use(world.markets, arrays["market"])[rows]
+    used = is_charged_by_use(world.markets, arrays["market"])[rows]
     part = arrays["paid_part"][rows]
     units = np.where(used, _all_cores(arrays, rows) * part, arrays["resumed"][rows, CPU])
     owed = _owed_if_resumed(arrays, rows, world)[:, CPU]
@@ -71,13 +73,13 @@ def means_in(connection: sa.Connection, world: World, period: int) -> Mapping[in
     amounts = [tuple(row) for row in arrays["resumed"][rows].tolist()]
     cpu = units.tolist(), weighs.tolist()
     columns = zip(arrays["vm"][rows].tolist(), *cpu, amounts, strict=True)
-    return {vm: Means(*one) for vm, *one in columns}
+    return {vm: MeansAtRest(*one) for vm, *one in columns}
 
 
-def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, world: World) -> Floats:
+def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, world: PeriodContext) -> Floats:
     """[rows, resources]: credits for a period of running; where use is charged, on all cores."""
     owed = costs(arrays, rows, world.markets)
-    used = by_use(world.markets, arrays["market"])[rows]
+    used = is_charged_by_use(world.markets, arrays["market"])[rows]
     if used.any():
         # What such a VM uses is charged: it may use all the virtual CPUs that it had.
         cores = _all_cores(arrays, rows) / UNITS_PER_CORE

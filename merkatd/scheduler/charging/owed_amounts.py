@@ -13,24 +13,24 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.price import charges as charges_of
-from merkatd.scheduler.base.settings import ALL_GOODS, RESOURCES, Market
+from merkatd.scheduler.base.settings import ALL_GOODS, RESOURCES, MarketRules
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, units
 
-MOST = 2**61
+MAX_OWED = 2**61
 """Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
 
 Arrays = Mapping[str, Any]
 
 
-def chargeable(arrays: Arrays, markets: Sequence[Market]) -> Bools:
+def chargeable(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
     """[vms]: ran when the period was decided, or was placed by it, in a market that there is."""
     there = arrays["runs"] | arrays["placed"] if "placed" in arrays else arrays["runs"]
     found: Bools = there & in_a_market(arrays, markets)
     return found
 
 
-def in_a_market(arrays: Arrays, markets: Sequence[Market]) -> Bools:
+def in_a_market(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
     """[vms]: whether the VM is in a known market."""
     known = arrays["market"] < min(len(markets), len(arrays["price"]))
     found: Bools = (arrays["market"] >= 0) & known
@@ -41,12 +41,12 @@ def whole(credits_owed: Floats) -> Ints:
     """The nearest whole micro-credits, as far as they can be counted."""
     if np.isnan(credits_owed).any():
         raise ValueError("what a VM owes is not a number")
-    found: Ints = np.minimum(np.rint(credits_owed * MICRO), MOST).astype(np.int64)
+    found: Ints = np.minimum(np.rint(credits_owed * MICRO), MAX_OWED).astype(np.int64)
     return found
 
 
 def owed_by_vm(
-    arrays: Arrays, running: Ints, elapsed: float, markets: Sequence[Market]
+    arrays: Arrays, running: Ints, elapsed: float, markets: Sequence[MarketRules]
 ) -> tuple[Ints, Ints]:
     """Rows of these VMs among those that can be charged, and what each owes for so long.
 
@@ -56,7 +56,7 @@ def owed_by_vm(
     return rows, owed_for(arrays, rows, np.full((len(rows), 1), elapsed), markets)
 
 
-def owed_for(arrays: Arrays, rows: Ints, periods: Floats, markets: Sequence[Market]) -> Ints:
+def owed_for(arrays: Arrays, rows: Ints, periods: Floats, markets: Sequence[MarketRules]) -> Ints:
     """[rows, resources]: micro-credits that VMs owe, for so many periods of running by resource.
 
     Where use is charged that is nothing: what was used is not known here.
@@ -71,12 +71,14 @@ def sold(arrays: Arrays) -> tuple[str, ...]:
     return tuple(ALL_GOODS[at] for at in arrays["goods"].tolist())
 
 
-def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
+def costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
     """[rows, resources]: credits that each VM owes for one whole period of running."""
-    return _costs(arrays, rows, markets, arrays["bid"][rows], held_memory.given(arrays)[rows])
+    return _costs(
+        arrays, rows, markets, arrays["bid"][rows], held_memory.amounts_given(arrays)[rows]
+    )
 
 
-def finite_prices(arrays: Arrays, markets: Sequence[Market]) -> Floats:
+def finite_prices(arrays: Arrays, markets: Sequence[MarketRules]) -> Floats:
     """[markets, resources]: what a unit more than was given costs.
 
     Where floors took all of a good its price is infinite: there a unit costs what all VMs together
@@ -84,7 +86,7 @@ def finite_prices(arrays: Arrays, markets: Sequence[Market]) -> Floats:
     """
     found: Floats = arrays["price"].copy()
     rows = np.flatnonzero(chargeable(arrays, markets))
-    owed, had = costs(arrays, rows, markets), held_memory.given(arrays)[rows]
+    owed, had = costs(arrays, rows, markets), held_memory.amounts_given(arrays)[rows]
     for at, good in np.argwhere(~np.isfinite(found)).tolist():
         market = arrays["market"][rows] == at
         units = float(had[market, good].sum())
@@ -93,7 +95,7 @@ def finite_prices(arrays: Arrays, markets: Sequence[Market]) -> Floats:
 
 
 def start_prices(
-    arrays: Arrays, markets: Sequence[Market], before: Mapping[str, Mapping[str, float]]
+    arrays: Arrays, markets: Sequence[MarketRules], before: Mapping[str, Mapping[str, float]]
 ) -> Floats:
     """[markets, resources]: what a unit costs that a guest has before it has limits.
 
@@ -107,21 +109,21 @@ def start_prices(
     return found
 
 
-def resting(arrays: Arrays, markets: Sequence[Market]) -> Ints:
+def resting(arrays: Arrays, markets: Sequence[MarketRules]) -> Ints:
     """Return the rows of VMs that were off or failed on a host when the period was decided."""
     if "rests" not in arrays:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(arrays["rests"] & in_a_market(arrays, markets))
 
 
-def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
+def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
     """[rows, resources]: credits for one whole period off, in which each VM keeps its floor."""
     bid = np.zeros_like(arrays["bid"][rows])
     return _costs(arrays, rows, markets, bid, held_memory.kept_at_rest(arrays)[rows])
 
 
 def _costs(
-    arrays: Arrays, rows: Ints, markets: Sequence[Market], bid: Floats, given: Floats
+    arrays: Arrays, rows: Ints, markets: Sequence[MarketRules], bid: Floats, given: Floats
 ) -> Floats:
     """[rows, resources]: what these bids owe for a period with what they were given."""
     market = arrays["market"][rows]
@@ -143,7 +145,7 @@ def _costs(
     return owed
 
 
-def terms_of(markets: Sequence[Market], resources: tuple[str, ...]) -> Arrays:
+def terms_of(markets: Sequence[MarketRules], resources: tuple[str, ...]) -> Arrays:
     """Return the columns, by market, of the terms that a period's charge goes by.
 
     A period keeps those that it was decided by: they are what its reservation covers, whatever
@@ -156,7 +158,9 @@ def terms_of(markets: Sequence[Market], resources: tuple[str, ...]) -> Arrays:
     }
 
 
-def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) -> Mapping[int, int]:
+def most_owed(
+    arrays: Arrays, markets: Sequence[MarketRules], most_periods: float
+) -> Mapping[int, int]:
     """By account: the most that the charge of this period can come to, in micro-credits.
 
     Every VM that can be charged runs for as long as a charge can be for, and where use is
@@ -172,11 +176,11 @@ def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) ->
     if len(off):
         rows = np.concatenate([rows, off])
         owed = np.concatenate([owed, resting_costs(arrays, off, markets)])
-    each = np.minimum(whole(owed * most_periods).sum(axis=1), MOST)
+    each = np.minimum(whole(owed * most_periods).sum(axis=1), MAX_OWED)
     found: dict[int, int] = {}
     for account, amount in zip(arrays["account"][rows].tolist(), each.tolist(), strict=True):
         if account >= 0:
-            found[account] = min(found.get(account, 0) + amount, MOST)
+            found[account] = min(found.get(account, 0) + amount, MAX_OWED)
     return found
 
 
@@ -198,6 +202,8 @@ def idle(arrays: Mapping[str, Any], rows: Ints, periods: Floats) -> Ints:
     For so many periods the VM kept its share from others, and had no guest.
     """
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    cores = np.minimum(held_memory.given(arrays)[rows, CPU] / UNITS_PER_CORE, arrays["vcpus"][rows])
+    cores = np.minimum(
+        held_memory.amounts_given(arrays)[rows, CPU] / UNITS_PER_CORE, arrays["vcpus"][rows]
+    )
     owed[:, CPU] = np.nan_to_num(arrays["rate"][rows]) * cores * np.maximum(periods, 0.0)
     return whole(owed)

@@ -29,7 +29,7 @@ import numpy as np
 from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.scheduler import price_store as stored_prices
-from merkatd.database.scheduler.period_store import Period
+from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging import held_memory
@@ -43,12 +43,12 @@ from merkatd.scheduler.charging.used_cpu import (
     Computed,
     Limited,
     beyond,
-    by_use,
+    is_charged_by_use,
     longest_s,
     units,
 )
 from merkatd.scheduler.observation.guest_starts import beyond_mib
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.running_time import Starts
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 
@@ -56,7 +56,7 @@ FURTHER = slice(len(RESOURCES), None)
 """The columns of network and disk."""
 
 
-def kept(seen: Seen) -> Mapping[str, Any]:
+def kept(seen: Observed) -> Mapping[str, Any]:
     """Return the column for the charge of guests that start again and again, where there are any.
 
     `starts_with`, [vms, resources], is what each has of network and disk until it has limits: all
@@ -74,8 +74,8 @@ def kept(seen: Seen) -> Mapping[str, Any]:
 
 def owed_before_limits(
     books: Books,
-    period: Period,
-    until: tuple[Period | None, Mapping[str, Any] | None],
+    period: PeriodRow,
+    until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     arrays: Mapping[str, Any],
     rows: Ints,
     elapsed: Floats,
@@ -100,7 +100,7 @@ def owed_before_limits(
     now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
     limited = books.limited if newest else NOTHING_LIMITED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
-    used = by_use(world.markets, arrays["market"])
+    used = is_charged_by_use(world.markets, arrays["market"])
     parts = unlimited_s(arrays, found, limited, most_s)[rows] / world.rhythm.interval_s
     # Where use is charged, CPU is all that is paid for.
     parts = np.where(used[rows], 0.0, parts)
@@ -129,5 +129,7 @@ def _more(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     """[rows, resources]: what guests that start again and again then have beyond their shares."""
     if "starts_with" not in arrays:
         return np.zeros((len(rows), arrays["price"].shape[1]))
-    found: Floats = np.maximum(arrays["starts_with"][rows] - held_memory.given(arrays)[rows], 0.0)
+    found: Floats = np.maximum(
+        arrays["starts_with"][rows] - held_memory.amounts_given(arrays)[rows], 0.0
+    )
     return found

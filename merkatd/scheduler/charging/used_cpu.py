@@ -15,10 +15,10 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.observation.running_time import Anew, Starts
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.running_time import RestartedCounters, Starts
 
 CPU = 0
 
@@ -70,13 +70,13 @@ def longest_s(limited: Limited, host: int, most_s: float) -> float:
     return limited.gap_s.get(host, math.inf) if host in limited.looked else most_s
 
 
-def by_use(markets: Sequence[Market], market: Ints) -> Bools:
+def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
     """[vms]: is in a market that charges for use."""
     found: Bools = np.array([*(one.by_use for one in markets), False])[market]
     return found
 
 
-def full_rates(seen: Seen) -> Floats:
+def full_rates(seen: Observed) -> Floats:
     """[vms]: the whole spending rate of each VM's group, as far as it can be paid.
 
     A VM without a group is one of its own.
@@ -86,15 +86,15 @@ def full_rates(seen: Seen) -> Floats:
     return rates
 
 
-def charged_rates(seen: Seen, markets: Sequence[Market]) -> Floats:
+def charged_rates(seen: Observed, markets: Sequence[MarketRules]) -> Floats:
     """[vms]: credits for each core that is used for a period; NaN where use is not charged."""
-    charged = by_use(markets, seen.snapshot.vms.market)
+    charged = is_charged_by_use(markets, seen.snapshot.vms.market)
     rates: Floats = np.where(charged, full_rates(seen), np.nan)
     return rates
 
 
-def kept(
-    seen: Seen, markets: Sequence[Market], last: Mapping[str, Any] | None
+def columns_for_charge(
+    seen: Observed, markets: Sequence[MarketRules], last: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """The columns that a period keeps for its charge, where any market charges for use.
 
@@ -127,7 +127,7 @@ def kept(
     }
 
 
-def _rows_before(seen: Seen, last: Mapping[str, Any]) -> Ints:
+def _rows_before(seen: Observed, last: Mapping[str, Any]) -> Ints:
     """[vms]: the rows that guests had in the last period, if they have run ever since; else -1.
 
     Those have the history record that they had then.
@@ -153,7 +153,7 @@ def core_periods(
     elapsed: Floats,
     interval_s: float,
     over: Bools | None = None,
-    anew: Anew | None = None,
+    anew: RestartedCounters | None = None,
     most_cores: float = math.inf,
     unread_s: Floats | None = None,
 ) -> Floats:
@@ -253,7 +253,7 @@ def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
 
 def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
     """[rows]: the cores that each VM was given."""
-    share: Floats = held_memory.given(arrays)[rows, CPU] / UNITS_PER_CORE
+    share: Floats = held_memory.amounts_given(arrays)[rows, CPU] / UNITS_PER_CORE
     return share
 
 

@@ -21,11 +21,11 @@ from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import period_store, plan_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, PlanState, Proposed, StoredPlan
-from merkatd.scheduler.context import World
-from merkatd.scheduler.execution.delegation import Wanted, narrowed
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.phases.decide import Decided, worked_out
-from merkatd.scheduler.phases.permission import Leave
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.execution.delegation import HandoverRequest, restricted_to_request
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.decide import PeriodDecision, decided_unstored
+from merkatd.scheduler.phases.permission import Permission
 
 _log = Logger()
 
@@ -39,15 +39,15 @@ class Approved:
     """Of that plan: approved, and not sent yet."""
 
     @property
-    def leave(self) -> Leave:
+    def leave(self) -> Permission:
         """To do these."""
-        return Leave(Mode.ASK, approved=frozenset(step.key for step in self.steps))
+        return Permission(Mode.ASK, approved=frozenset(step.key for step in self.steps))
 
     def unpaid(self, unpaid: AbstractSet[int]) -> frozenset[int]:
         """Those of these VMs that may be suspended."""
         return frozenset(unpaid & {step.vm for step in self.steps if step.kind == "suspend"})
 
-    def scene(self, seen: Seen, asked: Wanted | None) -> Seen:
+    def scene(self, seen: Observed, asked: HandoverRequest | None) -> Observed:
         """The cloud, in which only these can be placed and moved.
 
         Where OpenNebula carries it out, only what it has `asked` for.
@@ -58,12 +58,12 @@ class Approved:
             if step.host is not None
         }
         if asked is None:
-            return narrowed(seen, Wanted(hosts=hosts))
+            return restricted_to_request(seen, HandoverRequest(hosts=hosts))
         both = {vm: hosts.get(vm, frozenset()) & given for vm, given in asked.hosts.items()}
-        return narrowed(seen, replace(asked, hosts=both))
+        return restricted_to_request(seen, replace(asked, hosts=both))
 
 
-async def approved(world: World) -> Approved:
+async def approved_plan(world: PeriodContext) -> Approved:
     """What may be done now."""
 
     def read(connection: sa.Connection) -> Approved:
@@ -77,8 +77,12 @@ async def approved(world: World) -> Approved:
     return await world.database.read(read)
 
 
-async def propose(
-    world: World, seen: Seen, unpaid: AbstractSet[int], given: Approved, decided: Decided
+async def propose_plan(
+    world: PeriodContext,
+    seen: Observed,
+    unpaid: AbstractSet[int],
+    given: Approved,
+    decided: PeriodDecision,
 ) -> StoredPlan | None:
     """What stands now, once this period has acted: the plan in hand, the same one, or another."""
     plan = given.plan
@@ -88,7 +92,7 @@ async def propose(
     memory = await world.database.read(lambda connection: period_store.memory(connection, label))
     # Always the same chance: the same cloud comes to the same plan.
     calm = replace(world, rng=np.random.default_rng(0))
-    decision, _ = await world.executor.run(lambda: worked_out(calm, seen, memory, unpaid))
+    decision, _ = await world.executor.run(lambda: decided_unstored(calm, seen, memory, unpaid))
     under_way = {one.step.vm for one in seen.verdicts.waiting} | {one.vm for one in decided.steps}
     wanted = [
         plan_store.proposed(step)
@@ -103,7 +107,7 @@ def _is_asked(step: Step) -> bool:
 
 
 async def _over(
-    world: World, seen: Seen, plan: StoredPlan, given: Approved, decided: Decided
+    world: PeriodContext, seen: Observed, plan: StoredPlan, given: Approved, decided: PeriodDecision
 ) -> bool:
     """Whether nothing more comes of a plan; then that is written down."""
     of_plan = {step.vm for step in plan.steps}
@@ -132,7 +136,7 @@ async def _over(
     return True
 
 
-def _why_not(seen: Seen, step: Proposed, reasons: Mapping[int, str]) -> str:
+def _why_not(seen: Observed, step: Proposed, reasons: Mapping[int, str]) -> str:
     """Why an approved step is not done after all."""
     row = int(np.searchsorted(seen.observation.vm_id, step.vm))
     if row == len(seen.observation.vm_id) or seen.observation.vm_id[row] != step.vm:
@@ -144,7 +148,7 @@ def _why_not(seen: Seen, step: Proposed, reasons: Mapping[int, str]) -> str:
 
 
 def _stand(
-    connection: sa.Connection, world: World, seen: Seen, wanted: list[Proposed]
+    connection: sa.Connection, world: PeriodContext, seen: Observed, wanted: list[Proposed]
 ) -> StoredPlan | None:
     """Let what is wanted stand, where it is anything else than what stands or was declined."""
     newest, keys = plan_store.newest(connection), {step.key for step in wanted}

@@ -15,14 +15,14 @@ from twisted.internet.defer import Deferred
 from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
 from merkatd.database.scheduler import journal
 from merkatd.scheduler.base.ports import Observation
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class HostRoom:
     """What OpenNebula still has to give, by its own account: CPU in percent of a core, MiB."""
 
     cpu: float
@@ -30,18 +30,18 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class HandoverRequest:
     """What OpenNebula asks about."""
 
     hosts: Mapping[int, frozenset[int]]
     """By VM id: the ids of the hosts that it may be on, all requirements and rights considered."""
-    room: Mapping[int, Room] = field(default_factory=dict)
+    room: Mapping[int, HostRoom] = field(default_factory=dict)
     """By host id: it deploys nothing beyond that, whatever shares there are."""
     cluster: int | None = None
     """Migrations within this cluster are wanted; None: places for VMs that wait."""
 
 
-NOTHING = Wanted(hosts={})
+NOTHING = HandoverRequest(hosts={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Handed:
     """By VM id, of those asked about: why nothing is done with it."""
 
 
-class Asking:
+class PendingHandover:
     """A plan that OpenNebula waits for."""
 
-    def __init__(self, wanted: Wanted, waits: Callable[[], bool]) -> None:
+    def __init__(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> None:
         """`waits` says whether it still does."""
         self.wanted = wanted
         self.waits = waits
@@ -68,7 +68,7 @@ class Asking:
             self.answer.errback(error)
 
 
-def narrowed(seen: Seen, wanted: Wanted) -> Seen:
+def restricted_to_request(seen: Observed, wanted: HandoverRequest) -> Observed:
     """The same cloud, in which nothing can be done but what is wanted."""
     snapshot = seen.snapshot
     vms = snapshot.vms
@@ -85,7 +85,9 @@ def narrowed(seen: Seen, wanted: Wanted) -> Seen:
     return replace(
         seen,
         snapshot=narrowed_to(now, given, "given by OpenNebula"),
-        observation=_told(seen.observation, nowhere(seen, wanted, np.flatnonzero(asked & waits))),
+        observation=_told(
+            seen.observation, why_no_host(seen, wanted, np.flatnonzero(asked & waits))
+        ),
     )
 
 
@@ -98,14 +100,14 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
     return replace(observation, constraints=replace(rules, unplaceable=unplaceable))
 
 
-def _given(seen: Seen, wanted: Wanted, row: int) -> Bools:
+def _given(seen: Observed, wanted: HandoverRequest, row: int) -> Bools:
     """[hosts]: those that OpenNebula allows the VM in this row, and has room on."""
     vm = int(seen.snapshot.vms.id[row])
     hosts = {one for one in wanted.hosts[vm] if _fits(seen, wanted, row, one)}
     return np.array([host in hosts for host in seen.snapshot.hosts.id.tolist()], dtype=bool)
 
 
-def nowhere(seen: Seen, wanted: Wanted, rows: Iterable[int]) -> Mapping[int, str]:
+def why_no_host(seen: Observed, wanted: HandoverRequest, rows: Iterable[int]) -> Mapping[int, str]:
     """By VM id, of the VMs in these rows that OpenNebula would deploy on no host: why that is."""
     found = {}
     for row in map(int, rows):
@@ -125,7 +127,7 @@ def nowhere(seen: Seen, wanted: Wanted, rows: Iterable[int]) -> Mapping[int, str
     return found
 
 
-def _fits(seen: Seen, wanted: Wanted, row: int, host: int) -> bool:
+def _fits(seen: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:
     """Whether OpenNebula would deploy the VM there; it does not ask when it migrates one."""
     room = wanted.room.get(host)
     if room is None or seen.snapshot.vms.state[row] != int(VmState.PENDING):
@@ -135,7 +137,11 @@ def _fits(seen: Seen, wanted: Wanted, row: int, host: int) -> bool:
 
 
 async def hand_over(
-    world: World, seen: Seen, decided: Decided, wanted: Wanted, waits: Callable[[], bool]
+    world: PeriodContext,
+    seen: Observed,
+    decided: PeriodDecision,
+    wanted: HandoverRequest,
+    waits: Callable[[], bool],
 ) -> Handed:
     """Choose what is handed over, and write it down as sent; `waits`: whether anybody waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
@@ -166,13 +172,13 @@ def _placements(steps: Iterable[Step]) -> list[Deploy | Migrate]:
     return [step for step in steps if isinstance(step, Deploy | Migrate)]
 
 
-def _still_wanted(step: Deploy | Migrate, wanted: Wanted) -> bool:
+def _still_wanted(step: Deploy | Migrate, wanted: HandoverRequest) -> bool:
     """A plan can be lost on its way, or refused because an earlier one is not done yet."""
     return isinstance(step, Deploy) and step.host in wanted.hosts.get(step.vm, ())
 
 
 def _together(
-    seen: Seen, wanted: Wanted, steps: Sequence[Deploy | Migrate]
+    seen: Observed, wanted: HandoverRequest, steps: Sequence[Deploy | Migrate]
 ) -> tuple[list[Deploy | Migrate], dict[str, str]]:
     """Those that OpenNebula has room for, one after another, and why the others have to wait."""
     left = {host: (room.cpu, room.memory_mib) for host, room in wanted.room.items()}
@@ -194,7 +200,9 @@ def _together(
     return fitting, without
 
 
-async def answer(world: World, seen: Seen, decided: Decided, asking: Asking) -> frozenset[str]:
+async def answer_handover(
+    world: PeriodContext, seen: Observed, decided: PeriodDecision, asking: PendingHandover
+) -> frozenset[str]:
     """The ids of all steps that are OpenNebula's to take, once it has been answered."""
     handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
     if not asking.answer.called:

@@ -18,17 +18,23 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import StoredPlan
 from merkatd.scheduler.base.settings import RESOURCES
-from merkatd.scheduler.context import World
-from merkatd.scheduler.execution.approval import approved, propose
-from merkatd.scheduler.execution.delegation import NOTHING, Asking, Wanted, answer, narrowed
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.execution.approval import approved_plan, propose_plan
+from merkatd.scheduler.execution.delegation import (
+    NOTHING,
+    HandoverRequest,
+    PendingHandover,
+    answer_handover,
+    restricted_to_request,
+)
 from merkatd.scheduler.execution.shadow import Shadow
 from merkatd.scheduler.observation.failed_boots import FAILED, attempts_at, is_tried_again
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.act import Acted, act
-from merkatd.scheduler.phases.decide import Decided, decide
-from merkatd.scheduler.phases.permission import Leave
-from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.phases.decide import PeriodDecision, decide
+from merkatd.scheduler.phases.permission import Permission
+from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,9 @@ class Mended:
     """By VM id: what its owner is told."""
 
 
-async def mend(world: World, seen: Seen, decided: Sequence[Step]) -> Mended:
+async def retry_failed_boots(
+    world: PeriodContext, seen: Observed, decided: Sequence[Step]
+) -> Mended:
     """Write down another attempt for each that has not had enough of them.
 
     `decided` are this period's other steps, which bring VMs to hosts too.
@@ -56,7 +64,11 @@ async def mend(world: World, seen: Seen, decided: Sequence[Step]) -> Mended:
 
 
 def _store(
-    connection: sa.Connection, world: World, seen: Seen, rows: list[int], decided: Sequence[Step]
+    connection: sa.Connection,
+    world: PeriodContext,
+    seen: Observed,
+    rows: list[int],
+    decided: Sequence[Step],
 ) -> Mended:
     steps, messages = [], {}
     names = dict(zip(seen.observation.host_id.tolist(), seen.observation.host_name, strict=True))
@@ -82,7 +94,7 @@ def _store(
 class _Rooms:
     """What hosts have left of their capacity, CPU and memory, while failed VMs start again."""
 
-    def __init__(self, seen: Seen, decided: Sequence[Step], failed: list[int]) -> None:
+    def __init__(self, seen: Observed, decided: Sequence[Step], failed: list[int]) -> None:
         """`failed` are the rows of the VMs that hold nothing until they are tried again."""
         snapshot, own = seen.snapshot, slice(len(RESOURCES))
         vms = snapshot.vms
@@ -100,7 +112,7 @@ class _Rooms:
             if isinstance(step, Deploy | Migrate) and step.vm in vms.id:
                 self._reserve(seen, step)
 
-    def _reserve(self, seen: Seen, step: Deploy | Migrate) -> None:
+    def _reserve(self, seen: Observed, step: Deploy | Migrate) -> None:
         """Count a VM that comes to a host beside the host that it is on, with what it brings."""
         row, at = seen.snapshot.vm_row(step.vm), seen.snapshot.host_row(step.host)
         if at != self._host[row]:
@@ -120,15 +132,17 @@ _log = Logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Done:
+class PeriodResult:
     """What was decided, and what was done of it."""
 
-    seen: Seen
-    decided: Decided
+    seen: Observed
+    decided: PeriodDecision
     acted: Acted
 
 
-async def watch(world: World, affordable: Afforded, leave: Leave, shadow: Shadow) -> Done:
+async def decide_only(
+    world: PeriodContext, affordable: Afforded, leave: Permission, shadow: Shadow
+) -> PeriodResult:
     """Decide and do nothing; beside another scheduler, compare."""
     seen = affordable.seen
     decided = await decide(world, seen, affordable.unpaid, leave)
@@ -150,55 +164,61 @@ async def watch(world: World, affordable: Afforded, leave: Leave, shadow: Shadow
             reason=step.reason,
         )
     told = await _told_beside(world, decided, affordable.messages)
-    return Done(seen, told, Acted(0, 0, 0))
+    return PeriodResult(seen, told, Acted(0, 0, 0))
 
 
-async def carry_out(
-    world: World, affordable: Afforded, leave: Leave, asking: Asking | None
-) -> Done:
+async def execute(
+    world: PeriodContext, affordable: Afforded, leave: Permission, asking: PendingHandover | None
+) -> PeriodResult:
     """Decide, and do all of it for which there is leave."""
     seen = affordable.seen
     if leave.mode is Mode.ASK:
         return await _with_approval(world, affordable, asking)
-    scene = narrowed(seen, _wanted(asking)) if world.handing else seen
+    scene = restricted_to_request(seen, _wanted(asking)) if world.handing else seen
     decided = await decide(world, scene, affordable.unpaid, leave)
     decided = await _told_beside(world, decided, affordable.messages)
     return await _done(world, seen, scene, decided, asking)
 
 
-async def _with_approval(world: World, affordable: Afforded, asking: Asking | None) -> Done:
+async def _with_approval(
+    world: PeriodContext, affordable: Afforded, asking: PendingHandover | None
+) -> PeriodResult:
     """Do what was approved of, and say what would be done besides."""
-    seen, given = affordable.seen, await approved(world)
+    seen, given = affordable.seen, await approved_plan(world)
     scene = given.scene(seen, _wanted(asking) if world.handing else None)
     decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
     decided = await _told_beside(world, decided, affordable.messages)
     done = await _done(world, seen, scene, decided, asking)
     if world.handing and asking is None and given.plan is not None:
         return done  # it is carried out when OpenNebula asks
-    standing = await propose(world, seen, affordable.unpaid, given, done.decided)
+    standing = await propose_plan(world, seen, affordable.unpaid, given, done.decided)
     if standing is None:
         return done
-    waiting = await world.executor.run(lambda: waiting_for(standing))
+    waiting = await world.executor.run(lambda: waiting_messages(standing))
     return replace(done, decided=await _told_beside(world, done.decided, waiting))
 
 
 async def _done(
-    world: World, seen: Seen, scene: Seen, decided: Decided, asking: Asking | None
-) -> Done:
+    world: PeriodContext,
+    seen: Observed,
+    scene: Observed,
+    decided: PeriodDecision,
+    asking: PendingHandover | None,
+) -> PeriodResult:
     handed: frozenset[str] = frozenset()
     if asking is not None:
-        handed = await answer(world, scene, decided, asking)
-    mended = await mend(world, seen, decided.steps)
+        handed = await answer_handover(world, scene, decided, asking)
+    mended = await retry_failed_boots(world, seen, decided.steps)
     decided = await _told_beside(world, decided, mended.messages)
     acted = await act(world, seen, decided, handed, mended.steps)
-    return Done(seen, await _told_beside(world, decided, acted.refusals), acted)
+    return PeriodResult(seen, await _told_beside(world, decided, acted.refusals), acted)
 
 
-def _wanted(asking: Asking | None) -> Wanted:
+def _wanted(asking: PendingHandover | None) -> HandoverRequest:
     return NOTHING if asking is None else asking.wanted
 
 
-def waiting_for(plan: StoredPlan) -> Mapping[int, str]:
+def waiting_messages(plan: StoredPlan) -> Mapping[int, str]:
     """By VM id: what owners of VMs that are to be placed are told."""
     return {
         step.vm: f"plan {plan.id} places it, once an administrator approves"
@@ -207,15 +227,17 @@ def waiting_for(plan: StoredPlan) -> Mapping[int, str]:
     }
 
 
-async def _told_beside(world: World, decided: Decided, messages: Mapping[int, str]) -> Decided:
+async def _told_beside(
+    world: PeriodContext, decided: PeriodDecision, messages: Mapping[int, str]
+) -> PeriodDecision:
     """Return what `told_also` does, computed beside the reactor: every VM may have a reason."""
     if not messages:
         return decided
-    return await world.executor.run(lambda: told_also(decided, messages))
+    return await world.executor.run(lambda: with_messages(decided, messages))
 
 
-def told_also(decided: Decided, messages: Mapping[int, str]) -> Decided:
+def with_messages(decided: PeriodDecision, messages: Mapping[int, str]) -> PeriodDecision:
     """The same, where VMs' owners are told these too."""
     decision = decided.decision
-    reasons = {**decision.reasons, **beside(decision.reasons, messages)}
+    reasons = {**decision.reasons, **messages_after_reasons(decision.reasons, messages)}
     return replace(decided, decision=replace(decision, reasons=reasons))

@@ -4,13 +4,13 @@ from twisted.logger import Logger
 
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 
 _log = Logger()
 
 
-async def give_up(world: World, seen: Seen, error: Exception) -> None:
+async def give_up(world: PeriodContext, seen: Observed, error: Exception) -> None:
     """Say in the database why the period ended, unless it decided: then it is charged."""
     why, at_s = f"{type(error).__name__}: {error}", world.now()
     if isinstance(error, LeaseLostError):

@@ -26,12 +26,13 @@ import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.base.clock import Clock
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Throttle
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.charging.used_cpu import Limited
-from merkatd.scheduler.context import Clock, World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.starting_guests import Arrivals
 
 MOST_HOSTS = 100
@@ -64,7 +65,7 @@ class Following:
         """VMs whose guests were seen since the period."""
         self._period_s = self._soonest_s = clock.seconds()
         """When the period began, and the earliest moment at which the next one is woken."""
-        self._world: World | None = None
+        self._world: PeriodContext | None = None
         self._expected = Arrivals()
         self._hosts: list[int] = []
         self._where: Mapping[int, int] = {}
@@ -94,7 +95,7 @@ class Following:
             self._gap_s[host] = max(gap_s, self._gap_s.get(host, 0.0))
             self._asked_s[host] = now_s
 
-    def expect(self, world: World, expected: Arrivals) -> None:
+    def expect(self, world: PeriodContext, expected: Arrivals) -> None:
         """Look for these from now on, until a period was missed."""
         self._break_off()
         if not expected.where or world.rhythm.arrival_look_s <= 0:
@@ -127,12 +128,12 @@ class Following:
         self._leave()
         self.looked = set()
 
-    def _later(self, world: World) -> None:
+    def _later(self, world: PeriodContext) -> None:
         self._call = self._clock.callLater(
             world.rhythm.arrival_look_s, lambda: ensureDeferred(self._due(world))
         )
 
-    async def _due(self, world: World) -> None:
+    async def _due(self, world: PeriodContext) -> None:
         await self._turn.acquire()
         try:
             if world is not self._world:
@@ -141,7 +142,7 @@ class Following:
                 self.looked = set()
                 return
             await self._look(world)
-        except (LeaseLostError, UnreachableError) as error:
+        except (LeaseLostError, CloudUnreachableError) as error:
             _log.info("VMs that begin to run wait for the next period: {why}", why=str(error))
             self._break_off()
         except Exception:  # noqa: BLE001 - whatever it was, the next period sets the limits
@@ -156,7 +157,7 @@ class Following:
         else:
             self._break_off()
 
-    async def _look(self, world: World) -> None:
+    async def _look(self, world: PeriodContext) -> None:
         """Ask hosts for their domains, and limit the guests that began to run."""
         hosts = self._next(world)
         if not hosts:
@@ -178,7 +179,7 @@ class Following:
         if steps:
             await _send(world, steps)
 
-    def _next(self, world: World) -> list[int]:
+    def _next(self, world: PeriodContext) -> list[int]:
         """Return the hosts that are asked now."""
         most = max(MOST_HOSTS, -(-len(self._hosts) // LOOKS_FOR_ALL))
         away = world.hypervisors.reach().away
@@ -240,7 +241,7 @@ def _in_turn(step: OnHost, turn: int) -> OnHost:
     )
 
 
-async def _send(world: World, steps: list[OnHost]) -> None:
+async def _send(world: PeriodContext, steps: list[OnHost]) -> None:
     """Record the limits, and send the hosts those that were not sent before."""
     by_id, at_s = {step.id: step for step in steps}, world.now()
 

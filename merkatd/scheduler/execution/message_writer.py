@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.context import World
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.context import PeriodContext
 
 _AT_A_TIME = 4
 
@@ -33,7 +33,7 @@ class Telling:
 
     async def tell(
         self,
-        world: World,
+        world: PeriodContext,
         told: Mapping[int, str],
         shown: Mapping[int, str],
     ) -> None:
@@ -62,19 +62,19 @@ class Telling:
         self._written = {vm: at for vm, at in self._written.items() if vm in told}
         return deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
 
-    async def _one(self, world: World, vm: int, message: str) -> bool:
+    async def _one(self, world: PeriodContext, vm: int, message: str) -> bool:
         """Write one message; False where OpenNebula does not answer."""
         self._count += 1
         self._written[vm] = self._count
         try:
             await world.cloud.tell(vm, message)
-        except UnreachableError as error:
+        except CloudUnreachableError as error:
             _log.warn("The message of VM {vm} was not written: {error}", vm=vm, error=str(error))
             return False
         return True
 
 
-async def _all_or_the_limit(world: World, writing: list[Deferred[None]]) -> None:
+async def _all_or_the_limit(world: PeriodContext, writing: list[Deferred[None]]) -> None:
     """Return when all are done, or the time is over; late answers are taken when they come."""
     over: Deferred[None] = Deferred()
 

@@ -13,9 +13,9 @@ from twisted.logger import Logger
 from merkatd.cluster import Deploy, Migrate, VmState
 from merkatd.database.scheduler import comparison_store, period_store
 from merkatd.database.scheduler.comparison_store import Comparison
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.phases.decide import worked_out
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.decide import decided_unstored
 
 _log = Logger()
 
@@ -33,7 +33,7 @@ class Shadow:
         """It is not looking any more; what happens meanwhile is not compared."""
         self._there, self._wanted, self._said = None, {}, {}
 
-    async def look(self, world: World, seen: Seen, moves: Sequence[Migrate]) -> None:
+    async def look(self, world: PeriodContext, seen: Observed, moves: Sequence[Migrate]) -> None:
         """Compare what was done since it last looked; at the first look nothing is new.
 
         What was moved since then is compared with what we would have moved then; `moves` are
@@ -79,21 +79,21 @@ def _say(one: Comparison) -> None:
     )
 
 
-def _on_hosts(seen: Seen) -> Mapping[int, int]:
+def _on_hosts(seen: Observed) -> Mapping[int, int]:
     """By VM id: the host of each VM that is on one, or on its way there."""
     look = seen.observation
     runs = np.isin(look.vm_state, (VmState.RUNNING, VmState.BUSY)) & (look.vm_host >= 0)
     return dict(zip(look.vm_id[runs].tolist(), look.vm_host[runs].tolist(), strict=True))
 
 
-def _under_way(seen: Seen) -> frozenset[int]:
+def _under_way(seen: Observed) -> frozenset[int]:
     """The VMs to which something is done at the moment."""
     look = seen.observation
     return frozenset(look.vm_id[look.vm_state == VmState.BUSY].tolist())
 
 
 def compared(
-    world: World, seen: Seen, memory: Mapping[str, object], new: Mapping[int, int]
+    world: PeriodContext, seen: Observed, memory: Mapping[str, object], new: Mapping[int, int]
 ) -> list[Comparison]:
     """What we would have done with these VMs in this cloud, had it not been done."""
     vms = seen.snapshot.vms
@@ -105,7 +105,7 @@ def compared(
         held=np.where(rows[:, np.newaxis], np.nan, vms.held),
     )
     without = replace(seen, snapshot=replace(seen.snapshot, vms=waiting))
-    decision, _ = worked_out(world, without, memory)
+    decision, _ = decided_unstored(world, without, memory)
     ours = {step.vm: step for step in decision.plan.of(Deploy) if step.vm in new}
     hosts, names = _names(seen)
     return [
@@ -123,7 +123,7 @@ def compared(
 
 
 def moved(
-    seen: Seen,
+    seen: Observed,
     before: Mapping[int, int],
     there: Mapping[int, int],
     wanted: Mapping[int, Migrate],
@@ -157,7 +157,7 @@ class _Hosts(dict[int, str]):
         return f"host {host}"
 
 
-def _names(seen: Seen) -> tuple[Mapping[int, str], Mapping[int, str]]:
+def _names(seen: Observed) -> tuple[Mapping[int, str], Mapping[int, str]]:
     look = seen.observation
     hosts = _Hosts(zip(look.host_id.tolist(), look.host_name, strict=True))
     return hosts, dict(zip(look.vm_id.tolist(), look.vm_name, strict=True))

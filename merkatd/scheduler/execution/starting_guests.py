@@ -28,15 +28,15 @@ from merkatd.cluster import (
 )
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits.cpu_limits import limit_steps
-from merkatd.limits.enforced_limits import BEYOND, MEMORY, UNSET, InForce
+from merkatd.limits.enforced_limits import BEYOND, MEMORY, UNSET, EnforcedLimits
 from merkatd.limits.io_limits import throttle_steps
-from merkatd.limits.occupancy import Scene, scene_of
+from merkatd.limits.occupancy import Occupancy, occupancy_of
 from merkatd.scheduler.charging.contended_parts import contended
-from merkatd.scheduler.charging.means_at_rest import Means, means_in
+from merkatd.scheduler.charging.means_at_rest import MeansAtRest, means_in
 from merkatd.scheduler.charging.used_cpu import CPU
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.decide import PeriodDecision
 
 _LITTLE = 0.02
 """Of a host's cores: too little to begin a period early for."""
@@ -62,7 +62,7 @@ class Arrivals:
     """Returns what hosts are to be told of some of these once they run anew."""
 
 
-async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
+async def arrivals(world: PeriodContext, seen: Observed, decided: PeriodDecision) -> Arrivals:
     """Return the VMs that may begin to run after this period has acted."""
     placed = await world.executor.run(lambda: _placed(decided))
     off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NOWHERE)
@@ -82,7 +82,7 @@ async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
 
 
 def _places(
-    seen: Seen,
+    seen: Observed,
     placed: Mapping[int, tuple[int, Any]],
     steps: Collection[int],
     watched: Collection[int],
@@ -97,16 +97,16 @@ def _places(
     return others, {**stay, **begin}
 
 
-def _missed(seen: Seen, decided: Decided) -> frozenset[int]:
+def _missed(seen: Observed, decided: PeriodDecision) -> frozenset[int]:
     """Return the VMs that have more than a little of a host on which another VM lacks cores."""
     snapshot, decision = seen.snapshot, decided.decision
-    host = scene_of(snapshot, decision.plan).then
+    host = occupancy_of(snapshot, decision.plan).then
     rows = np.flatnonzero(contended(snapshot, decision)[:, CPU])
     much = decision.allocations[rows, CPU] > _LITTLE * snapshot.hosts.capacity[host[rows], CPU]
     return frozenset(snapshot.vms.id[rows[much]].tolist())
 
 
-def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[int]]:
+def _watched(seen: Observed, decided: PeriodDecision) -> tuple[dict[int, int], frozenset[int]]:
     """Return the runs that have limits, by VM id, and the VMs that no step takes from their hosts.
 
     A VM that was busy without limits (it booted, or was shut down) has no run here: it is limited
@@ -115,7 +115,7 @@ def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[in
     if seen.use.run is None:
         return {}, frozenset()
     vms, in_force = seen.snapshot.vms, seen.in_force
-    scene = scene_of(seen.snapshot, decided.decision.plan)
+    scene = occupancy_of(seen.snapshot, decided.decision.plan)
     stays = _stays(seen.snapshot, scene)
     limited = scene.told | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
     ids = set(vms.id[stays & limited].tolist())
@@ -123,7 +123,7 @@ def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[in
     return {vm: run for vm, run in known if vm in ids}, frozenset(vms.id[stays].tolist())
 
 
-def _stays(snapshot: Snapshot, scene: Scene) -> Bools:
+def _stays(snapshot: Snapshot, scene: Occupancy) -> Bools:
     """[vms]: managed, running or busy on a host that no step takes it from."""
     vms = snapshot.vms
     on_host = (scene.now != NOWHERE) & (scene.now == scene.then) & (vms.market != NOWHERE)
@@ -133,10 +133,12 @@ def _stays(snapshot: Snapshot, scene: Scene) -> Bools:
     return stays
 
 
-def _again(world: World, seen: Seen, decided: Decided, vms: Collection[int]) -> tuple[OnHost, ...]:
+def _again(
+    world: PeriodContext, seen: Observed, decided: PeriodDecision, vms: Collection[int]
+) -> tuple[OnHost, ...]:
     """Return the limits of VMs that began to run anew: a new domain has none of them."""
     snapshot, allocations = seen.snapshot, decided.decision.allocations
-    scene = scene_of(snapshot, decided.decision.plan)
+    scene = occupancy_of(snapshot, decided.decision.plan)
     scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
     in_force = _unset(snapshot, seen.in_force)
     share = allocations[:, CPU]
@@ -145,16 +147,16 @@ def _again(world: World, seen: Seen, decided: Decided, vms: Collection[int]) -> 
     return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
 
 
-def _unset(snapshot: Snapshot, in_force: InForce) -> InForce:
+def _unset(snapshot: Snapshot, in_force: EnforcedLimits) -> EnforcedLimits:
     """Return the limits of new domains: none, where any can be set."""
     free = {
         name: np.where(there == BEYOND, BEYOND, UNSET) for name, there in in_force.further.items()
     }
-    nothing = InForce.nothing(snapshot)
+    nothing = EnforcedLimits.nothing(snapshot)
     return replace(nothing, pin_policy=in_force.pin_policy, further=free)
 
 
-def _balloons(seen: Seen, decided: Decided, again: Bools) -> list[Balloon]:
+def _balloons(seen: Observed, decided: PeriodDecision, again: Bools) -> list[Balloon]:
     """Return what VMs that began to run anew are told of memory: what they were told before.
 
     A guest that boots has all of its size, and has nothing to lose yet.
@@ -172,7 +174,7 @@ def _balloons(seen: Seen, decided: Decided, again: Bools) -> list[Balloon]:
     return found
 
 
-def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
+def _placed(decided: PeriodDecision) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
     """By id of each VM that is deployed: its host, and the limits that come after."""
     deploys = {step.id: step for step in decided.steps if isinstance(step, Deploy)}
     found: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
@@ -186,14 +188,14 @@ def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
 
 
 def _returning(
-    world: World, seen: Seen, decided: Decided, means: Mapping[int, Means]
+    world: PeriodContext, seen: Observed, decided: PeriodDecision, means: Mapping[int, MeansAtRest]
 ) -> dict[int, tuple[OnHost, ...]]:
     """By VM id: the limits of each VM that is off now, as they are to be once it runs."""
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
     if not off.any():
         return {}
-    scene = scene_of(snapshot, decided.decision.plan)
+    scene = occupancy_of(snapshot, decided.decision.plan)
     there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
     highest = np.zeros(len(snapshot.hosts))
     np.maximum.at(highest, scene.then[there], vms.bid[there, CPU])
@@ -206,7 +208,7 @@ def _returning(
         bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
-    scene = replace(scene_of(after, decided.decision.plan), told=off)
+    scene = replace(occupancy_of(after, decided.decision.plan), told=off)
     throttles = throttle_steps(after, scene, shares, _unset(snapshot, seen.in_force))
     found: dict[int, tuple[OnHost, ...]] = {}
     limits = _limits(world, after, decided, shares[:, CPU], seen.in_force)
@@ -217,7 +219,7 @@ def _returning(
     return found
 
 
-def _balloons_of_returning(seen: Seen, decided: Decided, off: Bools) -> list[Balloon]:
+def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) -> list[Balloon]:
     """Return the memory of each VM that is off, once it runs: its floor, and a part of the rest.
 
     A guest comes back with all of its size. Its host keeps its floor free; what nobody holds there
@@ -227,7 +229,7 @@ def _balloons_of_returning(seen: Seen, decided: Decided, off: Bools) -> list[Bal
     if MEMORY not in snapshot.resources:
         return []
     column = snapshot.resources.index(MEMORY)
-    then = scene_of(snapshot, decided.decision.plan).then
+    then = occupancy_of(snapshot, decided.decision.plan).then
     there, resting = then != NOWHERE, off & (then != NOWHERE)
     given = decided.decision.allocations[:, column]
     holds = np.where(np.isin(vms.state, RESTING), vms.floor[:, column], vms.held[:, column])
@@ -252,7 +254,11 @@ def _balloons_of_returning(seen: Seen, decided: Decided, off: Bools) -> list[Bal
 
 
 def _limits(
-    world: World, snapshot: Snapshot, decided: Decided, share: Floats, in_force: InForce
+    world: PeriodContext,
+    snapshot: Snapshot,
+    decided: PeriodDecision,
+    share: Floats,
+    in_force: EnforcedLimits,
 ) -> list[Limit]:
-    scene = scene_of(snapshot, decided.decision.plan)
+    scene = occupancy_of(snapshot, decided.decision.plan)
     return list(limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu))

@@ -21,10 +21,10 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.scheduler.base.ports import Observation
-from merkatd.scheduler.base.settings import RESOURCES, Market
+from merkatd.scheduler.base.settings import RESOURCES, MarketRules
 
 
-def markets_of_hosts(seen: Observation, markets: Sequence[Market]) -> Ints:
+def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
     """[hosts + 1]: the market of each host; one more so that NOWHERE has none."""
     found = np.full(len(seen.host_cluster) + 1, NOWHERE)
     for row, market in enumerate(markets):
@@ -39,7 +39,7 @@ def markets_of_hosts(seen: Observation, markets: Sequence[Market]) -> Ints:
 
 
 def markets_of_vms(
-    seen: Observation, host: Ints, host_market: Ints, markets: Sequence[Market]
+    seen: Observation, host: Ints, host_market: Ints, markets: Sequence[MarketRules]
 ) -> Ints:
     """[vms]: a VM belongs to its host's market, or to the one that it waits for.
 
@@ -52,7 +52,7 @@ def markets_of_vms(
     return found
 
 
-def _wanted(seen: Observation, host_market: Ints, markets: Sequence[Market]) -> Ints:
+def _wanted(seen: Observation, host_market: Ints, markets: Sequence[MarketRules]) -> Ints:
     """The market that a VM names, or else the first that has a host which may take it."""
     names = {market.name: row for row, market in enumerate(markets)}
     found = _first_possible(seen, host_market, len(markets))
@@ -85,7 +85,9 @@ def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
     return first
 
 
-def outside(seen: Observation, market: Ints, markets: Sequence[Market]) -> Mapping[int, str]:
+def outside_markets(
+    seen: Observation, market: Ints, markets: Sequence[MarketRules]
+) -> Mapping[int, str]:
     """By id, VMs that wait for hosts which no market has: they are left alone."""
     waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NOWHERE)
     for name in {name for one in markets for name in one.excluded_groups or ()}:
@@ -97,7 +99,7 @@ def outside(seen: Observation, market: Ints, markets: Sequence[Market]) -> Mappi
 def bids(
     seen: Observation,
     said: Mapping[int, Mapping[str, float]],
-    markets: Sequence[Market],
+    markets: Sequence[MarketRules],
     market: Ints,
     resources: Sequence[str] = RESOURCES,
 ) -> Floats:
@@ -139,12 +141,12 @@ def _in_group(seen: Observation, name: str) -> Bools:
 
 MANAGED = "MERKAT_MANAGED"
 """Once took a VM out of the market, whoever set it. It has no effect, and its owner is told so."""
-MOST = 1e15
+MAX_AMOUNT = 1e15
 """No wish is larger: what is charged must fit whole micro-credits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class TemplateBids:
     """What was said, by resource, and what was said wrongly."""
 
     bid: Mapping[str, float]
@@ -154,7 +156,7 @@ class Wishes:
     """Each names the attribute, its value and what would be right."""
 
 
-def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
+def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> TemplateBids:
     """Read the attributes of one VM; wrong ones are left out and named."""
     problems: list[str] = []
     found: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
@@ -163,7 +165,7 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
             value = amount(attributes[name])
             if value is None:
                 said = f"{name} = {attributes[name][:40]!r}"
-                problems.append(f"{said}: expected a number from 0 to {MOST:g}")
+                problems.append(f"{said}: expected a number from 0 to {MAX_AMOUNT:g}")
             else:
                 found[what][resource] = value
     for resource, least in list(found["MIN"].items()):
@@ -179,7 +181,7 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
             f"{MANAGED} = {attributes[MANAGED][:40]!r} has no effect: only an administrator takes"
             " VMs out of the market, by their group or their host's cluster"
         )
-    return Wishes(found["BID"], found["MIN"], found["MAX"], tuple(problems))
+    return TemplateBids(found["BID"], found["MIN"], found["MAX"], tuple(problems))
 
 
 @cache
@@ -204,4 +206,4 @@ def amount(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if 0 <= value <= MOST else None
+    return value if 0 <= value <= MAX_AMOUNT else None

@@ -12,14 +12,14 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.scheduler.base.ports import Observation
-from merkatd.scheduler.base.settings import Goods
-from merkatd.scheduler.observation.bidders import Wishes, amount
+from merkatd.scheduler.base.settings import GoodsSettings
+from merkatd.scheduler.observation.bidders import TemplateBids, amount
 
 
-def widened(
+def with_goods(
     seen: Observation,
-    goods: Goods,
-    wishes: Mapping[int, Wishes],
+    goods: GoodsSettings,
+    wishes: Mapping[int, TemplateBids],
     host_market: Ints,
     market: Ints,
 ) -> Observation:
@@ -48,15 +48,17 @@ def widened(
     )
 
 
-def _of_hosts(seen: Observation, goods: Goods, name: str) -> Floats:
+def _of_hosts(seen: Observation, goods: GoodsSettings, name: str) -> Floats:
     """[hosts]: as a host says it, where that is a number."""
     common = goods.of_a_host(name)
     said = [amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()]
     return np.array([common if one is None else one for one in said], dtype=np.float64)
 
 
-def completed(
-    bids: Mapping[int, Mapping[str, float]], wishes: Mapping[int, Wishes], goods: Goods
+def bids_with_goods(
+    bids: Mapping[int, Mapping[str, float]],
+    wishes: Mapping[int, TemplateBids],
+    goods: GoodsSettings,
 ) -> Mapping[int, Mapping[str, float]]:
     """The newest words; what a template says of a good counts where they are silent on it.
 

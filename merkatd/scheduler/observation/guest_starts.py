@@ -25,8 +25,8 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits.enforced_limits import MEMORY
-from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, Record, Use
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
 from merkatd.scheduler.observation.under_way import rows_of
 
@@ -55,13 +55,13 @@ class _Guests(NamedTuple):
     host: Ints
     seq: Ints
     """[guests]: the number of the last record of each. Rows ascend by VM id."""
-    idle: Mapping[int, tuple[int, Record]]
+    idle: Mapping[int, tuple[int, GuestRecord]]
     """By id of each VM without a guest: its owner, and its last record."""
     hidden: AbstractSet[int]
     """Ids of VMs of whose last record the number alone is known."""
 
 
-class Restarts:
+class GuestStarts:
     """Counts the starts of guests; after a restart of the daemon the count begins anew."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Restarts:
         self.often: frozenset[int] = frozenset()
         """VMs of owners with as many starts of guests that run no more, squeezed or not."""
 
-    def note(self, seen: Seen) -> frozenset[int]:
+    def note(self, seen: Observed) -> frozenset[int]:
         """Take in which guests started; return the VMs that pay for memory beyond their shares."""
         at_s, vms = seen.observation.at_s, seen.snapshot.vms
         self.started = self.often = frozenset()
@@ -103,7 +103,7 @@ class Restarts:
         return True
 
     def _of_many_starts(
-        self, seen: Seen, run_on: AbstractSet[int], *, limits: bool = False
+        self, seen: Observed, run_on: AbstractSet[int], *, limits: bool = False
     ) -> frozenset[int]:
         """Return the VMs of owners with too many starts; the last one of each of these is free.
 
@@ -137,7 +137,7 @@ class Restarts:
                 del self._starts[owner]
 
 
-def _guests(seen: Seen) -> _Guests | None:
+def _guests(seen: Observed) -> _Guests | None:
     """Return the guests that run; None where it is not known which began anew."""
     observation, use, vms = seen.observation, seen.use, seen.snapshot.vms
     records = observation.records
@@ -149,7 +149,7 @@ def _guests(seen: Seen) -> _Guests | None:
     idle = {
         int(observation.vm_id[row]): (
             int(observation.vm_owner[row]),
-            Record(
+            GuestRecord(
                 int(records.seq[row]),
                 int(records.ran_from_s[row]),
                 int(records.ran_until_s[row]),
@@ -161,7 +161,7 @@ def _guests(seen: Seen) -> _Guests | None:
     return _Guests(use.vm_id, use.run, host, seq, idle, observation.by_record.keys())
 
 
-def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
+def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
     """Yield owner and id of each VM whose guest began anew, and whether it never had run before.
 
     As often as it did: each start has a record. A guest that was migrated did not begin anew. One
@@ -204,12 +204,12 @@ def _count(before: int, now: int) -> int:
     return max(now - before, 1) if min(before, now) >= 0 else 1
 
 
-def _boots_with(seen: Seen) -> Floats:
+def _boots_with(seen: Observed) -> Floats:
     """[vms]: MiB; a cap limits only what a guest keeps."""
     return seen.in_force.boots_with(seen.snapshot.vms.cap[:, COLUMN])
 
 
-def _is_squeezed(seen: Seen) -> Bools:
+def _is_squeezed(seen: Observed) -> Bools:
     """[vms]: holds less than half of its memory."""
     found: Bools = seen.snapshot.vms.held[:, COLUMN] < _boots_with(seen) / 2
     return found
@@ -221,7 +221,7 @@ def _may_start(state: Ints) -> Bools:
     return found
 
 
-def kept(seen: Seen) -> Mapping[str, Any]:
+def kept(seen: Observed) -> Mapping[str, Any]:
     """Return the columns for the charge of such VMs, where there are any.
 
     `begins_mib`, [vms], is what each holds as the period begins, or will start with; NaN for all
@@ -235,7 +235,7 @@ def kept(seen: Seen) -> Mapping[str, Any]:
     return {"begins_mib": np.where(again, begins, np.nan), "size_mib": size}
 
 
-def begins_with(seen: Seen) -> tuple[Floats, Floats]:
+def begins_with(seen: Observed) -> tuple[Floats, Floats]:
     """[vms]: MiB that each holds now or will start with, and what it has after another start."""
     vms = seen.snapshot.vms
     size, held = _boots_with(seen), vms.held[:, COLUMN]
@@ -243,7 +243,7 @@ def begins_with(seen: Seen) -> tuple[Floats, Floats]:
 
 
 def beyond_mib(
-    arrays: Mapping[str, Any], rows: Ints, anew: Collection[int], use: Use | None
+    arrays: Mapping[str, Any], rows: Ints, anew: Collection[int], use: GuestUse | None
 ) -> Floats:
     """[rows]: the memory that each held beyond its share; `anew` are rows that started meanwhile.
 

@@ -13,8 +13,8 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
-from merkatd.market.market_view import MarketView, view_of
-from merkatd.placement.base.hard_constraints import Rules
+from merkatd.market.market_view import MarketView, market_view
+from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.observation.under_way import rows_of
 
@@ -90,7 +90,7 @@ def kept(
     bid = np.full(len(vms), np.inf)
     for_now = _for_now(snapshot, last, held, basis.interval_s)
     for market in np.unique(vms.market[runs]).tolist():
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         here = np.flatnonzero(view.place != NOWHERE)
         rows, host = view.vms[here], view.place[here]
         mine = runs[rows]
@@ -176,7 +176,7 @@ def _for_waiting(
         room[:, column] -= np.bincount(host, amount, len(room))
     gives = np.bincount(host, uses - sure, len(room))
     order = np.argsort(-snapshot.vms.bid[able, MEMORY], kind="stable")[:_MOST_WAITING]
-    rules = Rules(snapshot, view)
+    rules = HardConstraints(snapshot, view)
     for row in able[order].tolist():
         may = rules.allowed(int(np.searchsorted(view.vms, row)), view.place)
         least = floor[row]

@@ -11,35 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Floats, History, Ints, Snapshot, Step
+from merkatd.cluster import Floats, Ints, Snapshot, Step, UsageHistory
 from merkatd.database.fleets.group_vm_store import Rate
-from merkatd.database.scheduler.migration_history import Moves
-from merkatd.limits import InForce
+from merkatd.database.scheduler.migration_history import RecentMigrations
+from merkatd.limits import EnforcedLimits
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.claim_prices import Claims
-from merkatd.scheduler.base.ports import Observation, Use
-from merkatd.scheduler.observation.bidders import Wishes
+from merkatd.scheduler.base.ports import GuestUse, Observation
+from merkatd.scheduler.observation.bidders import TemplateBids
 from merkatd.scheduler.observation.memory_in_use import InUse
 from merkatd.scheduler.observation.step_outcomes import Verdicts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Observed:
     """What a period starts from."""
 
     period: int
     started_s: float
     observation: Observation
     snapshot: Snapshot
-    in_force: InForce
+    in_force: EnforcedLimits
     verdicts: Verdicts
-    wishes: Mapping[int, Wishes]
-    use: Use
+    wishes: Mapping[int, TemplateBids]
+    use: GuestUse
     rates: Mapping[int, Rate] = field(default_factory=dict)
     """By VM id: what the VMs of groups have of their spending rates."""
     under_way: tuple[Step, ...] = ()
     """The steps that were neither confirmed nor given up before this observation."""
-    moves: Moves = field(default_factory=Moves)
+    moves: RecentMigrations = field(default_factory=RecentMigrations)
     """What became of recent migrations."""
     in_use: InUse | None = None
     """What VMs keep of the memory that they use, once it is settled."""
@@ -53,13 +53,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class CloudReading:
     """What a look at the cloud showed; nothing was stored for it."""
 
     started_s: float
     observation: Observation
-    use: Use
-    said: Mapping[int, Wishes]
+    use: GuestUse
+    said: Mapping[int, TemplateBids]
     """By VM id: what templates say."""
 
 
@@ -89,7 +89,7 @@ class RecentUse:
     def __init__(self, most: int = SAMPLES) -> None:
         self._samples: deque[_Sample] = deque(maxlen=most)
 
-    def met(self, seen: Observation, use: Use) -> None:
+    def met(self, seen: Observation, use: GuestUse) -> None:
         """Remember a look."""
         before = self._samples[-1] if self._samples else None
         if before is not None and seen.at_s == before.at_s:
@@ -110,7 +110,7 @@ class RecentUse:
         used = np.stack([units, use.used_mib[known]], axis=1)
         self._samples.append(_Sample(seen.at_s, vm, host[known], there, cpu_s, used))
 
-    def history(self, seen: Observation, resources: tuple[str, ...]) -> History | None:
+    def history(self, seen: Observation, resources: tuple[str, ...]) -> UsageHistory | None:
         """Row by row of an observation; None before the first look."""
         samples = tuple(self._samples)
         if not samples:
@@ -129,7 +129,7 @@ class RecentUse:
                 silent = np.bincount(on[on != _NOWHERE], minlength=len(seen.host_id)) > 0
                 silent &= np.bincount(on[counts], minlength=len(seen.host_id)) == 0
                 hosts[row, :, column] = np.where(there & ~silent, sums, np.nan)
-        return History(np.array([sample.at_s for sample in samples]), vms, hosts)
+        return UsageHistory(np.array([sample.at_s for sample in samples]), vms, hosts)
 
 
 def _of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.scheduler.base.ports import NO_RECORD, Histories, Record
+from merkatd.scheduler.base.ports import NO_RECORD, GuestRecord, Histories
 from merkatd.scheduler.observation.looks import Look, are_hidden, rested
 
 CLOCK_STEP_S = 2.0
@@ -62,7 +62,7 @@ def _changed(before: Look, now: Look, histories: Histories) -> list[int]:
     return rows
 
 
-def _says_all(old: Record | None, new: Record | None) -> bool:
+def _says_all(old: GuestRecord | None, new: GuestRecord | None) -> bool:
     if old is None or new is None:
         return False
     if new.seq == old.seq:
@@ -114,7 +114,7 @@ def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
     return found
 
 
-class Anew(NamedTuple):
+class RestartedCounters(NamedTuple):
     """[vms]: VMs whose guests began anew between two looks, and with them their counters of CPU."""
 
     before_s: Floats
@@ -125,10 +125,10 @@ class Anew(NamedTuple):
     """Whether it began anew because it was migrated: it went on without a break."""
 
 
-def begun_anew(before: Look, now: Look, histories: Histories) -> Anew:
+def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounters:
     """Return which VMs of `before` began anew since then, as far as their records say."""
     count = len(before.vm)
-    found = Anew(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
+    found = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
     for row in _changed(before, now, histories):
         vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
@@ -194,13 +194,13 @@ def was_moving(before: Look, histories: Histories, vm: int) -> bool:
     )
 
 
-def _began_since(old: Record, one: Record) -> bool:
+def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
     return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
 
 
 def _since(
-    old: Record | None, new: Record | None, history: Sequence[Record] | None
-) -> Sequence[Record] | None:
+    old: GuestRecord | None, new: GuestRecord | None, history: Sequence[GuestRecord] | None
+) -> Sequence[GuestRecord] | None:
     """Return the records in which the VM may have run since it had the old one last.
 
     None where they are not known.
@@ -212,7 +212,7 @@ def _since(
     return [] if new is NO_RECORD or (new.seq == old.seq and not _is_open(old, new)) else [new]
 
 
-def _may_count(old: Record, one: Record) -> bool:
+def _may_count(old: GuestRecord, one: GuestRecord) -> bool:
     """Whether the VM may have run by a record since it had the old one last.
 
     While a VM is moved it still runs by the record before its last one, and by no earlier one.
@@ -222,13 +222,13 @@ def _may_count(old: Record, one: Record) -> bool:
     return one.seq > old.seq or (one.seq == old.seq - 1 and old.ran_from_s == 0)
 
 
-def _is_open(old: Record, same: Record) -> bool:
+def _is_open(old: GuestRecord, same: GuestRecord) -> bool:
     """Whether a record was not closed before; OpenNebula may write RETIME once more."""
     return old.ran_until_s == 0 or same.ran_until_s == 0
 
 
 def _overlap(
-    old: Record, record: Record, start_s: float, end_s: float, *, open_counts: bool
+    old: GuestRecord, record: GuestRecord, start_s: float, end_s: float, *, open_counts: bool
 ) -> float:
     if record.ran_from_s <= 0 or (record.ran_until_s <= 0 and not open_counts):
         return 0.0
@@ -238,7 +238,7 @@ def _overlap(
     return max(min(until_s, end_s) - from_s, 0.0)
 
 
-def _shift(before: Look, now: Look, news: Mapping[int, Sequence[Record] | None]) -> float:
+def _shift(before: Look, now: Look, news: Mapping[int, Sequence[GuestRecord] | None]) -> float:
     """Return the seconds to add to our times to make them OpenNebula's, 0 where they agree.
 
     `news`: by VM id, of the VMs whose records changed.
@@ -261,7 +261,7 @@ def _shift(before: Look, now: Look, news: Mapping[int, Sequence[Record] | None])
     return behind if behind < -CLOCK_STEP_S else 0.0
 
 
-def _new_moments(old: Record, new: Record) -> list[int]:
+def _new_moments(old: GuestRecord, new: GuestRecord) -> list[int]:
     """Return the times in a record that were not known when the VM had the old one.
 
     An earlier record than the old one may have been closed before that, nobody knows when.

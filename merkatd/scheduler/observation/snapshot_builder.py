@@ -19,26 +19,31 @@ from merkatd.cluster import (
     Bools,
     Deploy,
     Floats,
-    History,
     Hosts,
     Ints,
     Markets,
     Requirements,
     Roles,
     Snapshot,
+    UsageHistory,
     VmKind,
     Vms,
     VmState,
 )
 from merkatd.cluster.columns import NOWHERE
-from merkatd.cluster.snapshot import checked
+from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
-from merkatd.limits import UNSET, InForce
-from merkatd.scheduler.base.ports import Constraints, Observation, Use
-from merkatd.scheduler.base.settings import RESOURCES, Goods, Market
-from merkatd.scheduler.observation.bidders import Wishes, bids, markets_of_hosts, markets_of_vms
-from merkatd.scheduler.observation.goods import completed, widened
+from merkatd.limits import UNSET, EnforcedLimits
+from merkatd.scheduler.base.ports import Constraints, GuestUse, Observation
+from merkatd.scheduler.base.settings import RESOURCES, GoodsSettings, MarketRules
+from merkatd.scheduler.observation.bidders import (
+    TemplateBids,
+    bids,
+    markets_of_hosts,
+    markets_of_vms,
+)
+from merkatd.scheduler.observation.goods import bids_with_goods, with_goods
 from merkatd.scheduler.observation.under_way import (
     failed_on_hosts,
     kept_from,
@@ -52,12 +57,12 @@ MEMORY = RESOURCES.index("memory")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class StoredInputs:
     """What is known of the VMs besides what the cloud shows."""
 
     bids: Mapping[int, Mapping[str, float]]
     """By VM id: the newest word."""
-    wishes: Mapping[int, Wishes]
+    wishes: Mapping[int, TemplateBids]
     """By VM id: what templates say."""
     waiting: Sequence[StoredStep]
     """Steps under way."""
@@ -76,14 +81,14 @@ class Known:
 def snapshot_of(
     period: int,
     seen: Observation,
-    use: Use,
-    known: Known,
-    markets: Sequence[Market],
-    goods: Goods | None = None,
-    history: History | None = None,
+    use: GuestUse,
+    known: StoredInputs,
+    markets: Sequence[MarketRules],
+    goods: GoodsSettings | None = None,
+    history: UsageHistory | None = None,
 ) -> Snapshot:
     """The snapshot of a period; rows are those of the observation."""
-    goods = goods or Goods()
+    goods = goods or GoodsSettings()
     host_market = markets_of_hosts(seen, markets)
     host = rows_of(seen.host_id, seen.vm_host)
     state, host, source = under_way(seen, host, known.waiting)
@@ -91,8 +96,8 @@ def snapshot_of(
     state[idle] = VmState.POWERED_OFF
     market = markets_of_vms(seen, host, host_market, markets)
     if goods.further:
-        seen = widened(seen, goods, known.wishes, host_market, market)
-        known = replace(known, bids=completed(known.bids, known.wishes, goods))
+        seen = with_goods(seen, goods, known.wishes, host_market, market)
+        known = replace(known, bids=bids_with_goods(known.bids, known.wishes, goods))
     failed = failed_on_hosts(state, host)
     holds = np.repeat(~np.isin(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
     begins = [*(row for row, _ in failed), *np.flatnonzero(idle).tolist()]
@@ -104,7 +109,7 @@ def snapshot_of(
     capacity = less(
         seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)
     )
-    return checked(
+    return checked_snapshot(
         Snapshot(
             now_s=seen.at_s,
             period=period,
@@ -121,7 +126,7 @@ def snapshot_of(
     )
 
 
-def in_force_of(seen: Observation, use: Use) -> InForce:
+def in_force_of(seen: Observation, use: GuestUse) -> EnforcedLimits:
     """The limits in force, row by row of the observation."""
     rows = rows_of(use.vm_id, seen.vm_id)
     there = rows != NOWHERE
@@ -130,7 +135,7 @@ def in_force_of(seen: Observation, use: Use) -> InForce:
     def column(values: Ints) -> Ints:
         return np.where(there, _at(values, rows), UNSET)
 
-    return InForce(
+    return EnforcedLimits(
         vcpu_quota_us=column(read.vcpu_quota_us),
         global_quota_us=column(read.global_quota_us),
         shares=column(read.shares),
@@ -159,7 +164,7 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
     return stays
 
 
-def _idle(seen: Observation, state: Ints, known: Known) -> Bools:
+def _idle(seen: Observation, state: Ints, known: StoredInputs) -> Bools:
     """[vms]: on a host without a guest, or still to be deployed there by OpenNebula.
 
     See Note [VMs without a guest] in `holding.py`.
@@ -176,9 +181,9 @@ def _idle(seen: Observation, state: Ints, known: Known) -> Bools:
 
 def _caps_and_floors(
     seen: Observation,
-    use: Use,
-    known: Known,
-    markets: Sequence[Market],
+    use: GuestUse,
+    known: StoredInputs,
+    markets: Sequence[MarketRules],
     market: Ints,
     holds: Bools,
     resources: Sequence[str],
@@ -212,7 +217,9 @@ def _caps_and_floors(
     return cap, np.minimum(floor, cap)
 
 
-def needed_memory(seen: Observation, use: Use, markets: Sequence[Market], market: Ints) -> Floats:
+def needed_memory(
+    seen: Observation, use: GuestUse, markets: Sequence[MarketRules], market: Ints
+) -> Floats:
     """[vms]: MiB that each can't live without: what it uses and a margin, or a part of its size."""
     part = np.array([one.floor_part for one in markets] + [0.0])[market]
     margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
@@ -224,7 +231,7 @@ def needed_memory(seen: Observation, use: Use, markets: Sequence[Market], market
     return needed
 
 
-def _markets(markets: Sequence[Market], resources: Sequence[str]) -> Markets:
+def _markets(markets: Sequence[MarketRules], resources: Sequence[str]) -> Markets:
     """With the reserve prices of those in which a bid is what its VM pays at most."""
     names = tuple(resources)
     reserve = [
@@ -255,9 +262,9 @@ def _hosts(seen: Observation, market: Ints, capacity: Floats) -> Hosts:
 
 def _vms(
     seen: Observation,
-    use: Use,
-    known: Known,
-    markets: Sequence[Market],
+    use: GuestUse,
+    known: StoredInputs,
+    markets: Sequence[MarketRules],
     market: Ints,
     host: Ints,
     state: Ints,
@@ -295,7 +302,7 @@ def _vms(
     )
 
 
-def _applications(seen: Observation, known: Known) -> Ints:
+def _applications(seen: Observation, known: StoredInputs) -> Ints:
     if not known.applications:
         return np.full(len(seen.vm_id), NOWHERE)
     return np.array([known.applications.get(vm, NOWHERE) for vm in seen.vm_id.tolist()])

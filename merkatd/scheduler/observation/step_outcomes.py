@@ -57,7 +57,7 @@ _Outcome = Literal[True] | str | None
 """True: it happened. Words: it did not, and why. None: it is not settled."""
 
 
-def judge(
+def judge_steps(
     outstanding: Sequence[StoredStep],
     seen: Observation,
     rhythm: Rhythm,

@@ -15,12 +15,12 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step
 from merkatd.database.scheduler import journal, period_store
-from merkatd.scheduler.base.ports import Answer
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.base.ports import ReplyKind
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.decide import PeriodDecision
 from merkatd.scheduler.phases.migration_waves import waves
-from merkatd.scheduler.phases.requests import Asked, ask
+from merkatd.scheduler.phases.requests import RequestTally, send_requests
 
 _log = Logger()
 
@@ -43,9 +43,9 @@ class Acted:
 
 
 async def act(
-    world: World,
-    seen: Seen,
-    decided: Decided,
+    world: PeriodContext,
+    seen: Observed,
+    decided: PeriodDecision,
     elsewhere: AbstractSet[str] = frozenset(),
     retries: Mapping[str, Deploy] | None = None,
 ) -> Acted:
@@ -66,7 +66,7 @@ async def act(
     known = await aside(lambda: _known(seen, [*decided.steps, *again.values()]))
     sent_now, plan = list(ready.values()), decided.decision.plan
     in_waves = await world.executor.run(lambda: waves(world, seen.snapshot, plan, sent_now))
-    asked = await ask(world, {**ready, **again}, known, again.keys(), in_waves)
+    asked = await send_requests(world, {**ready, **again}, known, again.keys(), in_waves)
     at_s = world.now()
     await world.database.run(lambda connection: period_store.acted(connection, seen.period, at_s))
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
@@ -79,7 +79,7 @@ def _acted(
     late: Mapping[str, str],
     steps: Mapping[str, Step],
     again: AbstractSet[str],
-    asked: Asked,
+    asked: RequestTally,
 ) -> Acted:
     turned_down, put_off = refused | asked.refused.keys(), late.keys() | asked.never_sent
     not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
@@ -124,11 +124,11 @@ def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, st
     return {
         steps[one].vm: f"OpenNebula does not deploy it; {words}"
         for one, words in why.items()
-        if steps[one].kind == Deploy.kind and words.startswith(Answer.REFUSED)
+        if steps[one].kind == Deploy.kind and words.startswith(ReplyKind.REFUSED)
     }
 
 
-def _known(seen: Seen, steps: Sequence[Step]) -> Mapping[int, set[int]]:
+def _known(seen: Observed, steps: Sequence[Step]) -> Mapping[int, set[int]]:
     """By host id: the VMs that were seen there or can't be seen, or are on their way."""
     found: dict[int, set[int]] = {host: set(seen.observation.ailing) for host in _ids(seen)}
     places = zip(seen.observation.vm_host.tolist(), seen.observation.vm_id.tolist(), strict=True)
@@ -139,12 +139,14 @@ def _known(seen: Seen, steps: Sequence[Step]) -> Mapping[int, set[int]]:
     return found
 
 
-def _ids(seen: Seen) -> list[int]:
+def _ids(seen: Observed) -> list[int]:
     found: list[int] = seen.observation.host_id.tolist()
     return found
 
 
-async def _tell_hosts(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
+async def _tell_hosts(
+    world: PeriodContext, steps: Mapping[str, OnHost], done: set[str]
+) -> set[str]:
     """Tell the hosts wave by wave, each when all it comes after is done."""
     refused: set[str] = set()
     waiting = steps
@@ -166,7 +168,7 @@ def _wave_of(
     return ready, waiting
 
 
-async def _wave(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
+async def _wave(world: PeriodContext, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
     at_s = world.now()
     await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
     await world.certain()

@@ -7,17 +7,17 @@ from enum import StrEnum
 from twisted.logger import Logger
 
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.act import Acted
-from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.phases.decide import PeriodDecision
 
 
 class NotActingError(Exception):
     """This daemon does nothing at present; the message says why."""
 
 
-class Outcome(StrEnum):
+class PeriodOutcome(StrEnum):
     """One of these, each time."""
 
     DONE = "done"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
     """It is paused, or another daemon acts."""
 
 
-Counter = Callable[[Outcome, float], None]
+Counter = Callable[[PeriodOutcome, float], None]
 """Told the outcome, and how many seconds it took."""
 
 
@@ -45,8 +45,8 @@ class Announcement:
     at_s: float
     prices: Mapping[str, Mapping[str, float]]
     """By market and resource."""
-    seen: Seen
-    decided: Decided
+    seen: Observed
+    decided: PeriodDecision
     acted: Acted
     mode: Mode = Mode.ON
 
@@ -57,8 +57,12 @@ _BY_RECORD = (
 )
 
 
-def announced(
-    world: World, seen: Seen, decided: Decided, acted: Acted, mode: Mode = Mode.ON
+def announcement_of(
+    world: PeriodContext,
+    seen: Observed,
+    decided: PeriodDecision,
+    acted: Acted,
+    mode: Mode = Mode.ON,
 ) -> Announcement:
     """The announcement of a period that is over."""
     prices = {
@@ -80,7 +84,7 @@ def announced(
     return Announcement(seen.period, world.now(), prices, seen, decided, acted, mode)
 
 
-def messages(seen: Seen, decided: Decided) -> dict[int, str]:
+def messages(seen: Observed, decided: PeriodDecision) -> dict[int, str]:
     """By VM id: what its owner should know."""
     told = dict(decided.decision.reasons)
     told.update(decided.limits.postponed)
@@ -95,7 +99,7 @@ def messages(seen: Seen, decided: Decided) -> dict[int, str]:
     return told
 
 
-def due(seen: Seen, decided: Decided, *, withdraw: bool) -> dict[int, str]:
+def due(seen: Observed, decided: PeriodDecision, *, withdraw: bool) -> dict[int, str]:
     """By VM id, the message that each VM should show; "" removes one that has had its time."""
     gone = dict.fromkeys(seen.observation.messages, "") if withdraw else {}
     return gone | messages(seen, decided)

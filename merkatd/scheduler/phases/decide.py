@@ -10,23 +10,23 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Decision, Deploy, Migrate, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.plan import Step
-from merkatd.database.base.transactions import Trying
+from merkatd.database.base.transactions import DryRunTransactions
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.journal import Recorded
-from merkatd.limits import Limits
-from merkatd.limits import decide as decide_limits
-from merkatd.scheduler.charging.used_cpu import CPU, by_use
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.bidders import outside
+from merkatd.limits import LimitPlan
+from merkatd.limits import plan_limits as decide_limits
+from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.bidders import outside_markets
 from merkatd.scheduler.observation.memory_in_use import told
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.decision_record import record_decision
 from merkatd.scheduler.phases.market_decisions import decide_markets
-from merkatd.scheduler.phases.permission import ALL, Leave, with_fewer_moves
-from merkatd.scheduler.phases.scarcity import within_memory, within_stock
+from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission, with_fewer_moves
+from merkatd.scheduler.phases.scarcity import within_capacity, within_memory
 from merkatd.scheduler.phases.withheld_moves import meanwhile, withheld
-from merkatd.scheduler.terms.affordability import beside
+from merkatd.scheduler.terms.affordability import messages_after_reasons
 from merkatd.scheduler.terms.creation_turns import in_turn
 from merkatd.scheduler.terms.failed_migrations import failing_to_leave
 
@@ -34,11 +34,11 @@ _log = Logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decided:
+class PeriodDecision:
     """What is to be done, and what everybody gets and pays."""
 
     decision: Decision
-    limits: Limits
+    limits: LimitPlan
     recorded: Recorded
 
     @property
@@ -48,20 +48,23 @@ class Decided:
 
 
 async def decide(
-    world: World, seen: Seen, unpaid: AbstractSet[int] = frozenset(), leave: Leave = ALL
-) -> Decided:
+    world: PeriodContext,
+    seen: Observed,
+    unpaid: AbstractSet[int] = frozenset(),
+    leave: Permission = EVERYTHING_PERMITTED,
+) -> PeriodDecision:
     """Nothing is sent before this has returned: every step is in the journal by then.
 
     VMs that have not paid for too long are suspended, and what is proposed besides is done; all
     as far as there is leave to do it.
     """
-    asked = Trying(world.database) if leave.mode.watches else world.database
+    asked = DryRunTransactions(world.database) if leave.mode.watches else world.database
     proposed = in_turn(await world.proposals(asked, seen), world.rhythm.new_vms)
-    seen = left_alone(seen, proposed)
+    seen = without_moving_proposed(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: period_store.memory(connection, label))
     decision, limits = await world.executor.run(
-        lambda: with_leave(world, seen, memory, unpaid, proposed, leave)
+        lambda: within_permission(world, seen, memory, unpaid, proposed, leave)
     )
     at_s = world.now()
     recorded = await world.database.run(
@@ -69,38 +72,38 @@ async def decide(
             connection, world, seen, label, decision, limits, leave, at_s
         )
     )
-    return Decided(decision, limits, recorded)
+    return PeriodDecision(decision, limits, recorded)
 
 
-def with_leave(
-    world: World,
-    seen: Seen,
+def within_permission(
+    world: PeriodContext,
+    seen: Observed,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
-    leave: Leave,
-) -> tuple[Decision, Limits]:
+    leave: Permission,
+) -> tuple[Decision, LimitPlan]:
     """What is worked out with no more moves than may be made."""
-    decision, limits = worked_out(world, seen, memory, unpaid, proposed)
+    decision, limits = decided_unstored(world, seen, memory, unpaid, proposed)
     fewer = with_fewer_moves(seen, decision.plan, leave)
     if fewer is None:
         return decision, limits
-    return worked_out(world, fewer, memory, unpaid, proposed)
+    return decided_unstored(world, fewer, memory, unpaid, proposed)
 
 
-def worked_out(
-    world: World,
-    seen: Seen,
+def decided_unstored(
+    world: PeriodContext,
+    seen: Observed,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int] = frozenset(),
     proposed: Sequence[Step] = (),
-) -> tuple[Decision, Limits]:
+) -> tuple[Decision, LimitPlan]:
     """The pure part: every market by its own strategy, then limits for all.
 
     Everything is decided anew where a host has no memory for its arrivals, now or later.
     """
 
-    def attempt(snapshot: Snapshot, coming: Mapping[int, int]) -> tuple[Decision, Limits]:
+    def attempt(snapshot: Snapshot, coming: Mapping[int, int]) -> tuple[Decision, LimitPlan]:
         now = replace(seen, snapshot=snapshot)
         return _worked_out(world, now, memory, unpaid, proposed, coming)
 
@@ -108,16 +111,16 @@ def worked_out(
 
 
 def _worked_out(
-    world: World,
-    seen: Seen,
+    world: PeriodContext,
+    seen: Observed,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
     coming: Mapping[int, int],
-) -> tuple[Decision, Limits]:
+) -> tuple[Decision, LimitPlan]:
     """One round. `coming`: by VM id, the hosts where room is made for VMs that stay for now."""
     snapshot, rules = seen.snapshot, seen.observation.constraints
-    decision = within_stock(
+    decision = within_capacity(
         snapshot,
         lambda one: decide_markets(world, one, seen.in_force, memory, unpaid, proposed),
         None if rules is None else rules.stock,
@@ -129,7 +132,7 @@ def _worked_out(
         allocations=meanwhile(world, snapshot, decision, later),
     )
     topologies = world.hypervisors.topologies()
-    charged = by_use(world.markets, snapshot.vms.market)
+    charged = is_charged_by_use(world.markets, snapshot.vms.market)
     rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
     limits = decide_limits(
         snapshot,
@@ -145,7 +148,7 @@ def _worked_out(
     return decision, _on_hosts_that_answer(limits, seen)
 
 
-def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
+def without_moving_proposed(seen: Observed, proposed: Sequence[Step]) -> Observed:
     """Return the same cloud, in which no strategy places or moves a VM with a proposed step."""
     if not proposed:
         return seen
@@ -160,7 +163,7 @@ def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
     return replace(seen, snapshot=replace(seen.snapshot, vms=vms))
 
 
-def _reasons(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
+def _reasons(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[int, str]:
     """Return what owners are told; texts that fail cost no decision."""
     try:
         return _why(world, seen, decision)
@@ -169,19 +172,19 @@ def _reasons(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
         return decision.reasons
 
 
-def _why(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
+def _why(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[int, str]:
     """Why VMs wait, or shrink; a requirement's own words say more than a strategy can."""
     rules = seen.observation.constraints
     known = {} if rules is None else rules.unplaceable
     said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
     if seen.in_use is not None:
         uses = told(seen.snapshot.vms.id, seen.in_use, decision.allocations[:, MEMORY])
-        said |= beside(said, uses)
+        said |= messages_after_reasons(said, uses)
     said |= failing_to_leave(seen.snapshot, seen.moves)
-    return {**said, **outside(seen.observation, seen.snapshot.vms.market, world.markets)}
+    return {**said, **outside_markets(seen.observation, seen.snapshot.vms.market, world.markets)}
 
 
-def _on_hosts_that_answer(limits: Limits, seen: Seen) -> Limits:
+def _on_hosts_that_answer(limits: LimitPlan, seen: Observed) -> LimitPlan:
     """Return the limits without steps of VMs that are on hosts without an answer, or go there."""
     if not seen.use.away:
         return limits

@@ -13,18 +13,18 @@ from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.database.scheduler.journal import Recorded
-from merkatd.limits import Limits
-from merkatd.scheduler.base.settings import ALL_GOODS, Goods
+from merkatd.limits import LimitPlan
+from merkatd.scheduler.base.settings import ALL_GOODS, GoodsSettings
 from merkatd.scheduler.charging import held_memory, unlimited_time
 from merkatd.scheduler.charging.charged_time import columns_of
 from merkatd.scheduler.charging.contended_parts import contended
 from merkatd.scheduler.charging.means_at_rest import with_means
 from merkatd.scheduler.charging.owed_amounts import most_owed, terms_of
-from merkatd.scheduler.charging.used_cpu import by_use, kept
-from merkatd.scheduler.context import World
+from merkatd.scheduler.charging.used_cpu import columns_for_charge, is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import guest_starts, looks
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.phases.permission import Leave, permitted
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.phases.permission import Permission, permitted_steps
 
 
 def _of_this_period(plan: Plan) -> list[Step]:
@@ -40,7 +40,7 @@ def _of_this_period(plan: Plan) -> list[Step]:
     return kept
 
 
-def _goods(goods: Goods) -> Mapping[str, Ints]:
+def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
     """What the columns are of, where others than CPU and memory are sold."""
     if not goods.further:
         return {}
@@ -49,18 +49,18 @@ def _goods(goods: Goods) -> Mapping[str, Ints]:
 
 def record_decision(
     connection: sa.Connection,
-    world: World,
-    seen: Seen,
+    world: PeriodContext,
+    seen: Observed,
     label: str,
     decision: Decision,
-    limits: Limits,
-    leave: Leave,
+    limits: LimitPlan,
+    leave: Permission,
     at_s: float,
 ) -> Recorded:
     """Store it all, once: run again, it tells what was recorded."""
     if not leave.mode.watches:
         account_store.lock_books(connection)
-    steps = permitted(leave, _of_this_period(limits.plan))
+    steps = permitted_steps(leave, _of_this_period(limits.plan))
     recorded = journal.record(connection, steps, at_s)
     if period_store.decided_at(connection, seen.period, at_s):
         return recorded
@@ -83,14 +83,20 @@ def record_decision(
 
 
 def _columns_for_charge(
-    connection: sa.Connection, world: World, seen: Seen, decision: Decision, limits: Limits
+    connection: sa.Connection,
+    world: PeriodContext,
+    seen: Observed,
+    decision: Decision,
+    limits: LimitPlan,
 ) -> Mapping[str, Any]:
     """The columns that the charge of the period needs, and who pays for each VM."""
     vms, market = seen.snapshot.vms, seen.snapshot.vms.market
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
-    newest = price_store.newest(connection) if by_use(world.markets, market).any() else None
+    newest = (
+        price_store.newest(connection) if is_charged_by_use(world.markets, market).any() else None
+    )
     last = None if newest is None else columns_of(connection, newest)
     return {
         "vm": vms.id,
@@ -109,8 +115,8 @@ def _columns_for_charge(
         "seen_s": np.array([seen.snapshot.now_s]),
         "contended": contended(seen.snapshot, decision),
         **looks.kept(seen.observation),
-        **kept(seen, world.markets, last),
-        **held_memory.kept(seen.snapshot, limits),
+        **columns_for_charge(seen, world.markets, last),
+        **held_memory.held_memory(seen.snapshot, limits),
         **held_memory.resumable(seen.snapshot, decision.prices),
         **_goods(world.goods),
         **terms_of(world.markets, seen.snapshot.resources),

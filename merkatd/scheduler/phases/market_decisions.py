@@ -20,21 +20,21 @@ from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.cluster.plan import Step
 from merkatd.limits.cpu_limits import Quotas
-from merkatd.limits.enforced_limits import CPU, MEMORY, InForce
+from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits
 from merkatd.limits.io_limits import PER_UNIT
 from merkatd.placement import strategy_named
 from merkatd.placement.market.settlement import stay, with_arrivals
-from merkatd.scheduler.base.settings import Market
-from merkatd.scheduler.context import World
+from merkatd.scheduler.base.settings import MarketRules
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.terms.affordability import suspensions
 
 _log = Logger()
 
 
 def decide_markets(
-    world: World,
+    world: PeriodContext,
     snapshot: Snapshot,
-    in_force: InForce,
+    in_force: EnforcedLimits,
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
@@ -66,10 +66,10 @@ def decide_markets(
 def _decide_market(
     snapshot: Snapshot,
     row: int,
-    market: Market,
-    world: World,
+    market: MarketRules,
+    world: PeriodContext,
     memory: Mapping[str, Any],
-    in_force: InForce,
+    in_force: EnforcedLimits,
 ) -> Decision:
     """One market's decision; the others' hosts and VMs are not there for it."""
     entry = strategy_named(market.strategy)
@@ -115,7 +115,11 @@ def _words(error: Exception) -> str:
 
 
 def _as_they_are(
-    snapshot: Snapshot, row: int, market: Market, world: World, in_force: InForce
+    snapshot: Snapshot,
+    row: int,
+    market: MarketRules,
+    world: PeriodContext,
+    in_force: EnforcedLimits,
 ) -> Decision:
     """Return a decision that gives to each VM what the limits in force leave it."""
     vms = snapshot.vms
@@ -130,7 +134,7 @@ def _as_they_are(
     )
 
 
-def _in_force(snapshot: Snapshot, world: World, in_force: InForce) -> Floats:
+def _in_force(snapshot: Snapshot, world: PeriodContext, in_force: EnforcedLimits) -> Floats:
     """[vms, resources]: what each VM can use under its limits; infinite where it has none."""
     found = np.full(snapshot.vms.cap.shape, np.inf)
     for column, name in enumerate(snapshot.resources):

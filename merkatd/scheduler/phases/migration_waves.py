@@ -14,11 +14,11 @@ import numpy as np
 
 from merkatd.cluster import Deploy, Migrate, Plan, Snapshot, Step
 from merkatd.cluster.columns import NOWHERE, Ints
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.host_shares import stakes_of
 from merkatd.placement.market.plan_halves import Remaining, ordered
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.market_decisions import alone
 
 
@@ -58,7 +58,9 @@ class Waves:
         return place
 
 
-def waves(world: World, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]) -> list[Waves]:
+def waves(
+    world: PeriodContext, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]
+) -> list[Waves]:
     """Return the migrations among the ready steps, by market; none where all stand alone."""
     moves = [step for step in ready if isinstance(step, Migrate)]
     if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
@@ -73,7 +75,7 @@ def waves(world: World, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]) -
         harm = entry.harm(entry.settings if settings is None else settings)
         planned = plan.of(Migrate) if entry.as_planned else ()
         scene = entry.scene(alone(snapshot, row))
-        one = of_market(view_of(scene, row), scene, harm, ready, planned)
+        one = of_market(market_view(scene, row), scene, harm, ready, planned)
         if one.judged:
             found.append(one)
     return found

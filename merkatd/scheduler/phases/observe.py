@@ -14,20 +14,20 @@ from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
-from merkatd.database.scheduler.migration_history import Moves
+from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.scheduler.base.ports import Observation
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.bidders import Wishes, text_hash, wishes
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.bidders import TemplateBids, template_bids, text_hash
 from merkatd.scheduler.observation.failed_boots import given_up
-from merkatd.scheduler.observation.observed import Look, Seen
-from merkatd.scheduler.observation.snapshot_builder import Known, in_force_of, snapshot_of
-from merkatd.scheduler.observation.step_outcomes import Verdicts, judge
+from merkatd.scheduler.observation.observed import CloudReading, Observed
+from merkatd.scheduler.observation.snapshot_builder import StoredInputs, in_force_of, snapshot_of
+from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
 from merkatd.scheduler.terms.failed_migrations import resting, window_s
 
 _log = Logger()
 
 
-async def look(world: World) -> Look:
+async def read_cloud(world: PeriodContext) -> CloudReading:
     """Read all pools, and the hosts of all VMs that run. Raises UnreachableError."""
     started_s = world.now()
     observation = await world.cloud.observe()
@@ -40,27 +40,27 @@ async def look(world: World) -> Look:
     )
     use = await world.hypervisors.read(places)
     said = await world.executor.run(partial(_said, observation, world.goods.resources))
-    return Look(started_s, observation, use, said)
+    return CloudReading(started_s, observation, use, said)
 
 
-def seen_from(
-    world: World,
+def observed_from(
+    world: PeriodContext,
     period: int,
-    looked: Look,
+    looked: CloudReading,
     verdicts: Verdicts,
     amounts: Mapping[int, Mapping[str, float]],
     applications: Mapping[int, int],
     rates: Mapping[int, Rate],
-    known_moves: Moves,
+    known_moves: RecentMigrations,
     lost: AbstractSet[int] = frozenset(),
-) -> Seen:
+) -> Observed:
     """What a period of this number starts from.
 
     By VM id, `amounts` are the bids in force, `applications` what VMs belong to, and `rates` what
     the VMs of groups have instead of a bid of their own. `known_moves` is what became of recent
     migrations, and `lost` are the failed VMs that wait for an administrator.
     """
-    known = Known(
+    known = StoredInputs(
         bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
         wishes=looked.said,
         waiting=verdicts.waiting,
@@ -71,7 +71,7 @@ def seen_from(
         handing=world.handing,
     )
     seen, use = looked.observation, looked.use
-    return Seen(
+    return Observed(
         period=period,
         started_s=looked.started_s,
         observation=seen,
@@ -93,16 +93,16 @@ def seen_from(
     )
 
 
-async def observe(world: World) -> Seen:
+async def observe(world: PeriodContext) -> Observed:
     """Read everything, and store that it was read: from here on the period has a number."""
     # Read first: bids that arrive during the observation are newer than those of templates.
     began = await world.database.read(bid_store.newest)
-    looked = await look(world)
+    looked = await read_cloud(world)
     await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
     stored = await world.database.run(lambda connection: _store(connection, world, looked, began))
     _report(looked.observation, stored.verdicts)
     seen = await world.executor.run(
-        lambda: seen_from(
+        lambda: observed_from(
             world,
             stored.period,
             looked,
@@ -117,8 +117,8 @@ async def observe(world: World) -> Seen:
     return replace(seen, under_way=stored.under_way)
 
 
-def _said(observation: Observation, resources: tuple[str, ...]) -> Mapping[int, Wishes]:
-    return {vm: wishes(text, resources) for vm, text in observation.attributes.items()}
+def _said(observation: Observation, resources: tuple[str, ...]) -> Mapping[int, TemplateBids]:
+    return {vm: template_bids(text, resources) for vm, text in observation.attributes.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,13 @@ class _Stored:
     applications: Mapping[int, int]
     rates: Mapping[int, Rate]
     under_way: tuple[Step, ...]
-    moves: Moves
+    moves: RecentMigrations
     lost: frozenset[int]
 
 
-def _store(connection: sa.Connection, world: World, looked: Look, began: int) -> _Stored:
+def _store(
+    connection: sa.Connection, world: PeriodContext, looked: CloudReading, began: int
+) -> _Stored:
     """One transaction: verdicts on steps, new words from templates, the period's number.
 
     Run again, it comes to the same: what it has ended counts as outstanding still.
@@ -141,14 +143,14 @@ def _store(connection: sa.Connection, world: World, looked: Look, began: int) ->
     observation = looked.observation
     number = period_store.begun_by(connection, looked.started_s, observation.at_s)
     outstanding = journal.outstanding(connection, None if number is None else observation.at_s)
-    verdicts = judge(outstanding, observation, world.rhythm, handing=world.handing)
+    verdicts = judge_steps(outstanding, observation, world.rhythm, handing=world.handing)
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
-    bid_store.say(connection, new_words(connection, looked), began)
+    bid_store.record_bids(connection, changed_templates(connection, looked), began)
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     unattended = fleet_store.bind_vms(connection, observation.keys, owners)
-    bid_store.say(connection, _silence(unattended, world.goods.resources, at_s))
+    bid_store.record_bids(connection, _silence(unattended, world.goods.resources, at_s))
     group_vm_store.bind_group_vms(connection, observation.keys, owners)
     present = bid_store.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
@@ -170,7 +172,7 @@ def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]
     return [Bid(vm=vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s) for vm in vms]
 
 
-def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:
+def changed_templates(connection: sa.Connection, looked: CloudReading) -> list[Bid]:
     """A template's bid counts at first sight and again when its text changes."""
     attributes = looked.observation.attributes
     hashes = {vm: text_hash(attributes[vm]) for vm, one in looked.said.items() if one.bid}

@@ -9,12 +9,12 @@ from merkatd.cluster import Migrate, OnHost, Plan, Step
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Key, key_of
-from merkatd.scheduler.base.settings import Acting
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.settings import ActingSettings
+from merkatd.scheduler.observation.observed import Observed
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Permission:
     """What may be done."""
 
     mode: Mode = Mode.ON
@@ -35,10 +35,10 @@ class Leave:
         return key_of(step) in self.approved
 
 
-ALL = Leave()
+EVERYTHING_PERMITTED = Permission()
 
 
-def permitted(leave: Leave, steps: Iterable[Step]) -> list[Step]:
+def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
     """The steps that may be done, without those that would come after others."""
     kept: list[Step] = []
     without: set[str] = set()
@@ -50,7 +50,7 @@ def permitted(leave: Leave, steps: Iterable[Step]) -> list[Step]:
     return kept
 
 
-def with_fewer_moves(seen: Seen, plan: Plan, leave: Leave) -> Seen | None:
+def with_fewer_moves(seen: Observed, plan: Plan, leave: Permission) -> Observed | None:
     """The same cloud, in which only the best of these moves can be made; None: they are few."""
     moves = plan.of(Migrate)
     if leave.moves is None or len(moves) <= leave.moves:
@@ -61,7 +61,7 @@ def with_fewer_moves(seen: Seen, plan: Plan, leave: Leave) -> Seen | None:
     return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, movable=movable)))
 
 
-class Quiet:
+class QuietPeriods:
     """Counts the quiet periods: after a start, a pause, or a change of mode to on."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Quiet:
         """No period could begin: whatever comes next comes after a pause."""
         self._was = None
 
-    def moves(self, mode: Mode, acting: Acting) -> int | None:
+    def moves(self, mode: Mode, acting: ActingSettings) -> int | None:
         """How many VMs may be moved in the next period; None: any number."""
         done = self._done if mode is self._was else 0
         return acting.quiet_migrations if done < acting.quiet_periods else None

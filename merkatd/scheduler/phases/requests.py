@@ -18,17 +18,17 @@ from merkatd.cluster import Create, Deploy, Migrate
 from merkatd.cluster.plan import Step
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.scheduler.base.ports import Answer, Reply, UnreachableError
-from merkatd.scheduler.context import World
+from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepReply
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.migration_waves import Waves
 
 _log = Logger()
 
-Send = Callable[[Step], Awaitable[Reply]]
+Send = Callable[[Step], Awaitable[StepReply]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestTally:
     """By step id, what was answered in time."""
 
     refused: Mapping[str, str]
@@ -55,7 +55,7 @@ class _Turns:
 class _Checked:
     """Sends a step, if nothing has come in between since it was decided."""
 
-    world: World
+    world: PeriodContext
     known: Mapping[int, AbstractSet[int]]
     since_s: float
     """When this began: what was seen of hosts before is in `known` as far as it still holds."""
@@ -68,7 +68,7 @@ class _Checked:
                 known = self.known.get(step.host, frozenset())
                 why = await self.world.why_not_on(step.host, known, self.since_s)
                 if why is not None:
-                    return f"{Answer.LOOK_AGAIN}: {why}"
+                    return f"{ReplyKind.LOOK_AGAIN}: {why}"
             # Last, for nothing may come between this and the call.
             await self.world.certain()
         except LeaseLostError as error:
@@ -76,13 +76,13 @@ class _Checked:
         return None
 
 
-async def ask(
-    world: World,
+async def send_requests(
+    world: PeriodContext,
     steps: Mapping[str, Step],
     known: Mapping[int, AbstractSet[int]],
     retries: AbstractSet[str] = frozenset(),
     in_waves: Sequence[Waves] = (),
-) -> Asked:
+) -> RequestTally:
     """Send all at once, so that a slow one holds up no other, but not too many at a time.
 
     `known` are the VMs of each host, by id, from which all was decided. Those in `retries`
@@ -134,11 +134,11 @@ async def ask(
             never=len(never),
             slow=slow,
         )
-    return Asked(turns.why, frozenset(never), frozenset(turns.by_its_vm & turns.why.keys()))
+    return RequestTally(turns.why, frozenset(never), frozenset(turns.by_its_vm & turns.why.keys()))
 
 
 async def _in_waves(
-    world: World,
+    world: PeriodContext,
     waves: Waves,
     ours: AbstractSet[str],
     begin: Callable[[Step], Deferred[None]],
@@ -169,7 +169,7 @@ async def _in_waves(
                 remaining.made(row)
 
 
-async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> bool:
+async def _all_or_the_limit(world: PeriodContext, sending: list[Deferred[None]]) -> bool:
     """Wait until all are over, or the time for acting is; return whether all are."""
     waiting: Deferred[None] = Deferred()
 
@@ -186,7 +186,7 @@ async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> bool
     return False
 
 
-async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
+async def _one(world: PeriodContext, step: Step, send: _Checked, turns: _Turns) -> None:
     """One step's turn, which never fails: it has an answer, or nobody knows."""
     if turns.over:
         return
@@ -197,7 +197,7 @@ async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
         await _refused(world, step, why, turns)
 
 
-async def _refused(world: World, step: Step, why: str, turns: _Turns) -> None:
+async def _refused(world: PeriodContext, step: Step, why: str, turns: _Turns) -> None:
     if not turns.over:
         turns.why[step.id] = why
         return
@@ -216,7 +216,7 @@ async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
             _log.info("{kind} of VM {vm} is not sent: {why}", kind=step.kind, vm=step.vm, why=why)
             return why
         reply = await send.send(step)
-    except UnreachableError as error:
+    except CloudUnreachableError as error:
         _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
         turns.unknown.add(step.id)
         return None
@@ -232,8 +232,8 @@ async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
         reason=step.reason,
         step=step.id,
     )
-    if reply.answer is Answer.ACCEPTED:
+    if reply.answer is ReplyKind.ACCEPTED:
         return None
-    if reply.answer is Answer.REFUSED or reply.changed:
+    if reply.answer is ReplyKind.REFUSED or reply.changed:
         turns.by_its_vm.add(step.id)
     return f"{reply.answer}: {reply.why}" if reply.why else str(reply.answer)

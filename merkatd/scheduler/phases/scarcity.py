@@ -22,8 +22,8 @@ from merkatd.cluster import (
     VmState,
     urgent_vms,
 )
-from merkatd.limits import Limits
-from merkatd.scheduler.base.ports import Stock
+from merkatd.limits import LimitPlan
+from merkatd.scheduler.base.ports import CapacityPort
 from merkatd.scheduler.phases.other_hosts import barred, still
 
 MOST_ROUNDS = 8
@@ -33,10 +33,10 @@ _TURNS = 5
 """How often it decides anew for want of memory; in the last of them nothing is migrated."""
 
 
-def within_stock(
+def within_capacity(
     snapshot: Snapshot,
     decide: Callable[[Snapshot], Decision],
-    stock: Callable[[], Stock] | None,
+    stock: Callable[[], CapacityPort] | None,
 ) -> Decision:
     """A decision in which nothing is given to more VMs than can have it."""
     if stock is None:
@@ -56,8 +56,8 @@ def within_stock(
 
 def within_memory(
     snapshot: Snapshot,
-    decide: Callable[[Snapshot, Mapping[int, int]], tuple[Decision, Limits]],
-) -> tuple[Decision, Limits]:
+    decide: Callable[[Snapshot, Mapping[int, int]], tuple[Decision, LimitPlan]],
+) -> tuple[Decision, LimitPlan]:
     """Return a decision without arrivals for which their hosts don't have the memory yet.
 
     Such a VM would pay for a share of a host that it does not reach yet, and others would miss that
@@ -121,7 +121,7 @@ def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
     return Plan(tuple(kept))
 
 
-def too_late(snapshot: Snapshot, plan: Plan, stock: Stock) -> Mapping[int, str]:
+def too_late(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int, str]:
     """By id: the VMs for which nothing is left, and what that is.
 
     New VMs come first, by their priority and id; then those that move.

@@ -15,14 +15,14 @@ from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.market.explanation import hosts_after
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.market_decisions import alone
 from merkatd.scheduler.phases.migration_waves import waves
 
 
-def withheld(world: World, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
+def withheld(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
     """Return the ids of VMs whose migrations are not sent in this period, if none is refused."""
     late = {step.vm for step in plan.of(Migrate) if step.after}
     ready = [step for step in plan if not step.after]
@@ -36,7 +36,7 @@ def withheld(world: World, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
 
 
 def meanwhile(
-    world: World, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
+    world: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
 ) -> Floats:
     """Return the allocations for as long as these VMs are not migrated."""
     found = decision.allocations
@@ -58,7 +58,7 @@ def meanwhile(
         if row not in moved:
             continue
         entry, own = strategy_named(market.strategy), alone(snapshot, row)
-        view = view_of(entry.scene(own), row)
+        view = market_view(entry.scene(own), row)
         local = np.full(len(snapshot.hosts) + 1, NOWHERE)
         local[view.hosts] = np.arange(len(view.hosts))
         given = np.zeros_like(found)

@@ -15,33 +15,33 @@ from merkatd.currency import MICRO, credits_of
 from merkatd.currency.solvency import (
     affordable_bids,
     costs,
+    due_for_suspension,
     refusal,
-    stage,
-    suspended,
     time_until_empty,
     warning,
-    words,
+    warning_stage,
+    warning_text,
 )
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.scheduler.charging.charge import Purse
+from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.charging.held_memory import rests
-from merkatd.scheduler.charging.used_cpu import CPU, by_use, full_rates
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.charging.used_cpu import CPU, full_rates, is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Afforded:
     """A cloud in which no VM bids more than its payer can pay."""
 
-    seen: Seen
+    seen: Observed
     messages: Mapping[int, str] = field(default_factory=dict)
     """By VM id: what its owner should know of its credits."""
     unpaid: frozenset[int] = frozenset()
     """VMs whose owners have not paid for too long."""
 
 
-def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
+def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
     """The same cloud with bids that can be paid, and without new VMs of owners in debt."""
     vms = seen.snapshot.vms
     if not len(vms):
@@ -53,7 +53,7 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
     bids = vms.bid * _parts(world, seen, purse, runs | keeps, waits)
-    late = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
+    late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.unpaid
     unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
     told = _ahead(world, seen.snapshot, purse, runs)
     lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
@@ -70,7 +70,9 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
     return Afforded(replace(seen, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
 
 
-def _parts(world: World, seen: Seen, purse: Purse, there: Bools, waits: Bools) -> Floats:
+def _parts(
+    world: PeriodContext, seen: Observed, purse: PayerFunds, there: Bools, waits: Bools
+) -> Floats:
     """[vms, 1]: the part of its bids that each VM can pay, for as long as a charge can be for."""
     payer, balance = _payers(world, seen.snapshot, purse)
     most = _most(world, seen)
@@ -83,7 +85,7 @@ def _parts(world: World, seen: Seen, purse: Purse, there: Bools, waits: Bools) -
     return _part(lowered, most)
 
 
-def _payers(world: World, snapshot: Snapshot, purse: Purse) -> tuple[Ints, Floats]:
+def _payers(world: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tuple[Ints, Floats]:
     """[vms]: the row of each payer, NOWHERE without one; and credits for a period by row."""
     accounts = sorted(purse.free)
     row_of = {account: row for row, account in enumerate(accounts)}
@@ -95,10 +97,10 @@ def _payers(world: World, snapshot: Snapshot, purse: Purse) -> tuple[Ints, Float
     return payer, free / MICRO / world.rhythm.most_periods_charged
 
 
-def _most(world: World, seen: Seen) -> Floats:
+def _most(world: PeriodContext, seen: Observed) -> Floats:
     """[vms, resources]: what a bid can cost in a period: itself, or all that a VM can use."""
     vms = seen.snapshot.vms
-    used = by_use(world.markets, vms.market)
+    used = is_charged_by_use(world.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
     # A VM that is off or failed bids nothing: what it keeps costs the price of a floor.
     off = rests(vms)
@@ -117,7 +119,9 @@ def _part(affordable: Floats, most: Floats) -> Floats:
     return part.reshape(-1, 1)
 
 
-def beside(reasons: Mapping[int, str], messages: Mapping[int, str]) -> dict[int, str]:
+def messages_after_reasons(
+    reasons: Mapping[int, str], messages: Mapping[int, str]
+) -> dict[int, str]:
     """The messages, each behind what a VM's owner is told anyway."""
     return {
         vm: f"{reasons[vm]}; {message}" if vm in reasons else message
@@ -138,7 +142,7 @@ def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> lis
     ]
 
 
-def reserve_prices(world: World, snapshot: Snapshot) -> Floats:
+def reserve_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
     """[vms, resources]: the reserve prices of each VM's market, which a unit of a floor costs."""
     names = snapshot.resources
     table = [market.pricing.reserve_prices(names) for market in world.markets]
@@ -146,23 +150,25 @@ def reserve_prices(world: World, snapshot: Snapshot) -> Floats:
     return found
 
 
-def _ahead(world: World, snapshot: Snapshot, purse: Purse, runs: Bools) -> dict[int, str]:
+def _ahead(
+    world: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools
+) -> dict[int, str]:
     """By VM id: that its payer's credits don't last long, of VMs that run, where that is so."""
     stages = {
-        account: stage(
+        account: warning_stage(
             time_until_empty(free, purse.cost.get(account, 0.0) * MICRO, world.rhythm.interval_s)
         )
         for account, free in purse.free.items()
     }
     return {
-        vm: words(limit)
+        vm: warning_text(limit)
         for vm in snapshot.vms.id[runs].tolist()
         if (limit := stages.get(purse.payer.get(vm, NOWHERE))) is not None
     }
 
 
 def _owing(
-    world: World, snapshot: Snapshot, purse: Purse, runs: Bools, refused: Bools
+    world: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools, refused: Bools
 ) -> dict[int, str]:
     """By VM id: what it means for each VM that its owner is in debt."""
     vms, patience = snapshot.vms, world.money.unpaid_periods

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from merkatd.cluster import HostState, Snapshot
-from merkatd.database.scheduler.migration_history import Failing, Moves
+from merkatd.database.scheduler.migration_history import Failing, RecentMigrations
 from merkatd.placement import strategy_named
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 
 LONGEST_REST_S = 3600.0
 """The longest wait between two attempts to migrate a VM."""
@@ -22,7 +22,7 @@ def rest_s(failing: Failing, interval_s: float) -> float:
     return float(min(interval_s * 2.0 ** min(failing.attempts, 32), LONGEST_REST_S))
 
 
-def resting(moves: Moves, at_s: float, interval_s: float) -> frozenset[int]:
+def resting(moves: RecentMigrations, at_s: float, interval_s: float) -> frozenset[int]:
     """Return the ids of the VMs that are not to be migrated now.
 
     An attempt that a clock dated as far ahead keeps no VM in place.
@@ -34,7 +34,7 @@ def resting(moves: Moves, at_s: float, interval_s: float) -> frozenset[int]:
     )
 
 
-def window_s(world: World) -> float:
+def window_s(world: PeriodContext) -> float:
     """Return how old a confirmed migration can be and still hold its VM in place."""
     settings = (
         world.strategies.get(market.strategy, strategy_named(market.strategy).settings)
@@ -44,7 +44,7 @@ def window_s(world: World) -> float:
     return float(hold_s + world.rhythm.migration_limit_s)
 
 
-def failing_to_leave(snapshot: Snapshot, moves: Moves) -> Mapping[int, str]:
+def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
     """Return why VMs that were ordered to leave their hosts are still there, by VM id."""
     hosts, vms = snapshot.hosts, snapshot.vms
     rows = np.flatnonzero(np.isin(vms.id, list(moves.failing)) & (vms.host >= 0))
@@ -61,7 +61,7 @@ def failing_to_leave(snapshot: Snapshot, moves: Moves) -> Mapping[int, str]:
     return found
 
 
-def notes(snapshot: Snapshot, moves: Moves) -> Mapping[int, str]:
+def notes(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
     """Return the VMs that fail to leave and why, by the id of the host."""
     found: dict[int, list[int]] = {}
     for vm in failing_to_leave(snapshot, moves):
@@ -70,6 +70,6 @@ def notes(snapshot: Snapshot, moves: Moves) -> Mapping[int, str]:
     return {host: _note(vms, moves) for host, vms in found.items()}
 
 
-def _note(vms: list[int], moves: Moves) -> str:
+def _note(vms: list[int], moves: RecentMigrations) -> str:
     others = f" (and {len(vms) - 1} others)" if len(vms) > 1 else ""
     return f"VM {vms[0]} fails to leave{others}: {moves.failing[vms[0]].why}"

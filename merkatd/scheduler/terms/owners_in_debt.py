@@ -30,13 +30,13 @@ from merkatd import ledger
 from merkatd.cluster import RESTING, Stop, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import credits_of
-from merkatd.currency.solvency import gives_back, suspended
+from merkatd.currency.solvency import due_for_suspension, gives_back
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
-from merkatd.scheduler.base.ports import Answer, UnreachableError
-from merkatd.scheduler.charging.charge import Purse
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind
+from merkatd.scheduler.charging.charge import PayerFunds
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 
 SOONEST_S, LATEST_S = 1.0, 3.0
 """Between two attempts."""
@@ -61,10 +61,10 @@ class Barred:
         self._call: Any = None
 
     def note(
-        self, world: World, seen: Seen, purse: Purse, started: Collection[int]
+        self, world: PeriodContext, seen: Observed, purse: PayerFunds, started: Collection[int]
     ) -> Mapping[int, str]:
         """Take in which guests their owners started; return why VMs are stopped, by id."""
-        late = suspended(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
+        late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
         vms = seen.snapshot.vms
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
         rows = np.flatnonzero(there & (vms.market != NOWHERE))
@@ -74,7 +74,7 @@ class Barred:
         self._owners = {vm: owner for vm, owner in owners.items() if vm in kept}
         return {vm: gives_back(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()}
 
-    def begin(self, world: World, period: int) -> None:
+    def begin(self, world: PeriodContext, period: int) -> None:
         """Stop them, until the next period begins."""
         self.forget()
         why = "its owner has not paid for earlier periods, and it is off or was started again"
@@ -89,24 +89,24 @@ class Barred:
             self._call.cancel()
         self._call = None
 
-    async def take_back(self, world: World) -> None:
+    async def take_back(self, world: PeriodContext) -> None:
         """No stop is under way that OpenNebula could not be asked for."""
         await self._refuse(world, self._unasked)
 
-    async def _refuse(self, world: World, ids: Collection[str]) -> None:
+    async def _refuse(self, world: PeriodContext, ids: Collection[str]) -> None:
         """As above, of these steps alone."""
         why = dict.fromkeys(self._unasked.intersection(ids), _NOT_ASKED)
         if why:
             await world.database.run(lambda c: journal.refuse(c, why, world.now()))
             self._unasked -= why.keys()
 
-    def _later(self, world: World, seconds: float) -> None:
+    def _later(self, world: PeriodContext, seconds: float) -> None:
         steps = self._steps
         self._call = world.clock.callLater(
             seconds, lambda: ensureDeferred(self._attempt(world, steps))
         )
 
-    async def _attempt(self, world: World, steps: dict[int, Stop]) -> None:
+    async def _attempt(self, world: PeriodContext, steps: dict[int, Stop]) -> None:
         try:
             if not self._may():
                 await self._refuse(world, {step.id for step in steps.values()})
@@ -122,14 +122,14 @@ class Barred:
                     steps.pop(vm, None)
             if steps is not self._steps:  # a period has begun
                 await self._refuse(world, {step.id for step in steps.values()})
-        except (LeaseLostError, UnreachableError) as error:
+        except (LeaseLostError, CloudUnreachableError) as error:
             _log.info("VMs of owners in debt are stopped later: {why}", why=str(error))
         except Exception:  # noqa: BLE001 - whatever it was, the next period tries again
             _log.failure("VMs of owners in debt are stopped later")
         if steps is self._steps and steps:
             self._later(world, float(world.rng.uniform(SOONEST_S, LATEST_S)))
 
-    async def _is_settled(self, world: World, step: Stop) -> bool:
+    async def _is_settled(self, world: PeriodContext, step: Stop) -> bool:
         """Ask for the stop; return whether nothing more is to be asked for in this period."""
         if step.vm not in self._recorded:
             at_s = world.now()
@@ -144,11 +144,11 @@ class Barred:
         await world.certain()
         self._unasked.discard(step.id)
         reply = await world.cloud.send(step)
-        if reply.answer is Answer.LOOK_AGAIN:
+        if reply.answer is ReplyKind.LOOK_AGAIN:
             self._unasked.add(step.id)
             return False
         _log.info("stop of VM {vm}: {answer}", vm=step.vm, answer=str(reply.answer))
-        if reply.answer is Answer.REFUSED:
+        if reply.answer is ReplyKind.REFUSED:
             why, at_s = {step.id: f"{reply.answer}: {reply.why}"}, world.now()
             await world.database.run(lambda c: journal.refuse(c, why, at_s))
         return True

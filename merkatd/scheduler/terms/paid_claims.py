@@ -10,36 +10,36 @@ from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule, price
-from merkatd.scheduler.charging.charge import Purse
-from merkatd.scheduler.charging.used_cpu import CPU, by_use
-from merkatd.scheduler.context import World
+from merkatd.scheduler.charging.charge import PayerFunds
+from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import memory_in_use
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
 from merkatd.scheduler.observation.under_way import kept_from, reserved_again, rows_of
-from merkatd.scheduler.terms.affordability import Afforded, afforded, reserve_prices
+from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
 from merkatd.scheduler.terms.too_large import on_large_hosts
-from merkatd.scheduler.terms.waiting_claims import claims_on_hosts
+from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
 
 _ROUNDING = 1e-9
 _AS_BEFORE = 0.99
 """A bid that is lower by less than this has not changed."""
 
 
-def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
+def affordable_cloud(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
     """Return the same cloud in which no VM bids, or claims, more than can be paid.
 
     A VM that is on its way has what it bid for all the same: what its payer lacks becomes a debt.
     """
     seen = on_large_hosts(seen)
-    found = afforded(world, with_bids_under_way(seen, purse.last), purse)
+    found = afford_bids(world, with_bids_under_way(seen, purse.last), purse)
     had = with_bids_under_way(found.seen, purse.last)
     return replace(found, seen=with_paid_floors(world, had, purse))
 
 
-def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
+def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Observed:
     """Return the same cloud, in which no VM on its way bids less than in the period before.
 
     A guest that is migrated, boots or is saved can't be told other limits until it is there: it
@@ -68,7 +68,7 @@ def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
     )
 
 
-def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
+def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Observed:
     """Return the same cloud with floors that are paid for. See Note [Claims that settle].
 
     Memory in use beyond that is left to a VM for a time (`in_use.py`), or for good where every VM
@@ -100,7 +100,7 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
     waiting = replace(snapshot, vms=replace(vms, floor=floor))
     kinds = np.array([one.bids_bound for one in world.markets])
-    snapshot = claims_on_hosts(waiting, claims.kept, kinds)
+    snapshot = claims_of_waiting_vms(waiting, claims.kept, kinds)
     vms, floor = snapshot.vms, snapshot.vms.floor
     capacity = reserved_again(seen.observation, snapshot, floor)
     hosts = snapshot.hosts
@@ -123,7 +123,7 @@ def _claims(asked: Floats, needed: Floats, floor: Floats, uses: memory_in_use.In
     return Claims(np.maximum(asked, kept), kept)
 
 
-def _fixed(seen: Seen) -> Floats:
+def _fixed(seen: Observed) -> Floats:
     """[vms]: MiB that a guest without a working balloon holds, for as long as it runs; else 0.
 
     Nobody can take that from it, and no host has room for the guest that has not room for that.
@@ -134,17 +134,19 @@ def _fixed(seen: Seen) -> Floats:
     return np.where(runs & ~seen.in_force.balloon, np.nan_to_num(held), 0.0)
 
 
-def _claimed(world: World, seen: Seen) -> Bools:
+def _claimed(world: PeriodContext, seen: Observed) -> Bools:
     """[vms]: its floor is a claim that a bid has to pay for, but for the memory that it needs."""
     vms = seen.snapshot.vms
     pinned = np.isin(vms.id, list(seen.observation.pin_policy))
     # The room of a failed VM is reserved already, and charged at the reserve price.
     failed = vms.state == VmState.ABSENT
-    sold: Bools = (vms.market != NOWHERE) & ~pinned & ~failed & ~by_use(world.markets, vms.market)
+    sold: Bools = (
+        (vms.market != NOWHERE) & ~pinned & ~failed & ~is_charged_by_use(world.markets, vms.market)
+    )
     return sold
 
 
-def present_prices(world: World, snapshot: Snapshot) -> Floats:
+def present_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
     """[vms, resources]: what a unit costs at this period's bids if no VM claims anything.
 
     That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
@@ -153,7 +155,7 @@ def present_prices(world: World, snapshot: Snapshot) -> Floats:
     """
     found = reserve_prices(world, snapshot)
     for row in range(len(snapshot.markets)):
-        view = view_of(snapshot, row)
+        view = market_view(snapshot, row)
         if not len(view.hosts) or not len(view.vms):
             continue
         waits = view.place == NOWHERE

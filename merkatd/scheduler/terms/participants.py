@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from merkatd.scheduler.charging.charge import Purse
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.guest_starts import Restarts
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.charging.charge import PayerFunds
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.guest_starts import GuestStarts
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.owners_in_debt import Barred
 from merkatd.scheduler.terms.refused_deployments import Unplaced
 
@@ -22,9 +22,9 @@ class TakingPart:
 
     def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
         """`may`: whether VMs may be stopped between two periods."""
-        self._unplaced, self._restarts, self.barred = Unplaced(), Restarts(), Barred(may)
+        self._unplaced, self._restarts, self.barred = Unplaced(), GuestStarts(), Barred(may)
 
-    def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
+    def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about."""
         restarted = self._restarts.note(seen)
         said = dict(self.barred.note(world, seen, purse, self._restarts.started))
@@ -33,8 +33,10 @@ class TakingPart:
         if not restarted and not said:
             return found
         said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID) | said
-        return replace(found, messages={**found.messages, **beside(found.messages, said)})
+        return replace(
+            found, messages={**found.messages, **messages_after_reasons(found.messages, said)}
+        )
 
-    def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:
+    def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
         """Take in why VMs were not deployed, by VM id; return whether any was not."""
         return self._unplaced.note(seen, refused)

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from merkatd.cluster import VmState
-from merkatd.scheduler.charging.charge import Purse
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
-from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.charging.charge import PayerFunds
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 
 LONGEST_REST_S = 600.0
@@ -62,7 +62,7 @@ class Unplaced:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
 
-    def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:
+    def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
         """Take in why VMs were not deployed, by VM id; return whether any was not."""
         at_s = seen.observation.at_s
         self._forget(at_s)
@@ -77,7 +77,7 @@ class Unplaced:
             self._vms[vm] = _Vm(owner, 1 if before is None else before.attempts + 1, at_s, why)
         return bool(refused)
 
-    def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
+    def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about: without the VMs that are not to be tried now."""
         affordable = affordable_cloud(world, seen, purse)
         self._take_in_starts(seen)
@@ -92,7 +92,7 @@ class Unplaced:
             return affordable
         state = np.where(np.isin(vms.id, list(wait)), int(VmState.ABSENT), vms.state)
         snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
-        messages = {**affordable.messages, **beside(affordable.messages, wait)}
+        messages = {**affordable.messages, **messages_after_reasons(affordable.messages, wait)}
         return replace(affordable, seen=replace(seen, snapshot=snapshot), messages=messages)
 
     def _not_now(
@@ -114,7 +114,7 @@ class Unplaced:
                 )
         return found
 
-    def _take_in_starts(self, seen: Seen) -> None:
+    def _take_in_starts(self, seen: Observed) -> None:
         """Forget the refused VMs that are on a host now; those like them wait for one turn."""
         vms = seen.snapshot.vms
         if not self._vms:

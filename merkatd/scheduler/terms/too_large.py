@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.limits.enforced_limits import MEMORY
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
-def on_large_hosts(seen: Seen) -> Seen:
+def on_large_hosts(seen: Observed) -> Observed:
     """Return the same cloud, in which VMs go to no host that is too small for them."""
     snapshot = seen.snapshot
     if MEMORY not in snapshot.resources:

@@ -19,7 +19,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.floors import PART
-from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
@@ -29,7 +29,7 @@ nothing until they run: each claim is compared with all VMs of the market."""
 _ROUNDING = 1e-9
 
 
-def claims_on_hosts(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
+def claims_of_waiting_vms(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
     """Return the same cloud, in which a VM that waits goes only where its bid pays for its claim.
 
     `kept`, [vms, resources], is what VMs have whatever they bid; `bound`, [markets], says where a
@@ -37,7 +37,7 @@ def claims_on_hosts(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
     """
     floor, narrow = snapshot.vms.floor.copy(), dict[int, Bools]()
     for market in np.flatnonzero(bound[: len(snapshot.markets)]).tolist():
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         waits = (view.place == NOWHERE) & (snapshot.vms.state[view.vms] == VmState.PENDING)
         claims = waits & (floor[view.vms] > kept[view.vms] * (1 + _ROUNDING)).any(axis=1)
         if claims.any() and len(view.hosts):
@@ -55,7 +55,7 @@ def _judge(
     narrow: dict[int, Bools],
 ) -> None:
     """Lower the floors, and narrow the hosts, of VMs in these rows of the market."""
-    hosts, vms = _Hosts(view), snapshot.vms
+    hosts, vms = _HostsOfMarket(view), snapshot.vms
     known: dict[tuple[object, ...], tuple[Floats, Bools]] = {}
     different: Counter[int] = Counter()
     for at in claims:
@@ -80,7 +80,7 @@ def _judge(
             narrow[row] = allowed
 
 
-class _Hosts:
+class _HostsOfMarket:
     """What the VMs on each host of a market claim, and would use at a price."""
 
     def __init__(self, view: MarketView) -> None:

@@ -7,7 +7,7 @@ class QuestionError(Exception):
     """A question that can't be answered; the message says what would be right."""
 
 
-class NotNowError(QuestionError):
+class TryAgainError(QuestionError):
     """A question that may be answered if it is asked again."""
 
 
@@ -25,7 +25,7 @@ class Code(IntEnum):
     INTERNAL = 8192
 
 
-class Refusal(Exception):  # noqa: N818 - the protocol calls it neither error nor exception
+class RequestError(Exception):
     """A call that is answered with failure."""
 
     def __init__(self, code: Code, text: str, oid: int = NO_ID) -> None:
@@ -35,7 +35,7 @@ class Refusal(Exception):  # noqa: N818 - the protocol calls it neither error no
         self.oid = oid
 
 
-class TooManyRefusal(Refusal):
+class TooManyRequestsError(RequestError):
     """A call of a caller that is over its limits: its answer can wait."""
 
     def __init__(self, text: str) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from merkatd.base.deferreds import Once, Time, within
+from merkatd.base.deferreds import SharedResult, Time, within
 from merkatd.opennebula.rpc.errors import (
-    AuthenticationError,
-    ForbiddenError,
-    MissingError,
+    OneAuthenticationError,
     OneError,
+    OneForbiddenError,
+    OneMissingError,
     value_of,
 )
 from merkatd.opennebula.rpc.transport import Transport
@@ -27,13 +27,13 @@ from merkatd.opennebula.rpc.xml_elements import (
     UnreadableError,
     children,
     ids,
-    one,
-    said,
+    only_child,
+    optional_text,
     text,
     whole,
 )
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.service.base.errors import Code, Refusal
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.service.base.errors import Code, RequestError
 
 ADMINISTRATOR = 0
 """The id of oneadmin, and of the group oneadmin."""
@@ -86,16 +86,16 @@ class Logins:
         """Apart from the good ones, so that wrong logins push none of these out."""
         self._good_s: OrderedDict[bytes, float] = OrderedDict()
         """When a login was good for the last time."""
-        self._asking: dict[bytes, Once[_Word]] = {}
+        self._asking: dict[bytes, SharedResult[_Word]] = {}
 
     async def who(self, session: str) -> Identity:
         """The user whose login this is. Raises Refusal."""
         if not is_login(session):
-            raise Refusal(Code.AUTHENTICATION, _NOBODY)
+            raise RequestError(Code.AUTHENTICATION, _NOBODY)
         name = self._name(session)
         word = self._word_of(name) or await self._asked(name, session)
         if word.identity is None:
-            raise Refusal(Code.AUTHENTICATION, _NOBODY)
+            raise RequestError(Code.AUTHENTICATION, _NOBODY)
         return word.identity
 
     def is_known(self, session: str) -> bool:
@@ -129,13 +129,15 @@ class Logins:
             return value_of(await within(_ASKING_S, self._clock, call), method, "")
         except (OSError, xmlrpc.client.Error, ValueError) as error:
             # Whatever it was, its words may hold what was sent.
-            raise UnreachableError(f"OpenNebula gave no answer ({type(error).__name__})") from None
+            raise CloudUnreachableError(
+                f"OpenNebula gave no answer ({type(error).__name__})"
+            ) from None
 
     async def _asked(self, name: bytes, session: str) -> _Word:
         """Those who come with the same login at once wait for one answer."""
         asking = self._asking.get(name)
         if asking is None:
-            asking = self._asking[name] = Once(self._fresh(name, session))
+            asking = self._asking[name] = SharedResult(self._fresh(name, session))
             if asking.over:
                 del self._asking[name]
         return await asking.result()
@@ -166,10 +168,10 @@ class Logins:
     async def _word(self, session: str) -> _Word:
         try:
             user = await self.ask(session, "one.user.info", -1)
-        except AuthenticationError:
+        except OneAuthenticationError:
             return _Word(None, self._clock.seconds() + self._refusal_kept_s)
         except OneError as error:
-            raise Refusal(Code.AUTHENTICATION, error.text) from None
+            raise RequestError(Code.AUTHENTICATION, error.text) from None
         return _Word(_identity(user, session), self._clock.seconds() + self._kept_s)
 
 
@@ -189,7 +191,7 @@ def _with_room(words: dict[bytes, _Word], now_s: float) -> dict[bytes, _Word]:
 
 def _identity(user: Any, session: str) -> Identity:
     try:
-        found = one(str(user), "USER")
+        found = only_child(str(user), "USER")
         parts = children(found)
         own = whole(parts, "GID")
         groups = {own, *ids(parts["GROUPS"].iterchildren("ID"))} if "GROUPS" in parts else {own}
@@ -198,7 +200,9 @@ def _identity(user: Any, session: str) -> Identity:
             own, groups = narrowed, groups & {narrowed}
         return Identity(whole(parts, "ID"), text(parts, "NAME"), frozenset(groups), own)
     except (BrokenError, UnreadableError) as error:
-        raise UnreachableError(f"what OpenNebula says of a user can't be read: {error}") from None
+        raise CloudUnreachableError(
+            f"what OpenNebula says of a user can't be read: {error}"
+        ) from None
 
 
 def _group_of_token(user: Element, password: str) -> int | None:
@@ -208,7 +212,7 @@ def _group_of_token(user: Element, password: str) -> int | None:
     """
     for row in user.iterchildren("LOGIN_TOKEN"):
         token = children(row)
-        if hmac.compare_digest(said(token, "TOKEN").encode(), password.encode()):
+        if hmac.compare_digest(optional_text(token, "TOKEN").encode(), password.encode()):
             group = whole(token, "EGID")
             return None if group < 0 else group
     return None
@@ -229,17 +233,17 @@ async def need_vm(
     """
     if identity.is_admin or identity.uid == owner:
         return
-    denied = Refusal(
+    denied = RequestError(
         Code.AUTHORIZATION,
         f"User [{identity.uid}] : Not authorized to perform {right} VM [{vm}].",
         vm,
     )
     try:
         shown = await logins.ask(session, "one.vm.info", vm)
-        permitted = right == USE or _may_manage(identity, children(one(str(shown), "VM")))
-    except ForbiddenError:
+        permitted = right == USE or _may_manage(identity, children(only_child(str(shown), "VM")))
+    except OneForbiddenError:
         raise denied from None
-    except MissingError:
+    except OneMissingError:
         raise no_vm(vm) from None
     except (OneError, BrokenError, UnreadableError):
         raise denied from None
@@ -260,7 +264,7 @@ def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
 def need_tenant(identity: Identity, tenant: int) -> None:
     """Raises Refusal where the user may not see this tenant's money."""
     if not identity.is_admin and identity.uid != tenant:
-        raise Refusal(
+        raise RequestError(
             Code.AUTHORIZATION,
             f"User [{identity.uid}] : Not authorized to perform USE USER [{tenant}].",
             tenant,
@@ -270,14 +274,14 @@ def need_tenant(identity: Identity, tenant: int) -> None:
 def need_admin(identity: Identity, method: str) -> None:
     """Raises Refusal where the user is no administrator."""
     if not identity.is_admin:
-        raise Refusal(
+        raise RequestError(
             Code.AUTHORIZATION, f"User [{identity.uid}] : Not authorized to perform {method}."
         )
 
 
-def no_vm(vm: int) -> Refusal:
+def no_vm(vm: int) -> RequestError:
     """There is no such VM, as far as the last period saw."""
-    return Refusal(Code.NO_EXISTS, f"Error getting virtual machine [{vm}].", vm)
+    return RequestError(Code.NO_EXISTS, f"Error getting virtual machine [{vm}].", vm)
 
 
 @dataclass(frozen=True, slots=True)

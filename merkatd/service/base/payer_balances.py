@@ -7,16 +7,16 @@ import sqlalchemy as sa
 
 from merkatd.currency import MICRO
 from merkatd.database.ledger import account_store, budget_store
-from merkatd.database.ledger.account_store import Account, AccountKind
+from merkatd.database.ledger.account_store import AccountKind, AccountRow
 
 
 @dataclass(frozen=True, slots=True)
 class Purses:
     """All accounts that pay: those of tenants, and of applications that are not over."""
 
-    tenants: Mapping[int, Account]
+    tenants: Mapping[int, AccountRow]
     """By owner."""
-    applications: Mapping[int, Account]
+    applications: Mapping[int, AccountRow]
     """By id."""
 
     def name(self, application: int) -> str | None:

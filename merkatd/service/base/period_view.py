@@ -5,32 +5,32 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from merkatd.base.deferreds import Once
+from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import shown
 from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.fleets.group_vm_store import Rate
-from merkatd.limits import Limits
+from merkatd.limits import LimitPlan
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import BIDDING, hosts_after
 from merkatd.market.price import charges
 from merkatd.market.quote import Quotes
 from merkatd.scheduler.base.ports import Observation
-from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement, messages
 from merkatd.scheduler.terms.failed_migrations import notes
 from merkatd.service.base.arguments import Arguments, text
-from merkatd.service.base.errors import NotNowError, QuestionError
+from merkatd.service.base.errors import QuestionError, TryAgainError
 
 PAYS = BIDDING
 """Once on a host, or on the way to one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Present:
+class PeriodView:
     """What a period found and decided; rows are the snapshot's."""
 
     at_s: float
@@ -38,7 +38,7 @@ class Present:
     states: Sequence[str]
     """[vms]: OpenNebula's names, as they were seen when the period began."""
     decision: Decision
-    limits: Limits
+    limits: LimitPlan
     host: Ints
     """[vms]: the row of the host that the VM is on or is being taken to, -1 for none."""
     cost: Floats
@@ -85,7 +85,7 @@ class Present:
         return None if market == NOWHERE else self.snapshot.markets.name[market]
 
 
-def present(latest: Announcement, markets: Sequence[Market]) -> Present:
+def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
     """The present that this announcement tells of."""
     snapshot, decided = latest.seen.snapshot, latest.decided
     # What is only watched stays where it is.
@@ -97,7 +97,7 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         host[row] = snapshot.vms.host[row]
     host[snapshot.vms.state == VmState.ABSENT] = NOWHERE
     rate = charged_rates(latest.seen, markets)
-    return Present(
+    return PeriodView(
         at_s=latest.at_s,
         snapshot=snapshot,
         states=latest.seen.observation.vm_words,
@@ -134,9 +134,9 @@ def trouble_of(seen: Observation) -> Mapping[str, str]:
 def costs(
     snapshot: Snapshot,
     decision: Decision,
-    limits: Limits,
+    limits: LimitPlan,
     host: Ints,
-    markets: Sequence[Market],
+    markets: Sequence[MarketRules],
     rate: Floats,
 ) -> Floats:
     """[vms, resources]: what a whole period costs each VM that runs, or is about to.
@@ -201,46 +201,46 @@ def as_id(wanted: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class QuotedView:
     """What can be asked of a period without looking at every VM again."""
 
     latest: Announcement
-    now: Present
+    now: PeriodView
     quotes: Sequence[Quotes]
     """By market,"""
     by_use: Sequence[bool]
     """and whether it charges for use."""
-    markets: Sequence[Market] = ()
+    markets: Sequence[MarketRules] = ()
 
 
-class Preparing:
+class PeriodViews:
     """Prepares each period when somebody first asks about it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._of: Announcement | None = None
-        self._once: Once[Prepared] | None = None
+        self._once: SharedResult[QuotedView] | None = None
 
     @property
     def latest(self) -> Announcement:
         """The latest period. Raises NotNowError."""
         if self._scheduler.latest is None:
-            raise NotNowError("there was no period yet: try again in a moment")
+            raise TryAgainError("there was no period yet: try again in a moment")
         return self._scheduler.latest
 
-    async def prepared(self) -> Prepared:
+    async def prepared(self) -> QuotedView:
         """The latest period, prepared. Raises NotNowError."""
         latest = self.latest
         if self._once is None or self._of is not latest or self._once.failed:
-            self._of, self._once = latest, Once(self._prepare(latest))
+            self._of, self._once = latest, SharedResult(self._prepare(latest))
         return await self._once.result()
 
-    async def _prepare(self, latest: Announcement) -> Prepared:
+    async def _prepare(self, latest: Announcement) -> QuotedView:
         world = self._scheduler.world
         return await world.executor.run(lambda: prepare(latest, world.markets))
 
 
-def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
+def prepare(latest: Announcement, markets: Sequence[MarketRules]) -> QuotedView:
     """Everything that quotes are made from."""
     now = present(latest, markets)
     held = held_memory.held(now.snapshot, now.limits)
@@ -257,4 +257,4 @@ def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
         )
         for row, market in enumerate(markets)
     ]
-    return Prepared(latest, now, quotes, [market.by_use for market in markets], markets)
+    return QuotedView(latest, now, quotes, [market.by_use for market in markets], markets)

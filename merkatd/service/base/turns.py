@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from merkatd.service.base.errors import TooManyRefusal
+from merkatd.service.base.errors import TooManyRequestsError
 
 Result = TypeVar("Result")
 _Waiting = Deferred[None]
@@ -30,7 +30,7 @@ class FairTurns:
         self._handing_out = False
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Return what the work returns, once it is this key's turn. Raises TooManyRefusal."""
+        """Return what the work returns, once it is this key's turn. Raises TooManyRequestsError."""
         turn: _Waiting = Deferred(lambda _: self._leave(key, turn))
         self._waiting.setdefault(key, deque()).append(turn)
         self._number_waiting += 1
@@ -77,7 +77,7 @@ class FairTurns:
         key = max(self._waiting, key=lambda one: (len(self._waiting[one]), one == self._came_last))
         turn = self._waiting[key][-1]
         self._leave(key, turn)
-        turn.errback(TooManyRefusal("Too many calls wait already: try again in a moment."))
+        turn.errback(TooManyRequestsError("Too many calls wait already: try again in a moment."))
 
     def _leave(self, key: Hashable, turn: _Waiting) -> None:
         """Stop waiting: it begins, it is refused, or the caller has gone."""

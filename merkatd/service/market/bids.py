@@ -10,15 +10,15 @@ from merkatd.base.quantities import finite
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
-from merkatd.scheduler.observation.bidders import MOST
+from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.service.base.arguments import Arguments, number
 from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.period_view import Prepared, Present
+from merkatd.service.base.period_view import PeriodView, QuotedView
 from merkatd.service.market.quotes import only_sold, vm_subject
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class BidChange:
     """What was said, completed by what held before."""
 
     vm: int
@@ -27,7 +27,7 @@ class Offer:
     changes: bool
 
 
-def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> Offer:
+def bid_change(now: PeriodView, row: int, arguments: Arguments, word: Bid | None) -> BidChange:
     """The bid that `cpu`, `memory` ... make of the one in force. Raises QuestionError."""
     snapshot = now.snapshot
     vm = int(snapshot.vms.id[row])
@@ -35,7 +35,7 @@ def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> O
     said = {
         name: amount
         for name in snapshot.resources
-        if (amount := number(arguments, name, MOST)) is not None
+        if (amount := number(arguments, name, MAX_AMOUNT)) is not None
     }
     if said and vm in now.rates:
         group = now.rates[vm].group
@@ -46,15 +46,17 @@ def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> O
         raise QuestionError(f"VM {vm} belongs to no market: nobody asks for its bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
     old = seen | dict(word.bid if word is not None else {})
-    return Offer(vm, old, old | said, bool(said))
+    return BidChange(vm, old, old | said, bool(said))
 
 
-def keep(connection: sa.Connection, offer: Offer, at_s: float) -> None:
+def store_bid(connection: sa.Connection, offer: BidChange, at_s: float) -> None:
     """Store the new word: it is the newest."""
-    bid_store.say(connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)])
+    bid_store.record_bids(
+        connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)]
+    )
 
 
-def expected(prepared: Prepared, row: int, offer: Offer) -> list[dict[str, Any]]:
+def expected_outcome(prepared: QuotedView, row: int, offer: BidChange) -> list[dict[str, Any]]:
     """By resource, what the old and the new bid get and cost while all others stay as they are."""
     names = prepared.now.snapshot.resources
     before = _outcome(prepared, row, [offer.old[name] for name in names])
@@ -74,7 +76,7 @@ def expected(prepared: Prepared, row: int, offer: Offer) -> list[dict[str, Any]]
 
 
 def _outcome(
-    prepared: Prepared, row: int, bid: Sequence[float]
+    prepared: QuotedView, row: int, bid: Sequence[float]
 ) -> list[tuple[float, float | None]]:
     """By resource: the share on its host, and what a period costs, with this bid."""
     try:

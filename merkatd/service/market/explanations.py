@@ -13,9 +13,9 @@ from merkatd.database.scheduler import bid_store, journal
 from merkatd.database.scheduler.bid_store import Bid
 from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.market.explanation import Explanation, LimitedBy, Part, explain
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.service.base.payer_balances import purses
-from merkatd.service.base.period_view import Present
+from merkatd.service.base.period_view import PeriodView
 
 UNITS = {
     "cpu": "% of CPU",
@@ -142,8 +142,8 @@ def _n(value: float) -> str:
 _PLACING = ("deploy", "migrate")
 
 
-def explained(
-    now: Present,
+def explanation_row(
+    now: PeriodView,
     row: int,
     word: Bid | None,
     steps: Sequence[StoredStep],
@@ -190,14 +190,14 @@ def explained(
     }
 
 
-def _bid_source(now: Present, vm: int, word: Bid | None) -> str:
+def _bid_source(now: PeriodView, vm: int, word: Bid | None) -> str:
     """What a VM of a group bids is its part of the group's spending rate, whatever else is said."""
     if vm in now.rates:
         return f"group {now.rates[vm].group}"
     return "default" if word is None else str(word.source)
 
 
-def _resources(now: Present, row: int, explanation: Explanation) -> list[dict[str, Any]]:
+def _resources(now: PeriodView, row: int, explanation: Explanation) -> list[dict[str, Any]]:
     market = int(now.snapshot.vms.market[row])
     nowhere = now.host_name(row) is None
     return [
@@ -212,7 +212,7 @@ def _resources(now: Present, row: int, explanation: Explanation) -> list[dict[st
     ]
 
 
-def _used(now: Present, row: int, column: int) -> dict[str, float | None]:
+def _used(now: PeriodView, row: int, column: int) -> dict[str, float | None]:
     """What it really used of the resource, at the last look and on average over those known."""
     history = now.snapshot.history
     if history is None:
@@ -249,15 +249,15 @@ def _why_here(steps: Sequence[StoredStep]) -> dict[str, Any] | None:
 _FAILED = (StepState.REFUSED, StepState.EXPIRED)
 
 
-async def explanation(world: World, now: Present, row: int) -> dict[str, Any]:
+async def explanation(world: PeriodContext, now: PeriodView, row: int) -> dict[str, Any]:
     """All that can be said of the VM in this row."""
     vms = now.snapshot.vms
     vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
     word, steps, balance = await world.database.read(
         lambda connection: (
-            bid_store.current(connection, [vm]).get(vm),
+            bid_store.newest_bids(connection, [vm]).get(vm),
             journal.history(connection, vm),
             purses(connection).credits(owner, application),
         )
     )
-    return await world.executor.run(partial(explained, now, row, word, steps, balance))
+    return await world.executor.run(partial(explanation_row, now, row, word, steps, balance))

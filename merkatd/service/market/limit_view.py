@@ -10,17 +10,17 @@ from merkatd.base.quantities import finite, shown
 from merkatd.cluster import Floats, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.scheduler.order_store import Order
-from merkatd.limits import PER_UNIT, InForce
+from merkatd.limits import PER_UNIT, EnforcedLimits
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY
-from merkatd.scheduler.base.ports import Released, UnreachableError, Use, Whole
-from merkatd.scheduler.context import World
-from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.base.ports import CloudUnreachableError, FullSize, GuestUse, Released
+from merkatd.scheduler.context import PeriodContext
+from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import in_force_of
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, text
-from merkatd.service.base.errors import NotNowError, QuestionError
-from merkatd.service.base.period_view import Present, as_id
+from merkatd.service.base.errors import QuestionError, TryAgainError
+from merkatd.service.base.period_view import PeriodView, as_id
 
 Row = dict[str, Any]
 Result = TypeVar("Result")
@@ -32,7 +32,9 @@ _PATIENCE_S = 20.0
 _UNITS_PER_CORE = 100
 
 
-async def limits(world: World, now: Present, seen: Seen, arguments: Arguments) -> list[Row]:
+async def limits(
+    world: PeriodContext, now: PeriodView, seen: Observed, arguments: Arguments
+) -> list[Row]:
     """VMs that run, all or those that `of` names: a VM or a host, by id or name.
 
     Hosts are asked anew: what is set and used is of this moment, what is wanted of the latest
@@ -45,7 +47,7 @@ async def limits(world: World, now: Present, seen: Seen, arguments: Arguments) -
     hosts = seen.observation.vm_host[there].tolist()
     try:
         use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
-    except UnreachableError as error:
+    except CloudUnreachableError as error:
         raise QuestionError(f"the hosts can't be asked: {error}") from error
     elapsed_s = world.now() - seen.observation.at_s
     wanted = [row for row in rows if there[row]]
@@ -72,7 +74,12 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
 
 
 def _shown(
-    world: World, now: Present, seen: Seen, use: Use, elapsed_s: float, rows: Sequence[int]
+    world: PeriodContext,
+    now: PeriodView,
+    seen: Observed,
+    use: GuestUse,
+    elapsed_s: float,
+    rows: Sequence[int],
 ) -> list[Row]:
     snapshot, in_force = now.snapshot, in_force_of(seen.observation, use)
     quotas = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
@@ -108,7 +115,7 @@ def _shown(
     return found
 
 
-def _further(in_force: InForce, share: Mapping[str, Floats], row: int, sells: bool) -> Row:
+def _further(in_force: EnforcedLimits, share: Mapping[str, Floats], row: int, sells: bool) -> Row:
     """Network and disk, those of them that are traded."""
     found: Row = {}
     for name, unit in PER_UNIT.items():
@@ -119,7 +126,7 @@ def _further(in_force: InForce, share: Mapping[str, Floats], row: int, sells: bo
     return found
 
 
-def _used_units(before: Use, now: Use, elapsed_s: float) -> Mapping[int, float]:
+def _used_units(before: GuestUse, now: GuestUse, elapsed_s: float) -> Mapping[int, float]:
     """By VM id: percent of a core since the period looked; none where the guest started anew."""
     if elapsed_s < _LEAST_ELAPSED_S:
         return {}
@@ -139,7 +146,9 @@ def _pins(cores: Sequence[Sequence[int]]) -> str | None:
     return " ".join(",".join(map(str, one)) or "any" for one in cores) or None
 
 
-def _note(seen: Seen, use: Use, row: int, held: Mapping[int, float], balloon: bool) -> str | None:
+def _note(
+    seen: Observed, use: GuestUse, row: int, held: Mapping[int, float], balloon: bool
+) -> str | None:
     observation = seen.observation
     vm, host = int(observation.vm_id[row]), int(observation.vm_host[row])
     if host in use.away:
@@ -155,7 +164,7 @@ async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
     """First, without `vms`: pause, and say which VMs there are. Then give `vms` all they had."""
     try:
         why_not = await scheduler.stands_by()
-    except UnreachableError as error:
+    except CloudUnreachableError as error:
         raise QuestionError(f"the cloud can't be reached: {error}") from error
     if why_not is not None:
         raise QuestionError(f"another daemon acts: {why_not}")
@@ -168,7 +177,7 @@ async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
     if not scheduler.paused:
         raise QuestionError("the daemon is not paused: what is released now would be set again")
 
-    async def some(world: World) -> list[Row]:
+    async def some(world: PeriodContext) -> list[Row]:
         vms = [vm for vm in await _whole(world) if vm.vm in set(wanted)]
         did = await world.hypervisors.release(vms)
         gone = Released("", "it does not run where OpenNebula says")
@@ -178,29 +187,29 @@ async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
 
 
 async def _between_periods(
-    scheduler: Scheduler, work: Callable[[World], Awaitable[Result]]
+    scheduler: Scheduler, work: Callable[[PeriodContext], Awaitable[Result]]
 ) -> Result:
     try:
         return await scheduler.between_periods(lambda: work(scheduler.world), _PATIENCE_S)
     except WaitedEnoughError:
-        raise NotNowError(
+        raise TryAgainError(
             "the period in hand has not ended yet; no other one begins: try again in a moment"
         ) from None
-    except UnreachableError as error:
+    except CloudUnreachableError as error:
         raise QuestionError(f"the cloud can't be reached: {error}") from error
 
 
-async def _everything(world: World) -> list[int]:
+async def _everything(world: PeriodContext) -> list[int]:
     return [vm.vm for vm in await _whole(world)]
 
 
-async def _whole(world: World) -> list[Whole]:
+async def _whole(world: PeriodContext) -> list[FullSize]:
     """Every VM that runs, with what OpenNebula gave it."""
     seen = await world.cloud.observe()
     world.hypervisors.meet(seen)
     runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY)) & (seen.vm_host >= 0)
     return [
-        Whole(
+        FullSize(
             vm=int(seen.vm_id[row]),
             host=int(seen.vm_host[row]),
             cpu_units=float(seen.vm_reserved[row, 0]),
@@ -211,5 +220,5 @@ async def _whole(world: World) -> list[Whole]:
     ]
 
 
-def _released(vm: Whole, did: Released) -> Row:
+def _released(vm: FullSize, did: Released) -> Row:
     return {"id": vm.vm, "did": did.did or None, "problem": did.problem or None}

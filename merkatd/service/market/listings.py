@@ -14,14 +14,14 @@ from merkatd.currency import MICRO
 from merkatd.database.scheduler import bid_store
 from merkatd.market.error import errors
 from merkatd.market.explanation import BIDDING
-from merkatd.market.market_view import view_of
+from merkatd.market.market_view import market_view
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.payer_balances import Purses, purses
-from merkatd.service.base.period_view import Preparing, Present, vm_row
+from merkatd.service.base.period_view import PeriodView, PeriodViews, vm_row
 from merkatd.service.market import bids
 from merkatd.service.market.explanations import explanation
-from merkatd.service.market.quotes import new_subject, quoted, vm_subject
+from merkatd.service.market.quotes import new_subject, quote_row, vm_subject
 
 Row = dict[str, Any]
 HOST_STATES = {
@@ -34,7 +34,7 @@ HOST_STATES = {
 _RUNS = (VmState.RUNNING, VmState.BUSY)
 
 
-def hosts(now: Present, drained: AbstractSet[int] = frozenset()) -> list[Row]:
+def hosts(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[Row]:
     """Every host: what it has, gives away, is bid for, and was last seen to use.
 
     `drained` are the ids of those that are being emptied by order.
@@ -75,13 +75,13 @@ def _drained(drained: bool, vms: int) -> str | None:
     return f"drained, {vms} VMs still there" if vms else "drained and empty"
 
 
-def _sums(now: Present, values: Any) -> Any:
+def _sums(now: PeriodView, values: Any) -> Any:
     """[hosts]: of values of the VMs that are on one."""
     there = np.flatnonzero(now.host != NOWHERE)
     return np.bincount(now.host[there], values, len(now.snapshot.hosts))
 
 
-def vms(now: Present) -> list[Row]:
+def vms(now: PeriodView) -> list[Row]:
     """Every VM: where it is, what it bids, gets and costs, and what its owner is told."""
     table, snapshot = now.snapshot.vms, now.snapshot
     first = _first(now)
@@ -115,17 +115,17 @@ def vms(now: Present) -> list[Row]:
     return rows
 
 
-def _first(now: Present) -> Any:
+def _first(now: PeriodView) -> Any:
     """[vms, resources]: what each would get if its market were one host."""
     snapshot = now.snapshot
     found = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
-        view = view_of(snapshot, market)
+        view = market_view(snapshot, market)
         found[view.vms] = view.first(now.host[view.vms] != NOWHERE).allocation
     return found
 
 
-def applications(now: Present, purses: Purses) -> list[Row]:
+def applications(now: PeriodView, purses: Purses) -> list[Row]:
     """Every application, and for each tenant the VMs that belong to none."""
     table, snapshot = now.snapshot.vms, now.snapshot
     groups: dict[tuple[int, int], list[int]] = {}
@@ -163,7 +163,7 @@ def _known(value: Any) -> int | None:
 class PresentQuestions:
     """What the latest period found and decided, and what would be if somebody bid otherwise."""
 
-    def __init__(self, scheduler: Scheduler, preparing: Preparing) -> None:
+    def __init__(self, scheduler: Scheduler, preparing: PeriodViews) -> None:
         self._scheduler = scheduler
         self.preparing = preparing
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
@@ -204,11 +204,11 @@ class PresentQuestions:
         row = vm_row(now.snapshot, arguments)
         vm = int(now.snapshot.vms.id[row])
 
-        def say(connection: sa.Connection) -> bids.Offer:
-            word = bid_store.current(connection, [vm]).get(vm)
-            offer = bids.offered(now, row, arguments, word)
+        def say(connection: sa.Connection) -> bids.BidChange:
+            word = bid_store.newest_bids(connection, [vm]).get(vm)
+            offer = bids.bid_change(now, row, arguments, word)
             if offer.changes:
-                bids.keep(connection, offer, world.now())
+                bids.store_bid(connection, offer, world.now())
             return offer
 
         offer = await world.database.run(say)
@@ -216,7 +216,7 @@ class PresentQuestions:
             "id": vm,
             "name": now.snapshot.vms.name[row],
             "changed": offer.changes,
-            "resources": bids.expected(prepared, row, offer),
+            "resources": bids.expected_outcome(prepared, row, offer),
         }
 
     async def _quote(self, arguments: Arguments) -> dict[str, Any]:
@@ -224,9 +224,9 @@ class PresentQuestions:
         prepared = await self.preparing.prepared()
         if arguments.get("vm") is None:
             markets = self._scheduler.world.markets
-            return quoted(new_subject(prepared, markets, arguments), arguments)
+            return quote_row(new_subject(prepared, markets, arguments), arguments)
         row = vm_row(prepared.now.snapshot, arguments)
-        return quoted(vm_subject(prepared, row), arguments)
+        return quote_row(vm_subject(prepared, row), arguments)
 
     async def _accounts(self, _arguments: Arguments) -> list[dict[str, Any]]:
         """Every tenant's balance in credits."""
@@ -236,11 +236,11 @@ class PresentQuestions:
             for owner, account in tenants.items()
         ]
 
-    async def _now(self) -> Present:
+    async def _now(self) -> PeriodView:
         return (await self.preparing.prepared()).now
 
     async def _from_present(
-        self, rows: Callable[[Present], list[dict[str, Any]]]
+        self, rows: Callable[[PeriodView], list[dict[str, Any]]]
     ) -> list[dict[str, Any]]:
         """Rows made where they hold nobody up."""
         now = await self._now()

@@ -12,26 +12,26 @@ import sqlalchemy as sa
 from merkatd.base.quantities import finite
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
 from merkatd.cluster.plan import Step
-from merkatd.database.base.transactions import Trying
+from merkatd.database.base.transactions import DryRunTransactions
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
 from merkatd.database.scheduler.step_store import StoredStep
-from merkatd.market.error import Assessment, assess
+from merkatd.market.error import Assessment, assess_placement
 from merkatd.market.explanation import hosts_after
 from merkatd.market.price import charges
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.base.ports import UnreachableError
-from merkatd.scheduler.charging.charge import purse_of
+from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.scheduler.charging.charge import payer_funds
 from merkatd.scheduler.charging.used_cpu import charged_rates
-from merkatd.scheduler.context import World
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.failed_boots import given_up
-from merkatd.scheduler.observation.observed import Look
-from merkatd.scheduler.observation.step_outcomes import judge
-from merkatd.scheduler.phases.decide import left_alone, with_leave
-from merkatd.scheduler.phases.observe import look, new_words, seen_from
-from merkatd.scheduler.phases.permission import ALL, Leave
-from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.observation.observed import CloudReading
+from merkatd.scheduler.observation.step_outcomes import judge_steps
+from merkatd.scheduler.phases.decide import within_permission, without_moving_proposed
+from merkatd.scheduler.phases.observe import changed_templates, observed_from, read_cloud
+from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
+from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.failed_migrations import window_s
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
 from merkatd.service.base.errors import QuestionError
@@ -39,7 +39,7 @@ from merkatd.service.base.period_view import costs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Costs:
+class PlanCosts:
     """What VMs cost; NaN where that is not known."""
 
     cost: Floats
@@ -55,11 +55,11 @@ def plan_value(
     strategy: str,
     took_ms: float,
     reasons: Mapping[int, str],
-    costs: Costs,
+    costs: PlanCosts,
 ) -> dict[str, Any]:
     """A decision with what it changes; `plan` are the steps that can be carried out now."""
     host = hosts_after(snapshot, decision.plan)
-    before, after = assess(snapshot, snapshot.vms.host), assess(snapshot, host)
+    before, after = assess_placement(snapshot, snapshot.vms.host), assess_placement(snapshot, host)
     return {
         "period": snapshot.period,
         "strategy": strategy,
@@ -87,7 +87,7 @@ def plan_value(
     }
 
 
-def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> Costs:
+def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> PlanCosts:
     """Return what VMs cost where shares are charged; a VM of no market costs nothing."""
     vms = snapshot.vms
     prices = np.append(decision.prices, np.zeros((1, len(snapshot.resources))), axis=0)
@@ -99,7 +99,7 @@ def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> Costs:
         floors=vms.floor,
         reserve=pricing.reserve_prices(snapshot.resources),
     )
-    return Costs(owed.sum(axis=1), np.full(len(vms), np.nan))
+    return PlanCosts(owed.sum(axis=1), np.full(len(vms), np.nan))
 
 
 def _market(
@@ -114,7 +114,7 @@ def _market(
     }
 
 
-def _step(snapshot: Snapshot, step: Step, costs: Costs) -> dict[str, Any]:
+def _step(snapshot: Snapshot, step: Step, costs: PlanCosts) -> dict[str, Any]:
     """The step with hosts by name, the VM's name, and what it costs."""
     found: dict[str, Any] = {"id": step.id, "kind": step.kind, **asdict(step)}
     del found["period"]
@@ -153,14 +153,14 @@ def _host_name(snapshot: Snapshot, row: int) -> str | None:
     return None if row < 0 else snapshot.hosts.name[row]
 
 
-async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
+async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> dict[str, Any]:
     """The plan of a period that begins now with no more moves than it may make, as JSON has it.
 
     Raises QuestionError.
     """
     try:
-        looked = await look(world)
-    except UnreachableError as error:
+        looked = await read_cloud(world)
+    except CloudUnreachableError as error:
         raise QuestionError(f"the cloud can't be reached: {error}") from error
     label = "+".join(market.strategy for market in world.markets)
     stored = await world.database.read(
@@ -169,7 +169,7 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
             journal.outstanding(connection),
             period_store.memory(connection, label),
             period_store.newest(connection),
-            purse_of(connection, world, looked.observation, charged=False),
+            payer_funds(connection, world, looked.observation, charged=False),
             fleet_store.applications(connection),
             _rates(connection, looked),
             migration_history.recent(connection, looked.observation.at_s, window_s(world)),
@@ -181,27 +181,30 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
     own = replace(world, rng=copy.deepcopy(world.rng))  # the real period draws the same again
 
     def could() -> Afforded:
-        verdicts = judge(outstanding, looked.observation, own.rhythm, handing=own.handing)
-        look_from = seen_from(
+        verdicts = judge_steps(outstanding, looked.observation, own.rhythm, handing=own.handing)
+        look_from = observed_from(
             own, number, looked, verdicts, present, applications, rates, known_moves, lost
         )
         return affordable_cloud(own, look_from, purse)
 
     affordable = await world.executor.run(could)
-    proposed = await world.proposals(Trying(world.database), affordable.seen)
+    proposed = await world.proposals(DryRunTransactions(world.database), affordable.seen)
 
     def work() -> dict[str, Any]:
-        seen = left_alone(affordable.seen, proposed)
+        seen = without_moving_proposed(affordable.seen, proposed)
         begin = time.perf_counter()
-        decision, limits = with_leave(own, seen, memory, affordable.unpaid, proposed, leave)
+        decision, limits = within_permission(own, seen, memory, affordable.unpaid, proposed, leave)
         took_ms = (time.perf_counter() - begin) * 1e3
-        reasons = {**decision.reasons, **beside(decision.reasons, affordable.messages)}
+        reasons = {
+            **decision.reasons,
+            **messages_after_reasons(decision.reasons, affordable.messages),
+        }
         reasons |= limits.postponed
         host = hosts_after(seen.snapshot, decision.plan)
         rate = charged_rates(seen, own.markets)
         cost = costs(seen.snapshot, decision, limits, host, own.markets, rate).sum(axis=1)
         value = plan_value(
-            seen.snapshot, decision, limits.plan, label, took_ms, reasons, Costs(cost, rate)
+            seen.snapshot, decision, limits.plan, label, took_ms, reasons, PlanCosts(cost, rate)
         )
         return value | {
             "under_way": [_under_way(one) for one in seen.verdicts.waiting],
@@ -211,13 +214,13 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
     return await world.executor.run(work)
 
 
-def _known_bids(connection: sa.Connection, looked: Look) -> dict[int, Mapping[str, float]]:
+def _known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:
     """The bids in force, with what templates say anew."""
-    said = {word.vm: word.bid for word in new_words(connection, looked)}
+    said = {word.vm: word.bid for word in changed_templates(connection, looked)}
     return {**bid_store.amounts(connection), **said}
 
 
-def _rates(connection: sa.Connection, looked: Look) -> dict[int, Rate]:
+def _rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:
     """What VMs have of spending rates, those among them that were seen for the first time."""
     seen = looked.observation
     owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))

@@ -12,7 +12,7 @@ from merkatd.database.scheduler import journal, price_store
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, one_of, text, whole
 from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.period_view import Preparing, as_id, host_row, vm_row
+from merkatd.service.base.period_view import PeriodViews, as_id, host_row, vm_row
 from merkatd.service.market import step_history
 from merkatd.service.market.step_history import Read, Row
 
@@ -65,7 +65,7 @@ TREND = 60
 class PastQuestions:
     """What the database keeps of periods that are over, down to the latest one."""
 
-    def __init__(self, scheduler: Scheduler, preparing: Preparing) -> None:
+    def __init__(self, scheduler: Scheduler, preparing: PeriodViews) -> None:
         self._scheduler = scheduler
         self._preparing = preparing
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {

@@ -7,14 +7,14 @@ from typing import Any
 from merkatd.base.quantities import finite
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.market.quote import Place, Quotes
+from merkatd.market.quote import QuotedPlace, Quotes
 from merkatd.market.quoted_place import Quote
-from merkatd.scheduler.base.settings import FURTHER, Market
+from merkatd.scheduler.base.settings import FURTHER, MarketRules
 from merkatd.scheduler.charging.used_cpu import CPU
-from merkatd.scheduler.observation.bidders import MOST
+from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.service.base.arguments import Arguments, number, one_of
 from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.period_view import Prepared
+from merkatd.service.base.period_view import QuotedView
 
 SIZE_WORDS = ("most", "least")
 """Of a VM that there is not yet: what it can use at most, and can't live without."""
@@ -39,7 +39,7 @@ class Subject:
     """Whom a quote is for."""
 
     quotes: Quotes
-    place: Place
+    place: QuotedPlace
     bid: Sequence[float]
     """What it bids at present, or would where nobody said anything."""
     about: Mapping[str, Any]
@@ -65,7 +65,7 @@ class Subject:
         )
 
 
-def vm_subject(prepared: Prepared, row: int) -> Subject:
+def vm_subject(prepared: QuotedView, row: int) -> Subject:
     """The VM in this row. Raises QuestionError where it has no part in a market."""
     now = prepared.now
     snapshot = now.snapshot
@@ -83,7 +83,9 @@ def vm_subject(prepared: Prepared, row: int) -> Subject:
     return _subject(prepared, market, place, snapshot.vms.bid[row].tolist(), about, sharing)
 
 
-def new_subject(prepared: Prepared, markets: Sequence[Market], arguments: Arguments) -> Subject:
+def new_subject(
+    prepared: QuotedView, markets: Sequence[MarketRules], arguments: Arguments
+) -> Subject:
     """A VM that there could be: `market`, `most_cpu`, `least_memory` ... say which."""
     names = [market.name for market in markets]
     chosen = one_of(arguments, "market", names)
@@ -91,8 +93,8 @@ def new_subject(prepared: Prepared, markets: Sequence[Market], arguments: Argume
     quotes = prepared.quotes[row]
     floor, cap = [], []
     for column, name in enumerate(quotes.resources):
-        most = number(arguments, f"most_{name}", MOST)
-        least = number(arguments, f"least_{name}", MOST) or 0.0
+        most = number(arguments, f"most_{name}", MAX_AMOUNT)
+        least = number(arguments, f"least_{name}", MAX_AMOUNT) or 0.0
         largest = float(quotes.hosts.capacity[column :: len(quotes.resources)].max(initial=0.0))
         if markets[row].by_use and column != CPU:
             # Only CPU is divided: of all else a VM has what its template says.
@@ -109,9 +111,9 @@ def new_subject(prepared: Prepared, markets: Sequence[Market], arguments: Argume
 
 
 def _subject(
-    prepared: Prepared,
+    prepared: QuotedView,
     market: int,
-    place: Place,
+    place: QuotedPlace,
     bid: Sequence[float],
     about: Mapping[str, Any],
     sharing: int,
@@ -127,7 +129,7 @@ def _subject(
     return Subject(quotes, place, bid, {**about, **where}, sharing if by_use else None)
 
 
-def quoted(subject: Subject, arguments: Arguments) -> dict[str, Any]:
+def quote_row(subject: Subject, arguments: Arguments) -> dict[str, Any]:
     """The quote for `cpu`, `memory` ... as bids and `want_cpu`, `want_memory` ... as amounts.
 
     A resource of which nothing is said keeps its bid. Where no bid gets what is wanted, none
@@ -136,18 +138,24 @@ def quoted(subject: Subject, arguments: Arguments) -> dict[str, Any]:
     quotes = subject.quotes
     names = quotes.resources
     only_sold(names, arguments)
-    said = [number(arguments, name, MOST) for name in names]
-    wanted = [number(arguments, f"want_{name}", MOST) for name in names]
+    said = [number(arguments, name, MAX_AMOUNT) for name in names]
+    wanted = [number(arguments, f"want_{name}", MAX_AMOUNT) for name in names]
     for name, bid, amount in zip(names, said, wanted, strict=True):
         if bid is not None and amount is not None:
             raise QuestionError(f"{name} and want_{name}: one of the two is right")
     needed = quotes.bid_for(subject.place, wanted)
     none = [
-        amount is not None and (bid is None or bid > MOST)
+        amount is not None and (bid is None or bid > MAX_AMOUNT)
         for amount, bid in zip(wanted, needed, strict=True)
     ]
     bids = [
-        MOST if hopeless else (bid or 0.0) if amount is not None else held if at is None else at
+        MAX_AMOUNT
+        if hopeless
+        else (bid or 0.0)
+        if amount is not None
+        else held
+        if at is None
+        else at
         for hopeless, bid, amount, held, at in zip(
             none, needed, wanted, subject.bid, said, strict=True
         )

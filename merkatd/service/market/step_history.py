@@ -22,13 +22,13 @@ LONGEST_S = 1e12
 
 def wanted_steps(
     arguments: Arguments, vm: int | None, host: int | None
-) -> tuple[journal.Wanted, int]:
+) -> tuple[journal.StepFilter, int]:
     """Which steps are asked for, and how many at most; VM and host were looked up before."""
     state = one_of(arguments, "state", STATES)
     limit = whole(arguments, "limit")
     if limit is not None and not 1 <= limit <= MOST_STEPS:
         raise QuestionError(f"limit: {limit}: 1 to {MOST_STEPS} is right")
-    wanted = journal.Wanted(
+    wanted = journal.StepFilter(
         vm=vm,
         host=host,
         kind=one_of(arguments, "kind", KINDS),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools
-from merkatd.web.base.period_memory import Moment
+from merkatd.web.base.period_memory import PeriodRecord
 
 PER_UNIT = {"cpu": 100.0, "memory": 1024.0}
 """How many units people count as one: a core, a GiB."""
@@ -19,7 +19,7 @@ Values = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line of a chart: a value a period, None where there is none."""
 
     name: str
@@ -34,7 +34,7 @@ class Chart:
 
     title: str
     unit: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Ch
             Chart(
                 f"{A_UNIT[name]}, {market}" if len(found) > 1 else A_UNIT[name],
                 "credits a period",
-                [Line("price", [_price(known.get(period, {}), name) for period in periods])],
+                [ChartLine("price", [_price(known.get(period, {}), name) for period in periods])],
             )
             for market, known in found.items()
             for name in resources
@@ -114,7 +114,7 @@ NO_ONES = -2
 """No application's id."""
 
 
-def of_vm(moments: Sequence[Moment], vm: int, owner: int, resources: Sequence[str]) -> Charts:
+def of_vm(moments: Sequence[PeriodRecord], vm: int, owner: int, resources: Sequence[str]) -> Charts:
     """What a VM got, used, bid and paid while it was this owner's."""
     rows = [(one, one.row(vm)) for one in moments]
     there = [(one, at) for one, at in rows if at is not None and int(one.owner[at]) == owner]
@@ -128,20 +128,22 @@ def of_vm(moments: Sequence[Moment], vm: int, owner: int, resources: Sequence[st
             NAMES[resource],
             UNITS[resource],
             [
-                Line("gets", column("given", place)),
-                Line("uses", _before(there, column("used", place))),
+                ChartLine("gets", column("given", place)),
+                ChartLine("uses", _before(there, column("used", place))),
             ],
         )
         for place, resource in enumerate(resources)
     ]
     bids = [plain(one.bid[at].sum()) for one, at in there]
     pays = [plain(one.cost[at]) for one, at in there]
-    charts.append(Chart("Money", CREDITS, [Line("pays", pays), Line("bids", bids, dashed=True)]))
+    charts.append(
+        Chart("Money", CREDITS, [ChartLine("pays", pays), ChartLine("bids", bids, dashed=True)])
+    )
     return _over([one for one, _ in there], charts)
 
 
 def of_host(
-    moments: Sequence[Moment], host: int, owner: int | None, resources: Sequence[str]
+    moments: Sequence[PeriodRecord], host: int, owner: int | None, resources: Sequence[str]
 ) -> Charts:
     """What was given of a host, to one owner or to all, out of how much."""
     rows = [(one, one.host_row(host)) for one in moments]
@@ -152,16 +154,16 @@ def of_host(
     for place, resource in enumerate(resources):
         scale = PER_UNIT.get(resource, 1.0)
         whole = [plain(one.whole[at, place], scale) for one, at in there]
-        given = Line("given" if owner is None else "yours", _given(known, here, place, scale))
+        given = ChartLine("given" if owner is None else "yours", _given(known, here, place, scale))
         charts.append(
-            Chart(NAMES[resource], UNITS[resource], [given, Line("has", whole, dashed=True)])
+            Chart(NAMES[resource], UNITS[resource], [given, ChartLine("has", whole, dashed=True)])
         )
-    charts.append(Chart("Money", CREDITS, [Line("its VMs pay", _cost(known, here))]))
+    charts.append(Chart("Money", CREDITS, [ChartLine("its VMs pay", _cost(known, here))]))
     return _over(known, charts)
 
 
 def of_tenant(
-    moments: Sequence[Moment],
+    moments: Sequence[PeriodRecord],
     owner: int,
     balance: float,
     entries: Sequence[tuple[float, float]],
@@ -171,13 +173,16 @@ def of_tenant(
 
     `balance` is what it holds now; `entries` are the times and the amounts that led to it.
     """
-    held = Line("left", _balances([one.at_s for one in moments], balance, entries))
+    held = ChartLine("left", _balances([one.at_s for one in moments], balance, entries))
     mine = [one.owner == owner for one in moments]
     return _over(moments, [*_together(moments, mine, resources), Chart("Credits", "left", [held])])
 
 
 def of_platform(
-    moments: Sequence[Moment], platform: int, application: int | None, resources: Sequence[str]
+    moments: Sequence[PeriodRecord],
+    platform: int,
+    application: int | None,
+    resources: Sequence[str],
 ) -> Charts:
     """How far a platform was, what its VMs bid and paid, and what they got for it."""
     goals = [
@@ -194,7 +199,11 @@ def of_platform(
     done = [None if goal is None else _percent(goal.done) for _, goal in pairs]
     passed = [None if goal is None else _percent(goal.passed(one.at_s)) for one, goal in pairs]
     charts = [
-        Chart("Its work", "percent", [Line("done", done), Line("of its time", passed, dashed=True)])
+        Chart(
+            "Its work",
+            "percent",
+            [ChartLine("done", done), ChartLine("of its time", passed, dashed=True)],
+        )
     ]
     if application is not None:
         charts += _together(known, [one.application == application for one in known], resources)
@@ -202,31 +211,33 @@ def of_platform(
 
 
 def _together(
-    moments: Sequence[Moment], rows: Sequence[Bools], resources: Sequence[str]
+    moments: Sequence[PeriodRecord], rows: Sequence[Bools], resources: Sequence[str]
 ) -> list[Chart]:
     """What the VMs in these rows bid, pay and get, all together."""
     bids = [plain(one.bid[some].sum()) for one, some in zip(moments, rows, strict=True)]
-    money = [Line("pays", _cost(moments, rows)), Line("bids", bids, dashed=True)]
+    money = [ChartLine("pays", _cost(moments, rows)), ChartLine("bids", bids, dashed=True)]
     return [
         Chart("Money", CREDITS, money),
         *(
             Chart(
                 NAMES[resource],
                 UNITS[resource],
-                [Line("gets", _given(moments, rows, place, PER_UNIT.get(resource, 1.0)))],
+                [ChartLine("gets", _given(moments, rows, place, PER_UNIT.get(resource, 1.0)))],
             )
             for place, resource in enumerate(resources)
         ),
     ]
 
 
-def _given(moments: Sequence[Moment], rows: Sequence[Bools], place: int, scale: float) -> Values:
+def _given(
+    moments: Sequence[PeriodRecord], rows: Sequence[Bools], place: int, scale: float
+) -> Values:
     return [
         plain(one.given[some, place].sum(), scale) for one, some in zip(moments, rows, strict=True)
     ]
 
 
-def _cost(moments: Sequence[Moment], rows: Sequence[Bools]) -> Values:
+def _cost(moments: Sequence[PeriodRecord], rows: Sequence[Bools]) -> Values:
     return [plain(one.cost[some].sum()) for one, some in zip(moments, rows, strict=True)]
 
 
@@ -241,7 +252,7 @@ def _balances(
     return [plain(balance - float(one)) for one in later]
 
 
-def _before(there: Sequence[tuple[Moment, int]], values: Values) -> Values:
+def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values:
     """What each period found of the one before, put where it was: of the last nobody knows yet."""
     found = {one.period - 1: value for (one, _), value in zip(there, values, strict=True)}
     return [found.get(one.period) for one, _ in there]
@@ -251,5 +262,5 @@ def _percent(part: float | None) -> float | None:
     return None if part is None else plain(min(max(part, 0.0), 1.0), 0.01)
 
 
-def _over(moments: Sequence[Moment], charts: Sequence[Chart]) -> Charts:
+def _over(moments: Sequence[PeriodRecord], charts: Sequence[Chart]) -> Charts:
     return Charts([one.period for one in moments], [one.at_s for one in moments], charts)

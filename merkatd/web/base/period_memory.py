@@ -15,19 +15,19 @@ import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.base.deferreds import Once
+from merkatd.base.deferreds import SharedResult
 from merkatd.cluster import Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import MICRO
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import Period
-from merkatd.scheduler.base.settings import Market
+from merkatd.database.scheduler.period_store import PeriodRow
+from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import owed_by_vm
-from merkatd.scheduler.charging.used_cpu import by_use
-from merkatd.scheduler.context import World
+from merkatd.scheduler.charging.used_cpu import is_charged_by_use
+from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.service import DaemonQuestions
-from merkatd.service.base.period_view import Present, present
+from merkatd.service.base.period_view import PeriodView, present
 from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
 
 MOST_PERIODS = 360
@@ -38,7 +38,7 @@ Rough = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class PeriodRecord:
     """One period. Seven digits are enough for a chart."""
 
     period: int
@@ -77,18 +77,18 @@ class Past:
     def __init__(self, periods: int = MOST_PERIODS, rows: int = MOST_ROWS) -> None:
         self._most_periods = periods
         self._most_rows = rows
-        self._kept: deque[Moment] = deque()
+        self._kept: deque[PeriodRecord] = deque()
         self._rows = 0
         self.began: int | None = None
         """The first period that this daemon itself has added: the database knows less."""
-        self.adding: Once[None] | None = None
+        self.adding: SharedResult[None] | None = None
         """The period that has just ended is being added, or was."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     @property
-    def moments(self) -> Sequence[Moment]:
+    def moments(self) -> Sequence[PeriodRecord]:
         """All that are kept."""
         return tuple(self._kept)
 
@@ -105,7 +105,7 @@ class Past:
                 return int(moment.owner[row])
         return None
 
-    def add(self, moment: Moment) -> None:
+    def add(self, moment: PeriodRecord) -> None:
         """The newest one; the oldest go where there are too many."""
         if self.began is None:
             self.began = moment.period
@@ -114,7 +114,7 @@ class Past:
         while len(self._kept) > 1 and self._full(0):
             self._rows -= len(self._kept.popleft().vm)
 
-    def put_before(self, moment: Moment) -> bool:
+    def put_before(self, moment: PeriodRecord) -> bool:
         """An older one than all, as long as there is room; whether there was."""
         if self._full(len(moment.vm)) or len(self._kept) >= self._most_periods:
             return False
@@ -126,14 +126,14 @@ class Past:
         return len(self._kept) > self._most_periods or self._rows + more > self._most_rows
 
 
-def moment_of(period: int, now: Present, goals: Sequence[Goal]) -> Moment:
+def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodRecord:
     """What a period found and decided."""
     vms, hosts = now.snapshot.vms, now.snapshot.hosts
     order, host_order = np.argsort(vms.id), np.argsort(hosts.id)
     there = now.host != NOWHERE
     host = np.full(len(vms), NOWHERE)
     host[there] = hosts.id[now.host[there]]
-    return Moment(
+    return PeriodRecord(
         period=period,
         at_s=now.at_s,
         vm=_small(vms.id[order]),
@@ -151,15 +151,17 @@ def moment_of(period: int, now: Present, goals: Sequence[Goal]) -> Moment:
 
 
 def moment_before(
-    period: Period, arrays: Mapping[str, npt.NDArray[Any]], markets: Sequence[Market]
-) -> Moment:
+    period: PeriodRow, arrays: Mapping[str, npt.NDArray[Any]], markets: Sequence[MarketRules]
+) -> PeriodRecord:
     """What the database has of a period: not who was where, and not what was used."""
     order = np.argsort(arrays["vm"])
     count, resources = arrays["allocation"].shape
     cost = np.zeros(count)
     rows, owed = owed_by_vm(arrays, arrays["vm"], 1.0, markets)
-    cost[rows] = np.where(by_use(markets, arrays["market"][rows]), np.nan, owed.sum(axis=1) / MICRO)
-    return Moment(
+    cost[rows] = np.where(
+        is_charged_by_use(markets, arrays["market"][rows]), np.nan, owed.sum(axis=1) / MICRO
+    )
+    return PeriodRecord(
         period=period.number,
         at_s=period.started_s,
         vm=_small(arrays["vm"][order]),
@@ -218,7 +220,7 @@ class Keeping:
 
     def announced(self, latest: Announcement) -> None:
         """A period is over."""
-        self._past.adding = Once(self._add(latest, self._past.adding))
+        self._past.adding = SharedResult(self._add(latest, self._past.adding))
         ensureDeferred(self._go_on(latest))
 
     async def _go_on(self, latest: Announcement) -> None:
@@ -228,7 +230,7 @@ class Keeping:
             await self._read_before(latest.period)
         self._then(latest)
 
-    async def _add(self, latest: Announcement, before: Once[None] | None) -> None:
+    async def _add(self, latest: Announcement, before: SharedResult[None] | None) -> None:
         if before is not None:
             await before.result()
         try:
@@ -257,13 +259,13 @@ class Keeping:
                 return
 
 
-def _moment(latest: Announcement, world: World, goals: Sequence[Goal]) -> Moment:
+def _moment(latest: Announcement, world: PeriodContext, goals: Sequence[Goal]) -> PeriodRecord:
     return moment_of(latest.period, present(latest, world.markets), goals)
 
 
-def _earlier(connection: sa.Connection, world: World, period: int) -> list[Moment]:
+def _earlier(connection: sa.Connection, world: PeriodContext, period: int) -> list[PeriodRecord]:
     """The periods before this one, the newest first, as far back as they are like it."""
-    found: list[Moment] = []
+    found: list[PeriodRecord] = []
     rows = 0
     for one in period_store.recent(connection, _MOST_BEFORE + 1):
         arrays = (

@@ -29,7 +29,7 @@ HTML = "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BrowserRequest:
     """One request."""
 
     method: str
@@ -52,7 +52,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageResponse:
     """One response."""
 
     body: bytes
@@ -63,21 +63,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveResponse:
     """A response that goes on: the events of the market, for this session."""
 
     begin: Callable[[Listener], None]
     """What is to be done with who listens."""
 
 
-def page(text: str, status: int = 200) -> Answer:
+def page(text: str, status: int = 200) -> PageResponse:
     """HTML."""
-    return Answer(text.encode(), status)
+    return PageResponse(text.encode(), status)
 
 
-def go(path: str) -> Answer:
+def redirect(path: str) -> PageResponse:
     """Elsewhere, by GET."""
-    return Answer(b"", 303, headers=(("Location", path),))
+    return PageResponse(b"", 303, headers=(("Location", path),))
 
 
 _KINDS = {
@@ -98,13 +98,13 @@ NAMES = (
 )
 
 
-def asset(name: str) -> Answer | None:
+def asset(name: str) -> PageResponse | None:
     """Return the file of this name; None where there is none."""
     return _loaded(name) if name in NAMES else None
 
 
 @cache
-def _loaded(name: str) -> Answer:
+def _loaded(name: str) -> PageResponse:
     """Return a file that exists; other names must not reach this cache."""
     body = resources.files("merkatd.web").joinpath("files", name).read_bytes()
-    return Answer(body, kind=_KINDS[name.rpartition(".")[2]], cacheable=True)
+    return PageResponse(body, kind=_KINDS[name.rpartition(".")[2]], cacheable=True)

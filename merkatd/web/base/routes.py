@@ -7,17 +7,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.api.xmlrpc.method_table import MOST
+from merkatd.api.xmlrpc.method_table import MAX_NUMBER
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.service import NotNowError
+from merkatd.service import TryAgainError
 from merkatd.service.base.identity import Caller
-from merkatd.service.base.period_view import Prepared, Present
-from merkatd.service.services import House
+from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.services import DaemonServices
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
 from merkatd.web.base.goals import Goals
-from merkatd.web.base.period_memory import Moment, Past
-from merkatd.web.base.responses import Answer, Asked, Live
-from merkatd.web.base.stored_answers import NEEDED, Reading
+from merkatd.web.base.period_memory import Past, PeriodRecord
+from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageResponse
+from merkatd.web.base.stored_answers import NEEDED, PageRead
 
 _LONGEST_ID = 10
 _READING = frozenset({"history", "info", "list"})
@@ -25,29 +25,29 @@ _READING = frozenset({"history", "info", "list"})
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class PageRequest:
     """A visitor at a page."""
 
-    house: House
+    house: DaemonServices
     goals: Goals
     past: Past
     caller: Caller
-    asked: Asked
+    asked: BrowserRequest
     form: str
     """What its forms bring along."""
     id: int
     """Of whatever the address names; -1 where it names nothing."""
-    prepared: Prepared | None
+    prepared: QuotedView | None
     """The period that all of the page is of, whatever ends while it is made; None where there
     was none yet."""
-    reading: Reading
+    reading: PageRead
     """What the page reads from the database with."""
 
     @property
-    def now(self) -> Present:
+    def now(self) -> PeriodView:
         """What that period found and decided. Raises NotNowError."""
         if self.prepared is None:
-            raise NotNowError("there was no period yet: try again in a moment")
+            raise TryAgainError("there was no period yet: try again in a moment")
         return self.prepared.now
 
     @property
@@ -56,7 +56,7 @@ class Here:
         return self.now.snapshot.period
 
     @property
-    def moments(self) -> Sequence[Moment]:
+    def moments(self) -> Sequence[PeriodRecord]:
         """What is kept of it and of those before it. Raises NotNowError."""
         return [one for one in self.past.moments if one.period <= self.period]
 
@@ -129,7 +129,7 @@ class Here:
         return rows
 
 
-Function = Callable[[Here], Awaitable[Answer | Live]]
+Function = Callable[[PageRequest], Awaitable[PageResponse | LiveResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def find(method: str, path: str) -> tuple[Route, int] | None:
         if match is None:
             continue
         id_ = int(match["id"]) if "id" in match.groupdict() else -1
-        return (one, id_) if id_ < MOST else None
+        return (one, id_) if id_ < MAX_NUMBER else None
     return None
 
 
@@ -190,6 +190,6 @@ def _pattern(path: str) -> re.Pattern[str]:
     return _PATTERNS[path]
 
 
-def fields(asked: Asked, *names: str) -> Mapping[str, str]:
+def fields(asked: BrowserRequest, *names: str) -> Mapping[str, str]:
     """What a form says of these, without blanks around."""
     return {name: asked.field(name).strip() for name in names}

@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from twisted.internet import defer
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.base.deferreds import Once
-from merkatd.service import NotNowError
+from merkatd.base.deferreds import SharedResult
+from merkatd.service import TryAgainError
 
 Result = TypeVar("Result")
 
@@ -40,7 +40,7 @@ NEEDED: Any = object()
 """Stands for a default that there is not."""
 
 
-class NotStoredError(NotNowError):
+class NotStoredError(TryAgainError):
     """The database does not answer, and nothing is kept of what was asked."""
 
 
@@ -73,13 +73,13 @@ class Recall:
         """Whether the database has answered nothing since a read began that is late."""
         return any(one.begun_s >= self._answered_s for one in self._late.values())
 
-    def reading(self, patience_s: float = PATIENCE_S, visitor: Hashable = None) -> "Reading":
+    def reading(self, patience_s: float = PATIENCE_S, visitor: Hashable = None) -> "PageRead":
         """Return what one page reads with; None stands for reads that are no visitor's."""
-        return Reading(self, self._clock, patience_s, visitor)
+        return PageRead(self, self._clock, patience_s, visitor)
 
     def begin(
         self, key: Hashable, read: Callable[[], Awaitable[Result]], visitor: Hashable
-    ) -> Once[Result] | None:
+    ) -> SharedResult[Result] | None:
         """Begin to read; None where the same read, or too many, are late already.
 
         Reads of a visitor that are late keep no more than its part from others.
@@ -91,7 +91,7 @@ class Recall:
         late = sum(min(number, _MOST_LATE_OF_ONE) for number in of.values())
         if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE or late >= _MOST_LATE:
             return None
-        return Once(self._read(key, read))
+        return SharedResult(self._read(key, read))
 
     async def _read(self, key: Hashable, read: Callable[[], Awaitable[Result]]) -> Result:
         try:
@@ -105,7 +105,9 @@ class Recall:
             self._kept.popitem(last=False)
         return value
 
-    async def outlast(self, work: Once[Result], look: Callable[[], Awaitable[object]]) -> bool:
+    async def outlast(
+        self, work: SharedResult[Result], look: Callable[[], Awaitable[object]]
+    ) -> bool:
         """Wait until the work is over; return False where the database hangs before.
 
         `look` reads something small, to find out whether the database answers.
@@ -127,7 +129,7 @@ class Recall:
         return self._kept.get(key)
 
 
-class Reading:
+class PageRead:
     """What one page reads, in the time that it has."""
 
     def __init__(self, recall: Recall, clock: Any, patience_s: float, visitor: Hashable) -> None:
@@ -155,13 +157,13 @@ class Reading:
         found: Result = self._as_before(key, default)
         return found
 
-    async def settle(self, once: Once[Any] | None) -> None:
+    async def settle(self, once: SharedResult[Any] | None) -> None:
         """Wait for the end of something, good or bad, as long as there is time."""
         if once is not None:
             with suppress(Exception):
                 await self._in_time(once)
 
-    async def _in_time(self, once: Once[Result]) -> Result:
+    async def _in_time(self, once: SharedResult[Result]) -> Result:
         if once.over:
             return await once.result()
         left_s = max(self._until_s - self._clock.seconds(), 0.0)

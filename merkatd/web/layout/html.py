@@ -19,7 +19,7 @@ Value: TypeAlias = str | int | float | bool | None
 NOTHING = Markup("")
 
 
-def h(tag: str, *parts: Part, **attributes: Value) -> Markup:
+def element(tag: str, *parts: Part, **attributes: Value) -> Markup:
     """An element. `class_` is class, `aria_label` aria-label; None and False leave one out."""
     words = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID:
@@ -92,10 +92,10 @@ def field(
     """An input with its label, a hint, and what is wrong with what it holds."""
     problem = wrong.get(name)
     about = " ".join([f"hint-{name}"] * bool(hint) + [f"wrong-{name}"] * bool(problem))
-    return h(
+    return element(
         "div",
-        h("label", label, for_=f"field-{name}"),
-        h(
+        element("label", label, for_=f"field-{name}"),
+        element(
             "input",
             id=f"field-{name}",
             name=name,
@@ -104,12 +104,16 @@ def field(
             aria_describedby=about or None,
             **more,
         ),
-        h("small", hint, id=f"hint-{name}") if hint else None,
-        h("p", problem, class_="wrong", id=f"wrong-{name}", role="alert") if problem else None,
+        element("small", hint, id=f"hint-{name}") if hint else None,
+        element("p", problem, class_="wrong", id=f"wrong-{name}", role="alert")
+        if problem
+        else None,
         class_="field",
     )
 
 
 def hidden(values: Mapping[str, Value]) -> list[Markup]:
     """What is carried on to the next step."""
-    return [h("input", type="hidden", name=name, value=value) for name, value in values.items()]
+    return [
+        element("input", type="hidden", name=name, value=value) for name, value in values.items()
+    ]

@@ -6,10 +6,10 @@ from http import HTTPStatus
 from math import isfinite
 from typing import Any, TypeVar
 
-from merkatd.web.base.responses import LOOK_AGAIN, Answer, Asked, page
-from merkatd.web.base.routes import Here
-from merkatd.web.layout.html import Markup, Part, h, joined
-from merkatd.web.layout.widgets import credits_, moment, since
+from merkatd.web.base.responses import LOOK_AGAIN, BrowserRequest, PageResponse, page
+from merkatd.web.base.routes import PageRequest
+from merkatd.web.layout.html import Markup, Part, element, joined
+from merkatd.web.layout.widgets import credits_text, moment, since
 
 _PLACES = (
     ("/", "Overview"),
@@ -29,62 +29,70 @@ _DRY = {
 
 def document(title: str, navigation: Part, *main: Part, live: bool = False) -> str:
     """A whole page."""
-    head = h(
+    head = element(
         "head",
-        h("meta", charset="utf-8"),
-        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        h("meta", name="color-scheme", content="light dark"),
-        h("title", f"{title} · Merkat"),
-        h("link", rel="icon", href="/files/merkat.svg", type="image/svg+xml"),
-        h("link", rel="stylesheet", href="/files/uPlot.min.css"),
-        h("link", rel="stylesheet", href="/files/page.css"),
-        [h("script", src=f"/files/{name}", defer=True) for name in _SCRIPTS] if live else None,
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{title} · Merkat"),
+        element("link", rel="icon", href="/files/merkat.svg", type="image/svg+xml"),
+        element("link", rel="stylesheet", href="/files/uPlot.min.css"),
+        element("link", rel="stylesheet", href="/files/page.css"),
+        [element("script", src=f"/files/{name}", defer=True) for name in _SCRIPTS]
+        if live
+        else None,
     )
-    body = h(
+    body = element(
         "body",
-        h("a", "To the content", href="#main", class_="skip"),
+        element("a", "To the content", href="#main", class_="skip"),
         navigation,
-        h("main", *main, id="main", tabindex="-1"),
-        h("p", id="said", role="status") if live else None,
+        element("main", *main, id="main", tabindex="-1"),
+        element("p", id="said", role="status") if live else None,
         data_live="/live" if live else None,
     )
-    return f"<!doctype html>{h('html', head, body, lang='en')}"
+    return f"<!doctype html>{element('html', head, body, lang='en')}"
 
 
-async def framed(here: Here, title: str, *main: Part, status: int = 200) -> Answer:
+async def page_in_frame(
+    here: PageRequest, title: str, *main: Part, status: int = 200
+) -> PageResponse:
     """A page of who is signed in."""
     how = await here.status()
     parts = (_strip(here, how), _banner(here, how), *main)
     return page(document(title, _navigation(here, how), *parts, live=True), status)
 
 
-async def not_now(here: Here, why: str) -> Answer:
+async def not_now(here: PageRequest, why: str) -> PageResponse:
     """Return the frame around a sentence: what is asked for can't be shown at present."""
     text = f"This page can't be shown now: {why}. It is tried again by itself."
-    answer = await framed(here, "Not now", h("h1", "Not now"), h("p", text), status=503)
+    answer = await page_in_frame(
+        here, "Not now", element("h1", "Not now"), element("p", text), status=503
+    )
     return replace(answer, headers=LOOK_AGAIN)
 
 
-def form(here: Here, action: str, *parts: Part, class_: str | None = None) -> Markup:
+def form(here: PageRequest, action: str, *parts: Part, class_: str | None = None) -> Markup:
     """A form that proves where it comes from."""
-    secret = h("input", type="hidden", name="form", value=here.form)
-    return h("form", secret, *parts, method="post", action=action, class_=class_)
+    secret = element("input", type="hidden", name="form", value=here.form)
+    return element("form", secret, *parts, method="post", action=action, class_=class_)
 
 
-def button(here: Here, action: str, words: str, class_: str | None = None) -> Markup:
+def button(here: PageRequest, action: str, words: str, class_: str | None = None) -> Markup:
     """A form that is one button."""
-    return form(here, action, h("button", words, type="submit", class_=class_), class_="button")
+    return form(
+        here, action, element("button", words, type="submit", class_=class_), class_="button"
+    )
 
 
 def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Markup:
     """A part of a page with a heading of its own."""
     # Without the numbers in it: a part that counts something stays the same part.
     name = "part-" + "".join(one if one.isalpha() else "-" for one in title.lower()).strip("-")
-    head = h("header", h("h2", title, id=name), more)
-    return h("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
+    head = element("header", element("h2", title, id=name), more)
+    return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 
 
-def _navigation(here: Here, how: dict[str, Any]) -> Markup:
+def _navigation(here: PageRequest, how: dict[str, Any]) -> Markup:
     mine = ("/tenants", "Tenants") if here.admin else (f"/tenants/{here.uid}", "Account")
     places = [*_PLACES[:4], mine, *_PLACES[4:]]
     if here.admin and (how["mode"] == "ask" or how["waiting_plan"] is not None):
@@ -92,29 +100,33 @@ def _navigation(here: Here, how: dict[str, Any]) -> Markup:
     if here.admin:
         places.append(("/orders", "Orders"))
     links = [
-        h(
+        element(
             "li",
-            h("a", words, href=path, aria_current="page" if here.asked.path == path else None),
+            element(
+                "a", words, href=path, aria_current="page" if here.asked.path == path else None
+            ),
         )
         for path, words in places
     ]
     out = form(
         here,
         "/sign-out",
-        h("span", here.name, class_="who"),
-        h("button", "Sign out", type="submit"),
+        element("span", here.name, class_="who"),
+        element("button", "Sign out", type="submit"),
         class_="button",
     )
-    brand = h("a", "Merkat", href="/", class_="brand")
-    return h("header", brand, h("nav", h("ul", links), aria_label="Pages"), out, class_="top")
+    brand = element("a", "Merkat", href="/", class_="brand")
+    return element(
+        "header", brand, element("nav", element("ul", links), aria_label="Pages"), out, class_="top"
+    )
 
 
-def _strip(here: Here, how: dict[str, Any]) -> Markup:
+def _strip(here: PageRequest, how: dict[str, Any]) -> Markup:
     """The state of the market in one line."""
     facts: list[Part] = []
     if here.prepared is not None:
         latest, snapshot = here.prepared.latest, here.now.snapshot
-        number = h("a", str(here.period), href=f"/periods/{here.period}")
+        number = element("a", str(here.period), href=f"/periods/{here.period}")
         facts.append(_fact("Period", number, since(latest.at_s, how["now_s"])))
         for market, prices in latest.prices.items():
             named = f" ({market})" if len(latest.prices) > 1 else ""
@@ -123,21 +135,21 @@ def _strip(here: Here, how: dict[str, Any]) -> Markup:
         if here.admin:
             facts.append(_fact("Hosts", f"{len(snapshot.hosts):,}", ""))
             facts.append(_fact("VMs", f"{len(snapshot.vms):,}", ""))
-    paused = h("span", "Paused", class_="badge warn") if how["paused"] else None
+    paused = element("span", "Paused", class_="badge warn") if how["paused"] else None
     facts.append(_fact("Mode", [str(how["mode"]), " ", paused], ""))
-    return h("dl", facts, class_="strip")
+    return element("dl", facts, class_="strip")
 
 
 def _priced(price: float | None, times: float) -> str:
-    return "no price" if price is None or not isfinite(price) else credits_(price * times)
+    return "no price" if price is None or not isfinite(price) else credits_text(price * times)
 
 
 def _fact(name: str, value: Part, more: str) -> Markup:
-    said = h("dd", value, h("small", f" {more}") if more else None)
-    return h("div", h("dt", name), said)
+    said = element("dd", value, element("small", f" {more}") if more else None)
+    return element("div", element("dt", name), said)
 
 
-def _old(here: Here) -> Part:
+def _old(here: PageRequest) -> Part:
     """Return what is said of a page that shows what the database said before."""
     reading = here.reading
     if reading.old_s is None and not reading.missing:
@@ -147,21 +159,21 @@ def _old(here: Here) -> Part:
         text += ["This page is old: it shows what was stored at ", moment(reading.old_s), " UTC."]
     if reading.missing:
         text.append(" Some of it is missing.")
-    return h("p", text, class_="banner warn", data_old=True)
+    return element("p", text, class_="banner warn", data_old=True)
 
 
-def _banner(here: Here, how: dict[str, Any]) -> Markup:
+def _banner(here: PageRequest, how: dict[str, Any]) -> Markup:
     said: list[Part] = [_old(here)]
     if how["mode"] in _DRY:
-        said.append(h("p", _DRY[how["mode"]], class_="banner"))
+        said.append(element("p", _DRY[how["mode"]], class_="banner"))
     if how["waiting_plan"] is not None and here.admin:
-        link = h("a", f"Plan {how['waiting_plan']} waits for your approval", href="/plan")
-        said.append(h("p", link, ".", class_="banner warn"))
+        link = element("a", f"Plan {how['waiting_plan']} waits for your approval", href="/plan")
+        said.append(element("p", link, ".", class_="banner warn"))
     if how["standby"] is not None:
-        said.append(h("p", f"Standing by: {how['standby']}", class_="banner warn"))
+        said.append(element("p", f"Standing by: {how['standby']}", class_="banner warn"))
     if here.admin and how["failures"]:
         text = f"The last {how['failures']} periods failed; the log says why."
-        said.append(h("p", text, class_="banner bad"))
+        said.append(element("p", text, class_="banner bad"))
     return joined(said)
 
 
@@ -169,21 +181,21 @@ ROWS = 100
 Row = TypeVar("Row")
 
 
-async def listed(
-    here: Here,
+async def list_page(
+    here: PageRequest,
     title: str,
     heading: str,
     rows: Sequence[Row],
     shown: Callable[[Sequence[Row]], Part],
     more: Part = None,
-) -> Answer:
+) -> PageResponse:
     """A page that is a list."""
-    found = paged(here, rows, shown)
-    return await framed(here, title, h("h1", title), panel(heading, *found, more=more))
+    found = page_of_rows(here, rows, shown)
+    return await page_in_frame(here, title, element("h1", title), panel(heading, *found, more=more))
 
 
-def paged(
-    here: Here,
+def page_of_rows(
+    here: PageRequest,
     rows: Sequence[Row],
     shown: Callable[[Sequence[Row]], Part],
     path: str | None = None,
@@ -196,7 +208,7 @@ def paged(
     return shown(some), _pager(path or here.asked.path, at, pages)
 
 
-def page_of(rows: Sequence[Row], asked: Asked) -> tuple[Sequence[Row], int, int]:
+def page_of(rows: Sequence[Row], asked: BrowserRequest) -> tuple[Sequence[Row], int, int]:
     """The rows of the page that the query wants, its number, and how many pages there are."""
     pages = max(-(-len(rows) // ROWS), 1)
     wanted = asked.query.field("page") or "1"
@@ -209,25 +221,27 @@ def _pager(path: str, at: int, pages: int) -> Part:
     """The way to the other pages."""
     if pages == 1:
         return None
-    before = h("a", "Before", href=f"{path}?page={at - 1}", rel="prev") if at > 1 else None
-    after = h("a", "After", href=f"{path}?page={at + 1}", rel="next") if at < pages else None
-    return h("nav", before, f" {at} of {pages} ", after, aria_label="Rows", class_="pager")
+    before = element("a", "Before", href=f"{path}?page={at - 1}", rel="prev") if at > 1 else None
+    after = element("a", "After", href=f"{path}?page={at + 1}", rel="next") if at < pages else None
+    return element("nav", before, f" {at} of {pages} ", after, aria_label="Rows", class_="pager")
 
 
 SIGN_IN = "/sign-in"
 
 
-def sign_in_page(wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatus.OK) -> Answer:
+def sign_in_page(
+    wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatus.OK
+) -> PageResponse:
     """Where one says who one is."""
-    problem = h("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
+    problem = element("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
     described = "wrong" if wrong else None
-    form = h(
+    form = element(
         "form",
-        h("h1", "Sign in"),
-        h("p", "With your name and password in OpenNebula.", class_="quiet"),
+        element("h1", "Sign in"),
+        element("p", "With your name and password in OpenNebula.", class_="quiet"),
         problem,
-        h("label", "User", for_="user"),
-        h(
+        element("label", "User", for_="user"),
+        element(
             "input",
             id="user",
             name="user",
@@ -237,8 +251,8 @@ def sign_in_page(wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatu
             required=True,
             aria_describedby=described,
         ),
-        h("label", "Password", for_="password"),
-        h(
+        element("label", "Password", for_="password"),
+        element(
             "input",
             id="password",
             name="password",
@@ -247,7 +261,7 @@ def sign_in_page(wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatu
             required=True,
             aria_describedby=described,
         ),
-        h("button", "Sign in", type="submit", class_="main"),
+        element("button", "Sign in", type="submit", class_="main"),
         method="post",
         action=SIGN_IN,
         class_="card narrow",
@@ -256,11 +270,13 @@ def sign_in_page(wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatu
     return page(document("Sign in", None, form, live=False), code)
 
 
-def wrong_page(text: str, status: HTTPStatus) -> Answer:
+def wrong_page(text: str, status: HTTPStatus) -> PageResponse:
     """What went wrong, in a sentence."""
     parts: list[Part] = [
-        h("h1", status.phrase),
-        h("p", text),
-        h("p", h("a", "To the overview", href="/")),
+        element("h1", status.phrase),
+        element("p", text),
+        element("p", element("a", "To the overview", href="/")),
     ]
-    return page(document(status.phrase, None, h("section", *parts, class_="card narrow")), status)
+    return page(
+        document(status.phrase, None, element("section", *parts, class_="card narrow")), status
+    )

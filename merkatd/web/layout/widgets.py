@@ -5,7 +5,7 @@ from typing import Any
 
 from merkatd.base.quantities import bounded, utc
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.web.layout.html import Markup, Part, h
+from merkatd.web.layout.html import Markup, Part, element
 
 COLOURS = 8
 _MIB_PER_GIB = 1024.0
@@ -19,7 +19,7 @@ NOBODY = -1
 NONE = Markup(f'<span class="quiet">{UNKNOWN}</span>')
 
 
-def credits_(value: float | None) -> str:
+def credits_text(value: float | None) -> str:
     """An amount of credits."""
     if value is None:
         return UNKNOWN
@@ -48,7 +48,7 @@ def amount(resource: str, value: float | None) -> str:
     return f"{value:.1f} {_UNITS.get(resource, '')}".rstrip()
 
 
-def counted(number: int, what: str) -> str:
+def count_text(number: int, what: str) -> str:
     """One host, two hosts."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
@@ -60,7 +60,7 @@ def percent(part: float | None) -> str:
     return "100%" if part >= 1.0 else f"{min(max(round(100 * part), 0), 99)}%"
 
 
-def span(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """How long: 2 h 5 min, 14 s."""
     left = bounded(abs(seconds))
     for at, (size, unit) in enumerate(_STEPS_S):
@@ -78,7 +78,7 @@ def span(seconds: float) -> str:
 
 def since(at_s: float, now_s: float) -> str:
     """How long ago."""
-    return f"{span(max(now_s - at_s, 0.0))} ago"
+    return f"{duration_text(max(now_s - at_s, 0.0))} ago"
 
 
 def moment(at_s: float | None) -> Markup:
@@ -87,7 +87,7 @@ def moment(at_s: float | None) -> Markup:
         return NONE
     at = utc(at_s)
     machine = f"{at:%Y-%m-%dT%H:%M:%SZ}"
-    return h("time", f"{at:%H:%M:%S}", datetime=machine, title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return element("time", f"{at:%H:%M:%S}", datetime=machine, title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def deadline(at_s: float | None, now_s: float) -> Markup:
@@ -96,14 +96,20 @@ def deadline(at_s: float | None, now_s: float) -> Markup:
         return NONE
     at_s = bounded(at_s)
     at = utc(at_s)
-    said = f"in {span(at_s - now_s)}" if at_s >= now_s else f"{span(now_s - at_s)} ago"
-    return h("time", said, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    said = (
+        f"in {duration_text(at_s - now_s)}"
+        if at_s >= now_s
+        else f"{duration_text(now_s - at_s)} ago"
+    )
+    return element(
+        "time", said, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    )
 
 
 def swatch(owner: int | None) -> Markup:
     """The colour of a tenant, the same everywhere."""
     shade = "none" if owner is None else str(owner % COLOURS)
-    return h("span", class_=f"swatch t{shade}", aria_hidden="true")
+    return element("span", class_=f"swatch t{shade}", aria_hidden="true")
 
 
 def bar(part: float, tick: float | None = None, class_: str = "") -> Markup:
@@ -112,11 +118,11 @@ def bar(part: float, tick: float | None = None, class_: str = "") -> Markup:
     mark = None
     if tick is not None:
         at = min(max(100 * tick, 0.0), 99.0)
-        mark = h("rect", x=f"{at:.1f}", y=0, width=1, height=10, class_="tick")
-    return h(
+        mark = element("rect", x=f"{at:.1f}", y=0, width=1, height=10, class_="tick")
+    return element(
         "svg",
-        h("rect", x=0, y=2, width=100, height=6, class_="empty"),
-        h("rect", x=0, y=2, width=f"{width:.1f}", height=6, class_="full"),
+        element("rect", x=0, y=2, width=100, height=6, class_="empty"),
+        element("rect", x=0, y=2, width=f"{width:.1f}", height=6, class_="full"),
         mark,
         viewBox="0 0 100 10",
         preserveAspectRatio="none",
@@ -129,8 +135,8 @@ def bar(part: float, tick: float | None = None, class_: str = "") -> Markup:
 def link(kind: str, id_: int | None, words: str | None) -> Markup:
     """To the page of a host, VM, tenant, platform or period."""
     if id_ is None:
-        return h("span", words) if words else NONE
-    return h("a", words or str(id_), href=f"/{kind}/{id_}")
+        return element("span", words) if words else NONE
+    return element("a", words or str(id_), href=f"/{kind}/{id_}")
 
 
 def tenant(owner: int, names: Mapping[int, str]) -> list[Part]:
@@ -155,28 +161,30 @@ def table(
 
     # The roles stay where a narrow page shows rows as blocks.
     body = [
-        h("tr", [_cell(heads[at], kind(at), one, at) for at, one in enumerate(row)], role="row")
+        element(
+            "tr", [_cell(heads[at], kind(at), one, at) for at, one in enumerate(row)], role="row"
+        )
         for row in rows
     ]
     if not body:
-        return h("p", nothing, class_="quiet")
+        return element("p", nothing, class_="quiet")
     columns = [
-        h("th", one, scope="col", class_=kind(at), role="columnheader")
+        element("th", one, scope="col", class_=kind(at), role="columnheader")
         for at, one in enumerate(heads)
     ]
-    found = h(
+    found = element(
         "table",
-        h("caption", caption, class_="unseen"),
-        h("thead", h("tr", columns, role="row"), role="rowgroup"),
-        h("tbody", body, role="rowgroup"),
+        element("caption", caption, class_="unseen"),
+        element("thead", element("tr", columns, role="row"), role="rowgroup"),
+        element("tbody", body, role="rowgroup"),
         role="table",
     )
-    return h("div", found, class_="wide", role="group", aria_label=caption, tabindex="0")
+    return element("div", found, class_="wide", role="group", aria_label=caption, tabindex="0")
 
 
 def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:
     if at == 0:
-        return h(
+        return element(
             "th",
             value,
             scope="row",
@@ -184,12 +192,14 @@ def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:
             role="rowheader",
             data_head=head if kind else None,
         )
-    return h("td", value, class_=kind, data_head=head, role="cell")
+    return element("td", value, class_=kind, data_head=head, role="cell")
 
 
 def facts(rows: Iterable[tuple[str, Part]]) -> Markup:
     """Names with their values."""
-    return h("dl", [[h("dt", name), h("dd", value)] for name, value in rows], class_="facts")
+    return element(
+        "dl", [[element("dt", name), element("dd", value)] for name, value in rows], class_="facts"
+    )
 
 
 def steps_table(
@@ -221,12 +231,12 @@ def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
     if not row["source"]:
         return there
     gone = link("hosts", hosts.get(row["source"]), row["source"])
-    return h("span", gone, " → ", there, class_="way")
+    return element("span", gone, " → ", there, class_="way")
 
 
 def _became(row: Mapping[str, Any]) -> Part:
     bad = row["state"] in {"refused", "expired"}
-    said: Part = h("span", row["state"], class_="badge bad" if bad else "badge")
+    said: Part = element("span", row["state"], class_="badge bad" if bad else "badge")
     return [said, " ", row["reply"]] if bad and row["reply"] else said
 
 

@@ -8,15 +8,17 @@ import sqlalchemy as sa
 from merkatd.currency import MICRO
 from merkatd.database.ledger import account_store, entry_store
 from merkatd.web.base.charts import Charts, of_host, of_platform, of_tenant, of_vm
-from merkatd.web.base.routes import Here
-from merkatd.web.layout.html import Markup, compact, h
+from merkatd.web.base.routes import PageRequest
+from merkatd.web.layout.html import Markup, compact, element
 from merkatd.web.layout.page_frame import panel
 from merkatd.web.layout.widgets import link, moment, plain_number, table
 
 Movements = list[tuple[float, float]]
 
 
-def held(connection: sa.Connection, owner: int, since_s: float) -> tuple[float, Movements]:
+def balance_and_movements(
+    connection: sa.Connection, owner: int, since_s: float
+) -> tuple[float, Movements]:
     """The credits of all its accounts, and since then by time what came or went."""
     moved = entry_store.moved_of_owner(connection, owner, since_s)
     return account_store.held_by(connection, owner) / MICRO, [
@@ -29,13 +31,13 @@ _ROWS = 60
 
 def charts_box(charts: Charts) -> Markup:
     """Where the script draws charts of this data: of the period that all of the page is of."""
-    return h("div", class_="charts", data_charts=compact(charts.data), data_keep=True)
+    return element("div", class_="charts", data_charts=compact(charts.data), data_keep=True)
 
 
 def over_time(charts: Charts, *gaps: str) -> Markup:
     """A panel with charts, and the same as a table; `gaps` say what they do not go back to."""
     if not charts.period:
-        nothing = h("p", "Nothing is kept yet; each period adds to it.", class_="quiet")
+        nothing = element("p", "Nothing is kept yet; each period adds to it.", class_="quiet")
         return panel("Over time", charts_box(charts), nothing)
     known = charts.known
     heads = [f"{one.title} {line.name}" for one in known for line in one.lines]
@@ -57,9 +59,9 @@ def over_time(charts: Charts, *gaps: str) -> Markup:
     return panel(
         "Over time",
         charts_box(charts),
-        [h("p", gap, class_="quiet") for gap in gaps],
-        h("details", h("summary", "As a table"), found),
-        more=h("small", _reach(len(charts.period)), class_="quiet"),
+        [element("p", gap, class_="quiet") for gap in gaps],
+        element("details", element("summary", "As a table"), found),
+        more=element("small", _reach(len(charts.period)), class_="quiet"),
     )
 
 
@@ -67,27 +69,27 @@ def _reach(periods: int) -> str:
     return "the last period" if periods == 1 else f"the last {periods} periods"
 
 
-def vm_charts(here: Here, owner: int) -> Charts:
+def vm_charts(here: PageRequest, owner: int) -> Charts:
     """Of a VM that the visitor may see."""
     return of_vm(here.moments, here.id, owner, here.house.world.goods.resources)
 
 
-def vm_gaps(here: Here) -> list[str]:
+def vm_gaps(here: PageRequest) -> list[str]:
     """What the database does not know of VMs."""
     return _since(here, "What it used")
 
 
-def host_gaps(here: Here) -> list[str]:
+def host_gaps(here: PageRequest) -> list[str]:
     """What it does not know of hosts."""
     return _since(here, "Who was on a host")
 
 
-def platform_gaps(here: Here) -> list[str]:
+def platform_gaps(here: PageRequest) -> list[str]:
     """What it does not know of platforms."""
     return _since(here, "How far its work was")
 
 
-def _since(here: Here, what: str) -> list[str]:
+def _since(here: PageRequest, what: str) -> list[str]:
     """A sentence where more is shown, or was, than this daemon has seen."""
     began = here.past.began
     if began is None or began <= 1:
@@ -95,19 +97,21 @@ def _since(here: Here, what: str) -> list[str]:
     return [f"{what} is known from period {began} on, when this daemon began."]
 
 
-def host_charts(here: Here) -> Charts:
+def host_charts(here: PageRequest) -> Charts:
     """Of a host: for tenants, what is theirs of it."""
     owner = None if here.admin else here.uid
     return of_host(here.moments, here.id, owner, here.house.world.goods.resources)
 
 
-async def tenant_charts(here: Here) -> Charts:
+async def tenant_charts(here: PageRequest) -> Charts:
     """Of a tenant that the visitor may see."""
     moments = here.moments
     since_s = moments[0].at_s if moments else here.house.world.now()
 
     async def found() -> tuple[float, Movements]:
-        return await here.house.world.database.read(lambda c: held(c, here.id, since_s))
+        return await here.house.world.database.read(
+            lambda c: balance_and_movements(c, here.id, since_s)
+        )
 
     async def in_turn() -> tuple[float, Movements]:
         return await here.house.long_reads.run(here.uid, found)
@@ -117,7 +121,7 @@ async def tenant_charts(here: Here) -> Charts:
     return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
 
 
-def platform_charts(here: Here, row: Mapping[str, Any]) -> Charts:
+def platform_charts(here: PageRequest, row: Mapping[str, Any]) -> Charts:
     """Of a platform that the visitor may see."""
     resources = here.house.world.goods.resources
     return of_platform(here.moments, here.id, row["application"], resources)

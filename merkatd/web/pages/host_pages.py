@@ -5,15 +5,15 @@ from functools import partial
 from typing import Any
 
 from merkatd.service.market import listings
-from merkatd.web.base.responses import Answer, go
-from merkatd.web.base.routes import Here, route
-from merkatd.web.layout.html import Markup, Part, h
-from merkatd.web.layout.page_frame import button, framed, listed, paged, panel
+from merkatd.web.base.responses import PageResponse, redirect
+from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.html import Markup, Part, element
+from merkatd.web.layout.page_frame import button, list_page, page_in_frame, page_of_rows, panel
 from merkatd.web.layout.widgets import (
     amount,
     bar,
-    counted,
-    credits_,
+    count_text,
+    credits_text,
     facts,
     link,
     steps_table,
@@ -28,29 +28,29 @@ _STEPS = 50
 
 
 @route("GET", "/hosts")
-async def hosts(here: Here) -> Answer:
+async def hosts(here: PageRequest) -> PageResponse:
     """All hosts, a hundred a page."""
     rows = await _rows(here)
-    heading = counted(len(rows), "host") if here.admin else "Hosts with your VMs"
-    return await listed(here, "Hosts", heading, rows, partial(_table, here))
+    heading = count_text(len(rows), "host") if here.admin else "Hosts with your VMs"
+    return await list_page(here, "Hosts", heading, rows, partial(_table, here))
 
 
 @route("GET", "/hosts/{}")
-async def host(here: Here) -> Answer:
+async def host(here: PageRequest) -> PageResponse:
     """One host."""
     now, row = visible_rows.host_row(here)
     name = now.snapshot.hosts.name[row]
     one = next(each for each in await _rows(here) if each["id"] == here.id)
     vms = visible_rows.vms(here, now.host == row)
     decided = await steps(here, _STEPS, host=here.id)
-    return await framed(
+    return await page_in_frame(
         here,
         name,
-        h("h1", name),
+        element("h1", name),
         panel("Now", facts(_facts(here, one)), _orders(here, one)),
         panel(
             "VMs here" if here.admin else "Your VMs here",
-            *paged(here, vms, partial(vms_table, now, {name: here.id})),
+            *page_of_rows(here, vms, partial(vms_table, now, {name: here.id})),
         ),
         over_time(host_charts(here), *host_gaps(here)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
@@ -58,20 +58,20 @@ async def host(here: Here) -> Answer:
 
 
 @route("POST", "/hosts/{}/drain", admin=True)
-async def drain(here: Here) -> Answer:
+async def drain(here: PageRequest) -> PageResponse:
     """Empty it."""
     await here.ask("drain", host=str(here.id), who=here.name)
-    return go(f"/hosts/{here.id}")
+    return redirect(f"/hosts/{here.id}")
 
 
 @route("POST", "/hosts/{}/undrain", admin=True)
-async def undrain(here: Here) -> Answer:
+async def undrain(here: PageRequest) -> PageResponse:
     """Use it again."""
     await here.ask("undrain", host=str(here.id), who=here.name)
-    return go(f"/hosts/{here.id}")
+    return redirect(f"/hosts/{here.id}")
 
 
-async def _rows(here: Here) -> list[dict[str, Any]]:
+async def _rows(here: PageRequest) -> list[dict[str, Any]]:
     drained = frozenset((await here.status())["drained_hosts"])
     rows = listings.hosts(here.now, drained)
     if here.admin:
@@ -80,7 +80,7 @@ async def _rows(here: Here) -> list[dict[str, Any]]:
     return [row for row in rows if row["id"] in own]
 
 
-def _table(here: Here, rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not here.admin:
         # What others have there is not told.
         return table(
@@ -110,7 +110,7 @@ def _table(here: Here, rows: Sequence[Mapping[str, Any]]) -> Markup:
                 bar(_part(row, "cpu")),
                 f"{row['given_memory'] / 1024:.1f} of {(row['memory'] or 0) / 1024:g} GiB",
                 bar(_part(row, "memory")),
-                credits_(row["bids_cpu"]),
+                credits_text(row["bids_cpu"]),
             )
             for row in rows
         ],
@@ -128,17 +128,17 @@ def state(row: Mapping[str, Any]) -> Markup:
     """A host's state as a badge."""
     words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
     said, kind = words.get(row["state"], (row["state"], "bad"))
-    return h("span", said, class_=f"badge {kind}")
+    return element("span", said, class_=f"badge {kind}")
 
 
-def _facts(here: Here, row: Mapping[str, Any]) -> list[tuple[str, Part]]:
+def _facts(here: PageRequest, row: Mapping[str, Any]) -> list[tuple[str, Part]]:
     found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row["market"] or "none")]
     for resource in here.house.world.goods.resources:
         whole = amount(resource, row[resource])
         name = {"cpu": "CPU"}.get(resource, resource.capitalize())
         if here.admin:
             given = amount(resource, row[f"given_{resource}"])
-            bids = credits_(row[f"bids_{resource}"])
+            bids = credits_text(row[f"bids_{resource}"])
             found.append((name, f"{given} of {whole} given, {bids} credits a period bid for it"))
         else:
             found.append((name, whole))
@@ -147,7 +147,7 @@ def _facts(here: Here, row: Mapping[str, Any]) -> list[tuple[str, Part]]:
     return found
 
 
-def _orders(here: Here, row: Mapping[str, Any]) -> Part:
+def _orders(here: PageRequest, row: Mapping[str, Any]) -> Part:
     if not here.admin:
         return None
     if row["state"] == "drain":

@@ -6,10 +6,10 @@ from typing import Any
 
 from merkatd.service import QuestionError
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
-from merkatd.web.base.responses import Answer, go
-from merkatd.web.base.routes import Here, route
-from merkatd.web.layout.html import Markup, Part, h, hidden
-from merkatd.web.layout.page_frame import button, form, framed, panel
+from merkatd.web.base.responses import PageResponse, redirect
+from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.html import Markup, Part, element, hidden
+from merkatd.web.layout.page_frame import button, form, page_in_frame, panel
 from merkatd.web.layout.widgets import link, moment, table
 
 _MODES = {
@@ -21,41 +21,41 @@ _MODES = {
 
 
 @route("GET", "/orders", admin=True)
-async def orders(here: Here) -> Answer:
+async def orders(here: PageRequest) -> PageResponse:
     """What can be ordered."""
     return await _orders_page(here)
 
 
 @route("POST", "/orders/pause", admin=True)
-async def pause(here: Here) -> Answer:
+async def pause(here: PageRequest) -> PageResponse:
     """Begin no more periods."""
     await here.call("merkat.daemon.pause")
-    return go("/orders")
+    return redirect("/orders")
 
 
 @route("POST", "/orders/resume", admin=True)
-async def resume(here: Here) -> Answer:
+async def resume(here: PageRequest) -> PageResponse:
     """Go on."""
     await here.call("merkat.daemon.resume")
-    return go("/orders")
+    return redirect("/orders")
 
 
 @route("POST", "/orders/mode", admin=True)
-async def mode(here: Here) -> Answer:
+async def mode(here: PageRequest) -> PageResponse:
     """Another mode from the next period on."""
     try:
         await here.call("merkat.mode.set", here.asked.field("mode"))
     except QuestionError as error:
         return await _orders_page(here, str(error))
-    return go("/orders")
+    return redirect("/orders")
 
 
-async def _orders_page(here: Here, wrong: str = "") -> Answer:
+async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
     how = await here.call("merkat.daemon.info")
     choice = [
-        h(
+        element(
             "label",
-            h("input", type="radio", name="mode", value=name, checked=name == how["mode"]),
+            element("input", type="radio", name="mode", value=name, checked=name == how["mode"]),
             f" {words}",
         )
         for name, words in _MODES.items()
@@ -65,16 +65,16 @@ async def _orders_page(here: Here, wrong: str = "") -> Answer:
         if how["paused"]
         else button(here, "/orders/pause", "Pause", "danger")
     )
-    return await framed(
+    return await page_in_frame(
         here,
         "Orders",
-        h("h1", "Orders"),
-        h("p", wrong, class_="wrong", role="alert") if wrong else None,
-        h(
+        element("h1", "Orders"),
+        element("p", wrong, class_="wrong", role="alert") if wrong else None,
+        element(
             "div",
             panel(
                 "Periods",
-                h(
+                element(
                     "p",
                     "No periods begin; VMs run on with the limits they have."
                     if how["paused"]
@@ -88,8 +88,10 @@ async def _orders_page(here: Here, wrong: str = "") -> Answer:
                 form(
                     here,
                     "/orders/mode",
-                    h("fieldset", h("legend", "How much of what is decided is done"), choice),
-                    h("button", "Order it", type="submit", class_="main"),
+                    element(
+                        "fieldset", element("legend", "How much of what is decided is done"), choice
+                    ),
+                    element("button", "Order it", type="submit", class_="main"),
                 ),
             ),
             class_="grid",
@@ -99,54 +101,56 @@ async def _orders_page(here: Here, wrong: str = "") -> Answer:
 
 
 @route("GET", "/plan", admin=True)
-async def plan(here: Here) -> Answer:
+async def plan(here: PageRequest) -> PageResponse:
     """The newest plan."""
     return await _plan_page(here)
 
 
 @route("POST", "/plan/approve", admin=True, most=MOST_LONG_BYTES)
-async def approve(here: Here) -> Answer:
+async def approve(here: PageRequest) -> PageResponse:
     """Carry it out, without the steps that are to be skipped."""
     return await _answered(here, "approve_plan", skip=_numbers(here, "skip"))
 
 
 @route("POST", "/plan/refuse", admin=True)
-async def refuse(here: Here) -> Answer:
+async def refuse(here: PageRequest) -> PageResponse:
     """Carry nothing of it out."""
     return await _answered(here, "refuse_plan")
 
 
-async def _answered(here: Here, question: str, **words: Any) -> Answer:
+async def _answered(here: PageRequest, question: str, **words: Any) -> PageResponse:
     number = here.asked.field("plan")
     known = number.isascii() and number.isdigit()
     try:
         await here.ask(question, plan=int(number) if known else number, who=here.name, **words)
     except QuestionError as error:
         return await _plan_page(here, str(error))
-    return go("/plan")
+    return redirect("/plan")
 
 
-def _numbers(here: Here, name: str) -> list[int]:
+def _numbers(here: PageRequest, name: str) -> list[int]:
     said = here.asked.form.fields.get(name, ())
     return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
 
 
-async def _plan_page(here: Here, wrong: str = "") -> Answer:
-    problem = h("p", wrong, class_="wrong", role="alert") if wrong else None
+async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
+    problem = element("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
         found = await here.read(("plan",), lambda: here.ask("standing_plan"))
     except QuestionError as error:
-        text = h("p", str(error), class_="quiet")
-        return await framed(here, "Plan", h("h1", "Plan"), problem, text, status=status)
-    return await framed(
+        text = element("p", str(error), class_="quiet")
+        return await page_in_frame(
+            here, "Plan", element("h1", "Plan"), problem, text, status=status
+        )
+    return await page_in_frame(
         here,
         "Plan",
-        h("h1", f"Plan {found['plan']}"),
+        element("h1", f"Plan {found['plan']}"),
         problem,
         panel(
             found["state"].capitalize(),
-            h(
+            element(
                 "p",
                 "Made in ",
                 link("periods", found["period"], f"period {found['period']}"),
@@ -160,7 +164,7 @@ async def _plan_page(here: Here, wrong: str = "") -> Answer:
     )
 
 
-def _steps(here: Here, found: Mapping[str, Any]) -> Part:
+def _steps(here: PageRequest, found: Mapping[str, Any]) -> Part:
     waits = found["state"] == "waiting"
     heads = ("Step", "What", "VM", "From", "To", "Why", "Skip" if waits else "Became")
     rows = table(
@@ -183,10 +187,15 @@ def _steps(here: Here, found: Mapping[str, Any]) -> Part:
     if not waits:
         return rows
     number = hidden({"plan": found["plan"]})
-    approved = h("button", "Approve all but the skipped", type="submit", class_="main")
+    approved = element("button", "Approve all but the skipped", type="submit", class_="main")
     return [
         form(here, "/plan/approve", number, rows, approved),
-        form(here, "/plan/refuse", number, h("button", "Refuse", type="submit", class_="danger")),
+        form(
+            here,
+            "/plan/refuse",
+            number,
+            element("button", "Refuse", type="submit", class_="danger"),
+        ),
     ]
 
 
@@ -196,7 +205,9 @@ def _host(said: Any) -> Part:
 
 def _skip(step: Mapping[str, Any]) -> Markup:
     number = step["number"]
-    return h("input", type="checkbox", name="skip", value=number, aria_label=f"Skip step {number}")
+    return element(
+        "input", type="checkbox", name="skip", value=number, aria_label=f"Skip step {number}"
+    )
 
 
 def _became(step: Mapping[str, Any]) -> str:

@@ -7,15 +7,22 @@ from typing import Any
 from merkatd.database.scheduler.step_store import PLACEMENT
 from merkatd.web.base.charts import PER_UNIT, prices_of
 from merkatd.web.base.goals import Goal
-from merkatd.web.base.responses import Answer
-from merkatd.web.base.routes import Here, route
-from merkatd.web.layout.html import Markup, Part, compact, h
-from merkatd.web.layout.page_frame import framed, panel
-from merkatd.web.layout.widgets import amount, counted, credits_, span, steps_table, swatch
+from merkatd.web.base.responses import PageResponse
+from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.html import Markup, Part, compact, element
+from merkatd.web.layout.page_frame import page_in_frame, panel
+from merkatd.web.layout.widgets import (
+    amount,
+    count_text,
+    credits_text,
+    duration_text,
+    steps_table,
+    swatch,
+)
 from merkatd.web.pages import visible_rows
 from merkatd.web.pages.history_panels import charts_box
 from merkatd.web.pages.row_tables import goals_of, goals_table, tenant_rows, tenants_table
-from merkatd.web.pages.visible_rows import hosts_of, steps
+from merkatd.web.pages.visible_rows import host_bars, steps
 
 STORY_PERIODS = 10
 _MUCH = 1.2
@@ -45,7 +52,7 @@ def _price(prices: Sequence[Row]) -> str:
     if not known:
         return ""
     now, before = known[-1], known[0]
-    said = f"A core costs {credits_(now * PER_UNIT['cpu'])} credits a period"
+    said = f"A core costs {credits_text(now * PER_UNIT['cpu'])} credits a period"
     periods = f"{_count(len(known) - 1)} period{'s' if len(known) > 2 else ''} ago"
     if before > 0 and now > before * _MUCH:
         return f"{said}, {now / before:.1f} times as much as {periods}."
@@ -66,7 +73,7 @@ def _most(tenants: Sequence[Row]) -> str:
     return (
         f"{_count(len(there)).capitalize()} tenants share {_cores(cores)};"
         f" {first['name']} gets most, {_cores(first['cpu'])}, and pays"
-        f" {credits_(first['cost'])} credits a period."
+        f" {credits_text(first['cost'])} credits a period."
     )
 
 
@@ -76,10 +83,12 @@ def _own(tenants: Sequence[Row]) -> str:
         return "You have no VMs."
     said = (
         f"You get {_cores(own['cpu'])} and {amount('memory', own['memory'])} for"
-        f" {credits_(own['cost'])} credits a period"
+        f" {credits_text(own['cost'])} credits a period"
     )
     lasts_s = own["lasts_s"]
-    return f"{said}, which your credits last for {span(lasts_s)}." if lasts_s else f"{said}."
+    return (
+        f"{said}, which your credits last for {duration_text(lasts_s)}." if lasts_s else f"{said}."
+    )
 
 
 def _cores(share: float) -> str:
@@ -118,7 +127,7 @@ _MOST_DRAWN = 1_000
 
 
 @route("GET", "/")
-async def overview(here: Here) -> Answer:
+async def overview(here: PageRequest) -> PageResponse:
     """The state of the market at a glance."""
     now_s = here.house.world.now()
     tenants = await tenant_rows(here)
@@ -126,66 +135,69 @@ async def overview(here: Here) -> Answer:
     goals = await goals_of(here)
     prices = await visible_rows.prices(here)
     moves = await steps(here, _STEPS, kinds=PLACEMENT)
-    return await framed(
+    return await page_in_frame(
         here,
         "Overview",
-        h("h1", "Overview", class_="unseen"),
-        h("p", story(tenants, goals, _lately(prices), names, of_all=here.admin), class_="lead"),
-        h(
+        element("h1", "Overview", class_="unseen"),
+        element(
+            "p", story(tenants, goals, _lately(prices), names, of_all=here.admin), class_="lead"
+        ),
+        element(
             "div",
             panel(
                 "Hosts" if here.admin else "Hosts with your VMs",
                 await _hosts(here),
                 legend((row["owner"], row["name"]) for row in tenants if row["vms"]),
-                more=h("a", "As a table", href="/hosts"),
+                more=element("a", "As a table", href="/hosts"),
             ),
             panel(
                 "Prices",
                 charts_box(prices_of(prices, here.house.world.goods.resources)),
-                more=h("a", "As a table", href="/prices"),
+                more=element("a", "As a table", href="/prices"),
             ),
             panel(
                 "Deadlines",
                 goals_table(goals[:_MOST_ROWS], names, now_s),
                 _all(goals, "deadline", "/platforms"),
-                more=h("a", "New platform", href="/platforms/new"),
+                more=element("a", "New platform", href="/platforms/new"),
             ),
             panel(
                 "Tenants" if here.admin else "Your account",
                 tenants_table(tenants[:_MOST_ROWS]),
                 _all(tenants, "tenant", "/tenants"),
-                more=h("small", "bids and pays in credits a period"),
+                more=element("small", "bids and pays in credits a period"),
             ),
             class_="grid",
         ),
         panel(
             "Decisions",
             steps_table(moves, visible_rows.host_ids(here)),
-            more=h("a", "All", href="/decisions"),
+            more=element("a", "All", href="/decisions"),
         ),
     )
 
 
-async def _hosts(here: Here) -> Part:
+async def _hosts(here: PageRequest) -> Part:
     """Where the script draws hosts as bars of VMs: for tenants, what is theirs of it."""
     now = here.now
     drained = frozenset((await here.status())["drained_hosts"])
     owner = None if here.admin else here.uid
-    work = partial(hosts_of, now, drained, owner, _MOST_DRAWN)
+    work = partial(host_bars, now, drained, owner, _MOST_DRAWN)
     found = await here.house.world.executor.run(work)
-    without = h(
-        "noscript", h("p", "The bars need scripts; ", h("a", "the table", href="/hosts"), ".")
+    without = element(
+        "noscript",
+        element("p", "The bars need scripts; ", element("a", "the table", href="/hosts"), "."),
     )
-    box = h("div", without, class_="hosts", data_hosts=compact(found), data_keep=True)
+    box = element("div", without, class_="hosts", data_hosts=compact(found), data_keep=True)
     if len(found) < _MOST_DRAWN:
         return box
-    return [box, h("p", f"The first {counted(_MOST_DRAWN, 'host')}.", class_="quiet")]
+    return [box, element("p", f"The first {count_text(_MOST_DRAWN, 'host')}.", class_="quiet")]
 
 
 def _all(rows: Sequence[Any], what: str, path: str) -> Part:
     if len(rows) <= _MOST_ROWS:
         return None
-    return h("p", h("a", f"All {counted(len(rows), what)}", href=path))
+    return element("p", element("a", f"All {count_text(len(rows), what)}", href=path))
 
 
 def _lately(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -197,10 +209,10 @@ def _lately(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
 def legend(tenants: Iterable[tuple[int, str]]) -> Markup:
     """What the bars and their colours are."""
     known = list(tenants)
-    return h(
+    return element(
         "p",
-        [h("span", swatch(owner), name) for owner, name in known[:_MOST_IN_LEGEND]],
-        h("span", h("span", class_="swatch thick", aria_hidden="true"), "CPU"),
-        h("span", h("span", class_="swatch thin", aria_hidden="true"), "memory"),
+        [element("span", swatch(owner), name) for owner, name in known[:_MOST_IN_LEGEND]],
+        element("span", element("span", class_="swatch thick", aria_hidden="true"), "CPU"),
+        element("span", element("span", class_="swatch thin", aria_hidden="true"), "memory"),
         class_="legend",
     )

@@ -8,19 +8,19 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import Period
-from merkatd.scheduler.context import World
-from merkatd.service.base.errors import Code, Refusal
+from merkatd.database.scheduler.period_store import PeriodRow
+from merkatd.scheduler.context import PeriodContext
+from merkatd.service.base.errors import Code, RequestError
 from merkatd.web.base.charts import A_UNIT, NAMES, PER_UNIT, prices_of
-from merkatd.web.base.period_memory import Moment, moment_before
-from merkatd.web.base.responses import Answer
-from merkatd.web.base.routes import Here, route
-from merkatd.web.layout.html import Markup, Part, h
-from merkatd.web.layout.page_frame import framed, panel
+from merkatd.web.base.period_memory import PeriodRecord, moment_before
+from merkatd.web.base.responses import PageResponse
+from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.html import Markup, Part, element
+from merkatd.web.layout.page_frame import page_in_frame, panel
 from merkatd.web.layout.widgets import (
     NONE,
     amount,
-    credits_,
+    credits_text,
     facts,
     link,
     moment,
@@ -36,29 +36,31 @@ _SHOWN_STEPS = 200
 
 
 @route("GET", "/decisions")
-async def decisions(here: Here) -> Answer:
+async def decisions(here: PageRequest) -> PageResponse:
     """What was done and why, newest first."""
     found = await steps(here, _SHOWN_STEPS)
-    return await framed(
+    return await page_in_frame(
         here,
         "Decisions",
-        h("h1", "Decisions"),
+        element("h1", "Decisions"),
         panel(f"The newest {len(found)}", steps_table(found, visible_rows.host_ids(here))),
     )
 
 
-async def moment_at(here: Here) -> Moment | None:
+async def moment_at(here: PageRequest) -> PeriodRecord | None:
     """The period that the address names, as it is kept; None where it is kept no more."""
     kept = next((one for one in here.moments if one.period == here.id), None)
     if kept is not None:
         return kept
     world = here.house.world
     read = partial(_read_shares, world=world, number=here.id)
-    found: Moment | None = await here.stored(("shares", here.id), read, None)
+    found: PeriodRecord | None = await here.stored(("shares", here.id), read, None)
     return found
 
 
-def _read_shares(connection: sa.Connection, world: World, number: int) -> Moment | None:
+def _read_shares(
+    connection: sa.Connection, world: PeriodContext, number: int
+) -> PeriodRecord | None:
     period = period_store.get(connection, number)
     arrays = None if period is None else price_store.load_allocations(connection, number)
     if period is None or arrays is None:
@@ -68,7 +70,7 @@ def _read_shares(connection: sa.Connection, world: World, number: int) -> Moment
     return moment_before(period, arrays, world.markets)
 
 
-async def shares_table(here: Here, moment: Moment) -> Markup:
+async def shares_table(here: PageRequest, moment: PeriodRecord) -> Markup:
     """A row a tenant: all of them for administrators, oneself for others."""
     names = here.now.owner_names
     resources = here.house.world.goods.resources
@@ -83,9 +85,9 @@ async def shares_table(here: Here, moment: Moment) -> Markup:
             (
                 tenant(owner, names),
                 int(mine.sum()),
-                credits_(float(moment.bid[mine].sum())),
+                credits_text(float(moment.bid[mine].sum())),
                 *got,
-                credits_(None if np.isnan(cost) else cost),
+                credits_text(None if np.isnan(cost) else cost),
             )
         )
     heads = ("Tenant", "VMs", "Bid", *(f"Got of {NAMES[name]}" for name in resources), "Paid")
@@ -99,16 +101,16 @@ _STEPS = 500
 
 
 @route("GET", "/prices")
-async def prices_(here: Here) -> Answer:
+async def prices_(here: PageRequest) -> PageResponse:
     """What things cost in the newest periods."""
     rows = await visible_rows.prices(here)
     resources = here.house.world.goods.resources
     supplied = any("supply" in row for row in rows)
     heads = ("Period", "Began", "Market", *(A_UNIT[name] for name in resources))
-    return await framed(
+    return await page_in_frame(
         here,
         "Prices",
-        h("h1", "Prices"),
+        element("h1", "Prices"),
         panel("Over time", charts_box(prices_of(rows, resources))),
         panel(
             "Credits a period",
@@ -132,17 +134,17 @@ async def prices_(here: Here) -> Answer:
 
 
 @route("GET", "/periods/{}")
-async def period(here: Here) -> Answer:
+async def period(here: PageRequest) -> PageResponse:
     """One period: its prices, and its decisions."""
     found, cost = await here.stored(("period", here.id), partial(_read_period, number=here.id))
     if found is None or here.id > here.period:
-        raise Refusal(Code.NO_EXISTS, f"There was no period {here.id}.", here.id)
+        raise RequestError(Code.NO_EXISTS, f"There was no period {here.id}.", here.id)
     moment_ = await moment_at(here)
     decided = await steps(here, _STEPS, period=here.id)
-    return await framed(
+    return await page_in_frame(
         here,
         f"Period {here.id}",
-        h("h1", f"Period {here.id}"),
+        element("h1", f"Period {here.id}"),
         _around(here),
         panel("Prices", facts(_facts(here, found, cost))),
         None if moment_ is None else panel("Who got what", await shares_table(here, moment_)),
@@ -152,18 +154,20 @@ async def period(here: Here) -> Answer:
 
 def _read_period(
     connection: sa.Connection, number: int
-) -> tuple[Period | None, price_store.Prices]:
+) -> tuple[PeriodRow | None, price_store.Prices]:
     return period_store.get(connection, number), price_store.load_prices(connection, number)
 
 
-def _around(here: Here) -> Markup:
+def _around(here: PageRequest) -> Markup:
     """The ways to the periods beside it, as far as there are any."""
-    before = h("a", "The one before", href=f"/periods/{here.id - 1}") if here.id > 1 else None
-    after = h("a", "The next", href=f"/periods/{here.id + 1}") if here.id < here.period else None
-    return h("p", before, " · " if before and after else None, after)
+    before = element("a", "The one before", href=f"/periods/{here.id - 1}") if here.id > 1 else None
+    after = (
+        element("a", "The next", href=f"/periods/{here.id + 1}") if here.id < here.period else None
+    )
+    return element("p", before, " · " if before and after else None, after)
 
 
-def _facts(here: Here, found: Period, cost: price_store.Prices) -> list[tuple[str, Part]]:
+def _facts(here: PageRequest, found: PeriodRow, cost: price_store.Prices) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [("Began", moment(found.started_s))]
     for market, by_resource in cost.items():
         named = f" in market {market}" if len(cost) > 1 else ""
@@ -179,4 +183,4 @@ def _facts(here: Here, found: Period, cost: price_store.Prices) -> list[tuple[st
 def _price(price: float | None, name: str) -> Part:
     if price is None or not isfinite(price):
         return NONE
-    return credits_(price * PER_UNIT.get(name, 1.0))
+    return credits_text(price * PER_UNIT.get(name, 1.0))

@@ -7,15 +7,15 @@ from typing import Any
 
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.service import QuestionError
-from merkatd.service.base.errors import Code, Refusal
+from merkatd.service.base.errors import Code, RequestError
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
-from merkatd.web.base.responses import Answer, go
-from merkatd.web.base.routes import Here, fields, route
-from merkatd.web.layout.html import Part, WrongInputError, h, hidden, numbers
-from merkatd.web.layout.page_frame import form, framed, panel
+from merkatd.web.base.responses import PageResponse, redirect
+from merkatd.web.base.routes import PageRequest, fields, route
+from merkatd.web.layout.html import Part, WrongInputError, element, hidden, numbers
+from merkatd.web.layout.page_frame import form, page_in_frame, panel
 from merkatd.web.layout.widgets import facts
 from merkatd.web.pages import visible_rows
-from merkatd.web.pages.platform_pages import NAMES, how, shown
+from merkatd.web.pages.platform_pages import NAMES, platform_page, progress_facts
 
 _EXAMPLE = """\
 name = "weather"
@@ -42,42 +42,44 @@ MEMORY = "512"
 
 
 @route("GET", "/platforms/new")
-async def new(here: Here) -> Answer:
+async def new(here: PageRequest) -> PageResponse:
     """The form for a new platform."""
     return await _form(here, _EXAMPLE)
 
 
 @route("POST", "/platforms/quote", quotes=True, most=MOST_LONG_BYTES)
-async def quote_new(here: Here) -> Answer:
+async def quote_new(here: PageRequest) -> PageResponse:
     """What a template would mean if it were submitted."""
     text = _template(here)
     there = here.house.questions.platforms
     if there is None:
-        raise Refusal(Code.ACTION, "This daemon keeps no platforms.")
+        raise RequestError(Code.ACTION, "This daemon keeps no platforms.")
     here.count("merkat.platform.submit", text)
     ask = partial(here.house.logins.ask, here.caller.session)
     try:
         row = await there.try_submit(here.uid, text, ask, admin=here.admin)
     except (QuestionError, LedgerError) as error:
         return await _form(here, text, str(error))
-    again = h("details", h("summary", "The template"), h("pre", text, tabindex="0"))
+    again = element(
+        "details", element("summary", "The template"), element("pre", text, tabindex="0")
+    )
     confirm = _confirm(here, "/platforms/submit", {"template": text}, "Submit it", "/platforms/new")
     return await _quote(here, f"Quote for {row['name']}", row, again, confirm)
 
 
 @route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
-async def submit(here: Here) -> Answer:
+async def submit(here: PageRequest) -> PageResponse:
     """A new platform."""
     text = _template(here)
     try:
         row = await here.call("merkat.platform.submit", text)
     except (QuestionError, LedgerError) as error:
         return await _form(here, text, str(error))
-    return go(f"/platforms/{row['id']}")
+    return redirect(f"/platforms/{row['id']}")
 
 
 @route("POST", "/platforms/{}/quote", quotes=True)
-async def quote_change(here: Here) -> Answer:
+async def quote_change(here: PageRequest) -> PageResponse:
     """What a change would mean."""
     row = await visible_rows.platform(here)
     said = fields(here.asked, *NAMES)
@@ -93,7 +95,7 @@ async def quote_change(here: Here) -> Answer:
 
 
 @route("POST", "/platforms/{}/change")
-async def change_(here: Here) -> Answer:
+async def change_(here: PageRequest) -> PageResponse:
     """Other aims, another budget."""
     row = await visible_rows.platform(here)
     said = fields(here.asked, *NAMES)
@@ -101,28 +103,28 @@ async def change_(here: Here) -> Answer:
         await here.call("merkat.platform.update", here.id, _change(said))
     except (WrongInputError, QuestionError, LedgerError) as error:
         return await _refused(here, row, said, error)
-    return go(f"/platforms/{here.id}")
+    return redirect(f"/platforms/{here.id}")
 
 
 @route("POST", "/platforms/{}/suspend")
-async def suspend(here: Here) -> Answer:
+async def suspend(here: PageRequest) -> PageResponse:
     """Until it is resumed."""
     return await _order(here, "merkat.platform.suspend")
 
 
 @route("POST", "/platforms/{}/resume")
-async def resume(here: Here) -> Answer:
+async def resume(here: PageRequest) -> PageResponse:
     """Now, whatever the price."""
     return await _order(here, "merkat.platform.resume")
 
 
 @route("POST", "/platforms/{}/stop")
-async def stop(here: Here) -> Answer:
+async def stop(here: PageRequest) -> PageResponse:
     """For good."""
     return await _order(here, "merkat.platform.stop")
 
 
-async def _order(here: Here, method: str) -> Answer:
+async def _order(here: PageRequest, method: str) -> PageResponse:
     try:
         await here.call(method, here.id)
     except NotFoundError:
@@ -130,10 +132,10 @@ async def _order(here: Here, method: str) -> Answer:
     except LedgerError as error:
         row = await visible_rows.platform(here)
         return await _refused(here, row, {}, error)
-    return go(f"/platforms/{here.id}")
+    return redirect(f"/platforms/{here.id}")
 
 
-def _template(here: Here) -> str:
+def _template(here: PageRequest) -> str:
     return here.asked.field("template").replace("\r\n", "\n")
 
 
@@ -147,15 +149,15 @@ def _change(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def _refused(
-    here: Here, row: Mapping[str, Any], said: Mapping[str, str], error: Exception
-) -> Answer:
+    here: PageRequest, row: Mapping[str, Any], said: Mapping[str, str], error: Exception
+) -> PageResponse:
     wrong = (
         error.wrong
         if isinstance(error, WrongInputError)
         else {_about(str(error), said): str(error)}
     )
-    parts = await shown(here, row, said, wrong)
-    return await framed(here, row["name"], *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    parts = await platform_page(here, row, said, wrong)
+    return await page_in_frame(here, row["name"], *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def _about(message: str, said: Mapping[str, str]) -> str:
@@ -165,9 +167,9 @@ def _about(message: str, said: Mapping[str, str]) -> str:
     return name if name in NAMES else next(iter(filled), NAMES[0])
 
 
-async def _form(here: Here, text: str, wrong: str = "") -> Answer:
-    problem = h("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
-    area = h(
+async def _form(here: PageRequest, text: str, wrong: str = "") -> PageResponse:
+    problem = element("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
+    area = element(
         "textarea",
         "\n",
         text,
@@ -178,19 +180,19 @@ async def _form(here: Here, text: str, wrong: str = "") -> Answer:
         aria_describedby="wrong" if wrong else None,
         aria_invalid="true" if wrong else None,
     )
-    return await framed(
+    return await page_in_frame(
         here,
         "New platform",
-        h("h1", "New platform"),
+        element("h1", "New platform"),
         panel(
             "Template",
             form(
                 here,
                 "/platforms/quote",
-                h("label", "What it is to be, in TOML", for_="template"),
+                element("label", "What it is to be, in TOML", for_="template"),
                 problem,
                 area,
-                h("button", "Show what that would cost", type="submit", class_="main"),
+                element("button", "Show what that would cost", type="submit", class_="main"),
             ),
         ),
         status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
@@ -198,28 +200,30 @@ async def _form(here: Here, text: str, wrong: str = "") -> Answer:
 
 
 def _confirm(
-    here: Here, action: str, values: Mapping[str, str], words: str, back: str | None
+    here: PageRequest, action: str, values: Mapping[str, str], words: str, back: str | None
 ) -> Part:
     return form(
         here,
         action,
         hidden(values),
-        h("button", words, type="submit", class_="main"),
+        element("button", words, type="submit", class_="main"),
         " ",
-        h("a", "Leave it", href=back or f"/platforms/{here.id}"),
+        element("a", "Leave it", href=back or f"/platforms/{here.id}"),
     )
 
 
-async def _quote(here: Here, title: str, row: Mapping[str, Any], *parts: Part) -> Answer:
+async def _quote(
+    here: PageRequest, title: str, row: Mapping[str, Any], *parts: Part
+) -> PageResponse:
     names = here.now.owner_names
-    return await framed(
+    return await page_in_frame(
         here,
         "Quote",
-        h("h1", title),
+        element("h1", title),
         panel(
             "What that would mean",
-            h("p", "At present prices; nothing of it is done yet.", class_="quiet"),
-            facts(how(here, row, names)),
+            element("p", "At present prices; nothing of it is done yet.", class_="quiet"),
+            facts(progress_facts(here, row, names)),
             *parts,
         ),
     )

@@ -5,20 +5,27 @@ from functools import partial
 from typing import Any
 
 from merkatd.web.base.goals import OVER, of_platform
-from merkatd.web.base.responses import Answer
-from merkatd.web.base.routes import Here, route
-from merkatd.web.layout.html import Markup, Part, field, h
-from merkatd.web.layout.page_frame import button, form, framed, listed, paged, panel
+from merkatd.web.base.responses import PageResponse
+from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.html import Markup, Part, element, field
+from merkatd.web.layout.page_frame import (
+    button,
+    form,
+    list_page,
+    page_in_frame,
+    page_of_rows,
+    panel,
+)
 from merkatd.web.layout.widgets import (
     NONE,
     amount,
-    counted,
-    credits_,
+    count_text,
+    credits_text,
     deadline,
+    duration_text,
     facts,
     link,
     moment,
-    span,
     table,
     tenant,
 )
@@ -30,7 +37,7 @@ NAMES = ("deadline", "budget", "replenishment", "performance")
 
 
 def change_form(
-    here: Here, row: Mapping[str, Any], said: Mapping[str, str], wrong: Mapping[str, str]
+    here: PageRequest, row: Mapping[str, Any], said: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Markup:
     """What is left empty stays."""
 
@@ -44,8 +51,8 @@ def change_form(
         one("budget", "Budget", f"Credits; {row['budget']:g} now."),
         one("replenishment", "Replenishment", f"Credits; {row['replenishment']:g} now."),
         one("performance", "Performance", "As its controller measures it."),
-        h("p", "What is left empty stays as it is.", class_="quiet"),
-        h("button", "Show what that means", type="submit", class_="main"),
+        element("p", "What is left empty stays as it is.", class_="quiet"),
+        element("button", "Show what that means", type="submit", class_="main"),
     )
 
 
@@ -54,13 +61,13 @@ _OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would 
 
 
 @route("GET", "/platforms")
-async def platforms(here: Here) -> Answer:
+async def platforms(here: PageRequest) -> PageResponse:
     """All platforms that the visitor may see, also those that are over."""
     rows = sorted(await here.platforms(), key=lambda row: -row["id"])
     names = here.now.owner_names
     shown = partial(_table, names=names, now_s=here.house.world.now())
-    new = h("a", "New platform", href="/platforms/new", class_="action")
-    return await listed(here, "Platforms", counted(len(rows), "platform"), rows, shown, new)
+    new = element("a", "New platform", href="/platforms/new", class_="action")
+    return await list_page(here, "Platforms", count_text(len(rows), "platform"), rows, shown, new)
 
 
 def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: float) -> Markup:
@@ -76,8 +83,8 @@ def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: floa
                 progress(of_platform(row), now_s),
                 deadline(row["deadline_s"], now_s),
                 verdict(of_platform(row)),
-                credits_(row["spent"]),
-                credits_(row["balance"]),
+                credits_text(row["spent"]),
+                credits_text(row["balance"]),
             )
             for row in rows
         ],
@@ -87,14 +94,14 @@ def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: floa
 
 
 @route("GET", "/platforms/{}")
-async def platform(here: Here) -> Answer:
+async def platform(here: PageRequest) -> PageResponse:
     """One platform."""
     row = await visible_rows.platform(here)
-    return await framed(here, row["name"], *await shown(here, row))
+    return await page_in_frame(here, row["name"], *await platform_page(here, row))
 
 
-async def shown(
-    here: Here,
+async def platform_page(
+    here: PageRequest,
     row: Mapping[str, Any],
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
@@ -104,18 +111,20 @@ async def shown(
     over = row["state"] in OVER
     forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
     return [
-        h("h1", row["name"], " ", h("small", f"platform {row['id']}", class_="quiet")),
-        h("p", _lead(row), class_="lead"),
-        h(
+        element("h1", row["name"], " ", element("small", f"platform {row['id']}", class_="quiet")),
+        element("p", _lead(row), class_="lead"),
+        element(
             "div",
             panel(
-                "How it fares", facts(how(here, row, names)), None if over else _orders(here, row)
+                "How it fares",
+                facts(progress_facts(here, row, names)),
+                None if over else _orders(here, row),
             ),
             forms,
             class_="grid",
         ),
         over_time(platform_charts(here, row), *platform_gaps(here)),
-        panel("VMs", *paged(here, row["vms"], _vms, f"/platforms/{row['id']}")),
+        panel("VMs", *page_of_rows(here, row["vms"], _vms, f"/platforms/{row['id']}")),
         panel("History", _actions(row)),
     ]
 
@@ -129,7 +138,9 @@ def _lead(row: Mapping[str, Any]) -> str:
     return str(row["report"] or row["why"] or "")
 
 
-def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tuple[str, Part]]:
+def progress_facts(
+    here: PageRequest, row: Mapping[str, Any], names: Mapping[int, str]
+) -> list[tuple[str, Part]]:
     """The figures of a platform."""
     now_s = here.house.world.now()
     goal = of_platform(dict(row))
@@ -141,10 +152,16 @@ def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tu
         ("Deadline", deadline(row["deadline_s"], now_s)),
         ("In time?", verdict(goal)),
         ("Will end", NONE if slack_s is None else _slack(slack_s)),
-        ("Budget", f"{credits_(row['budget'])}, + {credits_(row['replenishment'])} a renewal"),
-        ("Spent and left", f"{credits_(row['spent'])} and {credits_(row['balance'])} credits"),
-        ("Bids", f"{credits_(row['bids'])} a period"),
-        ("All it can use costs", f"{credits_(row['full_cost'])} a period at present prices"),
+        (
+            "Budget",
+            f"{credits_text(row['budget'])}, + {credits_text(row['replenishment'])} a renewal",
+        ),
+        (
+            "Spent and left",
+            f"{credits_text(row['spent'])} and {credits_text(row['balance'])} credits",
+        ),
+        ("Bids", f"{credits_text(row['bids'])} a period"),
+        ("All it can use costs", f"{credits_text(row['full_cost'])} a period at present prices"),
         (
             "At these prices",
             [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
@@ -153,10 +170,10 @@ def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tu
 
 
 def _slack(slack_s: float) -> str:
-    return f"{span(slack_s)} {'before' if slack_s >= 0 else 'after'} its deadline"
+    return f"{duration_text(slack_s)} {'before' if slack_s >= 0 else 'after'} its deadline"
 
 
-def _orders(here: Here, row: Mapping[str, Any]) -> Markup:
+def _orders(here: PageRequest, row: Mapping[str, Any]) -> Markup:
     at = f"/platforms/{row['id']}"
     suspended = row["state"] in {"suspended", "suspending"} or row["held"]
     first = (
@@ -164,7 +181,9 @@ def _orders(here: Here, row: Mapping[str, Any]) -> Markup:
         if suspended
         else button(here, f"{at}/suspend", "Suspend")
     )
-    return h("div", first, button(here, f"{at}/stop", "Stop for good", "danger"), class_="buttons")
+    return element(
+        "div", first, button(here, f"{at}/stop", "Stop for good", "danger"), class_="buttons"
+    )
 
 
 def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
@@ -176,7 +195,7 @@ def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
                 link("vms", vm["vm"], f"VM {vm['vm']}"),
                 vm["cluster"],
                 "leaving" if vm["leaving"] else vm["state"],
-                credits_(vm.get("bid_cpu")),
+                credits_text(vm.get("bid_cpu")),
                 amount("cpu", vm.get("cpu")),
                 amount("memory", vm.get("memory")),
             )
@@ -197,7 +216,7 @@ def _actions(row: Mapping[str, Any]) -> Markup:
                 one["who"],
                 one["what"],
                 one["text"],
-                h("span", f"refused: {one['refused']}", class_="badge bad")
+                element("span", f"refused: {one['refused']}", class_="badge bad")
                 if one["refused"]
                 else "",
             )

@@ -9,20 +9,20 @@ import numpy as np
 
 from merkatd.cluster import Floats
 from merkatd.market.explanation import BIDDING
-from merkatd.service.base.period_view import Present
+from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.goals import Goal, of_platform
-from merkatd.web.base.routes import Here
-from merkatd.web.layout.html import Markup, Part, h
+from merkatd.web.base.routes import PageRequest
+from merkatd.web.layout.html import Markup, Part, element
 from merkatd.web.layout.widgets import (
     COLOURS,
     NONE,
     amount,
     bar,
-    credits_,
+    credits_text,
     deadline,
+    duration_text,
     link,
     percent,
-    span,
     swatch,
     table,
     tenant,
@@ -32,7 +32,7 @@ _LATELY_PERIODS = 30
 """For so long what is over is shown among what is not."""
 
 
-async def goals_of(here: Here) -> list[Goal]:
+async def goals_of(here: PageRequest) -> list[Goal]:
     """All that has a deadline: what is not over, the nearest first, and then what just was.
 
     The visitor's own, or all.
@@ -72,15 +72,15 @@ def goals_table(goals: Sequence[Goal], names: Mapping[int, str], now_s: float) -
 def progress(goal: Goal, now_s: float) -> Part:
     """A bar of what is done, with a tick where time is, and the same in words."""
     if goal.done is None:
-        return h("span", goal.state, class_="quiet")
+        return element("span", goal.state, class_="quiet")
     shade = f"t{goal.owner % COLOURS}"
     words = f"{percent(goal.done)} done"
     if goal.ended_s is not None:
-        return [bar(goal.done, None, shade), h("small", words)]
+        return [bar(goal.done, None, shade), element("small", words)]
     passed = goal.passed(now_s)
     if passed is not None:
         words += f", {percent(min(passed, 1.0))} of its time"
-    return [bar(goal.done, passed, shade), h("small", words)]
+    return [bar(goal.done, passed, shade), element("small", words)]
 
 
 def ending(goal: Goal) -> Part:
@@ -90,22 +90,24 @@ def ending(goal: Goal) -> Part:
     slack_s = goal.deadline_s - goal.projected_end_s
     if abs(slack_s) < 1.0:
         return "right then"
-    return f"{span(slack_s)} {'early' if slack_s > 0 else 'late'}"
+    return f"{duration_text(slack_s)} {'early' if slack_s > 0 else 'late'}"
 
 
 def verdict(goal: Goal) -> Part:
     """Whether it is on track, or was in time, in words that are also a colour."""
     if goal.on_track is None or (goal.ended_s is not None and goal.state != "done"):
-        return h("span", goal.state, class_="badge")
+        return element("span", goal.state, class_="badge")
     if goal.on_track:
-        return h("span", "✓ on track" if goal.ended_s is None else "✓ in time", class_="badge good")
-    return h("span", "▲ late", class_="badge bad")
+        return element(
+            "span", "✓ on track" if goal.ended_s is None else "✓ in time", class_="badge good"
+        )
+    return element("span", "▲ late", class_="badge bad")
 
 
 _LONG_S = 1e9
 
 
-async def tenant_rows(here: Here) -> list[dict[str, Any]]:
+async def tenant_rows(here: PageRequest) -> list[dict[str, Any]]:
     """What tenants bid, get, pay and have left, who pays most first; the visitor's own, or all."""
     standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list", default=[])
     now = here.now
@@ -140,7 +142,7 @@ class _Share:
     cost: float = 0.0
 
 
-def _shares(now: Present) -> dict[int, _Share]:
+def _shares(now: PeriodView) -> dict[int, _Share]:
     """By owner: of those VMs that run, or wait to."""
     vms, gets = now.snapshot.vms, now.given()
     there = np.isin(vms.state, BIDDING)
@@ -169,11 +171,11 @@ def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
             (
                 [swatch(row["owner"]), link("tenants", row["owner"], row["name"])],
                 row["vms"],
-                credits_(row["bid"]) if row["vms"] else NONE,
+                credits_text(row["bid"]) if row["vms"] else NONE,
                 amount("cpu", row["cpu"]) if row["vms"] else NONE,
                 bar(row["part"], class_=f"t{row['owner'] % COLOURS}"),
-                credits_(row["cost"]) if row["vms"] else NONE,
-                credits_(row["balance"]),
+                credits_text(row["cost"]) if row["vms"] else NONE,
+                credits_text(row["balance"]),
                 _lasts(row["lasts_s"]),
             )
             for row in rows
@@ -186,10 +188,10 @@ def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
 def _lasts(lasts_s: float | None) -> Part:
     if lasts_s is None:
         return NONE
-    return span(lasts_s) if lasts_s < _LONG_S else "for ever"
+    return duration_text(lasts_s) if lasts_s < _LONG_S else "for ever"
 
 
-def vms_table(now: Present, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
+def vms_table(now: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
     """What the VMs in these rows bid, get and pay; `hosts` are those that have a page."""
     gets = now.given()
     return table(
@@ -201,7 +203,7 @@ def vms_table(now: Present, hosts: Mapping[str, int], rows: Sequence[int]) -> Ma
     )
 
 
-def _row(now: Present, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequence[Part]:
+def _row(now: PeriodView, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequence[Part]:
     vms = now.snapshot.vms
     vm, owner, host = int(vms.id[row]), int(vms.owner[row]), now.host_name(row)
     cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
@@ -210,9 +212,9 @@ def _row(now: Present, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequ
         tenant(owner, now.owner_names),
         now.states[row].lower(),
         link("hosts", hosts.get(host or ""), host),
-        credits_(float(vms.bid[row, cpu])),
+        credits_text(float(vms.bid[row, cpu])),
         amount("cpu", float(gets[row, cpu])),
         amount("memory", float(gets[row, memory])),
-        credits_(float(now.cost[row].sum())),
+        credits_text(float(now.cost[row].sum())),
         now.messages.get(vm, ""),
     )

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from merkatd.web.base.responses import Answer
-from merkatd.web.base.routes import Here, route
-from merkatd.web.layout.html import Markup, Part, h
-from merkatd.web.layout.page_frame import framed, listed, paged, panel
-from merkatd.web.layout.widgets import counted, credits_, facts, swatch, table
+from merkatd.web.base.responses import PageResponse
+from merkatd.web.base.routes import PageRequest, route
+from merkatd.web.layout.html import Markup, Part, element
+from merkatd.web.layout.page_frame import list_page, page_in_frame, page_of_rows, panel
+from merkatd.web.layout.widgets import count_text, credits_text, facts, swatch, table
 from merkatd.web.pages import visible_rows
 from merkatd.web.pages.history_panels import over_time, tenant_charts
 from merkatd.web.pages.row_tables import (
@@ -21,14 +21,14 @@ from merkatd.web.pages.row_tables import (
 
 
 @route("GET", "/tenants")
-async def tenants(here: Here) -> Answer:
+async def tenants(here: PageRequest) -> PageResponse:
     """All tenants that the visitor may see."""
     rows = await tenant_rows(here)
-    return await listed(here, "Tenants", counted(len(rows), "tenant"), rows, tenants_table)
+    return await list_page(here, "Tenants", count_text(len(rows), "tenant"), rows, tenants_table)
 
 
 @route("GET", "/tenants/{}")
-async def tenant(here: Here) -> Answer:
+async def tenant(here: PageRequest) -> PageResponse:
     """One tenant."""
     one = await here.call("merkat.tenant.info", here.id)
     statement = await here.call("merkat.statement.info", here.id, "")
@@ -38,11 +38,11 @@ async def tenant(here: Here) -> Answer:
     goals = [goal for goal in await goals_of(here) if goal.owner == here.id]
     name = one.get("name") or f"user {here.id}"
     now_s = here.house.world.now()
-    return await framed(
+    return await page_in_frame(
         here,
         name,
-        h("h1", swatch(here.id), name),
-        h(
+        element("h1", swatch(here.id), name),
+        element(
             "div",
             panel("Credits", facts(_facts(one, float(now.cost[vms].sum())))),
             panel("This month", _movements(statement)),
@@ -51,26 +51,28 @@ async def tenant(here: Here) -> Answer:
         over_time(await tenant_charts(here)),
         panel("Deadlines", goals_table(goals, {here.id: name}, now_s)),
         panel("Budgets", _budgets(budgets)),
-        panel("VMs", *paged(here, vms, partial(vms_table, now, visible_rows.host_ids(here)))),
+        panel(
+            "VMs", *page_of_rows(here, vms, partial(vms_table, now, visible_rows.host_ids(here)))
+        ),
     )
 
 
 def _facts(one: Mapping[str, Any], cost: float) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [
-        ("Balance", credits_(one["balance"])),
-        ("In platforms and applications", credits_(one["in_applications"])),
-        ("Pays", f"{credits_(cost)} a period"),
+        ("Balance", credits_text(one["balance"])),
+        ("In platforms and applications", credits_text(one["in_applications"])),
+        ("Pays", f"{credits_text(cost)} a period"),
         ("Weight", f"{one['weight']:g}"),
     ]
     if one.get("entitlement") is not None:
-        rows.append(("A renewal fills it up to", credits_(one["entitlement"])))
+        rows.append(("A renewal fills it up to", credits_text(one["entitlement"])))
     return rows
 
 
 def _movements(statement: Mapping[str, Any]) -> Markup:
-    rows: list[tuple[str, Part]] = [("Opening", credits_(statement["opening"]))]
-    rows += [(kind, credits_(value)) for kind, value in statement["movements"].items()]
-    rows.append(("Now", credits_(statement["closing"])))
+    rows: list[tuple[str, Part]] = [("Opening", credits_text(statement["opening"]))]
+    rows += [(kind, credits_text(value)) for kind, value in statement["movements"].items()]
+    rows.append(("Now", credits_text(statement["closing"])))
     return facts(rows)
 
 
@@ -81,9 +83,9 @@ def _budgets(budgets: Sequence[Mapping[str, Any]]) -> Markup:
         [
             (
                 row["name"] or str(row["application"]),
-                credits_(row["budget"]),
-                credits_(row["replenishment"]),
-                credits_(row["balance"]),
+                credits_text(row["budget"]),
+                credits_text(row["replenishment"]),
+                credits_text(row["balance"]),
                 "over" if row.get("ended_s") else "",
             )
             for row in budgets

@@ -14,21 +14,21 @@ from merkatd.cluster import Bools, HostState, Ints
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.base.schema import chunks
 from merkatd.database.scheduler import journal
-from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.platforms import platform_views
-from merkatd.platforms.tenant_orders import found
-from merkatd.service.base.errors import Code, Refusal
+from merkatd.platforms.tenant_orders import require_platform
+from merkatd.service.base.errors import Code, RequestError
 from merkatd.service.base.identity import USE, need_vm, no_vm
-from merkatd.service.base.period_view import Present
+from merkatd.service.base.period_view import PeriodView
 from merkatd.service.market.explanations import explanation
 from merkatd.service.market.listings import HOST_STATES
 from merkatd.service.market.step_history import step_rows
-from merkatd.web.base.routes import Here
+from merkatd.web.base.routes import PageRequest
 
 
-def hosts_of(
-    now: Present, drained: AbstractSet[int], owner: int | None, most: int
+def host_bars(
+    now: PeriodView, drained: AbstractSet[int], owner: int | None, most: int
 ) -> list[dict[str, Any]]:
     """So many hosts with their VMs; for one owner those alone that are its business.
 
@@ -57,7 +57,7 @@ def hosts_of(
     ]
 
 
-def _drawn(now: Present, rows: Ints) -> list[list[Any]]:
+def _drawn(now: PeriodView, rows: Ints) -> list[list[Any]]:
     """The VMs in these rows."""
     vms = now.snapshot.vms
     whole = np.maximum(now.snapshot.hosts.capacity[now.host[rows]], 1e-9)
@@ -72,7 +72,7 @@ def _drawn(now: Present, rows: Ints) -> list[list[Any]]:
     return [list(one) for one in zip(*columns, strict=True)]
 
 
-def own_rows(now: Present, owner: int) -> Ints:
+def own_rows(now: PeriodView, owner: int) -> Ints:
     """The rows of a tenant's VMs."""
     return np.flatnonzero(now.snapshot.vms.owner == owner)
 
@@ -82,7 +82,7 @@ PRICED = 120
 """Periods whose prices are shown."""
 
 
-def vms(here: Here, which: Bools | None = None) -> list[int]:
+def vms(here: PageRequest, which: Bools | None = None) -> list[int]:
     """The rows of those of these VMs, or of all, that the visitor may see in lists."""
     owner = here.now.snapshot.vms.owner
     wanted = np.ones(len(owner), bool) if which is None else which
@@ -94,13 +94,13 @@ def _places(which: Bools) -> list[int]:
     return found
 
 
-async def prices(here: Here) -> list[Row]:
+async def prices(here: PageRequest) -> list[Row]:
     """The prices of the newest periods; of one that is under way the database has some too."""
     rows: list[Row] = await here.call("merkat.price.history", PRICED, default=[])
     return [row for row in rows if row["period"] <= here.period]
 
 
-def host_ids(here: Here) -> Mapping[str, int]:
+def host_ids(here: PageRequest) -> Mapping[str, int]:
     """The hosts' ids by their names: those alone that have a page for the visitor."""
     table = here.now.snapshot.hosts
     ids = dict(zip(table.name, table.id.tolist(), strict=True))
@@ -110,23 +110,23 @@ def host_ids(here: Here) -> Mapping[str, int]:
     return {name: id_ for name, id_ in ids.items() if name in allowed}
 
 
-def own_hosts(here: Here) -> set[int]:
+def own_hosts(here: PageRequest) -> set[int]:
     """The rows of hosts with VMs of the visitor's."""
     now = here.now
     found = np.unique(now.host[own_rows(now, here.uid)])
     return set(found[found != NOWHERE].tolist())
 
 
-def host_row(here: Here) -> tuple[Present, int]:
+def host_row(here: PageRequest) -> tuple[PeriodView, int]:
     """The host that the address names, if the visitor may see it. Raises Refusal."""
     now = here.now
     row = next(iter(_places(now.snapshot.hosts.id == here.id)), NOWHERE)
     if row == NOWHERE or not (here.admin or row in own_hosts(here)):
-        raise Refusal(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
+        raise RequestError(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
     return now, row
 
 
-async def explained(here: Here) -> Row:
+async def explained(here: PageRequest) -> Row:
     """Why the VM that the address names gets what it gets. Raises Refusal."""
     vms = here.now.snapshot.vms
     row = next(iter(_places(vms.id == here.id)), None)
@@ -139,14 +139,16 @@ async def explained(here: Here) -> Row:
     return found
 
 
-async def platform(here: Here) -> Row:
+async def platform(here: PageRequest) -> Row:
     """The platform that the address names, at the prices of the page. Raises Refusal."""
     house = here.house
     await here.read(("platform of", here.id), lambda: own_platform(house, here.caller, here.id))
     world, latest = house.world, None if here.prepared is None else here.prepared.latest
 
     def work(connection: sa.Connection) -> Row:
-        return platform_views.shown(connection, found(connection, here.id), world, latest)
+        return platform_views.platform_view(
+            connection, require_platform(connection, here.id), world, latest
+        )
 
     async def read() -> Row:
         return await house.long_reads.run(here.uid, lambda: world.database.read(work))
@@ -161,7 +163,7 @@ _LEAST_BACK, _MOST_BACK = 3, 5_000
 
 
 async def steps(
-    here: Here,
+    here: PageRequest,
     limit: int,
     *,
     kinds: AbstractSet[str] | None = None,
@@ -171,7 +173,7 @@ async def steps(
     """The newest, of the visitor's own VMs unless it sees all; of one host or period if said."""
     now = here.now
     back = min(max(_ROWS // max(len(now.snapshot.vms), 1), _LEAST_BACK), _MOST_BACK)
-    wanted = Wanted(
+    wanted = StepFilter(
         kinds=kinds,
         host=host,
         first_period=max(here.period - back, 0) if period is None else period,
@@ -182,15 +184,17 @@ async def steps(
     return await _read(here, now, key, partial(_found, wanted=wanted, vms=own, limit=limit))
 
 
-async def steps_of_vm(here: Here, vm: int, limit: int) -> list[dict[str, Any]]:
+async def steps_of_vm(here: PageRequest, vm: int, limit: int) -> list[dict[str, Any]]:
     """What was done with a VM that the visitor may see."""
     now = here.now
-    wanted = Wanted(vm=vm, last_period=here.period)
+    wanted = StepFilter(vm=vm, last_period=here.period)
     key = ("steps of", vm, limit)
     return await _read(here, now, key, partial(_found, wanted=wanted, vms=None, limit=limit))
 
 
-async def _read(here: Here, now: Present, key: tuple[Any, ...], found: Any) -> list[dict[str, Any]]:
+async def _read(
+    here: PageRequest, now: PeriodView, key: tuple[Any, ...], found: Any
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = await here.stored(
         key, lambda connection: step_rows(found(connection), now.snapshot), []
     )
@@ -198,7 +202,7 @@ async def _read(here: Here, now: Present, key: tuple[Any, ...], found: Any) -> l
 
 
 def _found(
-    connection: sa.Connection, wanted: Wanted, vms: list[int] | None, limit: int
+    connection: sa.Connection, wanted: StepFilter, vms: list[int] | None, limit: int
 ) -> list[StoredStep]:
     if vms is None:
         return list(journal.recent(connection, wanted, limit))
@@ -206,7 +210,7 @@ def _found(
 
 
 def _of(
-    connection: sa.Connection, wanted: Wanted, vms: list[int], limit: int
+    connection: sa.Connection, wanted: StepFilter, vms: list[int], limit: int
 ) -> Iterator[StoredStep]:
     for some in chunks(vms):
         yield from journal.recent(connection, replace(wanted, vms=frozenset(some)), limit)

@@ -9,29 +9,29 @@ import numpy as np
 
 from merkatd.cluster.columns import NOWHERE
 from merkatd.service import QuestionError
-from merkatd.service.base.errors import Code, Refusal
-from merkatd.service.base.period_view import Present
+from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.charts import NAMES
-from merkatd.web.base.responses import Answer, go
-from merkatd.web.base.routes import Here, fields, route
+from merkatd.web.base.responses import PageResponse, redirect
+from merkatd.web.base.routes import PageRequest, fields, route
 from merkatd.web.layout.html import (
     NOTHING,
     Markup,
     Part,
     WrongInputError,
+    element,
     field,
-    h,
     hidden,
     numbers,
 )
-from merkatd.web.layout.page_frame import form, framed, listed, panel
+from merkatd.web.layout.page_frame import form, list_page, page_in_frame, panel
 from merkatd.web.layout.widgets import (
     NOBODY,
     NONE,
     amount,
     bar,
-    counted,
-    credits_,
+    count_text,
+    credits_text,
     facts,
     link,
     steps_table,
@@ -47,7 +47,7 @@ _LESS = 0.995
 """A smaller part than this of what was decided is less than that."""
 
 
-def gets_table(now: Present, row: int, found: Mapping[str, Any]) -> Markup:
+def gets_table(now: PeriodView, row: int, found: Mapping[str, Any]) -> Markup:
     """The VM in this row, of which `found` was explained."""
     gets = dict(zip(now.snapshot.resources, now.given()[row].tolist(), strict=True))
     return table(
@@ -60,8 +60,8 @@ def gets_table(now: Present, row: int, found: Mapping[str, Any]) -> Markup:
                 bar(gets[one["resource"]] / one["most"] if one["most"] else 0.0, class_="wider"),
                 amount(one["resource"], one["most"]),
                 _used(one),
-                credits_(one["bid"]),
-                credits_(one["cost"]),
+                credits_text(one["bid"]),
+                credits_text(one["cost"]),
                 _why(now, row, one, gets[one["resource"]]),
             )
             for one in found["resources"]
@@ -75,7 +75,7 @@ def _used(one: Mapping[str, Any]) -> Part:
     return NONE if one["used"] is None else amount(one["resource"], one["used"])
 
 
-def _why(now: Present, row: int, one: Mapping[str, Any], gets: float) -> str:
+def _why(now: PeriodView, row: int, one: Mapping[str, Any], gets: float) -> str:
     """What the host can't give now comes before what the market would not."""
     if _placed(now, row) and gets < _LESS * one["share"]:
         decided = amount(one["resource"], one["share"])
@@ -86,14 +86,14 @@ def _why(now: Present, row: int, one: Mapping[str, Any], gets: float) -> str:
     return str(one["why_not_more"])
 
 
-def has_less(now: Present, row: int) -> str:
+def has_less(now: PeriodView, row: int) -> str:
     """A sentence where its host can't give the VM in this row what was decided; else nothing."""
     if np.any(now.given()[row] < _LESS * now.decision.allocations[row]) and _placed(now, row):
         return "It has less than that until others that are to leave its host have left."
     return ""
 
 
-def _placed(now: Present, row: int) -> bool:
+def _placed(now: PeriodView, row: int) -> bool:
     return int(now.host[row]) != NOWHERE
 
 
@@ -101,19 +101,19 @@ _STEPS = 50
 
 
 @route("GET", "/vms")
-async def vms(here: Here) -> Answer:
+async def vms(here: PageRequest) -> PageResponse:
     """All VMs, a hundred a page."""
     rows, now = visible_rows.vms(here), here.now
     shown = partial(vms_table, now, visible_rows.host_ids(here))
-    return await listed(here, "VMs", counted(len(rows), "VM"), rows, shown)
+    return await list_page(here, "VMs", count_text(len(rows), "VM"), rows, shown)
 
 
 @route("GET", "/vms/{}")
-async def vm(here: Here) -> Answer:
+async def vm(here: PageRequest) -> PageResponse:
     """One VM."""
     try:
         found = await visible_rows.explained(here)
-    except Refusal as refusal:
+    except RequestError as refusal:
         if refusal.code is Code.NO_EXISTS:
             return await _gone(here, refusal)
         raise
@@ -121,7 +121,7 @@ async def vm(here: Here) -> Answer:
 
 
 @route("POST", "/vms/{}/quote", quotes=True)
-async def quote(here: Here) -> Answer:
+async def quote(here: PageRequest) -> PageResponse:
     """What another bid would get, before it is made."""
     found = await visible_rows.explained(here)
     said = fields(here.asked, *here.house.world.goods.resources)
@@ -131,11 +131,11 @@ async def quote(here: Here) -> Answer:
     except (WrongInputError, QuestionError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(here, found, said, wrong)
-    return await framed(here, "Quote", *_quoted(here, found, quoted, bid))
+    return await page_in_frame(here, "Quote", *_quoted(here, found, quoted, bid))
 
 
 @route("POST", "/vms/{}/bid")
-async def bid_(here: Here) -> Answer:
+async def bid_(here: PageRequest) -> PageResponse:
     """Bid otherwise from the next period on."""
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
@@ -143,7 +143,7 @@ async def bid_(here: Here) -> Answer:
     except (WrongInputError, QuestionError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(here, await visible_rows.explained(here), said, wrong)
-    return go(f"/vms/{here.id}")
+    return redirect(f"/vms/{here.id}")
 
 
 def _bid(said: Mapping[str, str]) -> dict[str, float]:
@@ -153,7 +153,7 @@ def _bid(said: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-async def _gone(here: Here, refusal: Refusal) -> Answer:
+async def _gone(here: PageRequest, refusal: RequestError) -> PageResponse:
     """What is known of a VM that there was, for who could see it then."""
     owner = here.past.owner(here.id)
     if not here.admin and owner != here.uid:
@@ -161,22 +161,22 @@ async def _gone(here: Here, refusal: Refusal) -> Answer:
     decided = await steps_of_vm(here, here.id, _STEPS)
     if owner is None and not decided:
         raise refusal
-    return await framed(
+    return await page_in_frame(
         here,
         f"VM {here.id}",
-        h("h1", f"VM {here.id}"),
-        h("p", "It is gone.", class_="lead"),
+        element("h1", f"VM {here.id}"),
+        element("p", "It is gone.", class_="lead"),
         None if owner is None else over_time(vm_charts(here, owner), *vm_gaps(here)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
     )
 
 
 async def _shown(
-    here: Here,
+    here: PageRequest,
     found: Mapping[str, Any],
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
-) -> Answer:
+) -> PageResponse:
     hosts = visible_rows.host_ids(here)
     decided = await steps_of_vm(here, here.id, _STEPS)
     now = here.now
@@ -185,12 +185,12 @@ async def _shown(
     mine = here.admin or found["owner"] == here.uid
     bids = await _in_force(here, found) if mine else {}
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-    return await framed(
+    return await page_in_frame(
         here,
         title,
-        h("h1", title, " ", h("small", f"VM {here.id}", class_="quiet")),
-        h("p", found["sentence"], " ", has_less(now, row), class_="lead"),
-        h(
+        element("h1", title, " ", element("small", f"VM {here.id}", class_="quiet")),
+        element("p", found["sentence"], " ", has_less(now, row), class_="lead"),
+        element(
             "div",
             panel("Gets", gets_table(now, row, found), facts(_facts(found, hosts))),
             panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
@@ -206,7 +206,7 @@ def _owner(found: Mapping[str, Any]) -> int:
     return NOBODY if found["owner"] is None else int(found["owner"])
 
 
-async def _in_force(here: Here, found: Mapping[str, Any]) -> dict[str, float]:
+async def _in_force(here: PageRequest, found: Mapping[str, Any]) -> dict[str, float]:
     """The newest word on each bid, which may not have counted in any period yet."""
     if not found["resources"]:
         return {}
@@ -221,8 +221,8 @@ def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str
         ("Tenant", tenant(owner, {owner: found["owner_name"]})),
         ("State", found["state"].lower()),
         ("Host", link("hosts", hosts.get(found["host"] or ""), found["host"])),
-        ("Pays", f"{credits_(found['cost'])} credits a period"),
-        ("Left to pay with", f"{credits_(found['balance'])} credits"),
+        ("Pays", f"{credits_text(found['cost'])} credits a period"),
+        ("Left to pay with", f"{credits_text(found['balance'])} credits"),
         ("Bid said by", found["bid_source"]),
     ]
     if why is not None:
@@ -232,7 +232,7 @@ def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str
 
 
 def _bid_form(
-    here: Here,
+    here: PageRequest,
     found: Mapping[str, Any],
     bids: Mapping[str, float],
     said: Mapping[str, str] | None,
@@ -240,7 +240,7 @@ def _bid_form(
 ) -> Part:
     held = {name: f"{value:g}" for name, value in bids.items()}
     if not held:
-        return h("p", "It holds nothing, so no bid counts.", class_="quiet")
+        return element("p", "It holds nothing, so no bid counts.", class_="quiet")
     inputs = [
         field(
             name,
@@ -256,36 +256,38 @@ def _bid_form(
     old = {one["resource"]: one["bid"] for one in found["resources"]}
     changed = None
     if any(old[name] != value for name, value in bids.items()):
-        changed = h("p", "These bids count from the next period on.", class_="quiet", role="status")
-    submit = h("button", "Show what that gets", type="submit", class_="main")
+        changed = element(
+            "p", "These bids count from the next period on.", class_="quiet", role="status"
+        )
+    submit = element("button", "Show what that gets", type="submit", class_="main")
     return form(here, f"/vms/{here.id}/quote", changed, inputs, submit)
 
 
 def _quoted(
-    here: Here, found: Mapping[str, Any], quoted: Mapping[str, Any], bid: Mapping[str, float]
+    here: PageRequest, found: Mapping[str, Any], quoted: Mapping[str, Any], bid: Mapping[str, float]
 ) -> list[Part]:
     now = {one["resource"]: one for one in found["resources"]}
     title = found["name"] or f"VM {here.id}"
     rows = [
         (
             NAMES.get(one["resource"], one["resource"]),
-            credits_(now[one["resource"]]["bid"]),
-            credits_(one["bid"]),
+            credits_text(now[one["resource"]]["bid"]),
+            credits_text(one["bid"]),
             amount(one["resource"], now[one["resource"]]["share"]),
             amount(one["resource"], one["share"]),
-            credits_(now[one["resource"]]["cost"]),
-            credits_(one["cost"]),
+            credits_text(now[one["resource"]]["cost"]),
+            credits_text(one["cost"]),
         )
         for one in quoted["resources"]
         if one["resource"] in now
     ]
     heads = ("", "Bid now", "New bid", "Gets now", "Would get", "Pays now", "Would pay")
-    confirm = h("button", "Bid so from the next period on", type="submit", class_="main")
+    confirm = element("button", "Bid so from the next period on", type="submit", class_="main")
     return [
-        h("h1", f"Quote for {title}"),
+        element("h1", f"Quote for {title}"),
         panel(
             "What that bid would get",
-            h("p", "At present, while all others bid as they do now.", class_="quiet"),
+            element("p", "At present, while all others bid as they do now.", class_="quiet"),
             table("The bids and what they get", heads, rows, numbers=(1, 2, 3, 4, 5, 6)),
             form(
                 here,
@@ -293,7 +295,7 @@ def _quoted(
                 hidden({name: repr(value) for name, value in bid.items()}),
                 confirm,
                 " ",
-                h("a", "Leave it as it is", href=f"/vms/{here.id}"),
+                element("a", "Leave it as it is", href=f"/vms/{here.id}"),
             ),
         ),
     ]

@@ -2,10 +2,10 @@
 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metric_registry import MetricRegistry
 
 
-def samples(figures: Figures) -> dict[tuple[str, ...], float]:
+def samples(figures: MetricRegistry) -> dict[tuple[str, ...], float]:
     """By name and the values of the labels; without those of the process, which never rest."""
     return {
         (sample.name, *sample.labels.values()): sample.value

@@ -12,7 +12,7 @@ from twisted.logger import LogLevel, capturedLogs
 
 from merkatd import ledger
 from merkatd.api.metrics.call_metrics import Calls
-from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.api.metrics.metrics_server import health
 from merkatd.api.metrics.period_metrics import Balances, Fair, fairness
 from merkatd.base.clock import Inline
@@ -23,7 +23,7 @@ from merkatd.database.database import Database
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.placement import strategy_named
-from merkatd.scheduler.phases.announce import Outcome
+from merkatd.scheduler.phases.announce import PeriodOutcome
 from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
     """But the counters begin with their zeros."""
-    found = samples(Figures("1.2"))
+    found = samples(MetricRegistry("1.2"))
     assert found["merkat_build_info", "1.2"] == 1
     assert found["merkat_periods_total", "failed"] == 0
     assert not [name for name, *_ in found if name.startswith(("merkat_cpu", "merkat_vms"))]
@@ -40,10 +40,10 @@ def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
 
 def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
     """Cores and bytes, by market; prices as they were announced."""
-    figures = Figures("1", interval_s=lambda: 30.0, wall_s=lambda: 7.0)
+    figures = MetricRegistry("1", interval_s=lambda: 30.0, wall_s=lambda: 7.0)
     announcement = frontend.period()
     figures.announced(announcement)
-    figures.ended(Outcome.DONE, 0.3)
+    figures.ended(PeriodOutcome.DONE, 0.3)
     found = samples(figures)
     given = announcement.decided.decision.allocations.sum(axis=0)
     assert found["merkat_cpu_capacity_cores", "default"] == 12
@@ -64,7 +64,7 @@ def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
 
 def test_what_guests_really_used_stands_beside_what_they_were_given(frontend: Frontend) -> None:
     """Both burn all they get, and have used half a GiB each."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     announcement = frontend.periods(4)
     figures.announced(announcement)
     found = samples(figures)
@@ -78,7 +78,7 @@ def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) ->
     """Those of whom OpenNebula shows no group stand under none; all and the treasury are all."""
     ann = frontend.user("ann")
     frontend.vm(5.0, owner=ann)
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     database = frontend.scheduler.world.database
     Balances(database, figures.balances, figures.quarantined).announced(frontend.period())
     found = samples(figures)
@@ -94,13 +94,13 @@ def test_periods_in_quarantine_are_counted(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A monitor alarms on the figure of periods that were not charged."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     balances = Balances(frontend.scheduler.world.database, figures.balances, figures.quarantined)
     balances.announced(frontend.period())
     assert samples(figures)["merkat_quarantined_periods",] == 0
     frontend.clock.advance(60)
     with monkeypatch.context() as patched:
-        patched.setattr(ledger, "settle", lambda *_: float("damaged"))
+        patched.setattr(ledger, "settle_bill", lambda *_: float("damaged"))
         frontend.periods(1)
     balances.announced(frontend.periods(3))
     assert samples(figures)["merkat_quarantined_periods",] == 1
@@ -108,7 +108,7 @@ def test_periods_in_quarantine_are_counted(
 
 def test_a_daemon_that_ends_meanwhile_says_so_and_no_more(frontend: Frontend) -> None:
     """The books are closed already: what was told before stands."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     latest = frontend.period()
     database = frontend.scheduler.world.database
     assert isinstance(database, Database)
@@ -134,7 +134,7 @@ def test_calls_are_counted_by_what_became_of_them() -> None:
             waiting.append(Deferred())
             return await waiting[-1]
 
-    way, figures = calls.through(Way()), Figures("1", {"opennebula": calls})
+    way, figures = calls.through(Way()), MetricRegistry("1", {"opennebula": calls})
     asked = [ensureDeferred(way.call("one.vm.info", number)) for number in range(3)]
     assert samples(figures)["merkat_calls_in_flight", "opennebula"] == 3
     waiting[0].callback([True, "", 0])
@@ -151,7 +151,7 @@ def test_calls_are_counted_by_what_became_of_them() -> None:
 
 def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
     """In the next period; every state has a figure, also those that nobody is in."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     for _ in range(2):
         figures.announced(frontend.period())
         frontend.clock.advance(60)
@@ -165,7 +165,7 @@ def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
 
 def test_labels_are_bounded(frontend: Frontend) -> None:
     """However many VMs and owners there are, no figure is one of theirs; groups have theirs."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     frontend.vm(owner=frontend.user("first"))
     figures.announced(frontend.period())
     before = len(samples(figures))
@@ -179,7 +179,7 @@ def test_labels_are_bounded(frontend: Frontend) -> None:
 def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
     """By name; all groups together have what all markets gave, and pay its price."""
     frontend.vm(5.0, owner=frontend.user("ann"))
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     announcement = frontend.period()
     figures.announced(announcement)
     found = samples(figures)
@@ -197,7 +197,7 @@ def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
 
 def test_errors_are_those_of_the_places_that_were_seen(frontend: Frontend) -> None:
     """Two VMs on three hosts have all they would have on one great host."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     Fair(Inline(), figures.fair).announced(frontend.periods(3))
     found = samples(figures)
     for name in ("allocation_error_ratio", "allocation_error_largest_ratio", "shortfall_credits"):
@@ -222,7 +222,7 @@ def test_a_crowded_host_is_unfair() -> None:
 
 def test_a_scrape_asks_nobody(frontend: Frontend) -> None:
     """Neither OpenNebula nor the database: it reads what the period left."""
-    figures = Figures("1", {"opennebula": Calls()})
+    figures = MetricRegistry("1", {"opennebula": Calls()})
     figures.announced(frontend.period())
 
     async def never(*_: object) -> Any:
@@ -240,7 +240,7 @@ def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None
     database = frontend.scheduler.world.database
     assert isinstance(database, Database)
     frontend.period()
-    figures = Figures("1", {"database": database})
+    figures = MetricRegistry("1", {"database": database})
     before = samples(figures)["merkat_calls_total", "answered", "database"]
     assert before > 0
 
@@ -262,7 +262,7 @@ def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None
 
 def test_what_the_daemon_does_is_told_at_each_scrape() -> None:
     """As it is then."""
-    figures, paused = Figures("1"), False
+    figures, paused = MetricRegistry("1"), False
     figures.states({"paused": lambda: paused, "acting": lambda: not paused})
     assert samples(figures)["merkat_state", "acting"] == 1
     paused = True

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.database.scheduler.order_store import Order
 from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend
@@ -12,7 +12,7 @@ from tests.scheduler.frontend import Frontend
 
 def test_moves_are_counted_by_what_became_of_them_and_why(frontend: Frontend) -> None:
     """A host is drained: its VM is sent away in this period and seen elsewhere in the next."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     figures.announced(frontend.periods(2))
     assert not moves(figures)
     frontend.order(Order.DRAIN, frontend.host_of(0))
@@ -27,14 +27,14 @@ def test_moves_of_a_daemon_before_are_counted_as_such(frontend: Frontend) -> Non
     frontend.periods(2)
     frontend.order(Order.DRAIN, frontend.host_of(0))
     frontend.periods(1)
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     figures.announced(frontend.period())
     assert moves(figures) == {("confirmed", "earlier"): 1}
 
 
 def test_a_move_that_opennebula_refuses_is_one_that_was_refused(frontend: Frontend) -> None:
     """It is not counted as sent."""
-    figures = Figures("1")
+    figures = MetricRegistry("1")
     frontend.periods(2)
     source = frontend.host_of(0)
     frontend.order(Order.DRAIN, source)
@@ -51,7 +51,7 @@ def test_a_move_that_opennebula_refuses_is_one_that_was_refused(frontend: Fronte
     assert moves(figures) == {("refused", "drained"): 1}
 
 
-def moves(figures: Figures) -> dict[tuple[str, str], float]:
+def moves(figures: MetricRegistry) -> dict[tuple[str, str], float]:
     """By result and reason, those that there were."""
     return {
         (result, reason): value

@@ -11,8 +11,8 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.api.metrics.metric_registry import Figures
-from merkatd.api.metrics.metrics_server import Health, Kept, PortError, listen
+from merkatd.api.metrics.metric_registry import MetricRegistry
+from merkatd.api.metrics.metrics_server import CachedPage, Health, PortError, listen
 from tests.opennebula.worlds import RealTime
 
 Get = Callable[..., tuple[int, str, str]]
@@ -28,7 +28,7 @@ def state() -> dict[str, Health]:
 def get(state: dict[str, Health]) -> Iterator[Get]:
     """Ask for a path: status, type and text of the answer."""
     time = RealTime()
-    port = listen(time.reactor, "127.0.0.1", 0, Figures("1"), lambda: state["health"])
+    port = listen(time.reactor, "127.0.0.1", 0, MetricRegistry("1"), lambda: state["health"])
 
     def asked(path: str, method: str = "GET") -> tuple[int, str, str]:
         number = port.getHost().port
@@ -61,7 +61,7 @@ def test_the_page_of_figures_is_made_once_a_second_at_most() -> None:
         made += 1
         return 200, b"", str(made).encode()
 
-    kept = Kept(make, clock.seconds)
+    kept = CachedPage(make, clock.seconds)
     assert [kept.page()[2] for _ in range(20)] == [b"1"] * 20
     clock.advance(0.9)
     assert kept.page()[2] == b"1"
@@ -104,5 +104,5 @@ def test_a_port_that_is_taken_is_named() -> None:
         other.listen()
         number = other.getsockname()[1]
         with pytest.raises(PortError, match=f"metrics.port: 127.0.0.1:{number}: "):
-            listen(time.reactor, "127.0.0.1", number, Figures("1"), lambda: Health(True, ""))
+            listen(time.reactor, "127.0.0.1", number, MetricRegistry("1"), lambda: Health(True, ""))
     time.close()

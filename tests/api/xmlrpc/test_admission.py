@@ -14,8 +14,8 @@ from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission, WrongPasswords
 from merkatd.api.http.forwarded_addresses import Proxies, counted
-from merkatd.api.http.settings import Settings
-from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.api.http.settings import ApiSettings
+from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
 from merkatd.service.base.identity import Caller, Logins
 from merkatd.service.base.turns import FairTurns
 
@@ -52,7 +52,7 @@ class Scene:
         self.clock = Clock()
         self.one = OpenNebula()
         logins = Logins(self.one, self.clock, kept_s=10.0, refusal_kept_s=2.0)
-        self.admission = Admission(logins, Settings(**settings), self.clock)
+        self.admission = Admission(logins, ApiSettings(**settings), self.clock)
         self._hanging: list[Deferred[None]] = []
 
     def come(
@@ -90,7 +90,7 @@ async def _nothing(_caller: Caller) -> None:
 
 
 def _said(error: BaseException) -> object:
-    return error.code if isinstance(error, Refusal) else error
+    return error.code if isinstance(error, RequestError) else error
 
 
 class TestWrongPasswords:
@@ -327,7 +327,7 @@ class TestWhileOpenNebulaHangs:
         assert scene.come("bob:right", HOME) is None
         for _ in range(3):
             self._come(scene, "x:y", EVIL, said)
-        assert [type(one) for one in said] == [TooManyRefusal] * 3
+        assert [type(one) for one in said] == [TooManyRequestsError] * 3
         scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
         scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
         assert "bob:right" in scene.one.asked

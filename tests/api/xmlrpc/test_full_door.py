@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from merkatd.api.http.admission import Held
+from merkatd.api.http.admission import HeldConnection
 from merkatd.api.http.connection_places import KnownAddresses
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_server import CallFactory
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 
 ROOM = 24
 HONEST = "192.0.2.1"
@@ -39,16 +39,16 @@ class Full:
     def __init__(self) -> None:
         self.clock = Clock()
         self.known = KnownAddresses()
-        settings = Settings(connections=ROOM, connections_per_address=ROOM // 2)
+        settings = ApiSettings(connections=ROOM, connections_per_address=ROOM // 2)
         proxies = Proxies([PROXY])
         self.waiting: list[Deferred[bytes]] = []
         self.held_back = False
         """Whether each call is over its caller's limits."""
         self.factory = CallFactory(self.clock, settings, self._answer, proxies, self.known)
 
-    async def _answer(self, _body: bytes, _address: str) -> bytes | Held:
+    async def _answer(self, _body: bytes, _address: str) -> bytes | HeldConnection:
         if self.held_back:
-            return Held(b"")
+            return HeldConnection(b"")
         self.waiting.append(Deferred())
         return await self.waiting[-1]
 

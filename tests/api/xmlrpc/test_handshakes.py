@@ -15,7 +15,7 @@ from merkatd.api.http import tls_handshakes
 from merkatd.api.http.connection_places import KnownAddresses
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_server import CallFactory, opened
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.http.tls_handshakes import Handshakes, TlsFactory, first_message_is_whole
 from tests.opennebula.test_https import Authority
 
@@ -59,7 +59,7 @@ class Door:
     def __init__(self, place: Path, **others: Any) -> None:
         (place / "c.pem").write_bytes(Authority().server("192.0.2.100"))
         self.clock = Reactor()
-        settings = Settings(certificate=str(place / "c.pem"), **others)
+        settings = ApiSettings(certificate=str(place / "c.pem"), **others)
         self.known = KnownAddresses()
         self.factory = CallFactory(self.clock, settings, answered, Proxies([PROXY]), self.known)
         opened(self.clock, settings, self.factory, "api")
@@ -261,7 +261,7 @@ def test_a_refused_connection_ends_before_its_handshake(tmp_path: Path) -> None:
 
 def test_without_a_certificate_no_connection_is_counted() -> None:
     """A plain one costs next to nothing."""
-    factory = CallFactory(Clock(), Settings(), answered, Proxies([]))
+    factory = CallFactory(Clock(), ApiSettings(), answered, Proxies([]))
     for _ in range(5 * AT_ONCE):
         channel = factory.buildProtocol(IPv4Address("TCP", HONEST, 4711))
         assert channel is not None

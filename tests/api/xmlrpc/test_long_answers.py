@@ -7,15 +7,15 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, execute
 from twisted.internet.task import Clock
 
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.methods import METHODS, market_methods
 from merkatd.currency.credits import month_of
 from merkatd.currency.statement import Statement, StatementLine
 from merkatd.service.base.identity import Caller, Identity
-from merkatd.service.base.order_limits import Orders
-from merkatd.service.services import House
+from merkatd.service.base.order_limits import OrderCounts
+from merkatd.service.services import DaemonServices
 
 _LINE = StatementLine(
     vm=1,
@@ -74,22 +74,22 @@ class Slow:
 
 
 @pytest.fixture
-def house() -> House:
+def house() -> DaemonServices:
     """Nothing else is asked."""
     questions: Any = SimpleNamespace(world=SimpleNamespace(executor=Busy(), now=lambda: 0.0))
     unused: Any = None
     ledger: Any = Slow()
     logins: Any = SimpleNamespace(is_good=lambda _: True)
-    return House(questions, unused, ledger, logins, "1", Orders(Clock()))
+    return DaemonServices(questions, unused, ledger, logins, "1", OrderCounts(Clock()))
 
 
-def asked(house: House, caller: Caller) -> Deferred[Any]:
+def asked(house: DaemonServices, caller: Caller) -> Deferred[Any]:
     """The caller's own statement of this month."""
     call: Any = METHODS["merkat.statement.info"].function(house, caller, -1, "")
     return ensureDeferred(call)
 
 
-def test_a_user_has_one_statement_read_at_a_time(house: House) -> None:
+def test_a_user_has_one_statement_read_at_a_time(house: DaemonServices) -> None:
     """And all users two; the database's other threads are left to periods."""
     ledger: Any = house.ledger
     answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
@@ -101,7 +101,7 @@ def test_a_user_has_one_statement_read_at_a_time(house: House) -> None:
 
 
 def test_a_user_has_one_vm_explained_at_a_time(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: DaemonServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with statements."""
     explaining: list[Deferred[Any]] = []
@@ -124,7 +124,7 @@ def test_a_user_has_one_vm_explained_at_a_time(
     assert len(explaining) == 3
 
 
-def test_rows_are_written_aside(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_written_aside(house: DaemonServices, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a statement, and those of any answer."""
     executor: Any = house.world.executor
     written: list[bool] = []
@@ -139,7 +139,7 @@ def test_rows_are_written_aside(house: House, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(codec, "encoded", noted)
     clock = Clock()
-    dispatch = Dispatch(house, Settings(), clock)
+    dispatch = Dispatch(house, ApiSettings(), clock)
     monkeypatch.setattr(dispatch, "_done", done)
     body = (
         b"<methodCall><methodName>merkat.statement.info</methodName><params><param>"

@@ -9,9 +9,9 @@ from twisted.internet.task import Clock
 
 from merkatd.api.xmlrpc.method_table import Method, structs
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.service.base.errors import Refusal
+from merkatd.service.base.errors import RequestError
 from merkatd.service.base.identity import Caller, Identity
-from merkatd.service.base.order_limits import SMALL, Orders
+from merkatd.service.base.order_limits import SMALL, OrderCounts
 
 READING = ("info", "list", "history", "explain", "version")
 ANN, ADMIN = (
@@ -24,10 +24,10 @@ class TestLimit:
     def test_an_hours_worth_may_come_at_once(self) -> None:
         """After that one a minute; another user has its own."""
         clock = Clock()
-        orders = Orders(clock, PER_HOUR)
+        orders = OrderCounts(clock, PER_HOUR)
         for _ in range(60):
             orders.count(5, 1.0, [])
-        with pytest.raises(Refusal, match="try again in 60 s"):
+        with pytest.raises(RequestError, match="try again in 60 s"):
             orders.count(5, 1.0, [])
         orders.count(6, 1.0, [])
         clock.advance(61.0)
@@ -35,25 +35,25 @@ class TestLimit:
 
     def test_a_large_order_counts_as_several(self) -> None:
         """A template of 32 KiB as nine; one that is larger than an hour's orders can be given."""
-        orders = Orders(Clock(), PER_HOUR)
+        orders = OrderCounts(Clock(), PER_HOUR)
         for _ in range(6):
             orders.count(5, 1.0, ["x" * 32_768])
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestError):
             orders.count(5, 1.0, ["x" * 32_768])
         orders.count(6, 1.0, ["x" * 1_000_000])
 
     def test_twenty_bids_are_an_order(self) -> None:
         """Of two hundred VMs six an hour."""
-        orders = Orders(Clock(), PER_HOUR)
+        orders = OrderCounts(Clock(), PER_HOUR)
         for _ in range(round(PER_HOUR / SMALL)):
             orders.count(5, SMALL, [])
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestError):
             orders.count(5, SMALL, [])
 
 
 class TestMethods:
     @staticmethod
-    def ordered(caller: Caller, orders: Orders) -> Any:
+    def ordered(caller: Caller, orders: OrderCounts) -> Any:
         """What comes of an order of any kind."""
 
         async def function(*_: Any) -> str:
@@ -67,9 +67,9 @@ class TestMethods:
 
     def test_a_tenant_is_refused_beyond_the_limit_and_an_administrator_is_not(self) -> None:
         """Through whichever door they come."""
-        orders = Orders(Clock(), 1.0)
+        orders = OrderCounts(Clock(), 1.0)
         assert self.ordered(ANN, orders) == "done"
-        assert self.ordered(ANN, orders).check(Refusal)
+        assert self.ordered(ANN, orders).check(RequestError)
         assert self.ordered(ADMIN, orders) == "done"
         assert self.ordered(ADMIN, orders) == "done"
 

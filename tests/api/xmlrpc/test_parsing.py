@@ -9,11 +9,11 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from merkatd.api.http.admission import Held
+from merkatd.api.http.admission import HeldConnection
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_channel import Channel
 from merkatd.api.http.http_server import CallFactory
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.codec import claimed_session
 from merkatd.api.xmlrpc.dispatch import Dispatch
@@ -67,7 +67,7 @@ class Scene:
         self.said: list[Any] = []
         logins = Logins(OpenNebula(), clock, kept_s=10.0, refusal_kept_s=2.0)
         house: Any = SimpleNamespace(logins=logins, version="1")
-        self.dispatch = Dispatch(house, Settings(), clock)
+        self.dispatch = Dispatch(house, ApiSettings(), clock)
         feed = codec.Taking.feed
 
         def counting(taking: codec.Taking, piece: bytes, *, last: bool) -> None:
@@ -112,7 +112,7 @@ def test_a_stranger_has_so_many_bytes_parsed_and_no_more(scene: Scene, size: int
     assert 0 < scene.total <= BURST_BYTES + 3 * PER_S_BYTES + BIG
     # Each is answered, those over the limit later.
     assert all(len(said) == 1 for said in scene.said)
-    assert any(isinstance(said[0], Held) for said in scene.said)
+    assert any(isinstance(said[0], HeldConnection) for said in scene.said)
 
 
 def test_another_address_waits_for_pieces_not_for_calls(scene: Scene) -> None:
@@ -135,7 +135,7 @@ def test_a_user_is_served_at_an_address_over_its_limit(scene: Scene) -> None:
         for _ in range(200):
             scene.send(body, EVIL)
     refused = scene.send(UNKNOWN, EVIL)
-    assert isinstance(refused[0], Held)
+    assert isinstance(refused[0], HeldConnection)
     version = wire.dumps((GOOD_LOGIN,), "merkat.system.version").encode()
     served = scene.send(version, EVIL)
     scene.clock.turn()
@@ -188,7 +188,7 @@ class Connection:
 
     def __init__(self, answer: Any) -> None:
         self.clock = Turns()
-        factory = CallFactory(self.clock, Settings(), answer, Proxies(()))
+        factory = CallFactory(self.clock, ApiSettings(), answer, Proxies(()))
         where = IPv4Address("TCP", EVIL, 4711)
         self.factory = factory
         self.channel: Channel = factory.buildProtocol(where)
@@ -208,9 +208,9 @@ async def at_once(_body: bytes, _address: str) -> bytes:
     return b"x"
 
 
-async def over(_body: bytes, _address: str) -> Held:
+async def over(_body: bytes, _address: str) -> HeldConnection:
     """An answer to a caller over a limit."""
-    return Held(b"x")
+    return HeldConnection(b"x")
 
 
 def test_many_small_calls_of_a_connection_give_way_to_others() -> None:

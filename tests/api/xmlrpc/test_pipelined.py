@@ -11,9 +11,9 @@ from twisted.logger import capturedLogs
 
 from merkatd.api.http.forwarded_addresses import Proxies
 from merkatd.api.http.http_server import CallFactory
-from merkatd.api.http.settings import Settings
+from merkatd.api.http.settings import ApiSettings
 from merkatd.api.metrics import metrics_server as metrics
-from merkatd.web.base.responses import Answer, Asked
+from merkatd.web.base.responses import BrowserRequest, PageResponse
 from tests.web.visits import Visits
 
 _Transport: Any = StringTransport  # Twisted's testing has no types
@@ -55,14 +55,14 @@ async def answered(_body: bytes, _address: str) -> bytes:
     return ANSWER
 
 
-async def shown(_asked: Asked) -> Answer:
+async def shown(_asked: BrowserRequest) -> PageResponse:
     """A page."""
-    return Answer(ANSWER)
+    return PageResponse(ANSWER)
 
 
 def api(clock: Clock) -> Any:
     """The port of tenants' calls."""
-    return CallFactory(clock, Settings(), answered, Proxies(()))
+    return CallFactory(clock, ApiSettings(), answered, Proxies(()))
 
 
 def web(_clock: Clock) -> Any:
@@ -128,9 +128,9 @@ def test_a_caller_that_never_reads_is_hung_up_on(door: Callable[[Clock], Any]) -
     """After the time for which an idle connection is kept."""
     channel, transport = connected(door)
     channel.dataReceived(REQUESTS[door.__name__] * CALLS)
-    channel.look_at_the_clock(channel._seconds() + Settings().idle_s)
+    channel.look_at_the_clock(channel._seconds() + ApiSettings().idle_s)
     assert not transport.disconnecting
-    channel.look_at_the_clock(channel._seconds() + Settings().idle_s + 1.0)
+    channel.look_at_the_clock(channel._seconds() + ApiSettings().idle_s + 1.0)
     assert transport.disconnecting
 
 

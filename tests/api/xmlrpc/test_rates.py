@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.base.rate_limit import Rates
+from merkatd.base.rate_limit import RateLimit
 
 
 @given(gaps=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200))
 def test_no_more_than_the_burst_and_the_rate_are_let_through(gaps: list[float]) -> None:
     """In any stretch of time; who waits as long as it was told is let through."""
-    rates, now_s, let = Rates(per_s=5.0, burst_s=2.0), 0.0, 0
+    rates, now_s, let = RateLimit(per_s=5.0, burst_s=2.0), 0.0, 0
     for gap in gaps:
         now_s += gap
         wait_s = rates.take("ann", now_s)
@@ -26,7 +26,7 @@ def test_no_more_than_the_burst_and_the_rate_are_let_through(gaps: list[float]) 
 
 def test_who_is_fined_waits_longer() -> None:
     """But no longer than it takes to fill a bucket twice."""
-    rates = Rates(per_s=5.0, burst_s=2.0)
+    rates = RateLimit(per_s=5.0, burst_s=2.0)
     for _ in range(100):
         rates.fine("guesser", 0.0, 10.0)
     assert 2.0 < rates.take("guesser", 0.0) <= 2.2 + 1e-9
@@ -34,7 +34,7 @@ def test_who_is_fined_waits_longer() -> None:
 
 def test_as_many_names_as_there_may_be_fill_no_memory() -> None:
     """Names that nobody hears of again are forgotten."""
-    rates = Rates(per_s=5.0, burst_s=2.0)
+    rates = RateLimit(per_s=5.0, burst_s=2.0)
     for number in range(25_000):
         rates.take(number, 0.0)
     assert len(rates._buckets) <= 10_000

@@ -8,14 +8,14 @@ from typing import Any
 
 from controllers.applications.elastic import Elastic
 from controllers.monitors.batch_systems.batch_system import LEFT, Queue, Worker
-from controllers.monitors.queue_monitor import told
+from controllers.monitors.queue_monitor import queue_values
 from controllers.monitors.ssh_pool import Said
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
 from merkatd.protocol.monitor_terms import WORKER, WorkerNames
 from merkatd.protocol.platform_messages import (
+    ActionOutcome,
     ClusterTerms,
-    Monitor,
-    Outcome,
+    MonitorTerms,
     SetBids,
     SetSize,
     VmNow,
@@ -103,7 +103,7 @@ class Site:
     """Whether the controller is killed once a release was accepted."""
 
     def __post_init__(self) -> None:
-        looks = Monitor(kind="queue", parameters={"every_s": self.every_s})
+        looks = MonitorTerms(kind="queue", parameters={"every_s": self.every_s})
         head = replace(cluster("head", 1, 1), monitor=looks)
         terms = (head, cluster("workers", self.least, 20))
         given = replace(
@@ -121,13 +121,13 @@ class Site:
             if self.dies and self.leaving:
                 raise KilledError
             self.kept = json.loads(json.dumps(body.memory))
-            return Kept()
+            return Stored()
         if isinstance(body, SetBids):
             self.bids = dict(body.bids)
         if isinstance(body, SetSize):
             count = len(self.workers) - len(body.victims) if body.count is None else body.count
             if not {*body.victims} <= self.workers.keys() - self.leaving.keys():
-                return Outcome(accepted=False, why="no such VM")
+                return ActionOutcome(accepted=False, why="no such VM")
             for vm in body.victims:
                 if self.ends_after:
                     self.leaving[vm] = self.period
@@ -140,7 +140,7 @@ class Site:
                 new = max([HEAD, *self.workers, *self.born]) + 1
                 self.workers[new] = []
                 self.born[new] = self.period
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     async def say(self, command: str) -> Said | None:
         """As the head."""
@@ -230,7 +230,9 @@ class Site:
         self.period += 1
         at_s = 1_000.0 + 60.0 * self.period + self.clock_off_s
         if not self.blind:
-            heard = Measured(cluster="head", at_s=at_s, values=told(queue, WorkerNames.of(WORKER)))
+            heard = Measured(
+                cluster="head", at_s=at_s, values=queue_values(queue, WorkerNames.of(WORKER))
+            )
             asyncio.run(self.one.take(heard))
         latest = news(
             period=self.period,

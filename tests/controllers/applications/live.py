@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from controllers.__main__ import found
+from controllers.__main__ import class_of
 from controllers.controller import Controller
-from controllers.monitors.iteration_count import of_guest, told
-from merkatd.embedded.machines.guest_simulation import Guest
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from controllers.monitors.iteration_count import measured_values, of_guest
+from merkatd.embedded.machines.guest_simulation import SimulatedGuest
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
 from merkatd.protocol.controller_kinds import CONTROLLERS
-from merkatd.protocol.platform_messages import Kinds, News, Outcome
+from merkatd.protocol.platform_messages import ActionOutcome, Kinds, News
 from tests.platforms.site import Site
 
 VM = """\
@@ -33,10 +33,10 @@ class Line:
         manager = self._site.manager
         if isinstance(body, Remember):
             await manager.remember(self._platform, body.memory)
-            return Kept()
+            return Stored()
         self._number += 1
         given = action_id or f"{self._platform}-{self._number}-{self._site.clock.seconds()}"
-        outcome: Outcome = await manager.act(self._platform, given, body)
+        outcome: ActionOutcome = await manager.act(self._platform, given, body)
         assert outcome.accepted, (body, outcome)
         self._site.asked.append((self._platform, body))
         return outcome
@@ -67,9 +67,9 @@ class Live(Site):
             self._turn(news)
         return announcement
 
-    def guest(self, vm: int) -> Guest | None:
+    def guest(self, vm: int) -> SimulatedGuest | None:
         """What the cloud simulates for a VM."""
-        one: Guest | None = self.cloud.guests.guest(vm)
+        one: SimulatedGuest | None = self.cloud.guests.guest(vm)
         return one
 
     def said(self, platform: int, kind: type) -> list[Any]:
@@ -80,7 +80,7 @@ class Live(Site):
         assignment = self.notes.running[news.platform]
         controller = self._running.get(news.platform)
         if controller is None:
-            kind = found("controller", assignment.controller, self.folder)
+            kind = class_of("controller", assignment.controller, self.folder)
             controller = kind(assignment, Line(self, news.platform))
             self._running[news.platform] = controller
             self.wait(controller.on_start())
@@ -95,4 +95,4 @@ class Live(Site):
     def _seen(self, vms: list[int]) -> dict[str, float]:
         guests = {vm: self.guest(vm) for vm in vms}
         counts = {vm: of_guest({"log": one.log}) for vm, one in guests.items() if one is not None}
-        return told(counts, {}, self.clock.seconds())
+        return measured_values(counts, {}, self.clock.seconds())

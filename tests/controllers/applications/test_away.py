@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline, Patient
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import GiveUp, Outcome, Report, SetBids, VmNow
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, GiveUp, ProgressReport, SetBids, VmNow
 from tests.bus.rig import assignment, news
 
 STEPS = 100
@@ -35,9 +35,9 @@ class Platform:
         """As the daemon."""
         assert not action_id
         if isinstance(body, Remember):
-            return Kept()
+            return Stored()
         self.asked.append(body)
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def pass_a_period(self, steps: int = 1, second: str = "running") -> None:
         """So many iterations are made; then the second VM is in this state."""
@@ -85,7 +85,7 @@ def test_time_in_which_a_vm_was_away_is_no_part_of_an_iteration(
         platform.pass_a_period(0, away)
     for _ in range(12):
         platform.pass_a_period()
-        last = platform.said(Report)[-1]
+        last = platform.said(ProgressReport)[-1]
         assert last.work_left_s == pytest.approx((STEPS - platform.done) * STEP_S, rel=0.1)
     assert last.performance == pytest.approx(STEP_S, rel=0.1)
     assert not platform.said(GiveUp)
@@ -107,9 +107,9 @@ def test_its_tenant_reads_that_a_vm_is_away() -> None:
     platform = Platform(FullDeadline, 2 * STEPS * STEP_S)
     for _ in range(BEGIN):
         platform.pass_a_period()
-    assert "not all of its VMs run" not in platform.said(Report)[-1].text
+    assert "not all of its VMs run" not in platform.said(ProgressReport)[-1].text
     platform.pass_a_period(0, "pending")
-    text = platform.said(Report)[-1].text
+    text = platform.said(ProgressReport)[-1].text
     assert text.startswith("15 of 100 iterations, 60 s each")
     assert text.endswith("; not all of its VMs run")
 
@@ -119,12 +119,12 @@ def test_what_is_made_without_the_one_that_is_away_counts() -> None:
     platform = Platform(FullDeadline, 4 * STEPS * STEP_S)
     for period in range(20):
         platform.pass_a_period(period % 2, "pending")
-    last = platform.said(Report)[-1]
+    last = platform.said(ProgressReport)[-1]
     assert last.performance == pytest.approx(2 * STEP_S, rel=0.1)
     assert last.work_left_s == pytest.approx((STEPS - platform.done) * 2 * STEP_S, rel=0.1)
     for _ in range(20):
         platform.pass_a_period()
-    last = platform.said(Report)[-1]
+    last = platform.said(ProgressReport)[-1]
     assert last.performance == pytest.approx(STEP_S, rel=0.1)
     assert not platform.said(GiveUp)
 

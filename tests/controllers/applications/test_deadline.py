@@ -5,9 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.tenant_orders import Update
-from merkatd.protocol.platform_messages import GiveUp, Report, SetBids, SetSize, Suspend
+from merkatd.protocol.platform_messages import (
+    GiveUp,
+    ProgressReport,
+    SetBids,
+    SetSize,
+    SuspendPlatform,
+)
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
 
@@ -69,7 +75,7 @@ def test_a_deadline_is_met_while_others_compete(site: Live) -> None:
         crowd(site, 1)
     state, _ = finished(site, platform)
     assert state == "done", site.platform(platform)
-    reports = site.said(platform, Report)
+    reports = site.said(platform, ProgressReport)
     assert reports[-1].on_track
     assert reports[-1].done > 0.9
     reasons = [one.reason for one in site.said(platform, SetBids)]
@@ -108,7 +114,7 @@ def test_a_deadline_that_is_tightened_on_the_way_is_met(site: Live) -> None:
     site.periods(8)
     relaxed = site.said(platform, SetBids)[-1]
     until_s = site.clock.seconds() + 1_200.0
-    site.update(platform, Update(deadline=Moment(at_s=until_s)))
+    site.update(platform, Update(deadline=TemplateTime(at_s=until_s)))
     site.periods(4)
     hurried = site.said(platform, SetBids)[-1]
     assert sum(bid["cpu"] for bid in hurried.bids.values()) > 1.5 * sum(
@@ -124,7 +130,7 @@ def test_a_price_that_is_too_high_suspends_until_it_falls(site: Live) -> None:
     site.periods(4)
     rich = crowd(site, 4, bid=500.0)
     site.until(platform, "suspended")
-    assert site.said(platform, Suspend)
+    assert site.said(platform, SuspendPlatform)
     site.periods(5)
     for vm in rich:
         site.bench.ok("one.vm.action", "terminate-hard", vm)

@@ -13,11 +13,11 @@ from controllers.applications.deadline_controllers import (
     Patient,
 )
 from controllers.applications.iterative import Iterative
-from merkatd.policies.deadline import Purse
-from merkatd.policies.patience import Temper, limit_price, need_of
+from merkatd.policies.deadline import Funds
+from merkatd.policies.patience import PatienceSettings, limit_price, need_of
 from merkatd.policies.suspension import REST
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import Claim, Outcome, SetBids, Suspend
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, Claim, SetBids, SuspendPlatform
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0
@@ -49,9 +49,9 @@ class Platform:
         """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
-            return Kept()
+            return Stored()
         self.asked.append(body)
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def said(self, kind: type) -> list[Any]:
         """Return what the controller asked for, of one kind."""
@@ -102,7 +102,7 @@ class TestLeastPart:
         for part, suspended in ((0.2, True), (0.4, False)):
             platform = Platform(kind, name, ideal_s=600.0)
             platform.periods(2, credits_for(part))
-            assert bool(platform.said(Suspend)) is suspended
+            assert bool(platform.said(SuspendPlatform)) is suspended
 
     def test_the_template_says_how_large_the_least_part_is(
         self, kind: type[Iterative], name: str
@@ -111,7 +111,7 @@ class TestLeastPart:
         for least_part, suspended in ((0.6, True), (0.1, False)):
             platform = Platform(kind, name, ideal_s=600.0, least_part=least_part)
             platform.periods(2, credits_for(0.4 if suspended else 0.2))
-            assert bool(platform.said(Suspend)) is suspended
+            assert bool(platform.said(SuspendPlatform)) is suspended
 
     def test_one_dear_period_suspends_nothing(self, kind: type[Iterative], name: str) -> None:
         """Prices swing while others settle."""
@@ -119,7 +119,7 @@ class TestLeastPart:
         platform.periods(1, credits_for(0.25))
         platform.periods(1, credits_for(0.4))
         platform.periods(1, credits_for(0.25))
-        assert not platform.said(Suspend)
+        assert not platform.said(SuspendPlatform)
 
     def test_one_period_that_costs_many_times_too_much_suspends(
         self, kind: type[Iterative], name: str
@@ -127,7 +127,7 @@ class TestLeastPart:
         """The VM holds a half, and a fiftieth can be paid."""
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.02))
-        assert platform.said(Suspend)
+        assert platform.said(SuspendPlatform)
 
     def test_a_platform_that_was_just_resumed_is_left_alone(
         self, kind: type[Iterative], name: str
@@ -136,9 +136,9 @@ class TestLeastPart:
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.4), state="resuming")
         platform.periods(REST - 1, credits_for(0.01), first=2)
-        assert not platform.said(Suspend)
+        assert not platform.said(SuspendPlatform)
         platform.periods(2, credits_for(0.01), first=REST + 1)
-        assert platform.said(Suspend)
+        assert platform.said(SuspendPlatform)
 
 
 def test_work_that_is_done_needs_no_pace_any_more() -> None:
@@ -146,7 +146,7 @@ def test_work_that_is_done_needs_no_pace_any_more() -> None:
     for done, suspended in ((0.0, True), (50.0, False)):
         platform = Platform(FullDeadline, "deadline", ideal_s=4_000.0)
         platform.periods(2, credits_for(0.5), done)
-        assert bool(platform.said(Suspend)) is suspended
+        assert bool(platform.said(SuspendPlatform)) is suspended
 
 
 class TestPatience:
@@ -161,32 +161,32 @@ class TestPatience:
     @property
     def offered(self) -> float:
         """What the same platform offers for a unit of CPU while it waits."""
-        purse = Purse(credits=1_000.0)
+        purse = Funds(credits=1_000.0)
         need = need_of(purse, UNITS, self.CAPACITY, 600.0, LEFT_S)
-        return limit_price(need, INTERVAL_S, Temper())
+        return limit_price(need, INTERVAL_S, PatienceSettings())
 
     def test_a_platform_that_runs_clings_to_its_room(self, platform: Platform) -> None:
         """An offer half as high again as its own was before it ran does not suspend it."""
         platform.read([Claim(price=1.5 * self.offered, units=UNITS)], None, self.CAPACITY)
-        assert not platform.said(Suspend)
+        assert not platform.said(SuspendPlatform)
         (own,) = platform.said(Claim)
         assert own.price == pytest.approx(2.0 * self.offered)
         platform.read([Claim(price=2.5 * self.offered, units=UNITS)], None, self.CAPACITY)
-        assert platform.said(Suspend)
+        assert platform.said(SuspendPlatform)
 
     def test_its_claim_does_not_fall(self, platform: Platform) -> None:
         """What it once claimed it goes on claiming, so that room is not lost to a lower offer."""
         own = Claim(price=3.0 * self.offered, units=UNITS)
         other = Claim(price=2.5 * self.offered, units=UNITS)
         platform.read([own, other], own, self.CAPACITY)
-        assert not platform.said(Suspend)
+        assert not platform.said(SuspendPlatform)
         assert not platform.said(Claim)
 
     def test_its_own_claim_takes_no_room_from_it(self, platform: Platform) -> None:
         """The book holds the claim of the period before."""
         own = Claim(price=2.0 * self.offered, units=UNITS)
         platform.read([own], own, self.CAPACITY)
-        assert not platform.said(Suspend)
+        assert not platform.said(SuspendPlatform)
 
 
 def test_a_vm_whose_bid_was_taken_back_bids_again() -> None:

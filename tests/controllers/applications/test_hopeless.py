@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline, Patient
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import GiveUp, Outcome
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, GiveUp
 from tests.bus.rig import assignment, news
 
 STEPS = 1_000
@@ -40,10 +40,10 @@ class Platform:
         assert not action_id
         if isinstance(body, Remember):
             self._given = replace(self._given, memory=body.memory)
-            return Kept()
+            return Stored()
         if isinstance(body, GiveUp):
             self.gave_up.append(self.period)
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def pass_a_period(self, done: int | None, restarts: int = 0) -> None:
         """The monitor has seen so many iterations, or nothing; then its controller is restarted.

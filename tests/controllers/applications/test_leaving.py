@@ -8,14 +8,14 @@ import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline
 from controllers.monitors.guest_access import running, there
-from merkatd.protocol.bus_messages import Kept, Latest, Look, Measured, Remember
+from merkatd.protocol.bus_messages import Latest, LatestRequest, Measured, Remember, Stored
 from merkatd.protocol.platform_messages import (
-    Monitor,
+    ActionOutcome,
+    MonitorTerms,
     News,
-    Outcome,
-    Report,
+    PlatformStatus,
+    ProgressReport,
     SetSize,
-    Standing,
     VmNow,
 )
 from tests.bus.rig import assignment, market, news
@@ -28,7 +28,7 @@ class Platform:
 
     def __init__(self, **parameters: float) -> None:
         plain = assignment()
-        terms = replace(plain.clusters[0], monitor=Monitor(kind="steps"))
+        terms = replace(plain.clusters[0], monitor=MonitorTerms(kind="steps"))
         given = replace(
             plain,
             clusters=(terms,),
@@ -37,7 +37,7 @@ class Platform:
         )
         self._one = FullDeadline(given, self)
         self.orders: list[tuple[int, ...]] = []
-        self.reports: list[Report] = []
+        self.reports: list[ProgressReport] = []
         self.period = 0
         self.leaving: set[int] = set()
         self.off: set[int] = set()
@@ -51,9 +51,9 @@ class Platform:
         if isinstance(body, SetSize):
             self.orders.append(body.victims)
             self.leaving.update(body.victims)
-        if isinstance(body, Report):
+        if isinstance(body, ProgressReport):
             self.reports.append(body)
-        return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+        return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
     def news(self) -> News:
         """What there is; a VM that is to end is given nothing any more."""
@@ -134,10 +134,10 @@ def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None
         async def ask(self, body: Any, action_id: str = "") -> Any:
             """As the hub answers."""
             assert not action_id
-            assert isinstance(body, Look)
+            assert isinstance(body, LatestRequest)
             whole = platform.news()
-            own = {name: getattr(whole, name) for name in Standing.__dataclass_fields__}
-            return Latest(market=market(), standing=Standing(**own), published=1, priced=1)
+            own = {name: getattr(whole, name) for name in PlatformStatus.__dataclass_fields__}
+            return Latest(market=market(), standing=PlatformStatus(**own), published=1, priced=1)
 
     named = asyncio.run(there(Daemon(), "workers"))
     assert sorted(running(named or {})) == [102, 104, 105, 106]

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import Done, GiveUp, Monitor, Outcome, Report, VmNow
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import (
+    ActionOutcome,
+    GiveUp,
+    MonitorTerms,
+    ProgressReport,
+    VmNow,
+    WorkDone,
+)
 from tests.bus.rig import assignment, news
 from tests.controllers.applications.live import VM, Live
 
@@ -30,7 +37,7 @@ class Platform:
         self._given = replace(
             plain,
             clusters=tuple(
-                replace(terms, name=name, monitor=Monitor(kind="steps")) for name in clusters
+                replace(terms, name=name, monitor=MonitorTerms(kind="steps")) for name in clusters
             ),
             parameters={"steps": STEPS},
             deadline_s=1_000_000.0,
@@ -52,9 +59,9 @@ class Platform:
         if isinstance(body, Remember):
             memory = json.loads(json.dumps(body.memory))
             self._given = replace(self._given, memory=memory)
-            return Kept()
+            return Stored()
         self.asked.append(body)
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def pass_a_period(self, **seen: dict[str, float]) -> None:
         """Monitors tell of their clusters in this order, then come the news."""
@@ -124,14 +131,14 @@ def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live, order: tuple
     assert slow is not None
     made = 0
     for _ in range(100):
-        if site.said(platform, Done):
+        if site.said(platform, WorkDone):
             break
         guest = site.guest(slow)
         assert guest is not None
         made = int(guest.log[-1][1]) if guest.log else 0
         site.periods(1)
     assert made >= STEPS - 2
-    assert all(one.done is None or one.done < 1.0 for one in site.said(platform, Report))
+    assert all(one.done is None or one.done < 1.0 for one in site.said(platform, ProgressReport))
 
 
 def test_the_work_that_is_left_is_that_of_the_slowest(order: tuple[str, str]) -> None:
@@ -140,8 +147,8 @@ def test_the_work_that_is_left_is_that_of_the_slowest(order: tuple[str, str]) ->
     for period in range(11):
         seen = {SLOW: done(period // 2), FAST: done(4 * period)}
         platform.pass_a_period(**{name: seen[name] for name in order})
-    assert not platform.said(Done)
-    last = platform.said(Report)[-1]
+    assert not platform.said(WorkDone)
+    last = platform.said(ProgressReport)[-1]
     assert last.text.startswith("5 of 40 iterations")
     assert last.done == pytest.approx(5 / STEPS, abs=1 / STEPS)
     assert last.performance == pytest.approx(120.0, rel=0.1)
@@ -153,18 +160,18 @@ def test_a_cluster_whose_monitor_has_not_told_yet_has_made_nothing() -> None:
     platform = Platform(SLOW, FAST)
     platform.pass_a_period(**{FAST: done(STEPS)})
     platform.pass_a_period(**{FAST: done(STEPS)})
-    assert not platform.said(Done)
+    assert not platform.said(WorkDone)
     platform.pass_a_period(**{SLOW: done(1)})
-    assert not platform.said(Done)
+    assert not platform.said(WorkDone)
     platform.pass_a_period(**{SLOW: done(STEPS)})
-    assert platform.said(Done)
+    assert platform.said(WorkDone)
 
 
 def test_a_cluster_that_answers_and_has_no_log_does_not_count() -> None:
     """As the VMs of one cluster that have none."""
     platform = Platform(FAST, QUIET)
     platform.pass_a_period(**{QUIET: {"answering": 1.0}, FAST: done(STEPS)})
-    assert platform.said(Done)
+    assert platform.said(WorkDone)
 
 
 def test_one_that_failed_has_failed_them_all(order: tuple[str, str]) -> None:
@@ -197,7 +204,7 @@ class TestExitCodes:
         platform.pass_a_period(**{SLOW: done(made)})
         platform.pass_a_period(**{SLOW: done(made, exit=0.0)})
         reason = f"the application has ended well, with {made} of 40 iterations seen"
-        assert platform.said(Done)[-1].reason == reason
+        assert platform.said(WorkDone)[-1].reason == reason
 
     def test_the_others_go_on(self, order: tuple[str, str]) -> None:
         """Until each has ended well, or made all iterations; the work that is left is theirs."""
@@ -206,11 +213,11 @@ class TestExitCodes:
         platform.pass_a_period(**{FAST: done(4, exit=0.0), SLOW: done(5)})
         for count in range(6, STEPS):
             platform.pass_a_period(**{SLOW: done(count)})
-            assert platform.said(Report)[-1].text.startswith(f"{count} of 40 iterations")
-        assert not platform.said(Done)
+            assert platform.said(ProgressReport)[-1].text.startswith(f"{count} of 40 iterations")
+        assert not platform.said(WorkDone)
         platform.pass_a_period(**{SLOW: done(STEPS)})
         reason = "the application has ended well, with 4 of 40 iterations seen"
-        assert platform.said(Done)[-1].reason == reason
+        assert platform.said(WorkDone)[-1].reason == reason
 
     def test_a_vm_that_is_away_may_have_more_to_do(self) -> None:
         """Its monitor tells of those that run: one that ended well is not the end of all."""
@@ -218,19 +225,19 @@ class TestExitCodes:
         platform.pass_a_period(**{SLOW: done(3), FAST: done(9)})
         platform.away = SLOW
         platform.pass_a_period(**{name: done(9, exit=0.0) for name in (SLOW, FAST)})
-        assert not platform.said(Done)
+        assert not platform.said(WorkDone)
         platform.away = ""
         platform.pass_a_period()
-        assert platform.said(Done)
+        assert platform.said(WorkDone)
 
     def test_one_that_is_begun_anew_has_not_ended(self) -> None:
         """As in a VM that took the place of another."""
         platform = Platform(SLOW, FAST)
         platform.pass_a_period(**{SLOW: done(3), FAST: done(9, exit=0.0)})
         platform.pass_a_period(**{SLOW: done(STEPS), FAST: done(1)})
-        assert not platform.said(Done)
+        assert not platform.said(WorkDone)
         platform.pass_a_period(**{FAST: done(9, exit=0.0)})
-        assert platform.said(Done)
+        assert platform.said(WorkDone)
 
 
 class TestKeptBefore:
@@ -240,7 +247,7 @@ class TestKeptBefore:
         """Its pace is known at once."""
         platform = Platform(SLOW, progress=OLD)
         platform.pass_a_period()
-        last = platform.said(Report)[-1]
+        last = platform.said(ProgressReport)[-1]
         assert last.text.startswith("30 of 40 iterations, 10 s each")
 
     def test_of_two_the_monitors_say_whose_it_was(self, order: tuple[str, str]) -> None:
@@ -249,5 +256,5 @@ class TestKeptBefore:
         platform.pass_a_period()
         platform.pass_a_period(**{SLOW: done(6), FAST: done(STEPS)})
         platform.pass_a_period(**{SLOW: done(7), FAST: done(STEPS)})
-        assert not platform.said(Done)
-        assert platform.said(Report)[-1].text.startswith("7 of 40 iterations")
+        assert not platform.said(WorkDone)
+        assert platform.said(ProgressReport)[-1].text.startswith("7 of 40 iterations")

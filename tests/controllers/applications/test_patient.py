@@ -7,11 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.applications.deadline_controllers import without
-from merkatd.platforms.lifecycle.start_conditions import Answer, Offer, Terms, judged, limit_of
-from merkatd.platforms.platform_views import Row, shown
-from merkatd.policies.deadline import Purse
+from merkatd.platforms.lifecycle.start_conditions import (
+    MarketOffer,
+    StartAnswer,
+    Terms,
+    judge_start,
+    limit_of,
+)
+from merkatd.platforms.platform_views import Row, platform_view
+from merkatd.policies.deadline import Funds
 from merkatd.policies.patience import Book
-from merkatd.protocol.platform_messages import Claim, News, SetBids, Suspend
+from merkatd.protocol.platform_messages import Claim, News, SetBids, SuspendPlatform
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
 
@@ -59,9 +65,9 @@ def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
     urgent = submitted(site, 1_000.0, "patient")
     site.until(urgent, "running")
     site.until(far, "suspended")
-    assert "leaves" in site.said(far, Suspend)[-1].reason
-    assert not site.said(near, Suspend)
-    assert not site.said(urgent, Suspend)
+    assert "leaves" in site.said(far, SuspendPlatform)[-1].reason
+    assert not site.said(near, SuspendPlatform)
+    assert not site.said(urgent, SuspendPlatform)
     site.periods(1)
     assert "bids of at least as much leave" in site.platform(far).why
     states = [finished(site, one, 200)[0] for one in (urgent, near, far)]
@@ -151,13 +157,13 @@ def test_it_starts_where_the_book_leaves_room(
         ideal_s=600.0,
         price_ceiling={},
         full={"cpu": 200.0},
-        purse=Purse(credits=5_000.0),
+        purse=Funds(credits=5_000.0),
         patient=True,
     )
-    offer = Offer(now_s=0.0, interval_s=60.0, prices={"cpu": 99.0}, book=book)
-    found = judged(terms, offer)
+    offer = MarketOffer(now_s=0.0, interval_s=60.0, prices={"cpu": 99.0}, book=book)
+    found = judge_start(terms, offer)
     roomy = book.room_above(limit_of(terms, offer)) >= 200.0
-    assert found.answer is (Answer.START if roomy else Answer.WAIT)
+    assert found.answer is (StartAnswer.START if roomy else StartAnswer.WAIT)
     assert bool(found.needs) is not roomy
 
 
@@ -171,7 +177,7 @@ def test_its_tenant_is_told_what_the_book_says(site: Live) -> None:
 
     def told(platform: int) -> Row:
         one, world = site.platform(platform), site.scheduler.world
-        row: Row = site.read(lambda c: shown(c, one, world, announcement))
+        row: Row = site.read(lambda c: platform_view(c, one, world, announcement))
         return row
 
     assert told(waits)["outlook"] == "wait"

@@ -10,12 +10,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controllers.applications.deadline_controllers import TEMPER, Patient
-from merkatd.platforms.lifecycle.start_conditions import Answer, Offer, Terms, judged, limit_of
-from merkatd.policies.deadline import Purse
-from merkatd.policies.patience import Book, clung
+from merkatd.platforms.lifecycle.start_conditions import (
+    MarketOffer,
+    StartAnswer,
+    Terms,
+    judge_start,
+    limit_of,
+)
+from merkatd.policies.deadline import Funds
+from merkatd.policies.patience import Book, claim_while_running
 from merkatd.policies.suspension import REST
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import Claim, GiveUp, Outcome, SetBids, Suspend, VmNow
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import (
+    ActionOutcome,
+    Claim,
+    GiveUp,
+    SetBids,
+    SuspendPlatform,
+    VmNow,
+)
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0
@@ -74,15 +87,15 @@ class Site:
         """As the daemon."""
         assert not action_id
         if isinstance(body, Remember):
-            return Kept()
+            return Stored()
         if isinstance(body, GiveUp):
             self.state = "over"
         if isinstance(body, Claim):
             assert 0 <= body.price * body.units <= self.credits * (1 + 1e-9)
             self.claim = body
-        if isinstance(body, Suspend):
+        if isinstance(body, SuspendPlatform):
             self._change("suspended")
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def _change(self, state: str) -> None:
         spare = self.left - self.period - (self.work - self.done)
@@ -91,7 +104,7 @@ class Site:
 
     def _resume(self) -> None:
         """As the daemon does where the conditions are met."""
-        purse = Purse(credits=self.credits, renewal=self.renewal, renewal_s=HOUR * INTERVAL_S)
+        purse = Funds(credits=self.credits, renewal=self.renewal, renewal_s=HOUR * INTERVAL_S)
         terms = Terms(
             deadline_s=self._at_s(self.left),
             ideal_s=(self.work - self.done) * INTERVAL_S,
@@ -101,15 +114,15 @@ class Site:
             patient=True,
             suspended_s=self._at_s(self.since),
         )
-        offer = Offer(
+        offer = MarketOffer(
             now_s=self._at_s(self.period),
             interval_s=INTERVAL_S,
             prices={"cpu": self.price, "memory": 0.0},
             capacity={"cpu": CAPACITY, "memory": 1e6},
             book=Book(CAPACITY, [(self.others.price, self.others.units)]),
         )
-        if judged(terms, offer).answer is Answer.START:
-            price = clung(limit_of(terms, offer), purse, UNITS, TEMPER)
+        if judge_start(terms, offer).answer is StartAnswer.START:
+            price = claim_while_running(limit_of(terms, offer), purse, UNITS, TEMPER)
             self.claim = Claim(price=price, units=UNITS)
             self._change("resuming")
 
@@ -237,7 +250,7 @@ def test_one_that_can_use_no_cpu_runs(others: float) -> None:
             """As the daemon."""
             assert not action_id
             asked.append(body)
-            return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+            return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
     given = assignment(controller="patient")
     (terms,) = given.clusters
@@ -251,4 +264,4 @@ def test_one_that_can_use_no_cpu_runs(others: float) -> None:
     bids = [body.bids[101] for body in asked if isinstance(body, SetBids)]
     assert len(bids) == 19
     assert all(bid["memory"] > bid["cpu"] for bid in bids)
-    assert not any(isinstance(body, Suspend) for body in asked)
+    assert not any(isinstance(body, SuspendPlatform) for body in asked)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import Outcome, Report, VmNow
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, ProgressReport, VmNow
 from tests.bus.rig import assignment, news
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
@@ -21,7 +21,7 @@ class Platform:
     """A controller of one VM, which makes an iteration in a minute."""
 
     def __init__(self, ideal_s: float | None) -> None:
-        self.reports: list[Report] = []
+        self.reports: list[ProgressReport] = []
         self.period = 0
         given = replace(
             assignment(), parameters={"steps": STEPS}, deadline_s=100_000.0, ideal_s=ideal_s
@@ -31,11 +31,11 @@ class Platform:
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """As the daemon."""
         assert not action_id
-        if isinstance(body, Report):
+        if isinstance(body, ProgressReport):
             self.reports.append(body)
-        return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+        return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
-    def pass_a_period(self, state: str, done: int | None = None) -> Report:
+    def pass_a_period(self, state: str, done: int | None = None) -> ProgressReport:
         """The report that is made when its VM is in this state."""
         self.period += 1
         got = FULL if state == "running" else NOTHING

@@ -9,8 +9,8 @@ import pytest
 
 from controllers.applications.deadline_controllers import FullPerformance
 from merkatd.policies.suspension import REST
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import Outcome, Suspend, VmNow
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, SuspendPlatform, VmNow
 from tests.bus.rig import assignment, news
 
 SCARCE = {"cpu": 10.0, "memory": 51.0}
@@ -45,10 +45,10 @@ class Platform:
         if isinstance(body, Remember):
             memory = json.loads(json.dumps(body.memory))
             self._given = replace(self._given, memory=memory)
-            return Kept()
-        if isinstance(body, Suspend):
+            return Stored()
+        if isinstance(body, SuspendPlatform):
             self.suspended.append(self.period)
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def periods(self, count: int, state: str = "running") -> None:
         """So many pass in a state, and are told."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline
-from merkatd.protocol.bus_messages import Kept, Measured, Remember
-from merkatd.protocol.platform_messages import Done, Monitor, Outcome, SetSize, VmNow
+from merkatd.protocol.bus_messages import Measured, Remember, Stored
+from merkatd.protocol.platform_messages import ActionOutcome, MonitorTerms, SetSize, VmNow, WorkDone
 from tests.bus.rig import assignment, news
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import STEPS as LIVE_STEPS
@@ -26,7 +26,7 @@ class Platform:
 
     def __init__(self) -> None:
         plain = assignment(controller="deadline")
-        terms = replace(plain.clusters[0], monitor=Monitor(kind="steps"))
+        terms = replace(plain.clusters[0], monitor=MonitorTerms(kind="steps"))
         given = replace(
             plain, clusters=(terms,), parameters={"steps": STEPS}, deadline_s=1_000_000.0
         )
@@ -38,9 +38,9 @@ class Platform:
         """As the daemon."""
         assert not action_id
         if isinstance(body, Remember):
-            return Kept()
+            return Stored()
         self.asked.append(body)
-        return Outcome(accepted=True)
+        return ActionOutcome(accepted=True)
 
     def pass_a_period(
         self, values: dict[str, float], first: str = "running", second: str = "running"
@@ -62,7 +62,7 @@ class Platform:
 
     def is_done(self) -> bool:
         """Whether its controller said so."""
-        return any(isinstance(one, Done) for one in self.asked)
+        return any(isinstance(one, WorkDone) for one in self.asked)
 
     @property
     def victims(self) -> list[int]:
@@ -170,10 +170,10 @@ def test_a_platform_waits_for_the_vm_that_was_lost(site: Live) -> None:
     site.wait(site.transport.call("one.vm.action", SESSION, "terminate-hard", lost))
     made_s = []
     for _ in range(60):
-        if site.said(platform, Done):
+        if site.said(platform, WorkDone):
             break
         made_s = [len(one.log) for vm in site.vms(platform) if (one := site.guest(vm))]
         site.periods(1)
-    assert site.said(platform, Done)
+    assert site.said(platform, WorkDone)
     assert len(made_s) == 2
     assert min(made_s) >= LIVE_STEPS - 4

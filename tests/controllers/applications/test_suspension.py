@@ -6,8 +6,8 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.protocol.platform_messages import Suspend
-from merkatd.scheduler.base.settings import Market
+from merkatd.protocol.platform_messages import SuspendPlatform
+from merkatd.scheduler.base.settings import MarketRules
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
 from tests.scheduler.frontend import PAPER_MARKET
@@ -21,7 +21,7 @@ APART = 10
 
 MARKETS = {
     PriceRule.PAPER: PAPER_MARKET,
-    PriceRule.CLEARING: Market(pricing=Pricing(rule=PriceRule.CLEARING)),
+    PriceRule.CLEARING: MarketRules(pricing=Pricing(rule=PriceRule.CLEARING)),
 }
 
 
@@ -66,7 +66,7 @@ def test_constant_prices_change_nothing_twice_in_ten_periods(
         for _ in range(4):
             site.vm(20.0, BOB, VCPU=4, MEMORY=1024)
         when = [period for period, _ in changes(site, platform)]
-        suspended = bool(site.said(platform, Suspend))
+        suspended = bool(site.said(platform, SuspendPlatform))
     finally:
         site.close()
     assert all(later - before >= APART for before, later in pairwise(when)), when
@@ -83,7 +83,7 @@ def test_a_platform_that_was_suspended_is_resumed_when_the_price_falls(rule: Pri
         site.periods(4)
         rivals = [site.vm(500.0, BOB, VCPU=4, MEMORY=1024) for _ in range(4)]
         site.until(platform, "suspended")
-        assert len(site.said(platform, Suspend)) == 1
+        assert len(site.said(platform, SuspendPlatform)) == 1
         done = site.platform(platform).report or {}
         site.periods(APART + 2)
         waits = site.platform(platform)
@@ -95,6 +95,6 @@ def test_a_platform_that_was_suspended_is_resumed_when_the_price_falls(rule: Pri
         site.periods(2)
         assert (site.platform(platform).report or {})["done"] >= done["done"] > 0
         site.until(platform, "done", 60)
-        assert len(site.said(platform, Suspend)) == 1
+        assert len(site.said(platform, SuspendPlatform)) == 1
     finally:
         site.close()

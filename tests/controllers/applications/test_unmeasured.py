@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controllers.applications.iterative import UNKNOWN_PART, Iterative
-from controllers.applications.market_position import Scene
+from controllers.applications.market_position import DecisionInput
 from merkatd.policies.vertical import Performance
-from merkatd.protocol.platform_messages import Report, SetBids
+from merkatd.protocol.platform_messages import ProgressReport, SetBids
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
 
@@ -35,11 +35,11 @@ def test_without_an_ideal_the_pace_is_learned(site: Live) -> None:
     crowd(site, 4)
     platform = submitted(site, 2_400.0, ideal=False)
     site.until(platform, "running")
-    assert "no iteration" in site.said(platform, Report)[0].text
-    assert site.said(platform, Report)[0].on_track is None
+    assert "no iteration" in site.said(platform, ProgressReport)[0].text
+    assert site.said(platform, ProgressReport)[0].on_track is None
     state, _ = finished(site, platform)
     assert state == "done"
-    assert site.said(platform, Report)[-1].on_track
+    assert site.said(platform, ProgressReport)[-1].on_track
 
 
 def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
@@ -54,7 +54,7 @@ def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
         bids = cpu_bids(site, platform, UNKNOWN)
         assert len(bids) >= 4
         assert max(bids) <= bids[0] * 1.001
-        assert site.said(platform, Report)[-1].on_track is None
+        assert site.said(platform, ProgressReport)[-1].on_track is None
 
 
 def test_many_who_know_nothing_leave_most_of_their_credits(site: Live) -> None:
@@ -84,7 +84,7 @@ class Judging(Iterative):
     def __init__(self, *, is_slow: bool) -> None:
         self.is_slow = is_slow
 
-    def judged(self, _scene: Scene) -> Performance:
+    def judged(self, _scene: DecisionInput) -> Performance:
         """Of another value where it is slow."""
         return Performance(value=3.0 if self.is_slow else 1.0, reference=1.0, low=0.8, high=1.2)
 
@@ -115,7 +115,7 @@ def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
     known: list[bool | None] = []
     while not any(known):
         site.periods(1)
-        known = [one.on_track for one in site.said(platform, Report)]
+        known = [one.on_track for one in site.said(platform, ProgressReport)]
     before = cpu_bids(site, platform)[: known.index(True)]
     assert before[-1] > 1.5 * before[0]
     assert finished(site, platform)[0] == "done"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.monitors.guest_access import Reach
+from controllers.monitors.guest_access import SshReach
 from controllers.monitors.iteration_count import Count, counted
 from merkatd.base.line_patterns import LONGEST, MOST_KIB, pattern_of
 from merkatd.protocol.monitor_terms import check_address
@@ -119,7 +119,7 @@ class TestAddresses:
     )
     def test_the_platforms_own_vms_and_what_the_site_allows(self, address: str) -> None:
         """The site's pattern, and what its administrator has listed."""
-        reach = Reach.read(self.REACH)
+        reach = SshReach.read(self.REACH)
         assert reach.but({"address": address}).address == address
         assert reach.but({}).address == "10.0.0.{vm}"
 
@@ -145,7 +145,7 @@ class TestAddresses:
     def test_no_other_address(self, address: str) -> None:
         """The message says what is allowed."""
         with pytest.raises(ValueError, match=r"allows '10.0.0.\{vm\}', '10.1.\*'"):
-            Reach.read(self.REACH).but({"address": address})
+            SshReach.read(self.REACH).but({"address": address})
 
     def test_the_id_of_a_vm_is_no_digit_of_an_address(self) -> None:
         """Else `10.0.0.1{vm}` would be 10.0.0.10, as is allowed, and then any from 10.0.0.11 on."""

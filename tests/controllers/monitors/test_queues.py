@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from controllers.monitors.batch_systems.batch_system import age_s, left_of
 from controllers.monitors.batch_systems.grid_engine import GridEngine
 from controllers.monitors.batch_systems.slurm import Slurm
-from controllers.monitors.queue_monitor import Head, QueueMonitor, told
+from controllers.monitors.queue_monitor import Head, QueueMonitor, queue_values
 from controllers.monitors.ssh_pool import Said
 from merkatd.protocol.monitor_terms import MAX_NAME_LENGTH, WorkerNames
 from tests.bus.rig import assignment, watched
@@ -56,7 +56,7 @@ def test_slurm() -> None:
         "one-7": 1,
     }
     assert queue.workers["one-4"].drained
-    assert told(queue, ONE) == {
+    assert queue_values(queue, ONE) == {
         "waiting": 999.0,
         "wanted": 1002.0,
         "longest_s": 12.0,
@@ -101,7 +101,7 @@ def test_grid_engine() -> None:
     queue = GridEngine().read(GRID)
     # Of three arrays and jobs with two slots; not those held, in error, or for next decade.
     assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (10, 15, 22.0, 3)
-    assert told(queue, ONE) == {
+    assert queue_values(queue, ONE) == {
         "waiting": 10.0,
         "wanted": 15.0,
         "longest_s": 22.0,

@@ -48,7 +48,7 @@ def test_a_line_that_means_nothing_is_passed_over() -> None:
 @pytest.mark.parametrize("code", [b"9" * 400, b"-" + b"9" * 5_000, b"7"])
 def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
     """What is told is finite, and a code that is no code is a failure."""
-    told = log_probe.told({1: log_probe.read_signs(load + b":" + code)}, {1})
+    told = log_probe.sign_values({1: log_probe.read_signs(load + b":" + code)}, {1})
     assert all(isfinite(value) for value in told.values())
     assert told["exit"] == (7.0 if code == b"7" else 255.0)
 
@@ -56,8 +56,8 @@ def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
 def test_one_that_failed_has_failed_them_all() -> None:
     """Their load is the mean of those that say one."""
     there = {1: Signs(1.0, 0), 2: Signs(2.0, None), 3: Signs(None, -9)}
-    assert log_probe.told(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
-    assert log_probe.told({}, set()) == {}
+    assert log_probe.sign_values(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
+    assert log_probe.sign_values({}, set()) == {}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_it_has_ended_well_when_it_has_in_all_vms_that_have_a_log(
 ) -> None:
     """A VM without one does a part of the work of another; one that does not answer may go on."""
     there = {vm: Signs(None, code) for vm, code in codes.items()}
-    told = log_probe.told(there, logs)
+    told = log_probe.sign_values(there, logs)
     assert told.get("exit") == (0.0 if ended else None)
     assert {vm for vm in codes if f"ended/{vm}" in told} == {
         vm for vm in logs if codes.get(vm) == 0

@@ -11,7 +11,7 @@ from typing import Any
 import paramiko
 import pytest
 
-from controllers.monitors.ssh_pool import Heard, Limits, Place, Pool, Said, Silent, key_of
+from controllers.monitors.ssh_pool import Heard, Said, Silent, SshLimits, SshPool, SshTarget, key_of
 from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 from tests.controllers.monitors.sshd import SSHD, Sshd, free_port, running, user
 
@@ -27,24 +27,24 @@ def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
+def pool() -> Iterator[SshPool]:
     """Of two threads."""
-    one = Pool(key_of(KEYS.ours), Limits(pool=2, connect_s=20.0, command_s=20.0))
+    one = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=20.0))
     yield one
     one.close()
 
 
-def place(sshd: Sshd, key: str) -> Place:
+def place(sshd: Sshd, key: str) -> SshTarget:
     """Where a VM is, made by this key."""
-    return Place(address=sshd.address, port=sshd.port, user=user(), host_key=KEYS.host_key(key))
+    return SshTarget(address=sshd.address, port=sshd.port, user=user(), host_key=KEYS.host_key(key))
 
 
-def asked(pool: Pool, places: dict[int, Place], command: str) -> dict[int, Heard]:
+def asked(pool: SshPool, places: dict[int, SshTarget], command: str) -> dict[int, Heard]:
     """What they say to one command."""
     return asyncio.run(pool.ask(places, lambda _: command))
 
 
-def test_each_vm_answers_with_output_and_exit_status(pool: Pool, sshds: list[Sshd]) -> None:
+def test_each_vm_answers_with_output_and_exit_status(pool: SshPool, sshds: list[Sshd]) -> None:
     """A second time over the same connection."""
     places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
     heard = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
@@ -56,18 +56,18 @@ def test_each_vm_answers_with_output_and_exit_status(pool: Pool, sshds: list[Ssh
     assert again == heard
 
 
-def test_a_long_answer_comes_whole(pool: Pool, sshds: list[Sshd]) -> None:
+def test_a_long_answer_comes_whole(pool: SshPool, sshds: list[Sshd]) -> None:
     """Longer than any window of SSH."""
     heard = asked(pool, {1: place(sshds[0], "key-1")}, "head -c 900000 /dev/zero")[1]
     assert isinstance(heard, Said)
     assert len(heard.out) == 900_000
 
 
-def test_a_stranger_is_not_spoken_to(pool: Pool, sshds: list[Sshd]) -> None:
+def test_a_stranger_is_not_spoken_to(pool: SshPool, sshds: list[Sshd]) -> None:
     """Whoever answers with another host key, or where none is known."""
     places = {
         1: place(sshds[0], "key-2"),
-        2: Place(address=sshds[1].address, port=sshds[1].port, user=user()),
+        2: SshTarget(address=sshds[1].address, port=sshds[1].port, user=user()),
     }
     heard = asked(pool, places, "echo secret")
     assert isinstance(heard[1], Silent)
@@ -77,7 +77,7 @@ def test_a_stranger_is_not_spoken_to(pool: Pool, sshds: list[Sshd]) -> None:
 
 def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
     """And nothing but keys is tried."""
-    other = Pool(key_of(GuestKeys(b"x" * 32).ours), Limits(pool=1))
+    other = SshPool(key_of(GuestKeys(b"x" * 32).ours), SshLimits(pool=1))
     try:
         heard = asked(other, {1: place(sshds[0], "key-1")}, "true")[1]
     finally:
@@ -88,7 +88,7 @@ def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
 
 def test_who_takes_too_long_is_left_alone(sshds: list[Sshd]) -> None:
     """And the others are not."""
-    quick = Pool(key_of(KEYS.ours), Limits(pool=2, connect_s=20.0, command_s=1.0))
+    quick = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=1.0))
     places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
     try:
         assert all(isinstance(one, Said) for one in asked(quick, places, "true").values())
@@ -125,7 +125,7 @@ class TakesNoCommand(paramiko.ServerInterface):
 
 
 @pytest.fixture
-def silent() -> Iterator[Place]:
+def silent() -> Iterator[SshTarget]:
     """A VM whose server takes no command."""
     over = threading.Event()
     key = key_of(KEYS.ours)
@@ -142,7 +142,7 @@ def silent() -> Iterator[Place]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield Place(
+        yield SshTarget(
             address="127.0.0.1",
             port=listening.getsockname()[1],
             host_key=f"{key.get_name()} {key.get_base64()}",
@@ -154,9 +154,9 @@ def silent() -> Iterator[Place]:
         one.close()
 
 
-def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: Place) -> None:
+def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: SshTarget) -> None:
     """Its server has let us in, and says nothing more."""
-    quick = Pool(key_of(KEYS.ours), Limits(pool=2, connect_s=20.0, command_s=1.0))
+    quick = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=1.0))
     try:
         heard = asyncio.run(
             asyncio.wait_for(
@@ -169,7 +169,7 @@ def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: Pla
     assert isinstance(heard[2], Silent)
 
 
-def test_a_vm_that_was_started_again_is_reached_again(pool: Pool, tmp_path: Path) -> None:
+def test_a_vm_that_was_started_again_is_reached_again(pool: SshPool, tmp_path: Path) -> None:
     """Its old connection is dead; nobody answers meanwhile; made anew it is somebody else."""
     with running(tmp_path, KEYS, 1) as (sshd,):
         there = {1: place(sshd, "key-1")}
@@ -185,9 +185,9 @@ def test_a_vm_that_was_started_again_is_reached_again(pool: Pool, tmp_path: Path
         assert isinstance(asked(pool, {1: place(sshd, "key-7")}, "true")[1], Said)
 
 
-def test_nobody_there(pool: Pool) -> None:
+def test_nobody_there(pool: SshPool) -> None:
     """No address answers."""
-    nobody = Place(address="127.0.3.99", port=free_port(), host_key=KEYS.host_key("key-1"))
+    nobody = SshTarget(address="127.0.3.99", port=free_port(), host_key=KEYS.host_key("key-1"))
     heard = asked(pool, {5: nobody}, "true")[5]
     assert isinstance(heard, Silent)
     assert "127.0.3.99" in heard.why

@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from controllers.monitors.guest_access import Guests, Reach
+from controllers.monitors.guest_access import GuestAccess, SshReach
 from controllers.monitors.iteration_count import (
     PATTERN,
     Count,
-    Known,
     Notebook,
+    ProbeMemory,
     counted,
+    measured_values,
     of_guest,
     remembered,
-    told,
 )
-from controllers.monitors.ssh_pool import Limits
+from controllers.monitors.ssh_pool import SshLimits
 from controllers.monitors.ssh_probe import ThroughSsh, Watched
 from controllers.monitors.steps_monitor import Steps
 from merkatd.base.line_patterns import pattern_of
-from merkatd.protocol.bus_messages import Kept, Latest, Look, Measured
+from merkatd.protocol.bus_messages import Latest, LatestRequest, Measured, Stored
 from merkatd.protocol.guest_keys import GuestKeys
-from merkatd.protocol.platform_messages import Standing, VmNow
+from merkatd.protocol.platform_messages import PlatformStatus, VmNow
 from tests.bus.rig import assignment, market, news, watched
 from tests.controllers.monitors.sshd import SSHD, Sshd, running, user
 
@@ -52,11 +52,11 @@ class Daemon:
         assert not action_id
         if isinstance(body, Measured):
             self.measured.append(body)
-            return Kept()
-        assert isinstance(body, Look)
+            return Stored()
+        assert isinstance(body, LatestRequest)
         whole = news(vms=tuple(self.vms))
-        own = {name: getattr(whole, name) for name in Standing.__dataclass_fields__}
-        standing = None if self.silent else Standing(**own)
+        own = {name: getattr(whole, name) for name in PlatformStatus.__dataclass_fields__}
+        standing = None if self.silent else PlatformStatus(**own)
         return Latest(market=market(), standing=standing, published=1, priced=1)
 
 
@@ -67,18 +67,18 @@ class Watch:
         self.daemon = Daemon(vms)
         self.directory = directory
         self.now_s = 1000.0
-        self._reach = Reach(
+        self._reach = SshReach(
             address="127.0.3.{vm}",
             user=user(),
             port=sshds[0].port,
-            limits=Limits(pool=4, connect_s=20.0, command_s=20.0),
+            limits=SshLimits(pool=4, connect_s=20.0, command_s=20.0),
         )
         self._parameters = {"log": str(directory / "run.log"), **parameters}
         self.start()
 
     def start(self) -> None:
         """A monitor that knows what is in its notebook and no more."""
-        guests = Guests(self._reach, KEYS, self.daemon, "workers")
+        guests = GuestAccess(self._reach, KEYS, self.daemon, "workers")
         self.way = ThroughSsh(
             guests,
             Watched.of(self._parameters),
@@ -252,17 +252,17 @@ class TestAway:
 
     def test_one_that_is_gone_is_forgotten(self) -> None:
         """After an hour in which no news named it."""
-        known = {1: Known(first_s=0.0, up=True, key="a", named_s=1000.0)}
+        known = {1: ProbeMemory(first_s=0.0, up=True, key="a", named_s=1000.0)}
         assert remembered(known, {}, 4000.0) == known
         assert remembered(known, {}, 5000.0) == {}
 
     def test_a_notebook_from_before_keys_were_kept_is_read(self) -> None:
         """No VM is configured again for it."""
-        told = Known(first_s=5.0, up=True).written()
+        told = ProbeMemory(first_s=5.0, up=True).written()
         del told["key"], told["named_s"]
         vm = VmNow(vm=1, cluster="workers", state="busy", bid={}, allocation={}, key="a")
-        known = remembered({1: Known.read(told)}, {1: vm}, 60.0)
-        assert known == {1: Known(first_s=5.0, up=True, key="a", named_s=60.0)}
+        known = remembered({1: ProbeMemory.read(told)}, {1: vm}, 60.0)
+        assert known == {1: ProbeMemory(first_s=5.0, up=True, key="a", named_s=60.0)}
 
 
 class TestCounting:
@@ -272,7 +272,7 @@ class TestCounting:
             1: Count(done=7, took_s=(1.0,), at_s=90.0),
             2: Count(done=5, took_s=(3.0, 9.0, 3.0), at_s=80.0),
         }
-        assert told(counts, {3: 60.0}, 100.0) == {
+        assert measured_values(counts, {3: 60.0}, 100.0) == {
             "absent/3": 60.0,
             "made/1": 7.0,
             "made/2": 5.0,

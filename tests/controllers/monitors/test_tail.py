@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controllers.monitors import log_probe
-from controllers.monitors.log_probe import Position, Read
+from controllers.monitors.log_probe import LogPart, Position
 
 
 class Log:
@@ -30,7 +30,7 @@ class Log:
             if not came.more:
                 return lines
 
-    def once(self) -> Read:
+    def once(self) -> LogPart:
         """One command's worth."""
         command = log_probe.tail_command(str(self.path), self.position)
         done = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
@@ -108,7 +108,7 @@ def test_a_rotated_log_longer_than_one_read_is_read_to_its_end(log: Log) -> None
     """However many commands that takes; the new one follows."""
     log.write("one\n")
     assert log.read() == ["one"]
-    lines = [f"line {number} {'x' * 60}" for number in range(3 * log_probe.MOST // 70)]
+    lines = [f"line {number} {'x' * 60}" for number in range(3 * log_probe.MAX_READ_BYTES // 70)]
     log.write("\n".join(lines) + "\n")
     log.path.rename(f"{log.path}.1")
     log.write("after\n")
@@ -120,7 +120,7 @@ def test_a_line_longer_than_one_read_holds_up_nothing(log: Log, rotated: bool) -
     """It is left out; lines after it are read."""
     log.write("one\n")
     assert log.read() == ["one"]
-    log.write("x" * (log_probe.MOST + 9) + "\ntwo\n")
+    log.write("x" * (log_probe.MAX_READ_BYTES + 9) + "\ntwo\n")
     if rotated:
         log.path.rename(f"{log.path}.1")
         log.write("three\n")

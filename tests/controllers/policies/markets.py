@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from merkatd.policies.vertical import Adapted, Amounts, Means, Performance, Standing, adapt
+from merkatd.policies.vertical import (
+    Adapted,
+    Amounts,
+    Performance,
+    SpendingLimit,
+    VmPosition,
+    adapt,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +59,11 @@ class Constant:
             high=0.95 * self.reference_s,
         )
 
-    def played(self, bid: Amounts, means: Means, steps: int) -> list[Amounts]:
+    def played(self, bid: Amounts, means: SpendingLimit, steps: int) -> list[Amounts]:
         """The bids of so many periods."""
         bids, known = [bid], Adapted(bid, ())
         for _ in range(steps):
-            standing = Standing(
+            standing = VmPosition(
                 bid=known.bid,
                 allocation=self.allocation(known.bid),
                 least=self.least,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.policies.deadline import (
-    Purse,
+    Funds,
     Work,
     bid_max,
     full_deadline,
@@ -37,9 +37,9 @@ def test_grace_is_the_time_to_spare() -> None:
 
 def test_what_may_be_spent_lasts_until_the_deadline() -> None:
     """1,000 credits and 100 an hour, for two hours and four VMs, a minute at a time."""
-    purse = Purse(credits=1000.0, renewal=100.0, renewal_s=3600.0)
+    purse = Funds(credits=1000.0, renewal=100.0, renewal_s=3600.0)
     assert bid_max(purse, 7200.0, 60.0, 4) == pytest.approx(1200 / 120 / 4)
-    assert bid_max(Purse(credits=10.0), 30.0, 60.0, 1) == 10.0
+    assert bid_max(Funds(credits=10.0), 30.0, 60.0, 1) == 10.0
     assert bid_max(purse, 0.0, 60.0, 4) == 0.0
 
 

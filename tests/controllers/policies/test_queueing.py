@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from merkatd.policies.batch_queue import Aim, Load, judged
+from merkatd.policies.batch_queue import Aim, QueueLoad, queue_performance
 
 TARGET_S = 60.0
-CALM = Load(waiting=0, wanted=0, longest_s=0.0, busy=4)
-QUEUE = Load(waiting=3, wanted=6, longest_s=30.0, busy=4, slots=4)
+CALM = QueueLoad(waiting=0, wanted=0, longest_s=0.0, busy=4)
+QUEUE = QueueLoad(waiting=3, wanted=6, longest_s=30.0, busy=4, slots=4)
 
 
 def test_a_worker_with_some_free_processors_counts_as_one() -> None:
@@ -23,15 +23,15 @@ def test_a_worker_with_some_free_processors_counts_as_one() -> None:
 @pytest.mark.parametrize("aim", list(Aim))
 def test_workers_with_nothing_to_do_are_too_many(aim: Aim) -> None:
     """One is enough for that; where each has a job, nothing changes."""
-    assert judged(CALM, aim, 5, TARGET_S).fast
-    busy = judged(CALM, aim, 4, TARGET_S)
+    assert queue_performance(CALM, aim, 5, TARGET_S).fast
+    busy = queue_performance(CALM, aim, 4, TARGET_S)
     assert not busy.fast
     assert not busy.slow
 
 
 def test_for_throughput_any_job_that_waits_is_too_slow() -> None:
     """Also one that has just come, and beside an idle worker."""
-    assert judged(replace(QUEUE, longest_s=0.0), Aim.THROUGHPUT, 9, TARGET_S).slow
+    assert queue_performance(replace(QUEUE, longest_s=0.0), Aim.THROUGHPUT, 9, TARGET_S).slow
 
 
 @pytest.mark.parametrize(("longest_s", "slow"), [(0.0, False), (56.0, False), (58.0, True)])
@@ -41,6 +41,6 @@ def test_for_short_waits_only_long_ones_are_too_slow(
 ) -> None:
     """From 95 % of the target on; while a job waits no worker is idle for good."""
     times = target_s / TARGET_S
-    found = judged(replace(QUEUE, longest_s=longest_s * times), Aim.WAIT, 9, target_s)
+    found = queue_performance(replace(QUEUE, longest_s=longest_s * times), Aim.WAIT, 9, target_s)
     assert found.slow is slow
     assert not found.fast

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.platforms.lifecycle.start_conditions import Answer, Offer, Terms, judged
-from merkatd.policies.deadline import Purse
+from merkatd.platforms.lifecycle.start_conditions import (
+    MarketOffer,
+    StartAnswer,
+    Terms,
+    judge_start,
+)
+from merkatd.policies.deadline import Funds
 from merkatd.policies.horizontal import Prices
 from merkatd.policies.suspension import (
     REST,
@@ -31,7 +36,7 @@ FULL = (200.0, 2_048.0)
 def case(credits_: float = 100.0, left_s: float = 6_000.0, least_part: float | None = 0.3) -> Case:
     """A platform of two cores on a cloud of eight, at a price of 0.01 and 0.001."""
     return Case(
-        purse=Purse(credits=credits_),
+        purse=Funds(credits=credits_),
         left_s=left_s,
         work_s=600.0,
         least_part=least_part,
@@ -54,13 +59,13 @@ def resumes(now: Case) -> bool:
         least_part=now.least_part,
         suspended_s=NOW_S - now.since_s,
     )
-    offer = Offer(
+    offer = MarketOffer(
         now_s=NOW_S,
         interval_s=now.interval_s,
         prices=dict(zip(names, now.prices.others, strict=True)),
         capacity=dict(zip(names, now.prices.capacity, strict=True)),
     )
-    return judged(terms, offer).answer is Answer.START
+    return judge_start(terms, offer).answer is StartAnswer.START
 
 
 @dataclass
@@ -117,7 +122,7 @@ def test_constant_prices_change_nothing_twice_in_a_rest(
     """Of every kind, with and without a deadline, an ideal run or replenishment."""
     begin = replace(
         case(credits_, left_s, least_part),
-        purse=Purse(credits=credits_, renewal=renewal, renewal_s=INTERVAL_S),
+        purse=Funds(credits=credits_, renewal=renewal, renewal_s=INTERVAL_S),
         work_s=work_s,
         prices=Prices(others=price, capacity=(capacity, 20 * capacity)),
         since_s=REST * INTERVAL_S,
@@ -160,7 +165,7 @@ def test_a_platform_that_can_just_pay_changes_once_in_a_rest(
     renewal = renewed * credits_
     before = replace(
         case(credits_, left_s, least_part),
-        purse=Purse(credits=credits_, renewal=renewal, renewal_s=INTERVAL_S),
+        purse=Funds(credits=credits_, renewal=renewal, renewal_s=INTERVAL_S),
         work_s=0.5 * left_s,
         prices=Prices(others=(1.0, 0.1), capacity=(capacity, 20 * capacity)),
         since_s=REST * INTERVAL_S,
@@ -212,10 +217,10 @@ def test_resuming_takes_a_margin() -> None:
     """What just pays for going on is not enough to begin again."""
     now = case(1.0)
     while not can_pay(now):
-        now = replace(now, purse=Purse(credits=now.purse.credits * 1.01))
+        now = replace(now, purse=Funds(credits=now.purse.credits * 1.01))
     assert not suspends(now)
     assert not resumes(now)
-    assert resumes(replace(now, purse=Purse(credits=now.purse.credits * 1.3)))
+    assert resumes(replace(now, purse=Funds(credits=now.purse.credits * 1.3)))
 
 
 def test_a_rest_follows_each_change() -> None:

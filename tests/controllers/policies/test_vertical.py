@@ -6,19 +6,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from merkatd.policies.vertical import Means, Performance, Standing, Trace, adapt
+from merkatd.policies.vertical import BidTrace, Performance, SpendingLimit, VmPosition, adapt
 from tests.controllers.policies.markets import Constant
 
-MEANS = Means(bid_min=0.1, bid_max=1000.0)
+MEANS = SpendingLimit(bid_min=0.1, bid_max=1000.0)
 
 
 def standing(
     bid: tuple[float, float] = (4.0, 4.0),
     allocation: tuple[float, float] = (50.0, 500.0),
     keeping: tuple[float, float] = (20.0, 20.0),
-) -> Standing:
+) -> VmPosition:
     """A VM with half of what it could use."""
-    return Standing(
+    return VmPosition(
         bid=bid, allocation=allocation, least=(10.0, 100.0), most=(100.0, 1000.0), keeping=keeping
     )
 
@@ -37,7 +37,7 @@ def test_any_times_come_to_bids(value: float, reference: float, bid_max: float) 
         value=value, reference=reference, low=0.75 * reference, high=0.95 * reference
     )
     for bid in (0.0, 4.0):
-        means = Means(bid_min=0.0, bid_max=bid_max)
+        means = SpendingLimit(bid_min=0.0, bid_max=bid_max)
         found = adapt(standing(bid=(bid, bid)), performance, means).bid
         assert all(0.0 <= one <= max(bid_max, bid) for one in found)
 
@@ -86,15 +86,15 @@ class TestBranches:
 
     def test_a_change_back_is_at_most_half_as_large(self) -> None:
         """So that bids settle."""
-        up = (Trace(change=2.0, run=1, market=20.0),) * 2
+        up = (BidTrace(change=2.0, run=1, market=20.0),) * 2
         assert adapt(standing(), at(0.7), MEANS, up).bid == (3.0, 3.0)
-        down = (Trace(change=-4.0, run=1, market=20.0),) * 2
+        down = (BidTrace(change=-4.0, run=1, market=20.0),) * 2
         assert adapt(standing(), at(1.2), MEANS, down).bid == (6.0, 6.0)
 
     def test_a_third_change_in_one_direction_is_at_most_twice_the_limit(self) -> None:
         """The second one is not larger than the limit, and one in each direction settles."""
         for run, bid in ((1, 5.0), (2, 6.0)):
-            up = (Trace(change=1.0, limit=1.0, run=run, market=20.0),) * 2
+            up = (BidTrace(change=1.0, limit=1.0, run=run, market=20.0),) * 2
             found = adapt(standing(), at(1.2), MEANS, up)
             assert found.bid == (bid, bid)
             assert {one.run for one in found.traces} == {run + 1}
@@ -102,36 +102,40 @@ class TestBranches:
     def test_a_market_that_swings_to_and_fro_has_not_turned(self) -> None:
         """Only a price that is far from both of the last two is another market's."""
         for before, bid in ((20.0, 3.0), (None, 2.0), (80.0, 2.0)):
-            up = (Trace(change=2.0, run=1, market=40.0, market_before=before),) * 2
+            up = (BidTrace(change=2.0, run=1, market=40.0, market_before=before),) * 2
             assert adapt(standing(), at(0.7), MEANS, up).bid == (bid, bid)
 
     def test_in_a_market_that_has_turned_steps_are_as_large_as_at_first(self) -> None:
         """Small ones were right for another one."""
-        up = (Trace(change=0.01, limit=0.01, run=1, market=40.0),) * 2
+        up = (BidTrace(change=0.01, limit=0.01, run=1, market=40.0),) * 2
         assert adapt(standing(), at(0.7), MEANS, up).bid == (2.0, 2.0)
         assert adapt(standing(), at(1.2), MEANS, up).bid == (8.0, 8.0)
 
     def test_too_small_a_budget_goes_where_most_is_lacking(self) -> None:
         """Two thirds to the one that lacks twice the part."""
         one = standing(allocation=(50.0, 750.0), bid=(6.0, 6.0))
-        assert adapt(one, at(1.2), Means(bid_min=0.1, bid_max=9.0)).bid == pytest.approx((6, 3))
+        assert adapt(one, at(1.2), SpendingLimit(bid_min=0.1, bid_max=9.0)).bid == pytest.approx(
+            (6, 3)
+        )
 
     def test_who_has_the_most_leaves_the_rest_of_the_budget_to_the_other(self) -> None:
         """All of it."""
         one = standing(bid=(4.0, 6.0), allocation=(100.0, 500.0), keeping=(3.0, 50.0))
-        bids = adapt(one, at(1.2), Means(bid_min=0.1, bid_max=11.0)).bid
+        bids = adapt(one, at(1.2), SpendingLimit(bid_min=0.1, bid_max=11.0)).bid
         assert bids == pytest.approx((3.0, 8.0))
 
     def test_what_a_slow_lowering_has_not_freed_yet_is_not_bid_elsewhere(self) -> None:
         """The first bid falls by 5 of 30; of the 4 that the second lacks 2 are left."""
         one = standing(bid=(50.0, 4.0), allocation=(100.0, 500.0))
-        seen = (Trace(change=10.0, run=1, market=20.0), Trace(market=20.0))
-        found = adapt(one, at(1.2), Means(bid_min=0.1, bid_max=51.0), seen)
+        seen = (BidTrace(change=10.0, run=1, market=20.0), BidTrace(market=20.0))
+        found = adapt(one, at(1.2), SpendingLimit(bid_min=0.1, bid_max=51.0), seen)
         assert found.bid == pytest.approx((45.0, 6.0))
 
     def test_who_makes_no_progress_at_all_bids_what_there_is(self) -> None:
         """Even from nothing."""
-        bids = adapt(standing(bid=(0.0, 0.0)), at(inf), Means(bid_min=0.1, bid_max=10.0)).bid
+        bids = adapt(
+            standing(bid=(0.0, 0.0)), at(inf), SpendingLimit(bid_min=0.1, bid_max=10.0)
+        ).bid
         assert sum(bids) == pytest.approx(10.0)
 
 
@@ -140,7 +144,13 @@ pair = st.tuples(positive, positive)
 traces = st.tuples(
     *[
         st.builds(
-            Trace, st.floats(-1e6, 1e6), positive, st.integers(0, 5), positive, positive, positive
+            BidTrace,
+            st.floats(-1e6, 1e6),
+            positive,
+            st.integers(0, 5),
+            positive,
+            positive,
+            positive,
         )
     ]
     * 2
@@ -153,7 +163,7 @@ traces = st.tuples(
     most=(1.0, 1.0),
     value=0.0,
     bid_max=0.001953125,
-    seen=(Trace(), Trace()),
+    seen=(BidTrace(), BidTrace()),
 )
 @given(
     bid=pair,
@@ -169,17 +179,17 @@ def test_bids_stay_within_the_budget_and_above_nothing(
     most: tuple[float, float],
     value: float,
     bid_max: float,
-    seen: tuple[Trace, Trace],
+    seen: tuple[BidTrace, BidTrace],
 ) -> None:
     """Whatever there was before."""
-    now = Standing(
+    now = VmPosition(
         bid=bid,
         allocation=(part[0] * most[0], part[1] * most[1]),
         least=(0.1 * most[0], 0.1 * most[1]),
         most=most,
         keeping=bid,
     )
-    new = adapt(now, at(value), Means(bid_min=1e-9, bid_max=bid_max), seen).bid
+    new = adapt(now, at(value), SpendingLimit(bid_min=1e-9, bid_max=bid_max), seen).bid
     assert sum(new) <= bid_max * (1 + 1e-9)
     assert min(new) >= 0
 
@@ -211,7 +221,7 @@ def test_settles_under_constant_conditions(
         reference_s=1.0 / (need * 0.85),
         share_needed=(1.0, 0.5 if memory_counts else 0.0),
     )
-    bids = market.played(start, Means(bid_min=0.01, bid_max=bid_max), STEPS + 20)
+    bids = market.played(start, SpendingLimit(bid_min=0.01, bid_max=bid_max), STEPS + 20)
     late = bids[STEPS:]
     for row in range(2):
         values = [bid[row] for bid in late]
@@ -228,7 +238,7 @@ def test_meets_what_it_can_afford(others: float, need: float) -> None:
         least=(10.0, 204.8),
         reference_s=1.0 / (need * 0.9),
     )
-    last = market.played((1.0, 1.0), Means(bid_min=0.01, bid_max=1e6), STEPS)[-1]
+    last = market.played((1.0, 1.0), SpendingLimit(bid_min=0.01, bid_max=1e6), STEPS)[-1]
     assert not market.performance(last).slow
 
 
@@ -245,7 +255,7 @@ def test_two_who_only_care_for_themselves_do_not_spiral(
     In the example each one's bid halves and doubles the market of the other, in turns.
     """
     bids: list[tuple[float, ...]] = [(one,) for one in start]
-    known: list[tuple[Trace, ...]] = [(), ()]
+    known: list[tuple[BidTrace, ...]] = [(), ()]
     sums, slow = [], []
     for _ in range(100):
         whole = bids[0][0] + bids[1][0] + OTHERS_BID
@@ -253,12 +263,12 @@ def test_two_who_only_care_for_themselves_do_not_spiral(
         for row, own in enumerate(bids):
             got = min(90.0, 100.0 * own[0] / whole)
             keeping = (whole - own[0]) * 9.0
-            now = Standing(
+            now = VmPosition(
                 bid=own, allocation=(got,), least=(1.0,), most=(90.0,), keeping=(keeping,)
             )
             seen = at(need / got)
             slow.append(seen.slow)
-            adapted = adapt(now, seen, Means(bid_min=0.01, bid_max=1e5), known[row])
+            adapted = adapt(now, seen, SpendingLimit(bid_min=0.01, bid_max=1e5), known[row])
             known[row] = adapted.traces
             new.append(adapted.bid)
         bids = new

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.opennebula.constraints import Judged, judge
+from merkatd.opennebula.constraints import Feasibility, judge_feasibility
 from merkatd.opennebula.pools.constraint_facts import (
-    AclRule,
-    Datastore,
-    Estate,
-    Facts,
-    Member,
-    Network,
-    Stay,
-    User,
-    Wants,
+    AccessRule,
+    DatastoreFacts,
+    DiskLocation,
+    HostFacts,
+    NetworkFacts,
+    RoleMember,
+    SiteFacts,
+    UserFacts,
+    VmRequirements,
 )
 
-ALICE, BOB = User(2, "alice", (100,)), User(3, "bob", (1, 101))
-ROOT = User(0, "oneadmin", (0,))
+ALICE, BOB = UserFacts(2, "alice", (100,)), UserFacts(3, "bob", (1, 101))
+ROOT = UserFacts(0, "oneadmin", (0,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Vm:
     id: int = 0
     owner: int = 0
     group: int = 0
-    wants: Wants = field(default_factory=Wants)
-    member: Member | None = None
-    stay: Stay | None = None
+    wants: VmRequirements = field(default_factory=VmRequirements)
+    member: RoleMember | None = None
+    stay: DiskLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Host:
 
     id: int
     name: str
-    facts: Facts
+    facts: HostFacts
 
 
 def host(row: int, cluster: int = 0, says: Mapping[str, Any] | None = None, **facts: Any) -> Host:
@@ -49,10 +49,10 @@ def host(row: int, cluster: int = 0, says: Mapping[str, Any] | None = None, **fa
     values = {"NAME": [f"h{row}"], "ID": [str(row)]}
     for name, value in (says or {}).items():
         values[name] = [str(one) for one in value] if isinstance(value, list) else [str(value)]
-    return Host(row, f"h{row}", Facts(row, cluster, values, **facts))
+    return Host(row, f"h{row}", HostFacts(row, cluster, values, **facts))
 
 
-def datastore(row: int, name: str, free_mib: float = 1e6, **others: Any) -> Datastore:
+def datastore(row: int, name: str, free_mib: float = 1e6, **others: Any) -> DatastoreFacts:
     """A shared system datastore of cluster 0 that everybody may use."""
     values = {
         "kind": 1,
@@ -65,10 +65,10 @@ def datastore(row: int, name: str, free_mib: float = 1e6, **others: Any) -> Data
         "permissions": 0o644,
         **others,
     }
-    return Datastore(row, name, free_mib=free_mib, **values)
+    return DatastoreFacts(row, name, free_mib=free_mib, **values)
 
 
-def network(row: int, name: str, free: int = 10, **others: Any) -> Network:
+def network(row: int, name: str, free: int = 10, **others: Any) -> NetworkFacts:
     """A network of cluster 0 that everybody may use."""
     values = {
         "clusters": frozenset({0}),
@@ -77,21 +77,21 @@ def network(row: int, name: str, free: int = 10, **others: Any) -> Network:
         "permissions": 0o644,
         **others,
     }
-    return Network(row, name, free_leases=free, **values)
+    return NetworkFacts(row, name, free_leases=free, **values)
 
 
-def users(*acl: AclRule, **others: Any) -> Estate:
+def users(*acl: AccessRule, **others: Any) -> SiteFacts:
     """A cloud with users, so that rights are judged."""
-    return Estate(users={one.id: one for one in (ROOT, ALICE, BOB)}, acl=acl, **others)
+    return SiteFacts(users={one.id: one for one in (ROOT, ALICE, BOB)}, acl=acl, **others)
 
 
-def where(hosts: Sequence[Host], estate: Estate | None = None, **vm: Any) -> list[str]:
+def where(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> list[str]:
     """The names of the hosts that may take a VM that is judged alone."""
-    judged = judge([Vm(**vm)], hosts, estate or Estate())
+    judged = judge_feasibility([Vm(**vm)], hosts, estate or SiteFacts())
     return names(judged, hosts, 0)
 
 
-def names(judged: Judged, hosts: Sequence[Host], row: int) -> list[str]:
+def names(judged: Feasibility, hosts: Sequence[Host], row: int) -> list[str]:
     """The names of the hosts that may take the VM in this row."""
     one = int(judged.constraints.vm_class[row])
     everywhere = np.ones(len(hosts), dtype=bool)
@@ -99,7 +99,7 @@ def names(judged: Judged, hosts: Sequence[Host], row: int) -> list[str]:
     return [host.name for host, may in zip(hosts, allowed, strict=True) if may]
 
 
-def why(hosts: Sequence[Host], estate: Estate | None = None, **vm: Any) -> str:
+def why(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> str:
     """Why no host may take a VM."""
-    judged = judge([Vm(**vm)], hosts, estate or Estate())
+    judged = judge_feasibility([Vm(**vm)], hosts, estate or SiteFacts())
     return judged.constraints.unplaceable.get(0, "")

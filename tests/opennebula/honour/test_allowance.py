@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from merkatd.opennebula.constraints import judge, text_allowances
-from merkatd.opennebula.pools.constraint_facts import Estate, NicWant, Wants
+from merkatd.opennebula.constraints import judge_feasibility, text_allowances
+from merkatd.opennebula.pools.constraint_facts import NicWant, SiteFacts, VmRequirements
 from tests.opennebula.honour.clouds import Vm, host
 
 
@@ -25,8 +25,8 @@ def text(number: int, terms: int = 4) -> str:
 def test_vms_beyond_the_bound_wait_and_their_owner_reads_why() -> None:
     """The older ones count first; another owner's are none of it."""
     hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
-    vms = [Vm(vm, owner=vm // 4, wants=Wants(requirements=text(vm))) for vm in range(8)]
-    told = judge(vms, hosts, Estate()).constraints.unplaceable
+    vms = [Vm(vm, owner=vm // 4, wants=VmRequirements(requirements=text(vm))) for vm in range(8)]
+    told = judge_feasibility(vms, hosts, SiteFacts()).constraints.unplaceable
     assert list(told) == [2, 3, 6, 7]
     assert all("more than 10 terms in all" in why for why in told.values())
 
@@ -34,9 +34,9 @@ def test_vms_beyond_the_bound_wait_and_their_owner_reads_why() -> None:
 @pytest.mark.usefixtures("few")
 def test_a_text_counts_once_however_many_vms_have_it() -> None:
     """Terms are shared where the text is."""
-    vms = [Vm(vm, owner=1, wants=Wants(requirements=text(0, 10))) for vm in range(5)]
+    vms = [Vm(vm, owner=1, wants=VmRequirements(requirements=text(0, 10))) for vm in range(5)]
     hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
-    assert judge(vms, hosts, Estate()).constraints.unplaceable == {}
+    assert judge_feasibility(vms, hosts, SiteFacts()).constraints.unplaceable == {}
 
 
 @pytest.mark.usefixtures("few")
@@ -44,13 +44,13 @@ def test_a_text_counts_once_however_many_vms_have_it() -> None:
 def test_every_text_counts(name: str) -> None:
     """A VM with two of half the bound each is within, a third is beyond."""
 
-    def wants(number: int) -> Wants:
+    def wants(number: int) -> VmRequirements:
         if name == "nics":
-            return Wants(nics=(NicWant(0, text(number, 5)),))
+            return VmRequirements(nics=(NicWant(0, text(number, 5)),))
         ranked = name.startswith("rank")
         said = " + ".join([f"A{number}", *["FREE_CPU"] * 4]) if ranked else text(number, 5)
         given: dict[str, Any] = {name: said}
-        return Wants(**given)
+        return VmRequirements(**given)
 
     counted = text_allowances.Allowances(hosts=2)
     assert [counted.covers(1, wants(number)) for number in range(3)] == [True, True, False]

@@ -4,18 +4,25 @@ from collections.abc import Sequence
 
 import pytest
 
-from merkatd.opennebula.constraints import hardware, judge
-from merkatd.opennebula.pools.constraint_facts import Device, Estate, Node, NumaWant, PciWant, Wants
+from merkatd.opennebula.constraints import hardware, judge_feasibility
+from merkatd.opennebula.pools.constraint_facts import (
+    Node,
+    NumaWant,
+    PciDevice,
+    PciWant,
+    SiteFacts,
+    VmRequirements,
+)
 from tests.opennebula.honour.clouds import Vm, host, where, why
 
 
 class TestDevices:
-    GPU = Device("10de", "1db4", "0302", "01:00")
-    NIC = Device("8086", "10fb", "0200", "02:00")
+    GPU = PciDevice("10de", "1db4", "0302", "01:00")
+    NIC = PciDevice("8086", "10fb", "0200", "02:00")
     HOSTS = (
         host(0, pcis=[GPU, NIC]),
-        host(1, pcis=[Device("10de", "1db4", "0302", "01:00", vm=5), NIC]),
-        host(2, pcis=[GPU, Device("10de", "20b0", "0302", "03:00")]),
+        host(1, pcis=[PciDevice("10de", "1db4", "0302", "01:00", vm=5), NIC]),
+        host(2, pcis=[GPU, PciDevice("10de", "20b0", "0302", "03:00")]),
     )
 
     @pytest.mark.parametrize(
@@ -32,24 +39,29 @@ class TestDevices:
     )
     def test_free_ones_that_match(self, wants: list[PciWant], left: list[str]) -> None:
         """By vendor, device, class or address; each for one VM."""
-        assert where(self.HOSTS, wants=Wants(pcis=tuple(wants))) == left
+        assert where(self.HOSTS, wants=VmRequirements(pcis=tuple(wants))) == left
 
     def test_where_there_is_none(self) -> None:
         """The words say which."""
-        assert why(self.HOSTS, wants=Wants(pcis=(PciWant(vendor="dead"),))) == (
+        assert why(self.HOSTS, wants=VmRequirements(pcis=(PciWant(vendor="dead"),))) == (
             "none of 3 hosts has a free PCI device for vendor dead"
         )
 
     def test_a_profile(self) -> None:
         """Of a virtual GPU."""
-        hosts = [host(0, pcis=[Device("10de", "1", "3", "1", profiles=("nvidia-63",))])]
-        assert where(hosts, wants=Wants(pcis=(PciWant("10de", profile="nvidia-63"),))) == ["h0"]
-        assert where(hosts, wants=Wants(pcis=(PciWant("10de", profile="other"),))) == []
+        hosts = [host(0, pcis=[PciDevice("10de", "1", "3", "1", profiles=("nvidia-63",))])]
+        assert where(hosts, wants=VmRequirements(pcis=(PciWant("10de", profile="nvidia-63"),))) == [
+            "h0"
+        ]
+        assert where(hosts, wants=VmRequirements(pcis=(PciWant("10de", profile="other"),))) == []
 
     def test_its_vm_is_not_moved(self) -> None:
         """Nor one that is pinned by OpenNebula."""
-        pci, numa = Wants(pcis=(PciWant("10de"),)), Wants(numa=NumaWant("CORE", ((1, 1),)))
-        judged = judge([Vm(wants=pci), Vm(wants=numa), Vm()], self.HOSTS, Estate())
+        pci, numa = (
+            VmRequirements(pcis=(PciWant("10de"),)),
+            VmRequirements(numa=NumaWant("CORE", ((1, 1),))),
+        )
+        judged = judge_feasibility([Vm(wants=pci), Vm(wants=numa), Vm()], self.HOSTS, SiteFacts())
         assert judged.constraints.fixed.tolist() == [True, True, False]
 
 
@@ -86,29 +98,33 @@ class TestNuma:
     )
     def test_cores_threads_memory_and_pages(self, want: NumaWant, left: list[str]) -> None:
         """Free together on a node of the host."""
-        assert where(self.HOSTS, wants=Wants(numa=want)) == left
+        assert where(self.HOSTS, wants=VmRequirements(numa=want)) == left
 
     def test_where_there_is_no_room(self) -> None:
         """The words say what kind."""
-        assert "PIN_POLICY CORE" in why(self.HOSTS, wants=Wants(numa=NumaWant("CORE", ((9, 1),))))
+        assert "PIN_POLICY CORE" in why(
+            self.HOSTS, wants=VmRequirements(numa=NumaWant("CORE", ((9, 1),)))
+        )
 
     def test_hosts_that_are_alike_are_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """VMs that want the same, hosts with the same nodes and later periods cost nothing more."""
         asked: list[NumaWant] = []
-        spots = hardware.spots
+        spots = hardware.numa_placements
 
         def counted(want: NumaWant, nodes: Sequence[Node]) -> object:
             asked.append(want)
             return spots(want, nodes)
 
-        monkeypatch.setattr(hardware, "spots", counted)
+        monkeypatch.setattr(hardware, "numa_placements", counted)
         hosts = [host(row, numa=[node(0, [2, 2]), node(1, [2, row // 5])]) for row in range(10)]
         want = NumaWant("CORE", ((4, 1024),))
-        vms = [Vm(vm, wants=Wants(numa=want, requirements=f"ID > {vm}")) for vm in range(5)]
-        judged = judge(vms, hosts, Estate())
+        vms = [
+            Vm(vm, wants=VmRequirements(numa=want, requirements=f"ID > {vm}")) for vm in range(5)
+        ]
+        judged = judge_feasibility(vms, hosts, SiteFacts())
         assert asked == [want, want]
         hosts[9] = host(9, numa=[node(0, [2, 2, 2])])
-        again = judge(vms, hosts, Estate(), judged.tables)
+        again = judge_feasibility(vms, hosts, SiteFacts(), judged.tables)
         assert asked == [want, want, want]
-        fresh = judge(vms, hosts, Estate())
+        fresh = judge_feasibility(vms, hosts, SiteFacts())
         assert (again.constraints.allowed == fresh.constraints.allowed).all()

@@ -7,31 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.constraints import judge_feasibility
 from merkatd.opennebula.pools.constraint_facts import (
-    Datastore,
-    Device,
-    Estate,
-    Network,
+    DatastoreFacts,
+    DiskLocation,
+    NetworkFacts,
     NicWant,
     NumaWant,
+    PciDevice,
     PciWant,
-    Stay,
-    Wants,
+    SiteFacts,
+    VmRequirements,
 )
-from merkatd.scheduler.base.ports import Stock
+from merkatd.scheduler.base.ports import CapacityPort
 from tests.opennebula.honour.clouds import Host, Vm, datastore, host, network
 from tests.opennebula.honour.test_equipment import node
 
 
-def shelves(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> Stock:
+def shelves(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> CapacityPort:
     """What there is for these VMs."""
-    stock = judge(vms, hosts, Estate(**estate)).constraints.stock
+    stock = judge_feasibility(vms, hosts, SiteFacts(**estate)).constraints.stock
     assert stock is not None
     return stock()
 
 
-def same(wants: Wants, count: int, stay: Stay | None = None) -> list[Vm]:
+def same(wants: VmRequirements, count: int, stay: DiskLocation | None = None) -> list[Vm]:
     """VMs that want the same."""
     return [Vm(row, wants=wants, stay=stay) for row in range(count)]
 
@@ -40,7 +40,9 @@ def test_local_space_is_counted_by_host() -> None:
     """Each host has its own."""
     hosts = [host(row, disk_mib=100.0) for row in range(2)]
     stock = shelves(
-        same(Wants(system_mib=60), 3), hosts, datastores=[datastore(0, "ssh", shared=False)]
+        same(VmRequirements(system_mib=60), 3),
+        hosts,
+        datastores=[datastore(0, "ssh", shared=False)],
     )
     assert stock.take(0, 0) is None
     assert stock.take(1, 0) == "datastore ssh has no room left in this period: others come first"
@@ -49,7 +51,7 @@ def test_local_space_is_counted_by_host() -> None:
 
 def test_a_vm_that_moves_takes_nothing_of_a_shared_datastore() -> None:
     """Its disks are there already."""
-    vms = same(Wants(system_mib=60), 2, Stay(0, running=True))
+    vms = same(VmRequirements(system_mib=60), 2, DiskLocation(0, running=True))
     stock = shelves(vms, [host(0)], datastores=[datastore(0, "nfs", 1.0)])
     assert stock.take(0, 0) is None
     assert stock.take(1, 0) is None
@@ -58,7 +60,7 @@ def test_a_vm_that_moves_takes_nothing_of_a_shared_datastore() -> None:
 def test_image_space_is_counted() -> None:
     """Of the datastore where disks are cloned."""
     stores = [datastore(0, "s"), datastore(1, "images", 100.0, kind=0)]
-    stock = shelves(same(Wants(image_mib=((1, 60),)), 2), [host(0)], datastores=stores)
+    stock = shelves(same(VmRequirements(image_mib=((1, 60),)), 2), [host(0)], datastores=stores)
     assert stock.take(0, 0) is None
     assert "datastore images has no room left" in (stock.take(1, 0) or "")
 
@@ -67,16 +69,18 @@ def test_image_space_is_counted() -> None:
 def test_a_vm_that_has_disks_takes_no_image_space_again(running: bool) -> None:
     """They were cloned when it was deployed first: it moves, or comes back after a stop."""
     stores = [datastore(0, "s"), datastore(1, "images", 100.0, kind=0)]
-    vms = same(Wants(image_mib=((1, 60),)), 2, Stay(0, running=running))
-    stock = shelves([*vms, Vm(2, wants=Wants(image_mib=((1, 60),)))], [host(0)], datastores=stores)
+    vms = same(VmRequirements(image_mib=((1, 60),)), 2, DiskLocation(0, running=running))
+    stock = shelves(
+        [*vms, Vm(2, wants=VmRequirements(image_mib=((1, 60),)))], [host(0)], datastores=stores
+    )
     assert [stock.take(vm, 0) for vm in range(3)] == [None, None, None]
 
 
 def test_a_vm_that_does_not_get_all_takes_nothing() -> None:
     """What it could have had is left for others."""
-    wants = Wants(pcis=(PciWant("10de"),), nics=(NicWant(0),))
-    hosts = [host(0, pcis=[Device("10de", "1", "3", "01:00")])]
-    vms = [*same(wants, 2), Vm(2, wants=Wants(nics=(NicWant(0),)))]
+    wants = VmRequirements(pcis=(PciWant("10de"),), nics=(NicWant(0),))
+    hosts = [host(0, pcis=[PciDevice("10de", "1", "3", "01:00")])]
+    vms = [*same(wants, 2), Vm(2, wants=VmRequirements(nics=(NicWant(0),)))]
     stock = shelves(vms, hosts, networks=[network(0, "red", free=2)])
     assert stock.take(0, 0) is None
     assert "no PCI device left" in (stock.take(1, 0) or "")
@@ -86,7 +90,7 @@ def test_a_vm_that_does_not_get_all_takes_nothing() -> None:
 
 def test_cores_of_numa_nodes_are_counted() -> None:
     """Two of two cores each fit into four, a third does not."""
-    wants = Wants(numa=NumaWant("CORE", ((2, 1024),)))
+    wants = VmRequirements(numa=NumaWant("CORE", ((2, 1024),)))
     stock = shelves(same(wants, 3), [host(0, numa=[node(0, [2, 2, 2, 2])])])
     assert [stock.take(vm, 0) is None for vm in range(3)] == [True, True, False]
 
@@ -109,18 +113,18 @@ def test_never_more_than_there_is(
     leases: int, devices: list[int], free: int, vms: list[tuple[int, int, int, int]]
 ) -> None:
     """Whoever comes, in whatever order, to whichever host."""
-    nets: list[Network] = [network(0, "red", free=leases)]
-    stores: list[Datastore] = [datastore(0, "s", float(free))]
+    nets: list[NetworkFacts] = [network(0, "red", free=leases)]
+    stores: list[DatastoreFacts] = [datastore(0, "s", float(free))]
     hosts = [
-        host(row, pcis=[Device("10de", "1", "3", f"0{at}:00") for at in range(count)])
+        host(row, pcis=[PciDevice("10de", "1", "3", f"0{at}:00") for at in range(count)])
         for row, count in enumerate(devices)
     ]
     every = [
-        Vm(row, wants=Wants(
+        Vm(row, wants=VmRequirements(
             nics=(NicWant(0),) * nic, pcis=(PciWant("10de"),) * pci, system_mib=size))
         for row, (nic, pci, size, _) in enumerate(vms)
     ]  # fmt: skip
-    judged = judge(every, hosts, Estate(datastores=stores, networks=nets))
+    judged = judge_feasibility(every, hosts, SiteFacts(datastores=stores, networks=nets))
     assert judged.constraints.stock is not None
     stock = judged.constraints.stock()
     placed = [row for row, vm in enumerate(vms) if stock.take(row, vm[3]) is None]

@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
-from merkatd.opennebula.constraints import LET_ONED_CHOOSE, judge
-from merkatd.opennebula.constraints.host_requirements import required
-from merkatd.opennebula.pools.constraint_facts import AclRule, Estate, NicWant, Stay, Wants
+from merkatd.opennebula.constraints import LET_ONED_CHOOSE, judge_feasibility
+from merkatd.opennebula.constraints.host_requirements import requirement_constraint
+from merkatd.opennebula.pools.constraint_facts import (
+    AccessRule,
+    DiskLocation,
+    NicWant,
+    SiteFacts,
+    VmRequirements,
+)
 from tests.opennebula.honour.clouds import Vm, datastore, host, names, network, users, where, why
 
 HOSTS = [
@@ -21,9 +27,9 @@ HOST, NET, STORE = 0x2000000000, 0x4000000000, 0x100000000000
 ANY_ZONE = EVERYBODY
 
 
-def rule(user: int, resource: int, rights: int = 2, zone: int = ANY_ZONE) -> AclRule:
+def rule(user: int, resource: int, rights: int = 2, zone: int = ANY_ZONE) -> AccessRule:
     """A rule, by its four numbers."""
-    return AclRule(0, user, resource, rights, zone)
+    return AccessRule(0, user, resource, rights, zone)
 
 
 class TestRights:
@@ -45,7 +51,7 @@ class TestRights:
             (rule(EVERYBODY, HOST | EVERYBODY, zone=INDIVIDUAL | 9), []),
         ],
     )
-    def test_a_rule_lets_somebody_use_hosts(self, acl: AclRule, left: list[str]) -> None:
+    def test_a_rule_lets_somebody_use_hosts(self, acl: AccessRule, left: list[str]) -> None:
         """By user, group or everybody; host, cluster or all; in this zone or any."""
         assert where(HOSTS, users(acl), owner=2, group=100) == left
 
@@ -56,7 +62,7 @@ class TestRights:
 
     def test_nothing_is_asked_where_nobody_is_known(self) -> None:
         """An account that may not read users can't judge them."""
-        assert where(HOSTS, Estate(), owner=2, group=100) == ["h0", "h1", "h2"]
+        assert where(HOSTS, SiteFacts(), owner=2, group=100) == ["h0", "h1", "h2"]
 
     def test_a_user_who_is_gone_has_no_rights(self) -> None:
         """Though others of the group have."""
@@ -96,19 +102,21 @@ class TestRights:
 class TestDatastores:
     def test_the_hosts_cluster_counts(self) -> None:
         """And the datastore is named for each host."""
-        estate = Estate(datastores=[datastore(5, "a"), datastore(6, "b", clusters=frozenset({1}))])
-        judged = judge([Vm()], HOSTS, estate)
+        estate = SiteFacts(
+            datastores=[datastore(5, "a"), datastore(6, "b", clusters=frozenset({1}))]
+        )
+        judged = judge_feasibility([Vm()], HOSTS, estate)
         assert [judged.datastore_of(0, row) for row in range(3)] == [5, 5, 6]
-        assert where(HOSTS, Estate(datastores=[datastore(5, "a")])) == ["h0", "h1"]
+        assert where(HOSTS, SiteFacts(datastores=[datastore(5, "a")])) == ["h0", "h1"]
 
     def test_a_cloud_of_which_no_datastore_is_known(self) -> None:
         """Oned chooses."""
-        judged = judge([Vm()], HOSTS, Estate())
+        judged = judge_feasibility([Vm()], HOSTS, SiteFacts())
         assert judged.datastore_of(0, 0) == LET_ONED_CHOOSE
 
     def test_where_none_is_in_reach(self) -> None:
         """The words name them."""
-        estate = Estate(datastores=[datastore(5, "far", clusters=frozenset({9}))])
+        estate = SiteFacts(datastores=[datastore(5, "far", clusters=frozenset({9}))])
         assert why(HOSTS, estate) == (
             "system datastore far is not in the cluster of any of the 3 hosts it could be on"
         )
@@ -127,15 +135,15 @@ class TestDatastores:
     def test_state_kind_and_room(self, others: dict[str, object], reason: str) -> None:
         """Something must be left over, as oned asks it."""
         hosts = [host(0, disk_mib=20480.0), host(1, datastore_mib={0: 10240.0})]
-        estate = Estate(datastores=[datastore(0, "s", **others)])  # type: ignore[arg-type]
-        assert why(hosts, estate, wants=Wants(system_mib=40960)).startswith(reason)
+        estate = SiteFacts(datastores=[datastore(0, "s", **others)])  # type: ignore[arg-type]
+        assert why(hosts, estate, wants=VmRequirements(system_mib=40960)).startswith(reason)
 
     def test_local_space_is_the_hosts(self) -> None:
         """What it says of that datastore, or of its disks."""
         hosts = [host(0, disk_mib=100.0), host(1, disk_mib=9.0, datastore_mib={0: 50.0}), host(2)]
-        estate = Estate(datastores=[datastore(0, "ssh", shared=False)])
-        assert where(hosts, estate, wants=Wants(system_mib=20)) == ["h0", "h1"]
-        assert where(hosts, estate, wants=Wants()) == ["h0", "h1", "h2"]
+        estate = SiteFacts(datastores=[datastore(0, "ssh", shared=False)])
+        assert where(hosts, estate, wants=VmRequirements(system_mib=20)) == ["h0", "h1"]
+        assert where(hosts, estate, wants=VmRequirements()) == ["h0", "h1", "h2"]
 
     def test_requirements_and_rank_choose(self) -> None:
         """Of those that are left the highest rank, then the most space."""
@@ -144,16 +152,18 @@ class TestDatastores:
             datastore(1, "fast", 500, values={"SPEED": ["9"]}),
             datastore(2, "big", 990),
         ]
-        estate = Estate(datastores=stores)
+        estate = SiteFacts(datastores=stores)
 
         def chosen(**wants: Any) -> int:
-            return judge([Vm(wants=Wants(**wants))], HOSTS[:1], estate).datastore_of(0, 0)
+            return judge_feasibility(
+                [Vm(wants=VmRequirements(**wants))], HOSTS[:1], estate
+            ).datastore_of(0, 0)
 
         assert chosen() == 2
         assert chosen(rank_ds="SPEED") == 1
         assert chosen(requirements_ds='NAME = "slow"') == 0
         assert chosen(automatic_ds='"CLUSTERS/ID" @> 0') == 2
-        wants = Wants(requirements_ds="SPEED > 20")
+        wants = VmRequirements(requirements_ds="SPEED > 20")
         assert why(HOSTS, estate, wants=wants) == (
             "no system datastore satisfies SCHED_DS_REQUIREMENTS SPEED > 20: 2 system datastores"
             " have no attribute SPEED; there is SPEED '9'"
@@ -162,30 +172,32 @@ class TestDatastores:
     def test_a_vm_that_moves_keeps_its_own(self) -> None:
         """Its disks are there already: no room is needed, but the host must reach it."""
         stores = [datastore(0, "full", 1.0), datastore(1, "other")]
-        estate = Estate(datastores=stores)
-        vm = {"wants": Wants(system_mib=40960), "stay": Stay(0, running=True)}
+        estate = SiteFacts(datastores=stores)
+        vm = {"wants": VmRequirements(system_mib=40960), "stay": DiskLocation(0, running=True)}
         assert where(HOSTS, estate, **vm) == ["h0", "h1"]
-        judged = judge([Vm(**vm)], HOSTS, estate)  # type: ignore[arg-type]
+        judged = judge_feasibility([Vm(**vm)], HOSTS, estate)  # type: ignore[arg-type]
         assert judged.datastore_of(0, 0) == 0
 
     def test_images_need_room_too(self) -> None:
         """Where they are cloned in place."""
-        estate = Estate(datastores=[datastore(0, "s"), datastore(1, "images", 2048, kind=0)])
-        assert where(HOSTS[:1], estate, wants=Wants(image_mib=((1, 1024),))) == ["h0"]
-        assert why(HOSTS, estate, wants=Wants(image_mib=((1, 4096),))) == (
+        estate = SiteFacts(datastores=[datastore(0, "s"), datastore(1, "images", 2048, kind=0)])
+        assert where(HOSTS[:1], estate, wants=VmRequirements(image_mib=((1, 1024),))) == ["h0"]
+        assert why(HOSTS, estate, wants=VmRequirements(image_mib=((1, 4096),))) == (
             "image datastore images: 2.0 GiB free, 4.0 GiB needed"
         )
         assert "image datastore 8 is not there" in (
-            why(HOSTS, estate, wants=Wants(image_mib=((8, 1),)))
+            why(HOSTS, estate, wants=VmRequirements(image_mib=((8, 1),)))
         )
 
     @pytest.mark.parametrize("running", [True, False])
     def test_images_that_a_vm_has_need_no_room_again(self, running: bool) -> None:
         """A VM that has disks may go anywhere though the image datastore is full, or gone."""
-        estate = Estate(datastores=[datastore(0, "s"), datastore(1, "images", 10, kind=0)])
+        estate = SiteFacts(datastores=[datastore(0, "s"), datastore(1, "images", 10, kind=0)])
         for image in (1, 8):
-            wants = Wants(image_mib=((image, 4096),))
-            assert where(HOSTS[:1], estate, wants=wants, stay=Stay(0, running=running)) == ["h0"]
+            wants = VmRequirements(image_mib=((image, 4096),))
+            assert where(HOSTS[:1], estate, wants=wants, stay=DiskLocation(0, running=running)) == [
+                "h0"
+            ]
             assert where(HOSTS[:1], estate, wants=wants) == []
 
 
@@ -199,8 +211,8 @@ class TestNetworks:
 
     def chosen(self, *nics: NicWant) -> list[tuple[tuple[int, int], ...]]:
         """On each host, which network each NIC gets."""
-        wants = Wants(nics=nics)
-        judged = judge([Vm(wants=wants)], HOSTS, Estate(networks=self.NETS))
+        wants = VmRequirements(nics=nics)
+        judged = judge_feasibility([Vm(wants=wants)], HOSTS, SiteFacts(networks=self.NETS))
         left = names(judged, HOSTS, 0)
         return [judged.networks_of(0, row) for row, one in enumerate(HOSTS) if one.name in left]
 
@@ -216,15 +228,15 @@ class TestNetworks:
     def test_each_nic_has_a_network_of_its_own(self) -> None:
         """Only the first two hosts' cluster has two with leases."""
         assert self.chosen(NicWant(0), NicWant(1)) == [((0, 1), (1, 0))] * 2
-        wants = Wants(nics=tuple(NicWant(nic) for nic in range(3)))
+        wants = VmRequirements(nics=tuple(NicWant(nic) for nic in range(3)))
         assert "each of 3 automatic NICs needs a network of its own" in (
-            why(HOSTS, Estate(networks=self.NETS), wants=wants)
+            why(HOSTS, SiteFacts(networks=self.NETS), wants=wants)
         )
 
     def test_more_nics_than_networks(self) -> None:
         """Such a VM is refused at once, and the message says how many there are."""
-        wants = Wants(nics=tuple(NicWant(nic) for nic in range(4)))
-        assert why(HOSTS, Estate(networks=self.NETS), wants=wants) == (
+        wants = VmRequirements(nics=tuple(NicWant(nic) for nic in range(4)))
+        assert why(HOSTS, SiteFacts(networks=self.NETS), wants=wants) == (
             "each of 4 automatic NICs needs a network of its own; no cluster has more than 3"
             " networks"
         )
@@ -235,22 +247,26 @@ class TestNetworks:
 
         def counted(name: str, text: str, *rest: Any) -> Any:
             asked.append(text)
-            return required(name, text, *rest)
+            return requirement_constraint(name, text, *rest)
 
-        monkeypatch.setattr("merkatd.opennebula.constraints.networks.required", counted)
+        monkeypatch.setattr(
+            "merkatd.opennebula.constraints.networks.requirement_constraint", counted
+        )
         nets = [network(row, f"n{row}", values={"VLAN": [str(row)]}) for row in range(9)]
         vms = [
             Vm(
                 vm,
-                wants=Wants(
+                wants=VmRequirements(
                     nics=tuple(NicWant(nic, f"VLAN > {nic % 2}") for nic in range(6)),
                     requirements=f"CORES > {vm}",
                 ),
             )
             for vm in range(3)
         ]
-        vms.append(Vm(9, wants=Wants(nics=(NicWant(3, "VLAN > 1"), NicWant(4, "VLAN < 1")))))
-        judged = judge(vms, HOSTS, Estate(networks=nets))
+        vms.append(
+            Vm(9, wants=VmRequirements(nics=(NicWant(3, "VLAN > 1"), NicWant(4, "VLAN < 1"))))
+        )
+        judged = judge_feasibility(vms, HOSTS, SiteFacts(networks=nets))
         assert sorted(asked) == ["VLAN < 1", "VLAN > 0", "VLAN > 1"]
         chosen = judged.networks_of(0, 0)
         assert chosen == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6))
@@ -258,8 +274,8 @@ class TestNetworks:
 
     def test_no_lease(self) -> None:
         """The network is named."""
-        estate = Estate(networks=self.NETS[3:])
-        assert why(HOSTS, estate, wants=Wants(nics=(NicWant(0),))) == (
+        estate = SiteFacts(networks=self.NETS[3:])
+        assert why(HOSTS, estate, wants=VmRequirements(nics=(NicWant(0),))) == (
             "NIC 0: network used has no free lease"
         )
 
@@ -268,5 +284,5 @@ class TestNetworks:
         estate = users(
             rule(EVERYBODY, HOST | EVERYBODY), networks=[network(0, "red", permissions=0o640)]
         )
-        vm = {"owner": 2, "group": 100, "wants": Wants(nics=(NicWant(0),))}
+        vm = {"owner": 2, "group": 100, "wants": VmRequirements(nics=(NicWant(0),))}
         assert why(HOSTS, estate, **vm) == ("NIC 0: user alice may not use network red (needs USE)")

@@ -5,12 +5,12 @@ import pytest
 from merkatd.opennebula.requirements import (
     FactTable,
     RequirementError,
-    holding,
     holds,
+    host_ranks_of,
+    hosts_where,
     parse,
     parse_rank,
-    worth,
-    worths,
+    rank_of,
 )
 from merkatd.opennebula.requirements.literals import decimal, glob, whole
 
@@ -94,7 +94,7 @@ def test_what_a_host_satisfies(text: str, answer: bool) -> None:
     expression = parse(text)
     assert holds(expression, HOST, VMS) is answer
     table = FactTable([{}, HOST], [frozenset(), VMS])
-    assert holding(expression, table).tolist() == [holds(expression, {}), answer]
+    assert hosts_where(expression, table).tolist() == [holds(expression, {}), answer]
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_an_error_names_the_place_and_what_is_right(text: str, at: int, word: st
 )
 def test_what_a_host_is_worth(text: str, value: int) -> None:
     """Asked alone and in columns."""
-    assert worth(parse_rank(text), HOST) == value
-    assert worths(parse_rank(text), FactTable([HOST, HOST])).tolist() == [value, value]
+    assert rank_of(parse_rank(text), HOST) == value
+    assert host_ranks_of(parse_rank(text), FactTable([HOST, HOST])).tolist() == [value, value]
 
 
 @pytest.mark.parametrize("text", ["CORES-3", "CORES -3", "+", "(1", "A B", "A = 1", '""', "1 ^ 2"])

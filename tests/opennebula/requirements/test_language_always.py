@@ -8,12 +8,12 @@ from merkatd.opennebula.requirements import (
     FactTable,
     Rank,
     RequirementError,
-    holding,
     holds,
+    host_ranks_of,
+    hosts_where,
     parse,
     parse_rank,
-    worth,
-    worths,
+    rank_of,
 )
 from merkatd.opennebula.requirements.syntax_tree import (
     Attribute,
@@ -21,8 +21,8 @@ from merkatd.opennebula.requirements.syntax_tree import (
     Compare,
     Minus,
     Not,
-    Number,
     Product,
+    RankNumber,
     Relation,
     Sum,
 )
@@ -68,7 +68,7 @@ def _joined(kind: type, signs: str, parts: st.SearchStrategy[object]) -> st.Sear
 
 
 RANKS = st.recursive(
-    st.builds(Number, WHOLES | DECIMALS) | st.builds(Attribute, NAMES),
+    st.builds(RankNumber, WHOLES | DECIMALS) | st.builds(Attribute, NAMES),
     lambda parts: (
         st.builds(Minus, parts) | _joined(Product, "*/", parts) | _joined(Sum, "+-", parts)
     ),
@@ -111,7 +111,7 @@ def test_columns_say_what_single_hosts_say(
     assert repr(parse(str(expression))) == repr(expression)
     values, vms = [host[0] for host in hosts], [host[1] for host in hosts]
     alone = [holds(expression, *host) for host in hosts]
-    assert holding(expression, FactTable(values, vms)).tolist() == alone
+    assert hosts_where(expression, FactTable(values, vms)).tolist() == alone
 
 
 @given(RANKS, HOSTS)
@@ -119,5 +119,5 @@ def test_ranks_too(rank: Rank, hosts: list[tuple[dict[str, list[str]], frozenset
     """To the last digit."""
     assert repr(parse_rank(str(rank))) == repr(rank)
     values = [host[0] for host in hosts]
-    alone = [worth(rank, one) for one in values]
-    assert worths(rank, FactTable(values)).tolist() == alone
+    alone = [rank_of(rank, one) for one in values]
+    assert host_ranks_of(rank, FactTable(values)).tolist() == alone

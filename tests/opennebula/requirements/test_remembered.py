@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.opennebula.constraints import judge
-from merkatd.opennebula.pools.constraint_facts import Estate, Facts, NicWant, Wants
+from merkatd.opennebula.constraints import judge_feasibility
+from merkatd.opennebula.pools.constraint_facts import HostFacts, NicWant, SiteFacts, VmRequirements
 from merkatd.opennebula.requirements import (
     OF_ONED,
     OF_USERS,
@@ -18,11 +18,11 @@ from merkatd.opennebula.requirements import (
     RequirementError,
     answered,
     evaluate,
-    holding,
+    host_ranks_of,
+    hosts_where,
     parse,
     parse_rank,
     ranked,
-    worths,
 )
 from tests.opennebula.honour.clouds import Vm, datastore, host, network, why
 from tests.opennebula.requirements.test_language_always import EXPRESSIONS, HOSTS, RANKS
@@ -44,9 +44,9 @@ def test_what_is_remembered_is_what_would_be_found_anew(
     for hosts in [moments[0], *moments] if same else moments:
         now = table(hosts, before)
         assert answered(str(expression), OF_USERS, now).holds.tolist() == (
-            holding(expression, table(hosts)).tolist()
+            hosts_where(expression, table(hosts)).tolist()
         )
-        assert ranked(str(rank), now).worth.tolist() == worths(rank, table(hosts)).tolist()
+        assert ranked(str(rank), now).worth.tolist() == host_ranks_of(rank, table(hosts)).tolist()
         before = now
 
 
@@ -67,24 +67,24 @@ class TestOnce:
 
     TEXT = "ARCH = x86 & !(CORES < 4)"
 
-    def evaluations(self, *moments: list[Facts], text: str = TEXT) -> list[int]:
+    def evaluations(self, *moments: list[HostFacts], text: str = TEXT) -> list[int]:
         """How often a comparison was made in each period."""
-        vm, before, counts = Vm(wants=Wants(requirements=text)), None, []
+        vm, before, counts = Vm(wants=VmRequirements(requirements=text)), None, []
         for facts in moments:
             hosts = [host(0), host(1)]
             hosts = [
                 type(one)(one.id, one.name, each) for one, each in zip(hosts, facts, strict=True)
             ]
             with patch.object(evaluate, "_compare_all", wraps=evaluate._compare_all) as compare:
-                before = judge([vm], hosts, Estate(), before).tables
+                before = judge_feasibility([vm], hosts, SiteFacts(), before).tables
             counts.append(compare.call_count)
         return counts
 
     @staticmethod
-    def facts(cores: str = "8", load: str = "1") -> list[Facts]:
+    def facts(cores: str = "8", load: str = "1") -> list[HostFacts]:
         """Two hosts."""
         values = {"ARCH": ["x86"], "CORES": [cores], "LOAD": [load]}
-        return [Facts(row, 0, values) for row in range(2)]
+        return [HostFacts(row, 0, values) for row in range(2)]
 
     def test_nothing_is_compared_again_while_nothing_changes(self) -> None:
         """Also where a host says something new of which nobody asks."""
@@ -103,10 +103,10 @@ class TestOnce:
 
     def test_what_nobody_asks_any_more_is_forgotten(self) -> None:
         """Memory does not grow with the texts that there were."""
-        before = judge([], [], Estate()).tables
+        before = judge_feasibility([], [], SiteFacts()).tables
         for number in range(20):
-            vm = Vm(wants=Wants(requirements=f"A = {number}", rank=f"A + {number}"))
-            before = judge([vm], [host(0)], Estate(), before).tables
+            vm = Vm(wants=VmRequirements(requirements=f"A = {number}", rank=f"A + {number}"))
+            before = judge_feasibility([vm], [host(0)], SiteFacts(), before).tables
         assert len(before.hosts.answers) <= 2
         assert len(before.hosts.ranks) <= 2
         assert len(before.hosts.known) <= 2
@@ -135,7 +135,7 @@ class TestBounds:
         """What it writes itself is not a user's."""
         text = " | ".join(f"CLUSTER_ID = {number}" for number in range(1, 5_000)) + " | ID = 0"
         assert len(text) < OF_ONED.characters
-        assert why([host(0)], wants=Wants(automatic=text)) == ""
+        assert why([host(0)], wants=VmRequirements(automatic=text)) == ""
 
     @pytest.mark.parametrize(
         ("wants", "name"),
@@ -150,8 +150,8 @@ class TestBounds:
     )
     def test_the_owner_is_told_why(self, wants: dict[str, Any], name: str) -> None:
         """With the attribute, and what it may be at most."""
-        estate = Estate(datastores=[datastore(5, "a")], networks=[network(1, "lan")])
-        said = why([host(0)], estate, wants=Wants(**wants))
+        estate = SiteFacts(datastores=[datastore(5, "a")], networks=[network(1, "lan")])
+        said = why([host(0)], estate, wants=VmRequirements(**wants))
         assert said.startswith(f"{name} can't be understood: ")
         assert "which are the most that it may have" in said
         assert len(said) < 200

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.limits.core_assignment import pins
+from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.enforced_limits import Pinned, Topology
 from tests.clouds import cloud, hosts_table, placed, vms_table
 from tests.placement.groups.printed_cores import printed_cores
@@ -35,7 +35,7 @@ def test_no_two_of_a_vms_virtual_cpus_share_a_core_while_another_is_free(
     for host in range(hosts):
         there = np.flatnonzero(place == host).tolist()
         ours = [Pinned(vm, int(vcpus[vm]), float(share[vm]), rate=float(rates[vm])) for vm in there]
-        chosen = pins(Topology(dict.fromkeys(range(cores), 0)), ours, GAIN)
+        chosen = assign_cores(Topology(dict.fromkeys(range(cores), 0)), ours, GAIN)
         assert sorted(chosen) == there
         for vm, taken in chosen.items():
             assert len(taken) == vcpus[vm]
@@ -49,7 +49,7 @@ def cores_of(rates: list[float], vcpus: list[int], cores: int, gain: float) -> l
         Pinned(vm, count, min(rate * part, count * 100.0), rate=rate)
         for vm, (rate, count) in enumerate(zip(rates, vcpus, strict=True))
     ]
-    chosen = pins(Topology(dict.fromkeys(range(cores), 0)), ours, gain)
+    chosen = assign_cores(Topology(dict.fromkeys(range(cores), 0)), ours, gain)
     return [sorted(chosen[vm]) for vm in range(len(rates))]
 
 

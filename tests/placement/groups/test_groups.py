@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
-from merkatd.placement.groups.group_phases import grouped, mapped, stays
+from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price, vms_staying
 from tests.clouds import cloud, hosts_table, placed, vms_table
 from tests.placement.groups.printed import heuristic
 
@@ -45,7 +45,7 @@ def decided(snapshot: Snapshot) -> Decision:
 
 def test_the_worked_example() -> None:
     """Three nodes of four cores, three requests of two VMs each."""
-    group = grouped(
+    group = group_by_price(
         np.array(EXAMPLE),
         np.zeros((6, 2)),
         np.tile([400.0, 1.0], (3, 1)),
@@ -115,8 +115,8 @@ def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int
     """Against all permutations; the paper's own heuristic is never better."""
     place, group, hosts = np.array(one[0]), np.array(one[1]), one[2]
     rows = np.arange(hosts)
-    kept = stays(place, group, rows, rows)
-    host_of = mapped(place, group, np.zeros(hosts, dtype=np.int64))
+    kept = vms_staying(place, group, rows, rows)
+    host_of = assign_to_hosts(place, group, np.zeros(hosts, dtype=np.int64))
     assert sorted(host_of.tolist()) == rows.tolist()
     ours = int(kept[host_of, rows].sum())
     best = max(
@@ -145,7 +145,7 @@ def kinds_of_hosts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
 def test_a_group_gets_a_host_of_its_kind(one: tuple[list[int], list[int], list[int]]) -> None:
     """Each host one group, whichever hosts VMs come from; as many stay as with any exchange."""
     place, group, kind = (np.array(values) for values in one)
-    host_of = mapped(place, group, kind)
+    host_of = assign_to_hosts(place, group, kind)
     assert sorted(host_of.tolist()) == list(range(len(kind)))
     assert (kind[host_of] == kind).all()
 

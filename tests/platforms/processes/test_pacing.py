@@ -7,15 +7,15 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.platforms.processes.supervisor import AT_ONCE, LIMIT_S, Pace
+from merkatd.platforms.processes.supervisor import AT_ONCE, LIMIT_S, StartPacer
 from tests.bus.rig import until
 from tests.platforms.processes.test_supervisor import SLEEPS, Nursery, in_nursery
 
 
-def begun(most: int, *names: str) -> tuple[Clock, Pace, list[str]]:
+def begun(most: int, *names: str) -> tuple[Clock, StartPacer, list[str]]:
     """A pace that these have asked for their turn, and who has begun."""
     clock, found = Clock(), list[str]()
-    pace = Pace(clock, found.append, most)
+    pace = StartPacer(clock, found.append, most)
     for name in names:
         pace.ask(name)
     return clock, pace, found

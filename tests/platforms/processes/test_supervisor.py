@@ -133,7 +133,7 @@ def test_what_can_not_be_started_now_is_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system had no descriptor or no process left: all are told, and tried again."""
-    real, tries = warden_link.Wardship, 0
+    real, tries = warden_link.WardenLink, 0
 
     def failing(*arguments: Any) -> Any:
         nonlocal tries
@@ -142,7 +142,7 @@ def test_what_can_not_be_started_now_is_started_later(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return real(*arguments)
 
-    monkeypatch.setattr(supervisor, "Wardship", failing)
+    monkeypatch.setattr(supervisor, "WardenLink", failing)
 
     async def story(nursery: Nursery) -> None:
         names = [str(number) for number in range(FEW)]

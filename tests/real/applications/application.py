@@ -128,7 +128,7 @@ class Run:
     def bid(self) -> float:
         """What its VMs bid for CPU, all together."""
         vms = self.vms
-        found = self.site.read(lambda connection: bid_store.current(connection, vms))
+        found = self.site.read(lambda connection: bid_store.newest_bids(connection, vms))
         return sum(one.bid.get("cpu", 0.0) for one in found.values())
 
     @property

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from merkatd.database.fleets import platform_store
-from merkatd.database.fleets.platform_store import Platform
-from merkatd.demo.guest_domains import Start
+from merkatd.database.fleets.platform_store import PlatformRow
+from merkatd.demo.guest_domains import StartGuest
 from tests.real.domains import Guest
 from tests.real.host import ROOT, RealHost
 from tests.real.site import Cloud
@@ -91,7 +91,7 @@ class Containers(Cloud):
         super().start()
         self.call("one.host.update", 0, f'RESERVED_CPU="{_RESERVED}"', 1)
 
-    def described(self, start: Start) -> str:
+    def described(self, start: StartGuest) -> str:
         """What contextualisation does at a first boot, then sshd and the application."""
         place = self.directory / f"vm-{start.vm}"
         place.mkdir(exist_ok=True)
@@ -179,7 +179,7 @@ class Containers(Cloud):
         self.command("platform", "submit", str(file), "--tenant", tenant)
         return max(one.id for one in self.read(platform_store.listed))
 
-    def platform(self, platform: int) -> Platform:
+    def platform(self, platform: int) -> PlatformRow:
         """As it is stored."""
         found = self.read(lambda c: platform_store.get(c, platform))
         assert found is not None

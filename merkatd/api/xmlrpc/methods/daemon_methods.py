@@ -4,7 +4,7 @@ from typing import Any
 
 from merkatd.api.xmlrpc.method_table import Parameter, Returns, method, struct
 from merkatd.service.base.identity import Caller
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 
 _NEWEST = 0
 _PLAN = Parameter(
@@ -56,7 +56,7 @@ _STEPS = {
     ),
     example="",
 )
-async def daemon_info(house: House, _caller: Caller) -> Any:
+async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
     """Whether the daemon acts, and how much of what it decides is done."""
     found = await house.questions.answer("status", {})
     names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
@@ -69,7 +69,7 @@ async def daemon_info(house: House, _caller: Caller) -> Any:
     example="",
     admin=True,
 )
-async def daemon_pause(house: House, caller: Caller) -> Any:
+async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
     """Begin no more periods, also after a restart; VMs run on with the limits they have."""
     return {"changed": await house.questions.answer("pause", _who(caller))}
 
@@ -80,13 +80,13 @@ async def daemon_pause(house: House, caller: Caller) -> Any:
     example="",
     admin=True,
 )
-async def daemon_resume(house: House, caller: Caller) -> Any:
+async def daemon_resume(house: DaemonServices, caller: Caller) -> Any:
     """Go on after a pause."""
     return {"changed": await house.questions.answer("resume", _who(caller))}
 
 
 @method("merkat.mode.info", returns=struct("The mode.", _MODE), example="", admin=True)
-async def mode_info(house: House, _caller: Caller) -> Any:
+async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
     """How much of what is decided is done, and who said so."""
     return _mode(await house.questions.answer("mode", {}))
 
@@ -98,7 +98,7 @@ async def mode_info(house: House, _caller: Caller) -> Any:
     example='"configured"',
     admin=True,
 )
-async def mode_set(house: House, caller: Caller, mode: str) -> Any:
+async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
     """Order another mode, from the next period on; it outlives restarts, until `configured`."""
     return _mode(await house.questions.answer("mode", {"to": mode, **_who(caller)}))
 
@@ -109,7 +109,7 @@ async def mode_set(house: House, caller: Caller, mode: str) -> Any:
     example="",
     admin=True,
 )
-async def plan_info(house: House, _caller: Caller) -> Any:
+async def plan_info(house: DaemonServices, _caller: Caller) -> Any:
     """The plan that stands in mode ask."""
     return _plan(await house.questions.answer("standing_plan", {}))
 
@@ -124,7 +124,9 @@ async def plan_info(house: House, _caller: Caller) -> Any:
     example='plan, {"numbers": [1]}',
     admin=True,
 )
-async def plan_approve(house: House, caller: Caller, plan: int, skip: dict[str, Any]) -> Any:
+async def plan_approve(
+    house: DaemonServices, caller: Caller, plan: int, skip: dict[str, Any]
+) -> Any:
     """Have the plan that waits carried out; each step is judged again before it is sent."""
     words = {"skip": skip.get("numbers", []), **_number(plan), **_who(caller)}
     return _plan(await house.questions.answer("approve_plan", words))
@@ -137,7 +139,7 @@ async def plan_approve(house: House, caller: Caller, plan: int, skip: dict[str, 
     example="plan",
     admin=True,
 )
-async def plan_refuse(house: House, caller: Caller, plan: int) -> Any:
+async def plan_refuse(house: DaemonServices, caller: Caller, plan: int) -> Any:
     """Have nothing done of the plan that waits; the same one is not proposed again by itself."""
     return _plan(await house.questions.answer("refuse_plan", {**_number(plan), **_who(caller)}))
 
@@ -168,6 +170,6 @@ def _there(members: dict[str, Any]) -> dict[str, Any]:
     returns=Returns("string", "The version, as `0.1.0`.", {}, {}),
     example="",
 )
-async def system_version(house: House, _caller: Caller) -> Any:
+async def system_version(house: DaemonServices, _caller: Caller) -> Any:
     """Which version of Merkat answers."""
     return house.version

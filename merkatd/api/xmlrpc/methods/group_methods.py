@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
-from merkatd.database.fleets.group_store import Group
-from merkatd.groups.group_orders import Right, permits
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.groups.group_orders import GroupRight, permits
 from merkatd.ledger import NotFoundError
-from merkatd.service.base.errors import Code, QuestionError, Refusal
+from merkatd.service.base.errors import Code, QuestionError, RequestError
 from merkatd.service.base.identity import Caller, Identity
 from merkatd.service.groups import GroupQuestions, name_of, permissions_of
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 
 _GROUP = Parameter("group", "int", "The group's id.")
 _STAYS = -1
@@ -65,7 +65,7 @@ _ONE = struct("The group as it is then.", _LONG, _VM)
     example='{"template": vm_template, "rate": 60.0, "count": 2}',
     order=1.0,
 )
-async def group_create(house: House, caller: Caller, request: Mapping[str, Any]) -> Any:
+async def group_create(house: DaemonServices, caller: Caller, request: Mapping[str, Any]) -> Any:
     """Have a number of VMs from a template, which share a spending rate."""
     identity = caller.identity
     ask = partial(house.logins.ask, caller.session)
@@ -80,7 +80,7 @@ async def group_create(house: House, caller: Caller, request: Mapping[str, Any])
     returns=structs("A struct a group.", _SHORT),
     example="",
 )
-async def group_list(house: House, caller: Caller, user: int) -> Any:
+async def group_list(house: DaemonServices, caller: Caller, user: int) -> Any:
     """The groups that the caller may use, an administrator's all."""
     identity, there = caller.identity, _there(house)
     asking = None if identity.is_admin else identity.uid
@@ -90,9 +90,9 @@ async def group_list(house: House, caller: Caller, user: int) -> Any:
 
 
 @method("merkat.group.info", _GROUP, returns=_ONE, example="group")
-async def group_info(house: House, caller: Caller, group: int) -> Any:
+async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
     """A group and its VMs."""
-    there = await _permitted(house, caller, group, Right.USE)
+    there = await _permitted(house, caller, group, GroupRight.USE)
     return await house.long_reads.run(caller.identity.uid, partial(there.shown, group))
 
 
@@ -109,15 +109,17 @@ async def group_info(house: House, caller: Caller, group: int) -> Any:
     example='group, {"rate": 90.0, "count": 3}',
     order=1.0,
 )
-async def group_edit(house: House, caller: Caller, group: int, change: Mapping[str, Any]) -> Any:
+async def group_edit(
+    house: DaemonServices, caller: Caller, group: int, change: Mapping[str, Any]
+) -> Any:
     """Change what a group spends, and how many VMs it has, from the next period on."""
-    return await (await _permitted(house, caller, group, Right.MANAGE)).edit(group, change)
+    return await (await _permitted(house, caller, group, GroupRight.MANAGE)).edit(group, change)
 
 
 @method("merkat.group.delete", _GROUP, returns=_ONE, example="group", order=1.0)
-async def group_delete(house: House, caller: Caller, group: int) -> Any:
+async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any:
     """End a group and all its VMs; once they are gone, it is gone too."""
-    return await (await _permitted(house, caller, group, Right.MANAGE)).delete(group)
+    return await (await _permitted(house, caller, group, GroupRight.MANAGE)).delete(group)
 
 
 @method(
@@ -128,9 +130,9 @@ async def group_delete(house: House, caller: Caller, group: int) -> Any:
     example='group, "renders"',
     order=1.0,
 )
-async def group_rename(house: House, caller: Caller, group: int, name: str) -> Any:
+async def group_rename(house: DaemonServices, caller: Caller, group: int, name: str) -> Any:
     """Call a group otherwise; its VMs keep their names."""
-    there = await _permitted(house, caller, group, Right.MANAGE)
+    there = await _permitted(house, caller, group, GroupRight.MANAGE)
     return await there.change(group, name=name_of({"name": name}) or "")
 
 
@@ -142,13 +144,13 @@ async def group_rename(house: House, caller: Caller, group: int, name: str) -> A
     example='group, "640"',
     order=1.0,
 )
-async def group_chmod(house: House, caller: Caller, group: int, permissions: str) -> Any:
+async def group_chmod(house: DaemonServices, caller: Caller, group: int, permissions: str) -> Any:
     """Change who may use and manage a group; only an administrator lets others administer it."""
-    there = await _permitted(house, caller, group, Right.MANAGE)
+    there = await _permitted(house, caller, group, GroupRight.MANAGE)
     bits = permissions_of(permissions)
     admin = 0o111
     if not caller.identity.is_admin and bits & admin & ~(await there.group(group)).permissions:
-        raise _denied(caller.identity, Right.ADMIN, group)
+        raise _denied(caller.identity, GroupRight.ADMIN, group)
     return await there.change(group, permissions=bits)
 
 
@@ -161,13 +163,15 @@ async def group_chmod(house: House, caller: Caller, group: int, permissions: str
     example="group",
     order=1.0,
 )
-async def group_chown(house: House, caller: Caller, group: int, user: int, user_group: int) -> Any:
+async def group_chown(
+    house: DaemonServices, caller: Caller, group: int, user: int, user_group: int
+) -> Any:
     """Change whose a group is; VMs that it has already keep their owner."""
     identity = caller.identity
-    there = await _permitted(house, caller, group, Right.MANAGE)
+    there = await _permitted(house, caller, group, GroupRight.MANAGE)
     foreign = user_group != _STAYS and user_group not in identity.groups
     if not identity.is_admin and (user != _STAYS or foreign):
-        raise _denied(identity, Right.ADMIN, group)
+        raise _denied(identity, GroupRight.ADMIN, group)
     values = {"owner": user, "user_group": user_group}
     if min(values.values()) < _STAYS:
         raise QuestionError("user, user_group: ids from 0 on, or -1, are right")
@@ -175,30 +179,32 @@ async def group_chown(house: House, caller: Caller, group: int, user: int, user_
     return await there.change(group, **given) if given else await there.shown(group)
 
 
-def _there(house: House) -> GroupQuestions:
+def _there(house: DaemonServices) -> GroupQuestions:
     if house.groups is None:
-        raise Refusal(Code.ACTION, "This daemon keeps no groups.")
+        raise RequestError(Code.ACTION, "This daemon keeps no groups.")
     return house.groups
 
 
-async def _permitted(house: House, caller: Caller, group: int, right: Right) -> GroupQuestions:
+async def _permitted(
+    house: DaemonServices, caller: Caller, group: int, right: GroupRight
+) -> GroupQuestions:
     """Once it is settled that the caller may. Raises Refusal, NotFoundError."""
     there = _there(house)
     try:
         found = await there.group(group)
     except NotFoundError:
-        raise Refusal(Code.NO_EXISTS, f"Error getting group [{group}].", group) from None
+        raise RequestError(Code.NO_EXISTS, f"Error getting group [{group}].", group) from None
     if not _may(caller.identity, found, right):
         raise _denied(caller.identity, right, group)
     return there
 
 
-def _may(identity: Identity, group: Group, right: Right) -> bool:
+def _may(identity: Identity, group: GroupRow, right: GroupRight) -> bool:
     return identity.is_admin or permits(group, identity.uid, identity.groups, right)
 
 
-def _denied(identity: Identity, right: Right, group: int) -> Refusal:
-    return Refusal(
+def _denied(identity: Identity, right: GroupRight, group: int) -> RequestError:
+    return RequestError(
         Code.AUTHORIZATION,
         f"User [{identity.uid}] : Not authorized to perform {right.name} GROUP [{group}].",
         group,

@@ -10,9 +10,9 @@ from merkatd.base.quantities import shown
 from merkatd.service.base.errors import QuestionError
 from merkatd.service.base.identity import MANAGE, USE, Caller, need_vm, no_vm
 from merkatd.service.base.order_limits import SMALL
-from merkatd.service.base.period_view import Prepared
-from merkatd.service.market.quotes import SIZE_WORDS, new_subject, quoted, vm_subject
-from merkatd.service.services import House
+from merkatd.service.base.period_view import QuotedView
+from merkatd.service.market.quotes import SIZE_WORDS, new_subject, quote_row, vm_subject
+from merkatd.service.services import DaemonServices
 
 MOST_PERIODS = 1000
 """Of prices that one call asks for."""
@@ -76,7 +76,7 @@ _QUOTED = {
     ),
     example='"default"',
 )
-async def price_info(house: House, _caller: Caller, market: str) -> Encoded:
+async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Encoded:
     """What a unit of each resource costs now."""
     return written_prices(house).of(house.preparing.latest, market)
 
@@ -100,7 +100,7 @@ async def price_info(house: House, _caller: Caller, market: str) -> Encoded:
     ),
     example='60, "default"',
 )
-async def price_history(house: House, caller: Caller, periods: int, market: str) -> Any:
+async def price_history(house: DaemonServices, caller: Caller, periods: int, market: str) -> Any:
     """What a unit cost in the newest periods."""
     if not 1 <= periods <= MOST_PERIODS:
         raise QuestionError(f"periods: {periods}: 1 to {MOST_PERIODS} are right")
@@ -120,7 +120,7 @@ async def price_history(house: House, caller: Caller, periods: int, market: str)
     example='vm, {"cpu": 4.0, "memory": 2.0}',
 )
 async def quote_bid(
-    house: House, caller: Caller, vm: int, bid: Mapping[str, Any], size: Mapping[str, Any]
+    house: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any], size: Mapping[str, Any]
 ) -> Any:
     """What a bid would get now, and cost, while all others stay as they are."""
     _only("bid", bid, house.world.goods.resources)
@@ -141,7 +141,11 @@ async def quote_bid(
     example='vm, {"cpu": 150.0}',
 )
 async def quote_want(
-    house: House, caller: Caller, vm: int, wanted: Mapping[str, Any], size: Mapping[str, Any]
+    house: DaemonServices,
+    caller: Caller,
+    vm: int,
+    wanted: Mapping[str, Any],
+    size: Mapping[str, Any],
 ) -> Any:
     """What it would take to get this, while all others stay as they are."""
     _only("wanted", wanted, house.world.goods.resources)
@@ -163,7 +167,7 @@ async def quote_want(
     ),
     example="vm",
 )
-async def bid_info(house: House, caller: Caller, vm: int) -> Any:
+async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
     """What a VM bids, gets and pays."""
     await _row(house, caller, vm, USE)
     answer = await house.questions.answer("bid", {"vm": str(vm)})
@@ -199,7 +203,7 @@ async def bid_info(house: House, caller: Caller, vm: int) -> Any:
     example='vm, {"cpu": 4.0}',
     order=SMALL,
 )
-async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any]) -> Any:
+async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any]) -> Any:
     """Change what a VM bids, from the next period on. The newest word wins, whoever says it."""
     _only("bid", bid, house.world.goods.resources)
     if not bid:
@@ -264,7 +268,7 @@ async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any])
     ),
     example="vm",
 )
-async def vm_explain(house: House, caller: Caller, vm: int) -> Any:
+async def vm_explain(house: DaemonServices, caller: Caller, vm: int) -> Any:
     """Why a VM gets what it gets, is where it is, and what would get it more."""
     await _row(house, caller, vm, USE)
     explain = partial(house.questions.answer, "explain", {"vm": str(vm)})
@@ -272,20 +276,26 @@ async def vm_explain(house: House, caller: Caller, vm: int) -> Any:
 
 
 async def _quoted(
-    house: House, caller: Caller, vm: int, size: Mapping[str, Any], words: Mapping[str, Any]
+    house: DaemonServices,
+    caller: Caller,
+    vm: int,
+    size: Mapping[str, Any],
+    words: Mapping[str, Any],
 ) -> Any:
     sizes = [f"{what}_{name}" for name in house.world.goods.resources for what in SIZE_WORDS]
     _only("size", size, (*sizes, "market"))
     if vm == NEW_VM:
         prepared = await house.preparing.prepared()
-        return quoted(new_subject(prepared, prepared.markets, size), words)
+        return quote_row(new_subject(prepared, prepared.markets, size), words)
     if size:
         raise QuestionError("size: nothing is right for a VM that there is already")
     prepared, row = await _row(house, caller, vm, USE)
-    return quoted(vm_subject(prepared, row), words)
+    return quote_row(vm_subject(prepared, row), words)
 
 
-async def _row(house: House, caller: Caller, vm: int, right: str) -> tuple[Prepared, int]:
+async def _row(
+    house: DaemonServices, caller: Caller, vm: int, right: str
+) -> tuple[QuotedView, int]:
     """The VM's row, once it is settled that the caller has this right to it. Raises Refusal."""
     prepared = await house.preparing.prepared()
     snapshot = prepared.now.snapshot

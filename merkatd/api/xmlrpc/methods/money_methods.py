@@ -8,10 +8,10 @@ from merkatd.base.quantities import shown
 from merkatd.ledger import (
     MICRO,
     MOST_CREDITS,
-    Budget,
+    BudgetRow,
     Month,
-    Standing,
     Statement,
+    TenantAccount,
     micro,
     month_of,
     parse_month,
@@ -20,7 +20,7 @@ from merkatd.service.account_rows import budget_row, further, standing_row
 from merkatd.service.base.arguments import number
 from merkatd.service.base.errors import QuestionError
 from merkatd.service.base.identity import Caller, need_tenant
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 
 _TENANT = Parameter(
     "tenant", "int", "The user's id; -1, which is meant unless said, is oneself.", SELF
@@ -58,7 +58,7 @@ _BUDGET = {
     returns=struct("The tenant; amounts in credits.", _STANDING),
     example="",
 )
-async def tenant_info(house: House, caller: Caller, tenant: int) -> Any:
+async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """What a tenant holds and is entitled to."""
     return _standing(house, await house.ledger.tenant(_whose(caller, tenant)))
 
@@ -68,7 +68,7 @@ async def tenant_info(house: House, caller: Caller, tenant: int) -> Any:
     returns=structs("Every tenant that the caller may see.", _STANDING),
     example="",
 )
-async def tenant_list(house: House, caller: Caller) -> Any:
+async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
     """All tenants for administrators, oneself for others."""
     found = await house.ledger.tenants()
     who = caller.identity
@@ -81,7 +81,7 @@ async def tenant_list(house: House, caller: Caller) -> Any:
     returns=structs("A struct an application; amounts in credits.", _BUDGET),
     example="",
 )
-async def budget_info(house: House, caller: Caller, tenant: int) -> Any:
+async def budget_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """The budgets of a tenant's applications, also of those that are over."""
     found = await house.ledger.budgets_of(_whose(caller, tenant))
     return await _budgets(house, found)
@@ -101,7 +101,7 @@ async def budget_info(house: House, caller: Caller, tenant: int) -> Any:
     order=1.0,
 )
 async def budget_set(
-    house: House, caller: Caller, application: int, change: Mapping[str, Any]
+    house: DaemonServices, caller: Caller, application: int, change: Mapping[str, Any]
 ) -> Any:
     """Change what an application may spend."""
     for name in change:
@@ -153,7 +153,7 @@ async def budget_set(
     ),
     example="",
 )
-async def statement_info(house: House, caller: Caller, tenant: int, month: str) -> Any:
+async def statement_info(house: DaemonServices, caller: Caller, tenant: int, month: str) -> Any:
     """What a tenant held, got and paid in a month, and what for."""
     owner, wanted = _whose(caller, tenant), _month(house, month)
 
@@ -171,7 +171,7 @@ def _whose(caller: Caller, tenant: int) -> int:
     return owner
 
 
-def _month(house: House, text: str) -> Month:
+def _month(house: DaemonServices, text: str) -> Month:
     if not text:
         return month_of(house.world.now())
     try:
@@ -190,11 +190,11 @@ def _told(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
     return {name: row[name] for name in members}
 
 
-def _standing(house: House, one: Standing) -> dict[str, Any]:
+def _standing(house: DaemonServices, one: TenantAccount) -> dict[str, Any]:
     return _told(standing_row(one, house.questions.names()), _STANDING)
 
 
-async def _budgets(house: House, found: Iterable[Budget]) -> list[dict[str, Any]]:
+async def _budgets(house: DaemonServices, found: Iterable[BudgetRow]) -> list[dict[str, Any]]:
     names = await house.ledger.names()
     return [_told(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
 from merkatd.base.quantities import shown
-from merkatd.service.base.errors import Code, QuestionError, Refusal
+from merkatd.service.base.errors import Code, QuestionError, RequestError
 from merkatd.service.base.identity import Caller, need_tenant
 from merkatd.service.platforms import PlatformQuestions
-from merkatd.service.services import House
+from merkatd.service.services import DaemonServices
 
 _PLATFORM = Parameter("platform", "int", "The platform's id.")
 _SHORT = {
@@ -79,7 +79,7 @@ _VM = {
     example="template",
     order=1.0,
 )
-async def platform_submit(house: House, caller: Caller, template: str, tenant: int) -> Any:
+async def platform_submit(house: DaemonServices, caller: Caller, template: str, tenant: int) -> Any:
     """Have a platform looked after from now on; its budget is moved to an account of its own."""
     identity = caller.identity
     owner = identity.uid if tenant == SELF else tenant
@@ -94,7 +94,7 @@ async def platform_submit(house: House, caller: Caller, template: str, tenant: i
     returns=structs("A struct a platform; amounts in credits.", _SHORT),
     example="",
 )
-async def platform_list(house: House, caller: Caller, tenant: int) -> Any:
+async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """A tenant's platforms, also those that are over."""
     owner = caller.identity.uid if tenant == SELF else tenant
     need_tenant(caller.identity, owner)
@@ -108,7 +108,7 @@ async def platform_list(house: House, caller: Caller, tenant: int) -> Any:
     returns=struct("The platform; amounts in credits.", _LONG, _VM),
     example="platform",
 )
-async def platform_info(house: House, caller: Caller, platform: int) -> Any:
+async def platform_info(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """How a platform fares, what it cost, and what it would take."""
     there = await own_platform(house, caller, platform)
     return await house.long_reads.run(caller.identity.uid, partial(there.shown, platform))
@@ -129,7 +129,7 @@ async def platform_info(house: House, caller: Caller, platform: int) -> Any:
     order=1.0,
 )
 async def platform_update(
-    house: House, caller: Caller, platform: int, change: Mapping[str, Any]
+    house: DaemonServices, caller: Caller, platform: int, change: Mapping[str, Any]
 ) -> Any:
     """Change what a platform is to reach, or may spend, also while it runs."""
     for name in change:
@@ -146,7 +146,7 @@ async def platform_update(
     example="platform",
     order=1.0,
 )
-async def platform_suspend(house: House, caller: Caller, platform: int) -> Any:
+async def platform_suspend(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """Suspend a platform, or hold back one that waits, until it is resumed by this interface."""
     there = await own_platform(house, caller, platform)
     return await there.order(there.manager.suspend, platform, _who(caller))
@@ -159,7 +159,7 @@ async def platform_suspend(house: House, caller: Caller, platform: int) -> Any:
     example="platform",
     order=1.0,
 )
-async def platform_resume(house: House, caller: Caller, platform: int) -> Any:
+async def platform_resume(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """Resume a suspended platform now, whatever the price."""
     there = await own_platform(house, caller, platform)
     return await there.order(there.manager.resume, platform, _who(caller))
@@ -172,24 +172,24 @@ async def platform_resume(house: House, caller: Caller, platform: int) -> Any:
     example="platform",
     order=1.0,
 )
-async def platform_stop(house: House, caller: Caller, platform: int) -> Any:
+async def platform_stop(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """End a platform and its VMs; what is left of its budget goes back to its tenant."""
     there = await own_platform(house, caller, platform)
     return await there.order(there.manager.stop, platform, _who(caller))
 
 
-def _there(house: House) -> PlatformQuestions:
+def _there(house: DaemonServices) -> PlatformQuestions:
     if house.questions.platforms is None:
-        raise Refusal(Code.ACTION, "This daemon keeps no platforms.")
+        raise RequestError(Code.ACTION, "This daemon keeps no platforms.")
     return house.questions.platforms
 
 
-async def own_platform(house: House, caller: Caller, platform: int) -> PlatformQuestions:
+async def own_platform(house: DaemonServices, caller: Caller, platform: int) -> PlatformQuestions:
     """Return the questions, if the platform is the caller's. Raises Refusal, NotFoundError."""
     there = _there(house)
     owner = await there.owner_of(platform)
     if not caller.identity.is_admin and caller.identity.uid != owner:
-        raise Refusal(
+        raise RequestError(
             Code.AUTHORIZATION,
             f"User [{caller.identity.uid}] : Not authorized to perform MANAGE PLATFORM"
             f" [{platform}].",

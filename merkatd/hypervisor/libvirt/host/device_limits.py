@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from merkatd.cluster import Throttle
 from merkatd.hypervisor.libvirt.host import libvirt_module
-from merkatd.hypervisor.libvirt.host.driver import Driver
-from merkatd.hypervisor.libvirt.host.guest import Devices, Guest, Rates, devices_in
-from merkatd.hypervisor.libvirt.host.host_connection import Host
-from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError
+from merkatd.hypervisor.libvirt.host.driver import GuestDriver
+from merkatd.hypervisor.libvirt.host.guest import DeviceRates, Devices, Guest, devices_in
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError
 from merkatd.limits import BEYOND, UNSET
 
 _BYTES_PER_KIB = 1024
-_NONE = Rates()
+_NONE = DeviceRates()
 
 
 class Allowed(NamedTuple):
@@ -26,7 +26,7 @@ class Allowed(NamedTuple):
     disk_kib_s: int = BEYOND
 
 
-def read_devices(host: Host, driver: Driver, guest: Guest) -> Devices:
+def read_devices(host: HostConnection, driver: GuestDriver, guest: Guest) -> Devices:
     """Those that can be limited, as they are."""
     if not driver.throttles:
         return Devices({}, {})
@@ -62,7 +62,7 @@ def changed(there: Devices, known: Devices | None) -> Iterator[tuple[str, object
                 yield name, now[name], before[name]
 
 
-def throttle(host: Host, driver: Driver, guest: Guest, step: Throttle) -> None:
+def throttle(host: HostConnection, driver: GuestDriver, guest: Guest, step: Throttle) -> None:
     """Every device whose limit differs; a host that can't limit networks still limits disks.
 
     Raises RefusedError where there is nothing to limit.
@@ -74,7 +74,7 @@ def throttle(host: Host, driver: Driver, guest: Guest, step: Throttle) -> None:
     try:
         if step.network_kb_s is not None:
             part = _part(step.network_kb_s, len(nics), "interface")
-            nics = _set_nics(host, guest, nics, Rates(part, part))
+            nics = _set_nics(host, guest, nics, DeviceRates(part, part))
     finally:
         if step.disk_kib_s is not None:
             part = _part(step.disk_kib_s * _BYTES_PER_KIB, len(disks), "disk")
@@ -82,7 +82,9 @@ def throttle(host: Host, driver: Driver, guest: Guest, step: Throttle) -> None:
     guest.devices = Devices(nics, disks)
 
 
-def unthrottle(host: Host, driver: Driver, guest: Guest, goods: tuple[str, ...]) -> None:
+def unthrottle(
+    host: HostConnection, driver: GuestDriver, guest: Guest, goods: tuple[str, ...]
+) -> None:
     """No limits at all on what these goods are about."""
     guest.devices = None
     devices = read_devices(host, driver, guest)
@@ -94,13 +96,13 @@ def unthrottle(host: Host, driver: Driver, guest: Guest, goods: tuple[str, ...])
 
 def _part(limit: int, devices: int, what: str) -> int:
     if not devices:
-        raise RefusedError(f"it has no {what} that can be limited")
+        raise LibvirtRefusedError(f"it has no {what} that can be limited")
     return max(limit // devices, 1)
 
 
 def _set_nics(
-    host: Host, guest: Guest, there: Mapping[str, Rates], wanted: Rates
-) -> Mapping[str, Rates]:
+    host: HostConnection, guest: Guest, there: Mapping[str, DeviceRates], wanted: DeviceRates
+) -> Mapping[str, DeviceRates]:
     live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
     words = {"inbound.average": wanted.inbound, "outbound.average": wanted.outbound}
     for name in (name for name, limits in there.items() if limits != wanted):
@@ -109,7 +111,7 @@ def _set_nics(
 
 
 def _set_disks(
-    host: Host, guest: Guest, there: Mapping[str, int], wanted: int
+    host: HostConnection, guest: Guest, there: Mapping[str, int], wanted: int
 ) -> Mapping[str, int]:
     live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
     for name in (name for name, limit in there.items() if limit != wanted):

@@ -5,15 +5,15 @@ from typing import Any, Protocol
 
 from merkatd.cluster import Limit
 from merkatd.hypervisor.libvirt.host import libvirt_module
-from merkatd.hypervisor.libvirt.host.guest import Cpu, Guest, Sight, Words
-from merkatd.hypervisor.libvirt.host.host_connection import Host
-from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError, has_gone
+from merkatd.hypervisor.libvirt.host.guest import Cpu, Guest, GuestReading, Words
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError, has_gone
 from merkatd.limits import UNSET, Cores
 
 NS_PER_S = 1e9
 
 
-class Driver(Protocol):
+class GuestDriver(Protocol):
     """One kind of hypervisor. What is called raises libvirtError, AwayError or RefusedError."""
 
     measures: bool
@@ -25,25 +25,25 @@ class Driver(Protocol):
     hard: bool
     """Whether processes end where a guest is told less memory than it uses."""
 
-    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+    def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
         """These guests, in as few calls as may be; those that are not there are left out."""
 
-    def describe(self, host: Host, guest: Guest) -> None:
+    def describe(self, host: HostConnection, guest: Guest) -> None:
         """Find out what is needed of a guest that was not known before."""
 
-    def used_kib(self, host: Host, guest: Guest) -> float:
+    def used_kib(self, host: HostConnection, guest: Guest) -> float:
         """What the guest uses at this moment; NaN where it does not tell."""
 
-    def words(self, host: Host, guest: Guest) -> Words:
+    def words(self, host: HostConnection, guest: Guest) -> Words:
         """The CPU limits that the host enforces."""
 
-    def cores(self, host: Host, guest: Guest) -> Cores:
+    def cores(self, host: HostConnection, guest: Guest) -> Cores:
         """Where the guest is pinned, whoever did it; empty where it is not."""
 
-    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+    def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """The cores of its other threads, empty for all; asked where some are reserved for them."""
 
-    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+    def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
         """The limit of its memory that the host enforces; None where the survey shows it."""
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
@@ -52,19 +52,19 @@ class Driver(Protocol):
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """The host's words as a limit with such periods, where they are not ours."""
 
-    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+    def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
         """The weight that OpenNebula gives a VM of this size."""
 
-    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+    def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
         """Enforce these words; others stay."""
 
-    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+    def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
         """Pin the guest, or free it."""
 
-    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+    def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """Tell its balloon."""
 
-    def forget(self, host: Host, guest: Guest) -> None:
+    def forget(self, host: HostConnection, guest: Guest) -> None:
         """Take back what `describe` has changed."""
 
 
@@ -90,13 +90,13 @@ def as_whole(limit: Limit, vcpus: int) -> int:
     return min(quotas, default=UNSET)
 
 
-def names_of(host: Host) -> Mapping[str, Any]:
+def names_of(host: HostConnection) -> Mapping[str, Any]:
     """The domains that run on the host, by name."""
     found = host.call(host.connection().listAllDomains, 1)
     return {domain.name(): domain for domain in found}
 
 
-def one_by_one(host: Host, vms: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:
+def one_by_one(host: HostConnection, vms: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:
     """A call each: VM, domain, and what libvirt calls its information; of those that are there."""
     domains = names_of(host)
     for vm in vms:
@@ -112,7 +112,7 @@ def one_by_one(host: Host, vms: Sequence[int]) -> Iterator[tuple[int, Any, Any]]
         yield vm, domain, information
 
 
-def no_pins(_host: Host, _guest: Guest, cores: Cores) -> None:
+def no_pins(_host: HostConnection, _guest: Guest, cores: Cores) -> None:
     """Refuse to pin, where there is something to pin."""
     if any(cores):
-        raise RefusedError("its hypervisor knows no pins")
+        raise LibvirtRefusedError("its hypervisor knows no pins")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from lxml import etree
 
-from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError
 from merkatd.limits import UNSET, Cores, Topology
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def _readable(read: Callable[[str], T]) -> Callable[[str], T]:
         try:
             return read(xml)
         except (ValueError, etree.XMLSyntaxError) as error:
-            raise RefusedError(f"its description can't be read: {error}") from error
+            raise LibvirtRefusedError(f"its description can't be read: {error}") from error
 
     return reader
 
@@ -53,7 +53,7 @@ def described(xml: str) -> Described:
     )
 
 
-class Rates(NamedTuple):
+class DeviceRates(NamedTuple):
     """The limits of an interface in kB/s; 0 for none."""
 
     inbound: int = 0
@@ -64,7 +64,7 @@ class Rates(NamedTuple):
 class Devices:
     """The devices of a running domain that can be limited, and to what they are."""
 
-    nics: Mapping[str, Rates]
+    nics: Mapping[str, DeviceRates]
     """By the name of the interface on the host."""
     disks: Mapping[str, int]
     """By the name of the disk in the domain: bytes/s, read and written together; 0 for none."""
@@ -83,7 +83,7 @@ def devices_in(xml: str) -> Devices:
     for nic in root.iterfind("devices/interface"):
         name = _target(nic)
         if name and nic.get("type") in _SHAPED:
-            nics[name] = Rates(_average(nic, "inbound"), _average(nic, "outbound"))
+            nics[name] = DeviceRates(_average(nic, "inbound"), _average(nic, "outbound"))
     for disk in root.iterfind("devices/disk"):
         name = _target(disk)
         if name and disk.get("device", "disk") in _WRITABLE:
@@ -129,7 +129,7 @@ class Cpu(NamedTuple):
     shares: int = UNSET
 
 
-class Sight(NamedTuple):
+class GuestReading(NamedTuple):
     """A guest as its host showed it."""
 
     vm: int
@@ -162,7 +162,7 @@ class Guest:
     opening: int
     run: int
     """The domain's id: another one after every start."""
-    sight: Sight
+    sight: GuestReading
     described: Described | None = None
     words: Words | None = None
     """What the host enforces, None as long as nobody knows."""
@@ -203,7 +203,7 @@ class Guest:
         """What it holds."""
         return self.sight.held_kib / KIB_PER_MIB
 
-    def see(self, sight: Sight, opening: int, now_s: float) -> None:
+    def see(self, sight: GuestReading, opening: int, now_s: float) -> None:
         """Take note of how it is now."""
         if sight.told_at != self.sight.told_at or self._looks == 0:
             self._stats_s = now_s

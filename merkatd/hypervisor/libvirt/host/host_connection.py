@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.guest import Guest, topology_in
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError, in_words
-from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, Place
+from merkatd.hypervisor.libvirt.host.settings import HostAddress, LibvirtSettings
 from merkatd.limits import Topology
 
 
@@ -22,7 +22,7 @@ def always() -> bool:
     return True
 
 
-class Progress:
+class CallProgress:
     """Written by one thread and read by another; each value is replaced as a whole."""
 
     def __init__(self, may: Callable[[], bool] = always) -> None:
@@ -56,10 +56,10 @@ _log = Logger()
 
 
 @dataclass
-class Host:
+class HostConnection:
     """One host. What is not given is found out."""
 
-    place: Place
+    place: HostAddress
     address: str
     settings: LibvirtSettings
     seconds: Callable[[], float]
@@ -76,7 +76,7 @@ class Host:
     """Limits that were found to be others than those that were set, ever."""
     cores: int = 0
     """How many it has, once somebody needed to know."""
-    progress: Progress = field(default_factory=Progress)
+    progress: CallProgress = field(default_factory=CallProgress)
     _connection: Any = None
     _failures: int = 0
     _why: str = ""

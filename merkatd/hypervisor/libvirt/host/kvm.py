@@ -11,13 +11,13 @@ from merkatd.hypervisor.libvirt.host.guest import (
     KIB_PER_MIB,
     Cpu,
     Guest,
-    Sight,
+    GuestReading,
     Words,
     described,
     vm_of,
 )
-from merkatd.hypervisor.libvirt.host.host_connection import Host
-from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError, has_no
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError, has_no
 from merkatd.limits import CGROUP, UNSET, Cores, from_cgroup, to_cgroup
 
 NO_QUOTA = -1
@@ -32,14 +32,14 @@ _NOT_OURS = ("emulator_quota", "iothread_quota")
 
 
 class Kvm:
-    """Implements `merkatd.hypervisor.libvirt.host.driver.Driver`."""
+    """Implements `merkatd.hypervisor.libvirt.host.driver.GuestDriver`."""
 
     measures = True
     pins = True
     throttles = True
     hard = False
 
-    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+    def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
         """All of them in one call, which waits for no guest that is busy with something else."""
         api = libvirt_module.needed()
         wanted = set(vms)
@@ -59,20 +59,20 @@ class Kvm:
             if (vm := vm_of(domain.name())) in wanted and vm is not None
         ]
 
-    def describe(self, host: Host, guest: Guest) -> None:
+    def describe(self, host: HostConnection, guest: Guest) -> None:
         """Its XML; and it is made to tell its use of memory where it could but does not."""
         guest.described = described(host.call(host.handle(guest).XMLDesc, 0))
         if guest.described.balloon and not guest.described.stats_period_s:
             self._set_stats(host, guest, _stats_period_s(host))
 
-    def forget(self, host: Host, guest: Guest) -> None:
+    def forget(self, host: HostConnection, guest: Guest) -> None:
         """It tells its use no longer, unless that was so before."""
         there = described(host.call(host.handle(guest).XMLDesc, 0))
         if there.balloon and there.stats_period_s == _stats_period_s(host):
             self._set_stats(host, guest, 0)
         guest.described = None
 
-    def _set_stats(self, host: Host, guest: Guest, period_s: int) -> None:
+    def _set_stats(self, host: HostConnection, guest: Guest, period_s: int) -> None:
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         try:
             host.call(host.handle(guest).setMemoryStatsPeriod, period_s, live)
@@ -80,7 +80,7 @@ class Kvm:
             if not has_no(error):
                 raise
 
-    def used_kib(self, host: Host, guest: Guest) -> float:
+    def used_kib(self, host: HostConnection, guest: Guest) -> float:
         """As the guest told last."""
         there = host.call(host.handle(guest).memoryStats)
         free = there.get("usable", there.get("unused"))
@@ -88,7 +88,7 @@ class Kvm:
             return math.nan
         return float(there["available"] - free)
 
-    def words(self, host: Host, guest: Guest) -> Words:
+    def words(self, host: HostConnection, guest: Guest) -> Words:
         """What the control groups hold."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
@@ -104,14 +104,14 @@ class Kvm:
                 found[period] = int(there[period])
         return found
 
-    def cores(self, host: Host, guest: Guest) -> Cores:
+    def cores(self, host: HostConnection, guest: Guest) -> Cores:
         """As libvirt keeps them; one that may use all cores of the host is not pinned."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         maps = host.call(host.handle(guest).vcpuPinInfo, live)
         found = tuple(_cores(may) for may in maps)
         return found if any(found) else ()
 
-    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+    def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """As libvirt keeps it; a host without reserved cores is not asked."""
         if not host.reserved:
             return ()
@@ -145,28 +145,28 @@ class Kvm:
         vcpu_us = _per_period(words, "vcpu_quota", period_us)
         return Cpu(vcpu_us, _per_period(words, "global_quota", period_us), shares)
 
-    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+    def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
         """1024 a core with control groups v1, 100 with v2, which take no weight above 10,000."""
         cores = cpu_units / _UNITS_PER_CORE
         try:
             self.set_words(host, guest, {"cpu_shares": CGROUP.greatest + 1})
-        except RefusedError:
+        except LibvirtRefusedError:
             return {"cpu_shares": max(math.ceil(cores * _V2_PER_CORE), 1)}
         return {"cpu_shares": max(math.ceil(cores * _V1_PER_CORE), 2)}
 
-    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+    def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
         """In the order given."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         try:
             host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), live)
         except LookupError as error:
-            raise RefusedError(f"its hypervisor does not know {error}") from error
+            raise LibvirtRefusedError(f"its hypervisor does not know {error}") from error
         except libvirt_module.needed().libvirtError as error:
             if error.get_error_code() == libvirt_module.needed().VIR_ERR_INVALID_ARG:
-                raise RefusedError(str(error)) from error
+                raise LibvirtRefusedError(str(error)) from error
             raise
 
-    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+    def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
         """Virtual CPUs that differ; emulator threads go to the reserved cores, or anywhere."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         domain = host.handle(guest)
@@ -183,18 +183,18 @@ class Kvm:
             host.call(domain.pinEmulator, _map(host, emulator), live)
             guest.emulator = emulator
 
-    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+    def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
         """The survey shows what it holds."""
         del host, guest
         return None
 
-    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+    def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """Of the running guest alone."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)
 
 
-def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) -> Sight:
+def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) -> GuestReading:
     """What could not be told in that moment is as it was."""
     before = None if known is None or known.run != domain.ID() else known.sight
     held = stats.get("balloon.current")
@@ -208,10 +208,12 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     cpu_s = (0.0 if before is None else before.cpu_s) if cpu_ns is None else cpu_ns / NS_PER_S
     told_at = int(stats.get("balloon.last-update", 0 if before is None else before.told_at))
     most = float(stats.get("balloon.maximum", held))
-    return Sight(vm, domain, cpu_s, float(held), most, used, told_at, free=_NEEDS_A_JOB in stats)
+    return GuestReading(
+        vm, domain, cpu_s, float(held), most, used, told_at, free=_NEEDS_A_JOB in stats
+    )
 
 
-def _stats_period_s(host: Host) -> int:
+def _stats_period_s(host: HostConnection) -> int:
     return max(round(host.settings.balloon_stats_s), 1)
 
 
@@ -226,10 +228,10 @@ def _cores(may: Sequence[bool]) -> tuple[int, ...]:
     return () if all(may) else tuple(core for core, one in enumerate(may) if one)
 
 
-def _map(host: Host, cores: Sequence[int]) -> tuple[bool, ...]:
+def _map(host: HostConnection, cores: Sequence[int]) -> tuple[bool, ...]:
     """Libvirt's way to name cores; none are all."""
     count = host.cores or int(host.call(host.connection().getCPUMap)[0])
     host.cores = count
     if any(core >= count for core in cores):
-        raise RefusedError(f"{host.place.name} has the cores 0 to {count - 1}")
+        raise LibvirtRefusedError(f"{host.place.name} has the cores 0 to {count - 1}")
     return tuple(not cores or core in cores for core in range(count))

@@ -17,14 +17,14 @@ _lock = threading.Lock()
 _running = False
 
 
-class MissingError(Exception):
+class LibvirtMissingError(Exception):
     """libvirt's Python module is not installed; the message says how to install it."""
 
 
 def needed() -> Any:
     """Libvirt's module. Raises MissingError."""
     if libvirt is None:
-        raise MissingError(_HOW)
+        raise LibvirtMissingError(_HOW)
     return libvirt
 
 
@@ -67,7 +67,7 @@ class AbandonedError(Exception):
     """This work is not to go on; the message says why."""
 
 
-class RefusedError(Exception):
+class LibvirtRefusedError(Exception):
     """A host can't do what it was told; the message says why."""
 
 

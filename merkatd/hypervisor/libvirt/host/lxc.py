@@ -12,14 +12,21 @@ from merkatd.hypervisor.libvirt.host.driver import (
     one_by_one,
     quota_or_unset,
 )
-from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Described, Guest, Sight, Words
-from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.guest import (
+    KIB_PER_MIB,
+    Cpu,
+    Described,
+    Guest,
+    GuestReading,
+    Words,
+)
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
 from merkatd.hypervisor.libvirt.host.kvm import NO_QUOTA, Kvm
 from merkatd.limits import UNSET, Cores, from_cgroup, to_cgroup, whole_quota
 
 
 class Lxc:
-    """Implements `merkatd.hypervisor.libvirt.host.driver.Driver`."""
+    """Implements `merkatd.hypervisor.libvirt.host.driver.GuestDriver`."""
 
     measures = True
     pins = False
@@ -30,17 +37,19 @@ class Lxc:
         self._groups = Kvm()
         """Containers are in control groups too."""
 
-    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+    def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
         """A call each; what a container may hold is what it was last seen to be allowed."""
         found = []
         for vm, domain, (_, most, used, _, cpu_ns) in one_by_one(host, vms):
             known = host.guests.get(vm)
             told = UNSET if known is None or known.run != domain.ID() else known.told_mib
             held = float(most if told == UNSET else told * KIB_PER_MIB)
-            found.append(Sight(vm, domain, cpu_ns / NS_PER_S, held, float(most), float(used)))
+            found.append(
+                GuestReading(vm, domain, cpu_ns / NS_PER_S, held, float(most), float(used))
+            )
         return found
 
-    def describe(self, host: Host, guest: Guest) -> None:
+    def describe(self, host: HostConnection, guest: Guest) -> None:
         """Its virtual CPUs, and the memory that it was allowed by whoever came before."""
         vcpus = int(host.call(host.handle(guest).info)[3])
         guest.described = Described(vcpus=vcpus, balloon=True)
@@ -49,19 +58,19 @@ class Lxc:
             guest.tell(allowed_mib, host.seconds())
             guest.sight = guest.sight._replace(held_kib=float(allowed_mib * KIB_PER_MIB))
 
-    def forget(self, host: Host, guest: Guest) -> None:
+    def forget(self, host: HostConnection, guest: Guest) -> None:
         """Nothing was changed."""
 
-    def used_kib(self, host: Host, guest: Guest) -> float:
+    def used_kib(self, host: HostConnection, guest: Guest) -> float:
         """What its control group holds, file pages among it."""
         return float(host.call(host.handle(guest).info)[2])
 
-    def _allowed_mib(self, host: Host, guest: Guest) -> int:
+    def _allowed_mib(self, host: HostConnection, guest: Guest) -> int:
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).memoryParameters, live)
         return int(there["hard_limit"]) // KIB_PER_MIB
 
-    def words(self, host: Host, guest: Guest) -> Words:
+    def words(self, host: HostConnection, guest: Guest) -> Words:
         """What the control group holds."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
@@ -69,17 +78,17 @@ class Lxc:
         period = {} if quota == NO_QUOTA else {"vcpu_period": int(there["vcpu_period"])}
         return {"vcpu_quota": quota, **period, "cpu_shares": int(there["cpu_shares"])}
 
-    def cores(self, host: Host, guest: Guest) -> Cores:
+    def cores(self, host: HostConnection, guest: Guest) -> Cores:
         """None."""
         del host, guest
         return ()
 
-    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+    def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """None."""
         del host, guest
         return ()
 
-    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+    def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
         """Its hard limit, its size where there is none."""
         return min(self._allowed_mib(host, guest), int(guest.sight.most_kib) // KIB_PER_MIB)
 
@@ -100,19 +109,19 @@ class Lxc:
             together = whole_quota(quota, guest.vcpus, period_us)
         return Cpu(quota, together, from_cgroup(words["cpu_shares"]))
 
-    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+    def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
         """As for KVM."""
         return self._groups.own_shares(host, guest, cpu_units)
 
-    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+    def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
         """As for KVM."""
         self._groups.set_words(host, guest, words)
 
-    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+    def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
         """Refused."""
         no_pins(host, guest, cores)
 
-    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+    def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """A hard limit: beyond it the kernel ends processes."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)

@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"(?P<driver>[a-z]+)(\+[a-z0-9]+)?://\S*")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostAddress:
     """A host by all that an address may be made of."""
 
     id: int
@@ -28,7 +28,7 @@ class Addresses:
     common: str
     by_name: Mapping[str, str]
 
-    def __call__(self, place: Place) -> str:
+    def __call__(self, place: HostAddress) -> str:
         """The address of a host."""
         pattern = next(
             (found for names, found in self.by_name.items() if fnmatchcase(place.name, names)),

@@ -10,9 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from merkatd.cluster import Limit
 from merkatd.hypervisor.libvirt.host.driver import NS_PER_S, one_by_one
-from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Described, Guest, Sight, Words
-from merkatd.hypervisor.libvirt.host.host_connection import Host
-from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError
+from merkatd.hypervisor.libvirt.host.guest import (
+    KIB_PER_MIB,
+    Cpu,
+    Described,
+    Guest,
+    GuestReading,
+    Words,
+)
+from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError
 from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit, whole_quota
 
 _PATIENCE = 0.8
@@ -30,13 +37,13 @@ _LINE = re.compile(
 """Of `xl vcpu-list`; what is behind a slash are wishes of Xen's scheduler, which we don't set."""
 
 
-def pin(host: Host, domain: str, vcpu: int, cores: Sequence[int]) -> None:
+def pin(host: HostConnection, domain: str, vcpu: int, cores: Sequence[int]) -> None:
     """Let a virtual CPU use these cores, all where there are none. Raises RefusedError."""
     named = ",".join(map(str, cores)) or _EVERYWHERE
     _run(host, "vcpu-pin", domain, str(vcpu), named)
 
 
-def pins(host: Host) -> Mapping[str, Cores]:
+def pins(host: HostConnection) -> Mapping[str, Cores]:
     """By domain, the cores of each virtual CPU, none where it may use all.
 
     Raises RefusedError.
@@ -53,26 +60,28 @@ def _cores(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         if max(len(first), len(last)) > len(str(_MOST_CORES)) or int(last or first) > _MOST_CORES:
-            raise RefusedError(f"xl names core {(last or first)[:20]}: no host has so many")
+            raise LibvirtRefusedError(f"xl names core {(last or first)[:20]}: no host has so many")
         found |= set(range(int(first), int(last or first) + 1))
     return tuple(sorted(found))
 
 
-def _run(host: Host, *words: str) -> str:
+def _run(host: HostConnection, *words: str) -> str:
     command = [word.format(host=host.place.name) for word in shlex.split(host.settings.xen_command)]
     whole = [*command, *words]
     limit_s = host.settings.call_limit_s * _PATIENCE
     try:
         said, code = _output(whole, limit_s)
     except OSError as error:
-        raise RefusedError(f"{whole[0]}: {error}") from error
+        raise LibvirtRefusedError(f"{whole[0]}: {error}") from error
     if len(said) > _LONGEST:
-        raise RefusedError(f"{' '.join(whole)}: it says more than {_LONGEST} bytes")
+        raise LibvirtRefusedError(f"{' '.join(whole)}: it says more than {_LONGEST} bytes")
     text = said.decode(errors="replace")
     if code == -signal.SIGKILL:
-        raise RefusedError(f"{' '.join(whole)}: it did not end within {limit_s:g} s")
+        raise LibvirtRefusedError(f"{' '.join(whole)}: it did not end within {limit_s:g} s")
     if code:
-        raise RefusedError(f"{' '.join(whole)}: {' '.join(text.split()) or f'exit code {code}'}")
+        raise LibvirtRefusedError(
+            f"{' '.join(whole)}: {' '.join(text.split()) or f'exit code {code}'}"
+        )
     return text
 
 
@@ -100,7 +109,7 @@ _NO_FLAGS = 0
 
 
 class Xen:
-    """Implements `merkatd.hypervisor.libvirt.host.driver.Driver`."""
+    """Implements `merkatd.hypervisor.libvirt.host.driver.GuestDriver`."""
 
     measures = False
     pins = True
@@ -109,54 +118,54 @@ class Xen:
 
     def __init__(self) -> None:
         self._pins: Mapping[str, Cores] | None = None
-        self._trouble: RefusedError | None = None
+        self._trouble: LibvirtRefusedError | None = None
         """Why the host could not say them, since it was last surveyed."""
 
-    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+    def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
         """A call each."""
         self._pins = self._trouble = None
         return [
-            Sight(vm, domain, cpu_ns / NS_PER_S, float(held), float(most), math.nan)
+            GuestReading(vm, domain, cpu_ns / NS_PER_S, float(held), float(most), math.nan)
             for vm, domain, (_, most, held, _, cpu_ns) in one_by_one(host, vms)
         ]
 
-    def describe(self, host: Host, guest: Guest) -> None:
+    def describe(self, host: HostConnection, guest: Guest) -> None:
         """Its virtual CPUs; every Xen guest has a balloon."""
         vcpus = int(host.call(host.handle(guest).info)[3])
         guest.described = Described(vcpus=vcpus, balloon=True)
 
-    def forget(self, host: Host, guest: Guest) -> None:
+    def forget(self, host: HostConnection, guest: Guest) -> None:
         """Nothing was changed."""
 
-    def used_kib(self, host: Host, guest: Guest) -> float:
+    def used_kib(self, host: HostConnection, guest: Guest) -> float:
         """Nobody says."""
         del host, guest
         return math.nan
 
-    def words(self, host: Host, guest: Guest) -> Words:
+    def words(self, host: HostConnection, guest: Guest) -> Words:
         """Weight and cap."""
         there = host.call(host.handle(guest).schedulerParameters)
         return {"weight": int(there["weight"]), "cap": int(there["cap"])}
 
-    def cores(self, host: Host, guest: Guest) -> Cores:
+    def cores(self, host: HostConnection, guest: Guest) -> Cores:
         """Of all guests of the host, once between two surveys at most."""
         if self._trouble is not None:
             raise self._trouble
         try:
             if self._pins is None:
                 self._pins = host.call(pins, host)
-        except RefusedError as error:
+        except LibvirtRefusedError as error:
             self._trouble = error
             raise
         found = self._pins.get(guest.name, ())
         return found if any(found) else ()
 
-    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+    def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
         """Its other threads are another domain's."""
         del host, guest
         return ()
 
-    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+    def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
         """The survey shows what it holds."""
         del host, guest
         return None
@@ -175,17 +184,17 @@ class Xen:
         shares = round(words["weight"] * CGROUP_V1.greatest / XEN.greatest)
         return Cpu(quota, whole, shares)
 
-    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+    def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
         """256 a core, and no cap."""
         del host, guest
         weight = math.ceil(cpu_units / _UNITS_PER_CORE * _OWN_WEIGHT)
         return {"weight": min(max(weight, XEN.least), XEN.greatest)}
 
-    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+    def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
         """All at once."""
         host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), _NO_FLAGS)
 
-    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+    def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
         """By the command for it, for each virtual CPU that differs."""
         there = guest.cores or ()
         self._pins = None
@@ -195,6 +204,6 @@ class Xen:
             if guest.cores is None or wanted != known:
                 host.call(pin, host, guest.name, vcpu, wanted)
 
-    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+    def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """Of the running guest."""
         host.call(host.handle(guest).setMemory, memory_mib * KIB_PER_MIB)

@@ -1,0 +1,1 @@
+"""The rules of the layout: rooms, names, lengths, and no circles."""

@@ -1,0 +1,11 @@
+"""`python -m tests.layout`: says what breaks the rules of the layout, and exits 1 if anything does."""
+
+import sys
+from pathlib import Path
+
+from tests.layout.rules import RULES, modules
+
+broken = [one for rule in RULES for one in rule(modules(Path()))]
+for line in broken:
+    sys.stderr.write(f"{line}\n")
+sys.exit(bool(broken))

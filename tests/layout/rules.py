@@ -1,0 +1,141 @@
+"""Rules of the layout, each a function from the modules to what breaks it."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+ROOTS = ("merkatd", "controllers", "onegroup", "simulator", "benchmarks")
+MAX_MODULES = 12
+MAX_LINES = 350
+LARGE_ROOMS = {"benchmarks"}
+"""One script a subject, each started by its name: nobody looks for anything else there."""
+COMMON_NAMES = {"__init__", "__main__", "cli", "errors", "settings"}
+CLIENT = "merkatd/client/"
+"""Its answers bear the names of the values that they tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One file."""
+
+    path: PurePath
+    text: str
+
+    @property
+    def room(self) -> str:
+        """The folder that it stands in."""
+        return self.path.parent.as_posix()
+
+    @property
+    def dotted(self) -> str:
+        """The name by which it is imported."""
+        parts = self.path.with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules(top: Path) -> list[Module]:
+    """All modules of the programs below a folder."""
+    found = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
+    return [Module(path.relative_to(top), path.read_text()) for path in found]
+
+
+def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
+    """Rooms of more than a dozen modules."""
+    count = defaultdict[str, int](int)
+    for one in all_:
+        count[one.room] += one.path.stem != "__init__"
+    for room, number in count.items():
+        if number > MAX_MODULES and room not in LARGE_ROOMS:
+            yield f"{room}: {number} modules; a room has at most {MAX_MODULES}"
+
+
+def long_modules(all_: Iterable[Module]) -> Iterator[str]:
+    """Modules too long to be read at once."""
+    for one in all_:
+        if (lines := one.text.count("\n")) > MAX_LINES:
+            yield f"{one.path}: {lines} lines; a module has at most {MAX_LINES}"
+
+
+def names_taken_twice(all_: Iterable[Module]) -> Iterator[str]:
+    """Names of modules that stand for several files."""
+    where = defaultdict[str, list[PurePath]](list)
+    for one in all_:
+        if one.path.stem not in COMMON_NAMES:
+            where[one.path.stem].append(one.path)
+    yield from _twice(where)
+
+
+def classes_taken_twice(all_: Iterable[Module]) -> Iterator[str]:
+    """Names of public classes that stand for several things."""
+    where = defaultdict[str, list[PurePath]](list)
+    for one in all_:
+        if one.path.as_posix().startswith(CLIENT):
+            continue
+        for node in ast.parse(one.text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where[node.name].append(one.path)
+    yield from _twice(where)
+
+
+def _twice(where: Mapping[str, list[PurePath]]) -> Iterator[str]:
+    for name, paths in sorted(where.items()):
+        if len(paths) > 1:
+            yield f"{name}: taken {len(paths)} times, in {', '.join(map(str, paths))}"
+
+
+def circles(all_: Iterable[Module]) -> Iterator[str]:
+    """Files that import each other, also through others, and also inside of functions."""
+    imports = _imports(list(all_))
+    for circle in _components(imports):
+        if len(circle) > 1:
+            yield f"these import each other: {', '.join(sorted(circle))}"
+
+
+def _imports(all_: list[Module]) -> dict[str, set[str]]:
+    known = {one.dotted for one in all_}
+    found: dict[str, set[str]] = {}
+    for one in all_:
+        names = set[str]()
+        for node in ast.walk(ast.parse(one.text)):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    names.add(whole if whole in known else node.module)
+        found[one.dotted] = names & known - {one.dotted}
+    return found
+
+
+def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
+    """The strongly connected components, by Tarjan's algorithm without recursion."""
+    order, low, stack = dict[str, int](), dict[str, int](), list[str]()
+    for start in arrows:
+        if start in order:
+            continue
+        order[start] = low[start] = len(order)
+        stack.append(start)
+        work = [(start, iter(sorted(arrows[start])))]
+        while work:
+            name, rest = work[-1]
+            target = next((one for one in rest if one not in order or one in stack), None)
+            if target is None:
+                work.pop()
+                if work:
+                    above = work[-1][0]
+                    low[above] = min(low[above], low[name])
+                if low[name] == order[name]:
+                    at = stack.index(name)
+                    yield set(stack[at:])
+                    del stack[at:]
+            elif target in order:
+                low[name] = min(low[name], order[target])
+            else:
+                order[target] = low[target] = len(order)
+                stack.append(target)
+                work.append((target, iter(sorted(arrows[target]))))
+
+
+RULES = (full_rooms, long_modules, names_taken_twice, classes_taken_twice, circles)

@@ -1,0 +1,71 @@
+"""The rules of the layout notice what breaks them; `make check` asks them of the whole tree."""
+
+from pathlib import Path, PurePath
+
+from tests.layout import rules
+from tests.layout.rules import Module
+
+TOP = Path(__file__).parents[2]
+
+
+def module(path: str, text: str = "") -> Module:
+    return Module(PurePath(path), text)
+
+
+def test_the_tree_keeps_all_rules() -> None:
+    everything = rules.modules(TOP)
+    assert len(everything) > 400
+    assert [one for rule in rules.RULES for one in rule(everything)] == []
+
+
+def test_a_thirteenth_module_is_too_many() -> None:
+    room = [module(f"merkatd/market/m{number}.py") for number in range(12)]
+    package = module("merkatd/market/__init__.py")
+    assert not list(rules.full_rooms([*room, package]))
+    found = list(rules.full_rooms([*room, package, module("merkatd/market/one_more.py")]))
+    assert found == ["merkatd/market: 13 modules; a room has at most 12"]
+    assert not list(rules.full_rooms(module(f"benchmarks/m{number}.py") for number in range(13)))
+
+
+def test_a_module_may_be_long_but_not_longer() -> None:
+    assert not list(rules.long_modules([module("merkatd/cli.py", "\n" * 350)]))
+    assert len(list(rules.long_modules([module("merkatd/cli.py", "\n" * 351)]))) == 1
+
+
+def test_names_stand_for_one_file() -> None:
+    two = [module("merkatd/market/price.py"), module("simulator/price.py")]
+    assert list(rules.names_taken_twice(two)) == [
+        "price: taken 2 times, in merkatd/market/price.py, simulator/price.py"
+    ]
+    assert not list(rules.names_taken_twice([module("merkatd/cli.py"), module("onegroup/cli.py")]))
+
+
+def test_public_classes_stand_for_one_thing() -> None:
+    first, second = (
+        module("merkatd/a.py", "class Price: ..."),
+        module("onegroup/b.py", "class Price: ..."),
+    )
+    assert len(list(rules.classes_taken_twice([first, second]))) == 1
+    answer = module("merkatd/client/answers.py", "class Price: ...")
+    assert not list(rules.classes_taken_twice([first, answer]))
+    private = [module("merkatd/a.py", "class _A: ..."), module("merkatd/b.py", "class _A: ...")]
+    assert not list(rules.classes_taken_twice(private))
+
+
+def test_circles_are_found_however_they_close() -> None:
+    """Through a third file, through a package's own file, and inside of a function."""
+    three = [
+        module("merkatd/a.py", "from merkatd import b"),
+        module("merkatd/b.py", "from merkatd.c import d"),
+        module("merkatd/c.py", "def f():\n    import merkatd.a"),
+        module("merkatd/e.py", "from merkatd import a"),
+    ]
+    assert list(rules.circles(three)) == [
+        "these import each other: merkatd.a, merkatd.b, merkatd.c"
+    ]
+    package = [
+        module("merkatd/r/__init__.py", "from merkatd.r.x import X"),
+        module("merkatd/r/x.py", "from merkatd.r import Y"),
+    ]
+    assert list(rules.circles(package)) == ["these import each other: merkatd.r, merkatd.r.x"]
+    assert not list(rules.circles(three[:2] + three[3:]))
