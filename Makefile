@@ -29,11 +29,12 @@ demo: venv  ## a minute of a cloud that divides itself by price; Ctrl-C ends it
 	@# A group of its own in the terminal: Ctrl-C ends the demo, and make sees it end well.
 	@set -m 2>/dev/null; NUMBA_DISABLE_JIT=1 $(BIN)/merkatd demo
 
-check: venv  ## layers, types and lint
+check: venv  ## layers, types, lint, names and sizes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.layout
 
 test: packages compile check libvirt  ## everything; Debian packages that it lacks are installed first
 	@# One more than there are cores: many tests wait for processes and clocks.

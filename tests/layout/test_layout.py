@@ -9,16 +9,19 @@ TOP = Path(__file__).parents[2]
 
 
 def module(path: str, text: str = "") -> Module:
+    """A module of this text."""
     return Module(PurePath(path), text)
 
 
 def test_the_tree_keeps_all_rules() -> None:
+    """All rooms, names and imports."""
     everything = rules.modules(TOP)
     assert len(everything) > 400
     assert [one for rule in rules.RULES for one in rule(everything)] == []
 
 
 def test_a_thirteenth_module_is_too_many() -> None:
+    """A room has twelve modules at most, and its `__init__` beside them."""
     room = [module(f"merkatd/market/m{number}.py") for number in range(12)]
     package = module("merkatd/market/__init__.py")
     assert not list(rules.full_rooms([*room, package]))
@@ -28,11 +31,13 @@ def test_a_thirteenth_module_is_too_many() -> None:
 
 
 def test_a_module_may_be_long_but_not_longer() -> None:
+    """350 lines are the limit."""
     assert not list(rules.long_modules([module("merkatd/cli.py", "\n" * 350)]))
     assert len(list(rules.long_modules([module("merkatd/cli.py", "\n" * 351)]))) == 1
 
 
 def test_names_stand_for_one_file() -> None:
+    """Two files of one name are told apart by nobody."""
     two = [module("merkatd/market/price.py"), module("simulator/price.py")]
     assert list(rules.names_taken_twice(two)) == [
         "price: taken 2 times, in merkatd/market/price.py, simulator/price.py"
@@ -41,6 +46,7 @@ def test_names_stand_for_one_file() -> None:
 
 
 def test_public_classes_stand_for_one_thing() -> None:
+    """Answers of the client bear the names of what they tell."""
     first, second = (
         module("merkatd/a.py", "class Price: ..."),
         module("onegroup/b.py", "class Price: ..."),
