@@ -1,4 +1,4 @@
-"""`python -m tests.layout`: prints what breaks the rules of the layout; exits 1 if anything does."""
+"""`python -m tests.layout` prints what breaks the rules of the layout, and exits 1 then."""
 
 import sys
 from pathlib import Path
