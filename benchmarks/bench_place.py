@@ -89,7 +89,7 @@ class MeasuredServer:
         """End where the cloud has hosts of others."""
         others = [row.findtext("NAME") for row in self.hosts()]
         if any(not str(name).startswith(NAME) for name in others):
-            sys.exit(f"place.py ends all VMs: it needs a cloud of its own, not one with {others}")
+            sys.exit(f"bench_place.py ends all VMs: it needs a cloud of its own, without {others}")
 
     def end_all_vms(self) -> None:
         """None is left."""

@@ -1,6 +1,6 @@
 """What strategies are measured against.
 
-The hill climb is the product's own (`placement/even.py`), as a strategy of its own here:
+The hill climb is the product's own (`placement/tabu/even_loads.py`), as a strategy of its own here:
 same input, same output. The transcription is Algorithm 1 as printed, which computes all
 errors again for every candidate; its ComputeErrors is compiled like everything else.
 

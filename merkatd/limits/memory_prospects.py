@@ -8,7 +8,7 @@ VM that the plan takes away gives all that it holds, but it may itself wait for 
 asked again for as long as it changes something. Example: VM 2 is to go to host 0 and waits for VM
 4, which is to go from host 0 to host 1 and waits for a balloon there. VM 4 has prospects, so VM 2
 has them as well. VMs that wait for each other in a ring have none, unless balloons can make room
-for one of them beside the other. Used by `room.py`.
+for one of them beside the other. Used by `balloon_steps.py`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 All amounts are whole MiB. What a VM *holds* is the larger of what it was seen to hold and
 what its balloon was told: a guest may take what it was told at any time without asking.
-What crosses from one VM to another on the same host is settled in `room.py`.
+What crosses from one VM to another on the same host is settled in `balloon_steps.py`.
 """
 
 import math

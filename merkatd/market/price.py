@@ -14,10 +14,10 @@ next to nothing itself. So each bid counts as what its VM would pay for all it c
     P = (sum of min(b_j, P x cap_j)) / C
 
 With P = 1 / level this is the sum of all shares: clip(b_j x level, 0, cap_j) adds up to C. The
-price is therefore 1 / level, where the level is computed without floors (`view.py`). Example:
-capacity 300, bids 12 12 12 30 30, caps 100: no VM reaches its cap, and the price is 96 / 300 =
-0.32. With one more bid of 9,000 for at most 1 unit the price is 96 / 299. Where the VMs together
-can't use the capacity there is no competition, and the price is the reserve price.
+price is therefore 1 / level, where the level is computed without floors (`market_view.py`).
+Example: capacity 300, bids 12 12 12 30 30, caps 100: no VM reaches its cap, and the price is 96 /
+300 = 0.32. With one more bid of 9,000 for at most 1 unit the price is 96 / 299. Where the VMs
+together can't use the capacity there is no competition, and the price is the reserve price.
 """
 
 import math

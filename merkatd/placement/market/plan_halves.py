@@ -9,10 +9,10 @@ held. So migrations are begun in waves. A wave holds migrations of which each al
 from what is made small, in any combination; after them such as cost less than what was gained so
 far. What is in no wave is not begun, and the next period decides anew.
 
-Harm is what VMs lack of the first allocation: the sum of bid times shortfall, or the largest
-error where that is made small; but to have more than that is no harm. The plans of `groups` have
-another measure: their halves may do as much harm as the whole, and no more. VMs that must leave
-their hosts do so whatever it costs. Used by `play.py` for the plan, and while it is carried out.
+Harm is what VMs lack of the first allocation: the sum of bid times shortfall, or the largest error
+where that is made small; but to have more than that is no harm. The plans of `groups` have another
+measure: their halves may do as much harm as the whole, and no more. VMs that must leave their hosts
+do so whatever it costs. Used by `settlement.py` for the plan, and while it is carried out.
 
 # Note [Orders don't wait for gains]
 

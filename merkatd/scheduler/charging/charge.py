@@ -1,8 +1,8 @@
 """Charge: what was given in a period is paid for at the start of the next.
 
 A VM is charged for as long as it ran between two observations, by OpenNebula's history records
-(`running.py`), at most two periods. A charge has the period and the account in its reference, so it
-is posted once, however often this is tried. In the same transaction new tenants are met, and
+(`running_time.py`), at most two periods. A charge has the period and the account in its reference,
+so it is posted once, however often this is tried. In the same transaction new tenants are met, and
 what is due to everybody is done: the supply, renewals, replenishment.
 """
 

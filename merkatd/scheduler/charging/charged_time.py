@@ -234,7 +234,7 @@ def _waited(
 
     Or was ended by then, or failed on a host that is well. One that its host did not get has no
     part in this, unless OpenNebula carries out deployments itself: the daemon hears of no refusal.
-    See Note [VMs without a guest] in `holding.py`.
+    See Note [VMs without a guest] in `held_memory.py`.
     """
     placed = arrays.get("placed")
     if placed is None or not placed.any():

@@ -14,9 +14,9 @@ looked. Its four neighbours have 6.4 cores until the next period, at the end of 
 VM pays for 60 s. On a host with idle cores it pays for 10 s, the least charge.
 
 A VM pays only for what its owner can bring about. A host that failed, and a deployment that
-OpenNebula refused, are not its owner's fault. (For refusals that are, see `unplaced.py`.) The next
-period often begins early once such a guest is gone (`following.py`), so an honest owner pays for
-seconds, not for a minute.
+OpenNebula refused, are not its owner's fault. (For refusals that are, see
+`refused_deployments.py`.) The next period often begins early once such a guest is gone
+(`guest_watch.py`), so an honest owner pays for seconds, not for a minute.
 """
 
 from collections.abc import Mapping

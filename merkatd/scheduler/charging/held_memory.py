@@ -12,12 +12,12 @@ there yet either, and an owner can make it boot whenever a period begins: with a
 keep a host's cores, and with a low one the room for all of its memory. Where OpenNebula carries out
 deployments itself, a VM may wait for its own after the period that placed it, for ever if its owner
 locks it. Such a VM counts as one that is off: it bids nothing, and keeps and pays for its floor.
-When its guest starts, it gets the limits that a resumed VM gets (`arrivals.py`). Only in the period
-in which the daemon placed it does it keep its share from others, since the limits of its neighbours
-were set for that: it pays for that period even if its guest did not start, or failed to
-(`elapsed.py`). A failure may be the cloud's fault, but its owner can cause it as well: an image
-that can't be copied would otherwise take a host from others for nothing, with a new VM in each
-period.
+When its guest starts, it gets the limits that a resumed VM gets (`starting_guests.py`). Only in the
+period in which the daemon placed it does it keep its share from others, since the limits of its
+neighbours were set for that: it pays for that period even if its guest did not start, or failed to
+(`charged_time.py`). A failure may be the cloud's fault, but its owner can cause it as well: an
+image that can't be copied would otherwise take a host from others for nothing, with a new VM in
+each period.
 """
 
 from collections.abc import Mapping

@@ -4,18 +4,18 @@ But for one question: what the period before charged.
 
 # Note [Network and disk of guests that start]
 
-A guest starts without limits, and has them some seconds later (`following.py`). Until then it can
+A guest starts without limits, and has them some seconds later (`guest_watch.py`). Until then it can
 have all of its host's network and disk. Hosts count cores, not bytes, so it is not known how much
 of that it had. Once, that is the way of all guests. But a VM that is off as soon as it is limited,
 and is resumed at once, had a fifth of a host's network for a five-hundredth of the price.
 
 So starts are counted by owner, for an hour, as they are for memory (Note [Memory of guests that
-start] in `restarts.py`). A VM's first boot and one more start a day count for nothing as long as
-its guest runs. The guests of an owner with more than three other starts pay, for each start, for
+start] in `guest_starts.py`). A VM's first boot and one more start a day count for nothing as long
+as its guest runs. The guests of an owner with more than three other starts pay, for each start, for
 what their host has beyond their shares: for as long as they can have been without limits, at the
-price of such a start. An example: a host
-of 1,000 Mbit/s at 0.02 credits for one, and a guest with a share of 1 that ran for 12 s and was
-found within 5. It pays for 999 Mbit/s for 5 s: 999 * 0.02 * 5 / 60 = 1.67 credits.
+price of such a start. An example: a host of 1,000 Mbit/s at 0.02 credits for one, and a guest with
+a share of 1 that ran for 12 s and was found within 5. It pays for 999 Mbit/s for 5 s: 999 * 0.02 *
+5 / 60 = 1.67 credits.
 
 A network card or a disk that is attached to a guest that runs is limited in the next period. That
 is no start: neither hosts nor OpenNebula's records say when it was, so nothing is owed for it.

@@ -1,8 +1,8 @@
 """From what was seen to a snapshot: markets, bids, floors, and the steps still under way.
 
-A VM with a step under way is left alone by the strategies: it is BUSY, and stands where the
-step takes it. While a migration is under way, our own or another, the host it leaves keeps its
-floor too; what it holds there beyond that is given to no balloon (`limits/stock.py`). A VM that
+A VM with a step under way is left alone by the strategies: it is BUSY, and stands where the step
+takes it. While a migration is under way, our own or another, the host it leaves keeps its floor
+too; what it holds there beyond that is given to no balloon (`limits/memory_targets.py`). A VM that
 failed keeps its floor on the host that OpenNebula charges for it while the daemon starts it again
 there; one that waits for an administrator keeps none.
 """
@@ -167,7 +167,7 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
 def _idle(seen: Observation, state: Ints, known: StoredInputs) -> Bools:
     """[vms]: on a host without a guest, or still to be deployed there by OpenNebula.
 
-    See Note [VMs without a guest] in `holding.py`.
+    See Note [VMs without a guest] in `held_memory.py`.
     """
     coming = [
         one.step.vm for one in known.waiting if isinstance(one.step, Deploy) and known.handing

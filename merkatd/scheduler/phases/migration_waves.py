@@ -1,10 +1,10 @@
 """Waves: migrations are sent so that whatever is refused leaves no market worse than it is.
 
-See Note [Halves of plans] in `placement/halves.py`. What waits for memory or was not approved is
-missing like what OpenNebula refuses. All is judged in the scene in which the strategy decided: in
-another one its plan may look harmful, and no step of it would be sent, in any period. Migrations
-off hosts where VMs must not stay are sent first; what they make of the cloud is what the others
-are judged against.
+See Note [Halves of plans] in `placement/market/plan_halves.py`. What waits for memory or was not
+approved is missing like what OpenNebula refuses. All is judged in the scene in which the strategy
+decided: in another one its plan may look harmful, and no step of it would be sent, in any period.
+Migrations off hosts where VMs must not stay are sent first; what they make of the cloud is what the
+others are judged against.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

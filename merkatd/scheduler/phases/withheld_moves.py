@@ -1,9 +1,10 @@
 """Migrations that are planned and not begun: hosts are divided as they are until these are sent.
 
-A migration waits for another one, or would do harm without others (see `waves.py`). Its VM stays
-on its host for this period at least. The neighbours it has there get no part of what it leaves, and
-those that it will have lose nothing yet: the quotas of a host add up to no more than its cores.
-Memory follows the plan: balloons move slowly, and make room only as far as there is some.
+A migration waits for another one, or would do harm without others (see `migration_waves.py`). Its
+VM stays on its host for this period at least. The neighbours it has there get no part of what it
+leaves, and those that it will have lose nothing yet: the quotas of a host add up to no more than
+its cores. Memory follows the plan: balloons move slowly, and make room only as far as there is
+some.
 """
 
 from collections.abc import Set as AbstractSet

@@ -71,9 +71,9 @@ def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Obser
 def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Observed:
     """Return the same cloud with floors that are paid for. See Note [Claims that settle].
 
-    Memory in use beyond that is left to a VM for a time (`in_use.py`), or for good where every VM
-    pays the price for all that it has. All of VMs that OpenNebula pins is left to them: it reserves
-    that by its own account. A market that charges for use sells no floors.
+    Memory in use beyond that is left to a VM for a time (`memory_in_use.py`), or for good where
+    every VM pays the price for all that it has. All of VMs that OpenNebula pins is left to them: it
+    reserves that by its own account. A market that charges for use sells no floors.
     """
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     needed = np.zeros_like(vms.floor)
@@ -151,7 +151,7 @@ def present_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
 
     That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
     wait may come to nothing: they count for claims of VMs that wait alone. Such a VM has no host
-    yet: `claims_there.py` judges its claim by the hosts that it may go to.
+    yet: `waiting_claims.py` judges its claim by the hosts that it may go to.
     """
     found = reserve_prices(world, snapshot)
     for row in range(len(snapshot.markets)):
