@@ -44,7 +44,7 @@ NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "README.md": ("merkat demo",),
     "commands.md": ("VM 0 (web-0)",),
     "controllers.md": (),
-    "design.md": ("Snapshot (columns", "┌───"),
+    "design.md": ("cli      ", "Snapshot (columns", "┌───"),
     "embedded.md": ("EMBEDDED = [",),
     "install.md": ("SCHED_MAD = [",),
     "platforms.md": ("CONTEXT = [",),

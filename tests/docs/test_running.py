@@ -10,10 +10,18 @@ from tests.docs.pages import PAGES, ROOT, blocks, inline, program, words
 from tests.docs.test_commands import RUN_BY, each
 
 ADMINISTRATORS = ("administrator.md", "troubleshooting.md", "install.md", "commands.md")
-OTHERS = ("configuration.md", "design.md", "metrics.md", "snapshot.md", "testing.md", "README.md")
+OTHERS = (
+    "configuration.md",
+    "design.md",
+    "metrics.md",
+    "snapshot.md",
+    "testing.md",
+    "README.md",
+    "CONTRIBUTING.md",
+)
 NONE = (
     *("controllers.md", "dependencies.md", "embedded.md", "experiments.md", "requirements.md"),
-    *("tenant.md", "testbed.md", "web.md", "xmlrpc.md", "CONTRIBUTING.md"),
+    *("tenant.md", "testbed.md", "web.md", "xmlrpc.md"),
 )
 """All commands of merkatd in these are run elsewhere, or there are none."""
 
