@@ -32,8 +32,8 @@ ELSEWHERE = {
     "experiment": "tests/simulator runs it",
     "platform": "tests/commands/test_platform_page.py runs it: it needs a platform",
     "budget": "tests/commands/test_money.py runs it: it needs an application",
-    "driver": "tests/driver/test_script.py runs it: it writes into an OpenNebula",
-    "check": "tests/driver asks an OpenNebula; here the file alone is checked",
+    "driver": "tests/opennebula/driver/test_script.py runs it: it writes into an OpenNebula",
+    "check": "tests/opennebula/driver asks an OpenNebula; here the file alone is checked",
 }
 """Commands that these tests do not run, and why; all others are."""
 

@@ -21,7 +21,7 @@ from merkatd.opennebula.pools.constraint_facts import (
     VmRequirements,
 )
 from merkatd.scheduler.base.settings import MarketRules
-from tests.opennebula.honour.clouds import datastore, network
+from tests.opennebula.constraints.clouds import datastore, network
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.told import Told, flags
 

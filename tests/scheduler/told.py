@@ -16,7 +16,7 @@ from merkatd.opennebula.pools.constraint_facts import (
     VmRequirements,
 )
 from merkatd.scheduler.base.ports import CloudPort, Histories, Observation, StepReply
-from tests.opennebula.honour.clouds import Host, Vm
+from tests.opennebula.constraints.clouds import Host, Vm
 
 Change = Callable[[Observation], Observation]
 

@@ -24,7 +24,7 @@ from merkatd.opennebula.requirements import (
     parse_rank,
     ranked,
 )
-from tests.opennebula.honour.clouds import Vm, datastore, host, network, why
+from tests.opennebula.constraints.clouds import Vm, datastore, host, network, why
 from tests.opennebula.requirements.test_language_always import EXPRESSIONS, HOSTS, RANKS
 
 Hosts = list[tuple[dict[str, list[str]], frozenset[int]]]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from merkatd.policies.vertical import BidTrace, Performance, SpendingLimit, VmPosition, adapt
-from tests.controllers.policies.markets import Constant
+from tests.policies.markets import Constant
 
 MEANS = SpendingLimit(bid_min=0.1, bid_max=1000.0)
 

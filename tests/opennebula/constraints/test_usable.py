@@ -13,7 +13,16 @@ from merkatd.opennebula.pools.constraint_facts import (
     SiteFacts,
     VmRequirements,
 )
-from tests.opennebula.honour.clouds import Vm, datastore, host, names, network, users, where, why
+from tests.opennebula.constraints.clouds import (
+    Vm,
+    datastore,
+    host,
+    names,
+    network,
+    users,
+    where,
+    why,
+)
 
 HOSTS = [
     host(0, says={"ARCH": "x86", "CORES": 8}),

@@ -13,7 +13,7 @@ from merkatd.opennebula.pools.constraint_facts import (
     SiteFacts,
     VmRequirements,
 )
-from tests.opennebula.honour.clouds import Vm, host, names, where, why
+from tests.opennebula.constraints.clouds import Vm, host, names, where, why
 
 HOSTS = [
     host(0, says={"ARCH": "x86", "CORES": 8}),

@@ -13,7 +13,7 @@ import pytest
 
 from merkatd.embedded.model.settings import HostSize
 from merkatd.opennebula.driver.driver_request import read_action
-from tests.driver.oned import Oned
+from tests.opennebula.driver.oned import Oned
 from tests.scheduler.frontend import Frontend
 
 RECORDED = Path(__file__).parent / "recorded"

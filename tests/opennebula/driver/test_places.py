@@ -8,7 +8,7 @@ from merkatd.database.scheduler import journal, period_store
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.settings import HostSize
 from merkatd.opennebula.driver.driver_answer import EMPTY
-from tests.driver.oned import PENDING, Oned
+from tests.opennebula.driver.oned import PENDING, Oned
 from tests.scheduler.frontend import Frontend
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.settings import HostSize
-from tests.driver.oned import Oned
+from tests.opennebula.driver.oned import Oned
 from tests.scheduler.frontend import Frontend
 
 CORES = 8

@@ -13,7 +13,7 @@ from merkatd.opennebula.pools.constraint_facts import (
     SiteFacts,
     VmRequirements,
 )
-from tests.opennebula.honour.clouds import Vm, host, where, why
+from tests.opennebula.constraints.clouds import Vm, host, where, why
 
 
 class TestDevices:

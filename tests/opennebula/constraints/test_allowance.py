@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.opennebula.constraints import judge_feasibility, text_allowances
 from merkatd.opennebula.pools.constraint_facts import NicWant, SiteFacts, VmRequirements
-from tests.opennebula.honour.clouds import Vm, host
+from tests.opennebula.constraints.clouds import Vm, host
 
 
 @pytest.fixture

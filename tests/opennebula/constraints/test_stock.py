@@ -20,8 +20,8 @@ from merkatd.opennebula.pools.constraint_facts import (
     VmRequirements,
 )
 from merkatd.scheduler.base.ports import CapacityPort
-from tests.opennebula.honour.clouds import Host, Vm, datastore, host, network
-from tests.opennebula.honour.test_equipment import node
+from tests.opennebula.constraints.clouds import Host, Vm, datastore, host, network
+from tests.opennebula.constraints.test_equipment import node
 
 
 def shelves(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> CapacityPort:
