@@ -280,7 +280,7 @@ class TestMonths:
     @pytest.mark.parametrize("text", ["2026", "2026-0", "2026-13", "1-1", "x-1", "-", "2026-05-01"])
     def test_what_is_no_month_is_refused(self, text: str) -> None:
         """With an example of what is."""
-        with pytest.raises(ValueError, match="a month like 2026-05 is right"):
+        with pytest.raises(ValueError, match="a month must look like 2026-05"):
             parse_month(text)
 
     def test_december_is_followed_by_january(self) -> None:

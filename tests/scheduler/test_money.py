@@ -96,7 +96,7 @@ class TestIncomes:
         frontend.periods(1)
         assert frontend.read(supply_of) == 500 * 10**6
         (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
-        assert "supply 900.000000 -> 500.000000 credits: the configuration says" in note.text
+        assert "supply 900.000000 -> 500.000000 credits: the configured supply is" in note.text
 
     def test_the_supply_follows_prices_where_that_is_wanted(
         self, made: Callable[..., Frontend]
