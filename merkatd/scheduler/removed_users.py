@@ -35,8 +35,10 @@ _VMS_NAMED = 5
 MANY, MOST = 3, 0.5
 """The number and the part of tenants up to which missing users are retired without the delay."""
 CERTAIN_S = 86_400.0
-_DOUBTED = "most users are missing at once: check that this is the same OpenNebula;"
+_DOUBTED = (
+    "most users are missing at once: check that this is the same OpenNebula;"
     " the tenant is retired in {hours:.0f} h"
+)
 
 _log = Logger()
 
@@ -111,7 +113,7 @@ class RemovedUsers:
             self._many_since_s = now_s
             _log.error(
                 "The users of {missing} of {there} tenants are missing in OpenNebula. Check that it"
-                " is the same OpenNebula as before. If this lasts for a day, the tenants are retired",
+                " is the same OpenNebula as before. If this lasts for a day, they are retired",
                 missing=len(missing),
                 there=there,
             )

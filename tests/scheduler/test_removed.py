@@ -152,8 +152,10 @@ def test_most_at_once_are_another_opennebula_until_a_day_has_passed(made: Fronte
         made.periods(10)
     assert [standing(made, owner).retired_s for owner in owners] == [None] * 5
     assert set(made.scheduler.removed.waiting) == set(owners[:4])
-    assert "is this the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
-    said = [event for event in logged if "4 of 5 tenants' users are missing" in formatEvent(event)]
+    assert "check that this is the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
+    said = [
+        event for event in logged if "users of 4 of 5 tenants are missing" in formatEvent(event)
+    ]
     assert len(said) == 1
     made.clock.advance(CERTAIN_S)
     made.scheduler.removed.forget()
