@@ -257,7 +257,7 @@ class TestBootFailures:
         vm = frontend.vm()
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
         frontend.periods(2)
-        assert "it is tried once more" in told(frontend, vm)
+        assert "it is retried" in told(frontend, vm)
         frontend.periods(2)
         assert frontend.state(vm) == "RUNNING"
         assert [state for _, state, _ in replies(frontend)] == ["expired", "confirmed"]
