@@ -177,7 +177,7 @@ def _move(
     if abs(amount) > source.free:
         name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {told(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
     entry_store.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

@@ -234,7 +234,7 @@ def grant(
     if abs(amount) > source.free:
         name = "the treasury" if amount > 0 else f"tenant {owner}"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {told(source)}"
         )
     moves = {treasury: -amount, account: amount}
     entry_store.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)

@@ -272,7 +272,7 @@ class Scheduler:
         """Run a period at OpenNebula's request."""
         async with self._turn:
             if self._beat.stopping or not asking.waits():
-                asking.fail(NotActingError("it ends, or OpenNebula has given up waiting"))
+                asking.fail(NotActingError("it is stopping, or OpenNebula no longer waits"))
             else:
                 await self._guarded(asking)
 

@@ -165,7 +165,7 @@ def _ended(
     owners: Collection[int],
     at_s: float,
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
-    """Return what was ended and what is left, by owner; and the errors, by owner."""
+    """Return the ended and the remaining belongings by owner; and the errors by owner."""
     apart = Apart(connection)
     waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
     found = {

@@ -91,8 +91,6 @@ class PeriodTimer:
         interval_s, now_s = self._rhythm.interval_s, self._clock.seconds()
         missed = max(0, int((now_s - self._next_s) // interval_s))
         if missed:
-            _log.warn(
-                "A period took {missed} intervals longer than the configured one", missed=missed
-            )
+            _log.warn("The period lasted {missed} intervals longer than planned", missed=missed)
         self._next_s += (missed + 1) * interval_s
         self._wait(now_s)

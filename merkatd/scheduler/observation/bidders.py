@@ -164,8 +164,10 @@ def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> 
         if name in attributes:
             value = amount(attributes[name])
             if value is None:
-                said = f"{name} = {attributes[name][:40]!r}"
-                problems.append(f"{said}: expected a number from 0 to {MAX_AMOUNT:g}")
+                value_text = repr(attributes[name][:40])
+                problems.append(
+                    f"{name} must be a number from 0 to {MAX_AMOUNT:g} (got {value_text})"
+                )
             else:
                 found[what][resource] = value
     for resource, least in list(found["MIN"].items()):

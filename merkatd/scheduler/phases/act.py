@@ -114,7 +114,7 @@ def _ready_and_late(
     }
     late = dict.fromkeys(
         steps.keys() - done - refused - ready.keys(),
-        "another step must come first; the next period decides anew",
+        "another step must come first; the next period decides again",
     )
     return ready, late
 

@@ -122,7 +122,7 @@ async def send_requests(
     in_time = await _all_or_the_limit(world, sending)
     turns.over = True
     late = "without the others it would do harm" if in_time else "the time for acting was over"
-    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides anew")
+    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides again")
     at_s = world.now()
     await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
     await world.database.run(lambda connection: journal.expire(connection, never, at_s))

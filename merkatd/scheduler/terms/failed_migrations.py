@@ -55,8 +55,8 @@ def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int
             failing = moves.failing[int(vms.id[row])]
             times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
             found[int(vms.id[row])] = (
-                f"fails to leave {hosts.name[host]}: migration failed {times}, at last with"
-                f" {failing.why!r}; the next attempts come at growing intervals"
+                f"fails to leave {hosts.name[host]}: migration failed {times}, most recently with"
+                f" {failing.why!r}; further attempts follow at growing intervals"
             )
     return found
 

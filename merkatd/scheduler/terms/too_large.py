@@ -30,6 +30,6 @@ def on_large_hosts(seen: Observed) -> Observed:
         there = (capacity >= size) | (capacity <= 0)
         rows = large[starts_with[large] == size].tolist()
         narrow = {row: there | (here == vms.host[row]) for row in rows}
-        label = f"a host with {size:,.0f} memory, with which it starts"
+        label = f"a host with {size:,.0f} MiB of memory, which its guest needs to start"
         snapshot = narrowed_to(snapshot, narrow, label)
     return replace(seen, snapshot=snapshot)
