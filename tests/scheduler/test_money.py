@@ -139,7 +139,7 @@ class TestPoverty:
         assert bids == pytest.approx([min(6.0, balance / 2.0) for balance in held])
         assert bids[0] > 1.5
         assert bids[-1] < 1.0
-        assert "its credits don't last" in str(frontend.bench.vm(vm).user_template)
+        assert "its credits are running out" in str(frontend.bench.vm(vm).user_template)
         frontend.read(lambda c: grant(c, owner, 100 * 10**6, "1", "test", 0.0))
         assert bid(frontend, vm) == 6.0
         frontend.agree()
@@ -176,7 +176,7 @@ class TestPoverty:
         assert frontend.state(waits) == "PENDING"
         assert snapshot.vms.bid[snapshot.vm_row(runs), 0] == 1.0
         assert 0.0 < snapshot.vms.bid[snapshot.vm_row(waits), 0] < 49.0
-        assert "credits don't last" not in str(frontend.bench.vm(runs).user_template)
+        assert "credits are running out" not in str(frontend.bench.vm(runs).user_template)
         frontend.agree()
 
     def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:

@@ -136,7 +136,7 @@ def test_one_whose_end_fails_keeps_no_other_from_its_end(made: Frontend) -> None
     made.periods(4)
     assert standing(made, second).retired_s is not None
     assert standing(made, first).retired_s is None
-    assert "the log says why that fails" in made.scheduler.removed.waiting[first]
+    assert "the log shows why that failed" in made.scheduler.removed.waiting[first]
     assert "nothing to divide by" in made.scheduler.world.troubles.of(TroubleKind.TENANT)[first]
     fails[0] = False
     made.periods(2)
