@@ -74,7 +74,7 @@ class GuestStarts:
         self.started: frozenset[int] = frozenset()
         """VMs whose guests restarted before the last observation, not because of a migration."""
         self.often: frozenset[int] = frozenset()
-        """VMs of owners with too many starts of stopped guests, squeezed or not."""
+        """VMs of owners with too many starts that count for network and disk."""
 
     def note(self, seen: Observed) -> frozenset[int]:
         """Take note of started guests; return the VMs that pay for memory beyond shares."""

@@ -71,9 +71,10 @@ def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Obser
 def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Observed:
     """Return the cloud with floors that bids pay for. See Note [Claims that settle].
 
-    Memory in use beyond that is left to a VM for a time (`memory_in_use.py`), or permanently if
-    every VM pays the price for all of its shares. VMs that OpenNebula pins keep all their memory,
-    because OpenNebula reserves it itself. A market that charges for use sells no floors.
+    Memory in use beyond that is left to a VM for a time (`memory_in_use.py`), or permanently in
+    markets in which every VM pays the price for everything it has. VMs that OpenNebula pins keep
+    their full size, because OpenNebula reserves it itself. A market that charges for use sells no
+    floors.
     """
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     needed = np.zeros_like(vms.floor)
