@@ -1,7 +1,7 @@
-"""The rules of money: who gets what, what a balance allows, when somebody is warned. Pure.
+"""The rules of money: income, affordable bids and warnings; pure functions.
 
-Amounts are whole micro-credits everywhere; a remainder that can't be divided stays where it
-was, so that nothing appears or vanishes.
+All amounts are whole micro-credits. A remainder that can't be divided stays where it was, so no
+credit appears or vanishes.
 """
 
 from merkatd.currency.credits import MICRO, MOST_CREDITS, credits_of, micro

@@ -1,4 +1,4 @@
-"""What the accounts count in: micro-credits and their exact division, days and months."""
+"""The units of the accounts: micro-credits and their exact division, days and months."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,18 +10,18 @@ from typing import TypeVar
 MICRO = 1_000_000
 """Micro-credits in a credit."""
 MOST_CREDITS = 4e12
-"""No amount is larger: sums of them still fit what a database counts."""
+"""The largest amount in credits; sums of such amounts still fit a database integer."""
 
 
 def micro(amount: float) -> int:
-    """The nearest whole micro-credits; ValueError where that is no amount."""
+    """Return the nearest whole number of micro-credits. Raise ValueError if it is too large."""
     if not math.isfinite(amount) or abs(amount) > MOST_CREDITS:
-        raise ValueError(f"{amount} credits: a number up to {MOST_CREDITS:g} is right")
+        raise ValueError(f"an amount must be within +/-{MOST_CREDITS:g} credits (got {amount})")
     return round(amount * MICRO)
 
 
 def credits_of(amount: int) -> float:
-    """The credits that so many micro-credits are."""
+    """Convert micro-credits to credits."""
     return amount / MICRO
 
 
@@ -29,7 +29,7 @@ DAY_S = 86_400
 
 
 def day_of(at_s: float) -> int:
-    """The number of the day."""
+    """Return the number of the day (UTC, since 1970)."""
     return int(at_s // DAY_S)
 
 
@@ -42,21 +42,21 @@ class Month:
 
     def __post_init__(self) -> None:
         if not (1970 <= self.year <= 9998 and 1 <= self.month <= 12):
-            raise ValueError(f"{self.year}-{self.month}: a month like 2026-05 is right")
+            raise ValueError(f"a month must look like 2026-05 (got {self.year}-{self.month})")
 
     @property
     def next(self) -> "Month":
-        """The month after."""
+        """The month after this one."""
         return Month(self.year + self.month // 12, self.month % 12 + 1)
 
     @property
     def begin_s(self) -> float:
-        """When it begins."""
+        """The start of the month, in seconds since the epoch (UTC)."""
         return datetime(self.year, self.month, 1, tzinfo=UTC).timestamp()
 
     @property
     def end_s(self) -> float:
-        """When the next one begins."""
+        """The start of the next month."""
         return self.next.begin_s
 
     def __str__(self) -> str:
@@ -64,18 +64,18 @@ class Month:
 
 
 def month_of(at_s: float) -> Month:
-    """The month of a time."""
+    """Return the month (UTC) of a time."""
     then = datetime.fromtimestamp(at_s, tz=UTC)
     return Month(then.year, then.month)
 
 
 def parse_month(text: str) -> Month:
-    """The month that `2026-05` means; ValueError where it means none."""
+    """Parse a month such as `2026-05`. Raise ValueError for any other text."""
     year, dash, month = text.partition("-")
     if not (dash and year.isascii() and year.isdigit() and month.isascii() and month.isdigit()):
-        raise ValueError(f"{text!r}: a month like 2026-05 is right")
+        raise ValueError(f"a month must look like 2026-05 (got {text!r})")
     if len(year) > 4 or len(month) > 2:
-        raise ValueError(f"{text!r}: a month like 2026-05 is right")
+        raise ValueError(f"a month must look like 2026-05 (got {text!r})")
     return Month(int(year), int(month))
 
 
@@ -83,10 +83,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def divided_rounding_down(total: int, weights: Mapping[Key, float]) -> dict[Key, int]:
-    """Total x weight / sum of weights, each rounded down; the remainder belongs to nobody.
+    """Return total x weight / sum of weights for each key, rounded down.
 
-    Nobody's part falls when their own weight rises, which dealing out the remainder could
-    not promise.
+    The remainder is given to no key. So a part never falls when its own weight rises; with the
+    remainder distributed, it could.
     """
     exact = {key: Fraction(weight) for key, weight in weights.items()}
     whole = sum(exact.values(), Fraction(0))
@@ -96,14 +96,16 @@ def divided_rounding_down(total: int, weights: Mapping[Key, float]) -> dict[Key,
 
 
 def divided_exactly(total: int, amounts: Sequence[int]) -> list[int]:
-    """Total in proportion to the amounts, of which it is at most the sum; all of it.
+    """Divide the whole total in proportion to the amounts; their sum must be at least the total.
 
-    Each gets its part rounded down; what is left goes one by one to those that lost most by
-    rounding, the first among equals. Nobody gets more than their amount.
+    Each part is rounded down. The remaining units go one each to the parts that lost most by
+    rounding, the first among equals. No part exceeds its amount.
     """
     whole = sum(amounts)
     if not 0 <= total <= whole:
-        raise ValueError(f"{total} can't be dealt out among amounts that sum to {whole}")
+        raise ValueError(
+            f"a total must be between 0 and the sum of the amounts, {whole} (got {total})"
+        )
     if total == whole:
         return list(amounts)
     parts = [divmod(total * amount, whole) for amount in amounts]

@@ -1,4 +1,4 @@
-"""What comes to tenants: renewals, replenishment, and the supply behind them."""
+"""Income of tenants and applications: renewals, replenishment, and the supply behind them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,21 +9,21 @@ from merkatd.currency.credits import divided_rounding_down
 
 @dataclass(frozen=True, slots=True)
 class RenewalPart:
-    """What a renewal needs to know of one tenant."""
+    """A tenant's data for a renewal."""
 
     owner: int
     weight: float
     holdings: int
-    """Micro-credits of its account and its applications' together."""
+    """Micro-credits of the tenant's account and its applications together."""
 
 
 def entitlements(supply: int, tenants: Iterable[RenewalPart]) -> dict[int, int]:
-    """By owner: the part of the supply that its weight stands for."""
+    """Return each owner's part of the supply, in proportion to its weight."""
     return divided_rounding_down(supply, {tenant.owner: tenant.weight for tenant in tenants})
 
 
 def incomes(supply: int, treasury: int, tenants: Iterable[RenewalPart]) -> dict[int, int]:
-    """By owner: what a renewal pays. All are scaled down alike where the treasury is short."""
+    """Return the income of each owner; all are scaled down alike if the treasury is too small."""
     known = list(tenants)
     entitled = entitlements(supply, known)
     lacking = {one.owner: max(0, entitled[one.owner] - one.holdings) for one in known}
@@ -31,7 +31,7 @@ def incomes(supply: int, treasury: int, tenants: Iterable[RenewalPart]) -> dict[
 
 
 def scaled_to_treasury(purse: int, wanted: Mapping[int, int]) -> dict[int, int]:
-    """What is wanted, or the same part of all of it where the purse is short."""
+    """Return the wanted amounts, all scaled down by one factor if the purse can't pay them."""
     if sum(wanted.values()) <= purse:
         return dict(wanted)
     return divided_rounding_down(purse, wanted)
@@ -39,18 +39,18 @@ def scaled_to_treasury(purse: int, wanted: Mapping[int, int]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Refill:
-    """What a replenishment needs to know of one application."""
+    """An application's data for a replenishment."""
 
     application: int
     initial: int
-    """The budget is never lifted above this."""
+    """The upper limit of a replenished budget."""
     amount: int
-    """What its tenant chose to add each time."""
+    """The amount that the tenant chose to add each time."""
     balance: int
 
 
 def replenishments(purse: int, budgets: Iterable[Refill]) -> dict[int, int]:
-    """By application of one tenant: what is moved, all alike where the tenant is short."""
+    """Return the amount for each application of a tenant, all scaled alike if it is short."""
     wanted = {
         one.application: max(0, min(one.amount, one.initial - one.balance)) for one in budgets
     }
@@ -58,30 +58,31 @@ def replenishments(purse: int, budgets: Iterable[Refill]) -> dict[int, int]:
 
 
 Prices = Mapping[tuple[str, str], float]
-"""By market and resource: the average of a day."""
+"""Average prices of a day, by market and resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyPolicy:
-    """When the supply is changed, and by how much."""
+    """Conditions and size of changes of the supply."""
 
     enabled: bool = False
-    """Whether the supply follows prices at all."""
+    """Whether the supply follows prices."""
     days: int = 7
-    """For so many days on end prices must have been off what they were in as many before."""
+    """The number of days in a row on which prices must differ from the same number of days
+    before."""
     drift_part: float = 0.2
-    """How far off is far, as a part."""
+    """The least relative price difference that counts."""
     step_part: float = 0.05
-    """By which part the supply is raised or lowered at a time."""
+    """The size of one change, as a part of the supply."""
     least_part: float = 0.5
-    """The least supply, as a part of the configured one,"""
+    """The least supply, as a part of the configured supply."""
     most_times: float = 2.0
-    """and the most, as a multiple of it."""
+    """The greatest supply, as a multiple of the configured supply."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupplyChange:
-    """A new supply, and why."""
+    """A new supply with its reason."""
 
     old: int
     new: int
@@ -91,10 +92,10 @@ class SupplyChange:
 def supply_change(
     policy: SupplyPolicy, configured: int, supply: int, days: Sequence[Prices]
 ) -> SupplyChange | None:
-    """What the policy makes of the last days' prices, oldest first; None: leave it.
+    """Return the change that the policy makes after these days (oldest first), or None.
 
-    More credits bid for the same capacity raise prices: where they have risen for long the
-    supply is lowered, where they have fallen it is raised.
+    More credits for the same capacity raise prices. So the policy lowers the supply after prices
+    rose for long, and raises it after they fell for long.
     """
     if not policy.enabled or len(days) < 2 * policy.days:
         return None
@@ -124,7 +125,7 @@ def supply_change(
 
 
 def _off(day: Prices, before: Sequence[Prices]) -> float | None:
-    """How far a day's prices are from earlier ones: the mean of the logarithms of the ratios."""
+    """Return the mean logarithm of a day's prices relative to the earlier averages."""
     ratios = []
     for key, price in day.items():
         earlier = [one[key] for one in before if one.get(key, 0.0) > 0]

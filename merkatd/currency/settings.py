@@ -1,4 +1,4 @@
-"""What the administrator may choose about money, with the defaults."""
+"""The administrator's settings of the currency, with their defaults."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,31 +12,31 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneySettings:
-    """The currency: how much there is, and when it goes where."""
+    """The amount of money and the times of its distribution."""
 
     supply: float = 0.0
-    """All credits there are, the treasury's included. 0: starting_credits for each tenant, times
-    its weight, so that a renewal tops everybody up to what they started with. What changes is
-    issued or taken back in the next period, as far as the treasury goes."""
+    """The total of all credits, including the treasury. 0: starting_credits for each tenant times
+    its weight, so that a renewal restores each tenant's first balance. After a change the next
+    period issues or withdraws credits, as far as the treasury allows."""
     starting_credits: float = 1e6
-    """What a new tenant's account is opened with, until the next renewal; times its weight where
-    no supply is set."""
+    """The credits of a new tenant until the next renewal. If no supply is set, they are multiplied
+    by the tenant's weight."""
     renewal_s: float = 30 * DAY_S
-    """How often every tenant is topped up to its part of the supply, which goes by its weight."""
+    """The interval of renewals; each tops every tenant up to its part of the supply, by weight."""
     replenishment_s: float = 3600.0
-    """How often applications get from their tenant what it chose to add to their budgets."""
+    """The interval at which applications receive the replenishment that their tenant chose."""
     unpaid_periods: int = PATIENCE
-    """For how many intervals an owner may leave charges unpaid; then its VMs that hold a floor are
-    suspended. A period that begins early is a part of one."""
+    """The number of intervals an owner may leave charges unpaid. After that its VMs that hold a
+    floor are suspended. A period that begins early counts as a part of an interval."""
     policy: SupplyPolicy = field(default_factory=SupplyPolicy)
 
     def supply_for(self, weights: Iterable[float]) -> int:
-        """The micro-credits that there are to be, with tenants of these weights."""
+        """Return the supply in micro-credits for tenants of these weights."""
         if self.supply > 0:
             return micro(self.supply)
         return min(sum(self.start_of(weight) for weight in weights), micro(MOST_CREDITS))
 
     def start_of(self, weight: float) -> int:
-        """The micro-credits that a tenant of this weight starts with."""
+        """Return the first balance, in micro-credits, of a tenant of this weight."""
         times = 1.0 if self.supply > 0 else weight
         return micro(min(self.starting_credits * times, MOST_CREDITS))

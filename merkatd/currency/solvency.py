@@ -1,7 +1,7 @@
-"""What a balance allows: bids lowered to it, warnings ahead, arrears.
+"""The effects of a balance: affordable bids, early warnings, arrears.
 
-Arrears count per owner. A VM that is ended and made anew, or paid for by another account of
-the same owner, changes nothing about them.
+Arrears count per owner. Terminating and recreating a VM, or paying from another account of the same
+owner, does not change them.
 """
 
 import math
@@ -18,11 +18,12 @@ _HALVINGS = 60
 def affordable_bids(
     bids: Floats, floors: Floats, prices: Floats, payers: Ints, balances: Floats
 ) -> Floats:
-    """The bids, all of a payer's scaled down alike where they would cost more than it has.
+    """Return the bids; a payer that can't afford its bids has all of them scaled down alike.
 
-    `bids`, `floors` and `prices` are [vms, resources], each VM with the prices of its market;
-    `payers` are rows of `balances`, -1 for who needs not pay. A bid costs itself, or the price
-    of its floor where that is more. Where the floors alone cost too much, nothing is bid.
+    `bids`, `floors` and `prices` are [vms, resources]; each VM has the prices of its market.
+    `payers` are rows of `balances`, -1 for a VM that pays nothing. A bid costs its own amount, or
+    the price of its floor if that is more. If the floors alone exceed the balance, the bids are
+    zero.
     """
     paying = payers >= 0
     least = _least(floors, prices)
@@ -40,19 +41,19 @@ def affordable_bids(
 
 
 def costs(bids: Floats, floors: Floats, prices: Floats, payers: Ints, count: int) -> Floats:
-    """[payers]: what these bids cost each of so many payers, or their floors where that is more."""
+    """Return [payers]: the cost of these bids, or of their floors where those cost more."""
     return _cost(np.ones(count), bids, _least(floors, prices), payers, np.zeros(count))
 
 
 def _least(floors: Floats, prices: Floats) -> Floats:
-    """[vms, resources]: what each floor costs."""
+    """Return [vms, resources]: the cost of each floor."""
     priced = np.where(np.isfinite(prices), prices, 0.0) * floors
     found: Floats = np.where(floors > 0, priced, 0.0)
     return found
 
 
 def _cost(part: Floats, bids: Floats, least: Floats, payers: Ints, balances: Floats) -> Floats:
-    """[payers]: what a period would cost with this part of every bid."""
+    """Return [payers]: the cost of a period with this part of every bid."""
     paying = payers >= 0
     rows = payers[paying]
     each = np.maximum(bids[paying] * part[rows][:, np.newaxis], least[paying]).sum(axis=1)
@@ -61,9 +62,9 @@ def _cost(part: Floats, bids: Floats, least: Floats, payers: Ints, balances: Flo
 
 
 PATIENCE = 10
-"""Intervals that an owner may leave charges unpaid. Periods that begin early are parts of one."""
+"""The intervals for which an owner may leave charges unpaid; early periods count as parts."""
 _NEARLY = 0.25
-"""Intervals. No two are equally long: those before patience ends need not be whole."""
+"""A tolerance in intervals: real intervals differ, so their sum is rarely a whole number."""
 
 
 def arrears_after(
@@ -72,12 +73,12 @@ def arrears_after(
     owing: Collection[int],
     intervals: float = 1.0,
 ) -> dict[int, float]:
-    """By owner: for how many intervals it has not paid in full.
+    """Return, by owner, the number of intervals it has not paid in full.
 
-    `short` are the owners that could not pay for this period, which was so many `intervals` long,
-    and `owing` all that are in debt now.
-    An owner out of debt starts anew. One that still owes, and ran nothing, stays where it was:
-    suspending and resuming a VM settles nothing.
+    `short` are the owners that could not pay for this period, which lasted `intervals`. `owing` are
+    all owners that are in debt now. The count of an owner without debt restarts at zero. The count
+    of an owner in debt that ran no VM stays the same, so suspending and resuming a VM does not
+    reset it.
     """
     return {
         owner: before.get(owner, 0.0) + (intervals if owner in short else 0.0) for owner in owing
@@ -85,7 +86,7 @@ def arrears_after(
 
 
 def due_for_suspension(counts: Mapping[int, float], patience: int = PATIENCE) -> frozenset[int]:
-    """The owners that have not paid for long enough."""
+    """Return the owners whose arrears have reached the limit."""
     return frozenset(owner for owner, count in counts.items() if _over(count, patience))
 
 
@@ -94,7 +95,7 @@ def _over(count: float, patience: int) -> bool:
 
 
 def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
-    """What the owner reads at each of its running VMs; `debt` is in credits."""
+    """Return the message at each running VM of the owner; `debt` is in credits."""
     owes = f"its owner owes {debt:g} credits for earlier periods"
     if _over(count, patience):
         return (
@@ -107,15 +108,15 @@ def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
 
 
 def gives_back(debt: float) -> str:
-    """Why a VM is stopped that is off, or that its owner started; `debt` is in credits."""
+    """Return why a VM is stopped that is off or was started by its owner; `debt` in credits."""
     return (
-        f"gives its host back: its owner owes {debt:g} credits for earlier periods;"
+        f"leaves its host: its owner owes {debt:g} credits for earlier periods;"
         " resume it once the debt is paid, then it is placed"
     )
 
 
 def refusal(debt: float) -> str:
-    """Why no new VM of the owner is placed; `debt` is in credits."""
+    """Return why no new VM of the owner is placed; `debt` is in credits."""
     return (
         f"not placed: its owner owes {debt:g} credits for earlier periods;"
         " new VMs are placed once the debt is paid"
@@ -123,20 +124,20 @@ def refusal(debt: float) -> str:
 
 
 STAGES_S = (3600.0, 6 * 3600.0, 24 * 3600.0)
-"""Somebody is warned when their credits last for less than so long, and again at each stage."""
+"""The stages of the warning about low credits: one warning at each of these remaining times."""
 
 
 def time_until_empty(balance: int, cost: float, period_s: float) -> float:
-    """Seconds that a balance lasts at so many micro-credits a period; infinite at no cost."""
+    """Return how long a balance lasts at this cost per period; infinite if the cost is zero."""
     return balance / cost * period_s if cost > 0 else math.inf
 
 
 def warning_stage(left_s: float) -> float | None:
-    """The stage that is reached: the same until the next one is, so that nobody is told twice."""
+    """Return the current stage, or None; it changes only when a further warning is due."""
     return next((limit for limit in STAGES_S if left_s < limit), None)
 
 
 def warning_text(limit_s: float) -> str:
-    """What an owner is told at a stage."""
+    """Return the warning of a stage for the owner."""
     hours = round(limit_s / 3600)
     return f"credits last for less than {hours} {'hour' if hours == 1 else 'hours'} at this cost"

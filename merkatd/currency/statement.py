@@ -1,4 +1,4 @@
-"""A tenant's statement of a month: what it held, what came and went, and what for."""
+"""A tenant's monthly statement: holdings, movements, and the charges of each VM."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,61 +8,61 @@ from merkatd.currency.credits import Month
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementLine:
-    """What one VM used and was charged in the month; amounts are micro-credits."""
+    """The use and the charges of one VM in the month; amounts are micro-credits."""
 
     vm: int
     name: str
     account: int
-    """The account that paid: its owner's, or its application's."""
+    """The account that paid: the owner's or the application's."""
     seconds: float
-    """For which it ran and was charged."""
+    """The charged running time."""
     cpu_core_s: float
-    """Cores that it was given x seconds,"""
+    """Allocated cores x seconds."""
     memory_gib_s: float
-    """and GiB x seconds."""
+    """Allocated GiB of memory x seconds."""
     cpu_cost: int
     memory_cost: int
     network_mbit: float = 0.0
-    """Mbit/s that it was given x seconds, where network was sold,"""
+    """Allocated Mbit/s x seconds, where network is sold."""
     disk_mib: float = 0.0
-    """and MiB/s x seconds, where disks were."""
+    """Allocated MiB/s of disk x seconds, where disk is sold."""
     network_cost: int = 0
     disk_cost: int = 0
 
     @property
     def cost(self) -> int:
-        """For everything."""
+        """The total cost of the VM."""
         return self.cpu_cost + self.memory_cost + self.network_cost + self.disk_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A month of a tenant: its account and its applications' together, in micro-credits."""
+    """A tenant's month: its own account and its applications' together, in micro-credits."""
 
     owner: int
     name: str | None
     group: int | None
     month: Month
     opening: int
-    """Holdings when the month began."""
+    """The holdings at the start of the month."""
     movements: Mapping[str, int]
-    """By kind of transaction: what came, or went where it is negative."""
+    """The sum of the transactions of each kind; negative sums are outgoing."""
     closing: int
-    """Holdings when it ended, or now."""
+    """The holdings at the end of the month, or now."""
     lines: Sequence[StatementLine]
-    """By VM and payer; together they are what was charged."""
+    """Lines by VM and payer; their sum is the amount charged."""
     missing: int
-    """Owed in the month and not paid then: it became the tenant's debt."""
+    """The charges of the month that were not paid then and became debt."""
     debt: int = 0
-    """What the tenant owes now, for this month and others."""
+    """The tenant's present debt, from this month and others."""
 
     @property
     def charged(self) -> int:
-        """What all VMs cost."""
+        """The total cost of all VMs."""
         return sum(line.cost for line in self.lines)
 
     @property
     def difference(self) -> int:
-        """What the statement can't explain: zero."""
+        """The amount that the statement can't explain; always zero."""
         unexplained = self.opening + sum(self.movements.values()) - self.closing
         return abs(unexplained) + abs(self.charged + self.movements.get("charge", 0))

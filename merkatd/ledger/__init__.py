@@ -1,9 +1,9 @@
-"""The ledger: keeps the accounts. Functions on a connection, and `Ledger` for async code.
+"""The ledger: the accounts, as functions on a connection and as `Ledger` for async code.
 
-All amounts are whole micro-credits. What is refused raises LedgerError with what would be
-right, NotFoundError where there is no such thing. Who may ask for what is settled by whoever
-calls: weights, grants, renewals and refunds are for administrators, an application's budget
-for its owner and them, statements and balances likewise.
+All amounts are whole micro-credits. A refused call raises LedgerError with what is accepted, or
+NotFoundError for an unknown tenant, application or account. The caller checks rights: weights,
+grants, renewals and refunds are for administrators. A budget, a statement or a balance is for its
+owner and administrators.
 """
 
 from merkatd.currency import MICRO, MOST_CREDITS, credits_of, micro

@@ -1,4 +1,4 @@
-"""Charging: a period's bill is settled once, VM by VM to the micro-credit, and can be voided."""
+"""Charging: the bill of a period, settled once, exact to the micro-credit for each VM."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,47 +34,47 @@ from merkatd.ledger.reservations import release, return_closed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bill:
-    """What the VMs owe for a period, a row each."""
+    """The debts of all VMs for a period, one row each."""
 
     period: int
     vm: Ints
     account: Ints
-    """Who pays."""
+    """[vms]: the paying account."""
     owed: Ints
     """[vms, resources]: micro-credits, for CPU and memory, or for network and disk too."""
     allocation: Floats
-    """[vms, resources]"""
+    """[vms, resources]: the allocated amounts."""
     seconds: Floats
-    """[vms]: for how long each is charged."""
+    """[vms]: the charged time."""
     names: Sequence[str]
     intervals: float = 1.0
-    """How long the period was."""
+    """The length of the period, in intervals."""
 
     def by_account(self) -> dict[int, int]:
-        """What each account owes."""
+        """Return the total of each account."""
         found: Counter[int] = Counter()
         each = self.owed.sum(axis=1).tolist()
         for account, amount in zip(self.account.tolist(), each, strict=True):
             found[account] += amount
-        # Nobody can hold more; what is asked for beyond can't be paid either way.
+        # No balance can exceed this limit, so the rest could not be paid anyway.
         return {account: min(amount, MAX_AMOUNT) for account, amount in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class SettledBill:
-    """What settling a bill came to."""
+    """The result of settling a bill, in micro-credits."""
 
     taken: int
-    """Micro-credits."""
+    """The amount paid."""
     missing: int
-    """Owed and not taken: added to the debts of the owners."""
+    """The amount not paid, which was added to the owners' debts."""
 
 
 def settle_bill(connection: sa.Connection, bill: Bill, at_s: float) -> SettledBill:
-    """Take what is owed from what is reserved and free, once, however often this is called.
+    """Charge the bill to reserved and free credits; a second call changes nothing.
 
-    What a payer lacks is its owner's debt from now on, and is collected at once from whatever else
-    the owner can move.
+    An unpaid part becomes the owner's debt. It is collected at once from all other credits that the
+    owner can move.
     """
     account_store.lock_books(connection)
     if bill.period <= rolled_up_to(connection) or usage_store.has_details(connection, bill.period):
@@ -110,7 +110,7 @@ def settle_bill(connection: sa.Connection, bill: Bill, at_s: float) -> SettledBi
 
 
 def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[int, int]:
-    """Return what accounts owe, no more for an owner than its debt can still grow by."""
+    """Return the amounts of the accounts, limited so that no owner's debt exceeds its maximum."""
     debt = debts.of_owners(connection)
     if sum(owed.values()) + max(debt.values(), default=0) <= MAX_AMOUNT:
         return owed
@@ -124,7 +124,7 @@ def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[in
 
 
 def short_at(connection: sa.Connection, at_s: float) -> frozenset[int]:
-    """The owners that could not pay in full for periods that were charged at this time."""
+    """Return the owners that could not pay in full for the periods charged at this time."""
     newest = period_store.recent(connection, 100, PeriodState.CHARGED)
     charged = [one.number for one in newest if one.charged_s == at_s]
     missing = [charge_store.shortfalls(connection, number) for number in charged]
@@ -132,7 +132,7 @@ def short_at(connection: sa.Connection, at_s: float) -> frozenset[int]:
 
 
 def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, int]:
-    """By owner: what its accounts could not pay together."""
+    """Return, by owner, the sum that its accounts could not pay."""
     found: Counter[int] = Counter()
     for account in account_store.get(connection, missing).values():
         if account.owner is not None:
@@ -141,7 +141,7 @@ def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, 
 
 
 def _charged(bill: Bill, result: Charged) -> Ints:
-    """[vms, resources]: what was taken for each; who is short pays the same part of everything."""
+    """Return [vms, resources]: the amount taken; a short account pays one part of every item."""
     charged = bill.owed.copy()
     for account in result.missing:
         rows = np.flatnonzero(bill.account == account)
@@ -151,24 +151,24 @@ def _charged(bill: Bill, result: Charged) -> Ints:
 
 
 def void_period(connection: sa.Connection, period: int, why: str, who: str, at_s: float) -> int:
-    """Give back all that was charged for a period, once; the micro-credits that were.
+    """Give back all charges of a period, once; return the micro-credits.
 
-    A period in quarantine is closed by this: it will not be charged.
+    This also closes a period in quarantine: it will not be charged.
     """
     account_store.lock_books(connection)
     if period <= rolled_up_to(connection):
-        raise LedgerError(f"period {period} is too long ago: its charges are kept by the day")
+        raise LedgerError(f"period {period} is too old to void: only its daily totals are kept")
     if period_store.get(connection, period) is None:
         raise LedgerError(f"there is no period {period}")
     if period_store.waits_for_charge(connection, period):
         raise LedgerError(
-            f"period {period} is not charged yet: the next period charges it, then it can be void"
+            f"period {period} is not charged yet: void it after the next period has charged it"
         )
     try:
         amount = charge_store.refund(connection, period, at_s)
         amount += _forgive(connection, period, at_s)
     except OverdrawnError as error:
-        raise LedgerError(f"period {period} can't be given back yet: {error}") from None
+        raise LedgerError(f"period {period} can't be refunded yet: {error}") from None
     if period_store.close_quarantine(connection, period, at_s, f"void: {why}"):
         text = f"period {period} is void and will not be charged: {why}"
         note_store.add(connection, Note(at_s=at_s, kind=NoteKind.VOID, who=who, text=text))
@@ -182,9 +182,9 @@ def void_period(connection: sa.Connection, period: int, why: str, who: str, at_s
 
 
 def _forgive(connection: sa.Connection, period: int, at_s: float) -> int:
-    """Take what could not be charged for a period off its owners' debts, once.
+    """Reduce the owners' debts by the unpaid charges of a period, once.
 
-    What of it was collected already is given back; how many micro-credits those are.
+    Give back the part that was already collected; return its micro-credits.
     """
     reference = f"refund/{period}/owed"
     if entry_store.posted(connection, [reference]):
@@ -205,9 +205,9 @@ def _forgive(connection: sa.Connection, period: int, at_s: float) -> int:
 def payers(
     connection: sa.Connection, owners: Sequence[int], applications: Sequence[int]
 ) -> list[int]:
-    """The account that pays for each VM: its application's, or its owner's; -1 where it has none.
+    """Return the paying account of each VM: its application's, or its owner's; -1 for none.
 
-    An application that is over, or is somebody else's, pays for nothing.
+    An application pays only while it is open, and only for VMs of its own owner.
     """
     tenant = account_store.of_tenants(connection, owners)
     running = {one.application: one.owner for one in budget_store.open_ones(connection)}

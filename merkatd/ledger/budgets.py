@@ -1,4 +1,4 @@
-"""Applications' budgets: opened, changed, replenished, ended; what is left goes back."""
+"""Budgets of applications: opening, changing, replenishing and ending them."""
 
 import sqlalchemy as sa
 
@@ -21,16 +21,19 @@ def open_application(
     replenishment: int,
     at_s: float,
 ) -> BudgetRow:
-    """A new application of a tenant, its budget moved from the tenant's account.
+    """Open an application with a budget from the tenant's account.
 
-    A name stands for one application for ever: opened again, the same one is returned as it is.
+    A name belongs to one application for ever: a second call with the same name returns that
+    application unchanged.
     """
     if not 1 <= len(name) <= 128:
-        raise LedgerError("an application's name has 1 to 128 characters")
+        raise LedgerError(f"an application's name must have 1 to 128 characters (got {len(name)})")
     account_store.lock_books(connection)
     tenant = account_store.find(connection, AccountKind.TENANT, owner)
     if tenant is None:
-        raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
+        raise NotFoundError(
+            f"user {owner} is not a tenant: the daemon knows no VM or setting of it"
+        )
     present(connection, owner)
     account = account_store.ensure(connection, AccountKind.APPLICATION, owner, name)
     if budget_store.get(connection, account.id) is None:
@@ -41,7 +44,7 @@ def open_application(
 
 
 def budget_of(connection: sa.Connection, application: int) -> BudgetRow:
-    """The budget of an application. Raises NotFoundError."""
+    """Return the budget of an application. Raise NotFoundError if it does not exist."""
     found = budget_store.get(connection, application)
     if found is None:
         raise NotFoundError(f"there is no application {application}")
@@ -49,7 +52,7 @@ def budget_of(connection: sa.Connection, application: int) -> BudgetRow:
 
 
 def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[BudgetRow, ...]:
-    """The budgets of a tenant's applications, or of all that are not over."""
+    """Return the budgets of a tenant's applications, or of all open applications."""
     if owner is None:
         return budget_store.open_ones(connection)
     return budget_store.of_owner(connection, owner)
@@ -64,14 +67,14 @@ def set_budget(
     who: str,
     at_s: float,
 ) -> BudgetRow:
-    """Another initial amount, replenishment, or both; the balance becomes the new amount.
+    """Change the initial amount, the replenishment, or both; the balance becomes the new amount.
 
-    What it then holds too much goes back to the tenant; what it lacks comes from there, or
-    the whole is refused. `reference` is the asker's own: asked for again it changes nothing.
+    Excess credits go back to the tenant. Missing credits come from the tenant; if it can't pay, the
+    change is refused. The caller chooses `reference`: a second call with it changes nothing.
     """
     before = _locked(connection, application)
     if before.ended_s is not None:
-        raise LedgerError(f"application {application} ({before.name}) is over")
+        raise LedgerError(f"application {application} ({before.name}) has ended")
     initial = before.initial if amount is None else amount
     refill = before.replenishment if replenishment is None else replenishment
     _checked(initial, refill)
@@ -94,9 +97,9 @@ def set_budget(
 
 
 def end_application(connection: sa.Connection, application: int, at_s: float) -> int:
-    """The application is over; the micro-credits that went back to its tenant.
+    """End the application; return the micro-credits that went back to its tenant.
 
-    What is reserved for its last charge follows when that is made.
+    Credits reserved for its last charge go back once that charge is made.
     """
     budget = _locked(connection, application)
     if budget.ended_s is not None:
@@ -111,7 +114,7 @@ def end_application(connection: sa.Connection, application: int, at_s: float) ->
 
 
 def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
-    """Replenish all budgets where an interval has passed; the micro-credits that were moved."""
+    """Replenish all budgets if an interval has passed; return the micro-credits moved."""
     account_store.lock_books(connection)
     if not note_store.round_due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
         return 0
@@ -139,7 +142,7 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
 
 
 def _locked(connection: sa.Connection, application: int) -> BudgetRow:
-    """The budget as it is now; no other transaction moves credits until this one ends."""
+    """Lock and return the budget: no other transaction moves credits until this one ends."""
     account_store.lock_books(connection)
     found = budget_store.get(connection, application, locked=True)
     if found is None:
@@ -155,7 +158,8 @@ def _checked(initial: int, replenishment: int) -> None:
     for what, amount in (("a budget", initial), ("a replenishment", replenishment)):
         if not 0 <= amount <= MAX_AMOUNT:
             raise LedgerError(
-                f"{what}: expected 0 to {MAX_AMOUNT // MICRO} credits, not {amount / MICRO:g}"
+                f"{what} must be between 0 and {MAX_AMOUNT // MICRO} credits"
+                f" (got {amount / MICRO:g})"
             )
 
 
@@ -167,13 +171,13 @@ def _move(
     reference: str,
     at_s: float,
 ) -> None:
-    """Micro-credits to the application, or back to its tenant. Raises LedgerError."""
+    """Move micro-credits to the application, or back to its tenant. Raise LedgerError if short."""
     held = account_store.lock(connection, [tenant, application])
     source = held[tenant] if amount > 0 else held[application]
     if abs(amount) > source.free:
         name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {told(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
     entry_store.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

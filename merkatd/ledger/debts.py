@@ -1,8 +1,8 @@
-"""Debts: what charges could not take is owed by the owner, whichever account was short.
+"""Debts: an owner owes the charges that any of its accounts could not pay.
 
-A debt stands on the tenant's own account. It is collected from all that the owner can move,
-from its own account first and then from its applications, whenever credits come in or are
-released. So an owner that is in debt has no credits that it could move.
+The debt is recorded at the tenant's own account. Whenever credits arrive or are released, it is
+collected from all movable credits of the owner: from its own account first, then from its
+applications. So an owner in debt has no movable credits.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
 
 def owe(connection: sa.Connection, missing: Mapping[int, int]) -> None:
-    """Add what was missing to the debts of these owners."""
+    """Add the unpaid amounts to the debts of these owners."""
     tenants = {
         owner: account_store.ensure(connection, AccountKind.TENANT, owner).id for owner in missing
     }
@@ -23,9 +23,9 @@ def owe(connection: sa.Connection, missing: Mapping[int, int]) -> None:
 
 
 def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int]:
-    """Take from all debtors what they can pay; by owner, what each still owes.
+    """Collect all debts as far as possible; return, by owner, the remaining debt.
 
-    `cause` is the reference of what happened: what is collected for it is posted once.
+    `cause` is the reference of the triggering transaction; each collection for it is posted once.
     """
     treasury = account_store.treasury(connection).id
     left: dict[int, int] = {}
@@ -52,7 +52,7 @@ def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int
 
 
 def _moves(debtor: AccountRow, theirs: tuple[AccountRow, ...]) -> dict[int, int]:
-    """By account: what it pays of its owner's debt."""
+    """Return, by account, its payment towards its owner's debt."""
     left, found = debtor.debt, {}
     own_first = sorted(theirs, key=lambda one: (one.kind is not AccountKind.TENANT, one.id))
     for account in own_first:
@@ -64,7 +64,7 @@ def _moves(debtor: AccountRow, theirs: tuple[AccountRow, ...]) -> dict[int, int]
 
 
 def of_owners(connection: sa.Connection) -> dict[int, int]:
-    """By owner: what each debtor owes, as of this transaction."""
+    """Return, by owner, the debt of each debtor, as of this transaction."""
     query = sa.select(account_store.ACCOUNTS.c.owner, account_store.ACCOUNTS.c.debt)
     rows = connection.execute(query.where(account_store.ACCOUNTS.c.debt > 0))
     return {owner: debt for owner, debt in rows}  # noqa: C416 - rows are no pairs to mypy

@@ -1,19 +1,19 @@
-"""What the ledger refuses."""
+"""Errors of the ledger."""
 
 from merkatd.currency import MICRO
 from merkatd.database.ledger.account_store import AccountRow
 
 
 class LedgerError(ValueError):
-    """It can't be done as it was asked for; the message says what would be right."""
+    """A refused call; the message says what is accepted."""
 
 
 class NotFoundError(LedgerError):
-    """There is no such tenant, application or account."""
+    """An unknown tenant, application or account."""
 
 
 def told(account: AccountRow) -> str:
-    """What an account holds and what of it may be moved, in words."""
+    """Describe the balance of an account and the part that can be moved."""
     held = f"{account.balance / MICRO:g}"
     if not account.reserved:
         return held

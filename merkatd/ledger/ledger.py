@@ -22,9 +22,9 @@ Result = TypeVar("Result")
 
 
 class Ledger:
-    """The accounts of all tenants. Amounts are micro-credits; LedgerError says what was wrong.
+    """The accounts of all tenants, in micro-credits; refused calls raise LedgerError.
 
-    A reference is made outside each transaction, so that one that is run again moves nothing
+    Each reference is made outside its transaction. So a transaction that is retried moves nothing
     twice.
     """
 
@@ -38,7 +38,7 @@ class Ledger:
     async def meet(
         self, owner: int, name: str | None = None, group: int | None = None
     ) -> TenantAccount:
-        """Know a tenant, who is opened an account where it is new, and what is new of it."""
+        """Return the tenant; open an account for a new tenant, and store a new name or group."""
         at_s = self._now()
 
         def work(connection: sa.Connection) -> TenantAccount:
@@ -48,23 +48,23 @@ class Ledger:
         return await self._database.run(work)
 
     async def tenants(self) -> tuple[TenantAccount, ...]:
-        """All tenants, by id."""
+        """Return all tenants, by id."""
         return await self._database.read(tenants.tenants)
 
     async def tenant(self, owner: int) -> TenantAccount:
-        """One tenant."""
+        """Return one tenant."""
         return await self._database.read(lambda c: tenants.tenant(c, owner))
 
     async def names(self, *, retired: bool = True) -> dict[int, str]:
-        """By id: the names of all tenants whose name is known; with or without the retired ones."""
+        """Return all known names by id, with or without those of retired tenants."""
         return await self._database.read(lambda c: tenants.names(c, retired=retired))
 
     async def supply(self) -> int:
-        """All micro-credits there are."""
+        """Return the total of all micro-credits."""
         return await self._database.read(tenants.supply_of)
 
     async def set_weight(self, owner: int, weight: float | None, who: str) -> TenantAccount:
-        """For administrators alone: a weight that counts from the next renewal on."""
+        """Set a weight from the next renewal on; for administrators only."""
         at_s = self._now()
 
         def work(connection: sa.Connection) -> TenantAccount:
@@ -75,7 +75,7 @@ class Ledger:
         return await self._database.run(work)
 
     async def set_group_weight(self, group: int, weight: float | None, who: str) -> None:
-        """For administrators alone: the weight of a group's tenants that have none themselves."""
+        """Set the weight of a group's tenants that have none of their own; administrators only."""
         at_s = self._now()
 
         def work(connection: sa.Connection) -> None:
@@ -85,43 +85,43 @@ class Ledger:
         await self._database.run(work)
 
     async def grant(self, owner: int, amount: int, who: str) -> TenantAccount:
-        """For administrators alone: from the treasury to a tenant, or back."""
+        """Move credits from the treasury to a tenant, or back; for administrators only."""
         at_s, reference = self._now(), uuid4().hex
         return await self._database.run(
             lambda c: tenants.grant(c, owner, amount, reference, who, at_s)
         )
 
     async def renew(self, who: str) -> int:
-        """For administrators alone: a renewal now; what it paid out."""
+        """Renew now and return the amount paid out; for administrators only."""
         at_s = self._now()
         return await self._database.run(lambda c: renewals.renew(c, who, at_s))
 
     async def void(self, period: int, why: str, who: str) -> int:
-        """For administrators alone: give back all charges of a period; how much that was."""
+        """Give back all charges of a period and return their sum; for administrators only."""
         at_s = self._now()
         return await self._database.run(lambda c: void_period(c, period, why, who, at_s))
 
     async def open_application(
         self, owner: int, name: str, initial: int, replenishment: int = 0
     ) -> BudgetRow:
-        """A new application of a tenant with a budget from its account."""
+        """Open an application of a tenant with a budget from its account."""
         at_s = self._now()
         return await self._database.run(
             lambda c: budgets.open_application(c, owner, name, initial, replenishment, at_s)
         )
 
     async def budget_of(self, application: int) -> BudgetRow:
-        """The budget of an application; its `owner` is who may change it."""
+        """Return the budget of an application; only its `owner` may change it."""
         return await self._database.read(lambda c: budgets.budget_of(c, application))
 
     async def budgets_of(self, owner: int | None = None) -> tuple[BudgetRow, ...]:
-        """Of a tenant's applications, or of all that are not over."""
+        """Return the budgets of a tenant's applications, or of all open applications."""
         return await self._database.read(lambda c: budgets.budgets_of(c, owner))
 
     async def set_budget(
         self, application: int, amount: int | None, replenishment: int | None, who: str
     ) -> BudgetRow:
-        """Another budget, replenishment, or both; None leaves it as it is."""
+        """Change the budget, the replenishment, or both; None leaves a value unchanged."""
         at_s, reference = self._now(), uuid4().hex
         return await self._database.run(
             lambda c: budgets.set_budget(
@@ -130,24 +130,24 @@ class Ledger:
         )
 
     async def end_application(self, application: int) -> int:
-        """The application is over; what went back to its tenant."""
+        """End the application and return the amount that went back to its tenant."""
         at_s = self._now()
         return await self._database.run(lambda c: budgets.end_application(c, application, at_s))
 
     async def statement(self, owner: int, month: Month) -> Statement:
-        """A tenant's month, up to now where it is not over."""
+        """Return a tenant's month, up to now if it has not ended."""
         return await self._database.read(lambda c: statements.statement(c, owner, month))
 
     async def balance(self, account: int) -> int:
-        """What an account holds."""
+        """Return the balance of an account."""
         return await self._database.read(lambda c: tenants.balance(c, account))
 
     async def history(self, account: int, since_s: float, until_s: float) -> tuple[EntryRow, ...]:
-        """The entries of an account from one time up to and without another, oldest first."""
+        """Return the entries of an account in [since_s, until_s), oldest first."""
         return await self._database.read(lambda c: tenants.history(c, account, since_s, until_s))
 
     async def notes(
         self, limit: int = 50, kind: NoteKind | None = None, owner: int | None = None
     ) -> tuple[Note, ...]:
-        """What was done with money by hand and by policy, newest first."""
+        """Return the notes of manual and policy changes of money, newest first."""
         return await self._database.read(lambda c: recent_notes(c, limit, kind=kind, owner=owner))

@@ -23,9 +23,10 @@ CONFIGURATION = "the configuration"
 
 
 def renew_if_due(connection: sa.Connection, money: MoneySettings, at_s: float) -> int:
-    """Renew where an interval has passed; the micro-credits that were paid out.
+    """Renew if an interval has passed; return the micro-credits paid out.
 
-    The first interval begins with the first call: until its end all have what they started with.
+    The first interval begins with the first call; until its end, tenants live on their starting
+    credits.
     """
     account_store.lock_books(connection)
     if note_store.newest(connection, RoundKind.RENEWAL) is None:
@@ -36,7 +37,7 @@ def renew_if_due(connection: sa.Connection, money: MoneySettings, at_s: float) -
 
 
 def renew(connection: sa.Connection, who: str, at_s: float) -> int:
-    """Top every tenant up to its part of the supply; the micro-credits that were paid out."""
+    """Top every tenant up to its part of the supply; return the micro-credits paid out."""
     account_store.lock_books(connection)
     number = note_store.begin_round(connection, RoundKind.RENEWAL, at_s)
     account_store.issuance(connection)
@@ -67,7 +68,7 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
 def keep_supply(
     connection: sa.Connection, money: MoneySettings, at_s: float
 ) -> SupplyChange | None:
-    """Once a day ask the policy; and follow the configuration, or the tenants and their weights."""
+    """Adjust the supply: to the policy once a day, or else to the configuration or the weights."""
     account_store.lock_books(connection)
     weights = [one.weight for one in stored.active(connection)]
     configured = money.supply_for(weights)
@@ -80,7 +81,7 @@ def keep_supply(
     present = supply_of(connection)
     if present == configured:
         return None
-    reason = f"the configuration says {money.supply:g} credits"
+    reason = f"the configured supply is {money.supply:g} credits"
     if money.supply <= 0:
         reason = (
             f"{money.starting_credits:g} credits for each of {len(weights)} tenants, times its"
@@ -97,7 +98,7 @@ def _by_policy(
     note_store.begin_round(connection, RoundKind.SUPPLY, at_s)
     changed = note_store.recent(connection, 1, kind=NoteKind.SUPPLY)
     wanted = money.policy.days
-    # What a change does to prices must be seen whole before the next one.
+    # Wait until the recorded prices show the whole effect of the last change.
     if changed and at_s < changed[0].at_s + 2 * wanted * DAY_S:
         return None
     today = day_of(at_s)
@@ -109,7 +110,7 @@ def _by_policy(
 def _change(
     connection: sa.Connection, change: SupplyChange, who: str, at_s: float
 ) -> SupplyChange | None:
-    """Post it as far as the treasury goes, and write down why; None where it can't go at all."""
+    """Post the change as far as the treasury allows, with a note; None if nothing can change."""
     number = note_store.begin_round(connection, RoundKind.SUPPLY, at_s)
     issuance, treasury = (
         account_store.issuance(connection).id,

@@ -1,8 +1,8 @@
-"""Reserving: a decision keeps back what its charge can take, so that nobody moves it away first.
+"""Reservations: credits that a decision keeps for its charge, so that they can't be moved first.
 
-The charge of the period releases the reservation and takes what is owed (`charging.settle`). A
-period that will never be charged releases it too. Until then every other movement out of an
-account goes against its balance less what is reserved.
+The charge of the period releases the reservation and takes the amount owed (`bills.settle_bill`). A
+period that is never charged releases it too. Until then, only the balance less the reserved amount
+can be moved.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ from merkatd.ledger import debts
 
 
 def reserve(connection: sa.Connection, period: int, most: Mapping[int, int], at_s: float) -> None:
-    """Reserve what a period can cost each account at most, as far as it has that free.
+    """Reserve the highest possible cost of a period for each account, up to its free credits.
 
-    In place of an earlier reservation for it: what an application held by that one alone, and is
-    over, goes to its tenant.
+    This replaces an earlier reservation for the same period. If an ended application held credits
+    only because of that one, they go to its tenant.
     """
     account_store.lock_books(connection)
     freed = reservation_store.release(connection, period)
@@ -34,7 +34,7 @@ def reserve(connection: sa.Connection, period: int, most: Mapping[int, int], at_
 
 
 def release(connection: sa.Connection, period: int, at_s: float) -> None:
-    """Free what is reserved for a period that will not be charged; debts are collected from it."""
+    """Release the reservation of a period without a charge, and collect debts from it."""
     account_store.lock_books(connection)
     freed = reservation_store.release(connection, period)
     if freed:
@@ -44,9 +44,9 @@ def release(connection: sa.Connection, period: int, at_s: float) -> None:
 
 
 def return_closed(connection: sa.Connection, among: Iterable[int], cause: str, at_s: float) -> None:
-    """Move what applications that are over still hold to their tenants, as far as it is free.
+    """Move the free credits of ended applications to their tenants.
 
-    Only accounts `among` these are looked at. `cause` is the reference of what freed it.
+    Only the accounts `among` these are checked. `cause` is the reference of what freed the credits.
     """
     found = account_store.lock(connection, among)
     over = budget_store.ended_among(

@@ -1,8 +1,8 @@
-"""Retirement: the books of a tenant are closed once OpenNebula has removed its user.
+"""Retirement: closing the accounts of a tenant after OpenNebula has removed its user.
 
-What its applications hold goes to its own account, what it owes is collected from there, and the
-rest goes to the treasury. The rest of its debt is forgiven. A retired tenant gets no
-renewals, and the supply does not count it. A refund that comes later is moved on likewise.
+The credits of its applications go to its own account, its debt is collected there, and the rest
+goes to the treasury. The remaining debt is forgiven. A retired tenant gets no renewals and does not
+count for the supply. A later refund is treated in the same way.
 """
 
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ WHO = "OpenNebula"
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What closing a tenant's books came to, in micro-credits."""
+    """The result of closing a tenant's accounts, in micro-credits."""
 
     returned: int
-    """To the treasury."""
+    """The amount returned to the treasury."""
     forgiven: int
-    """What it still owed."""
+    """The debt that was forgiven."""
 
     def __str__(self) -> str:
-        """Return what happened, for administrators."""
-        owed = f"; {self.forgiven / MICRO:.6f} credits of debt are forgotten"
+        """Describe the retirement for administrators."""
+        owed = f"; {self.forgiven / MICRO:.6f} credits of debt are forgiven"
         return (
             "OpenNebula has removed the user: retired,"
             f" {self.returned / MICRO:.6f} credits went to the treasury"
@@ -48,7 +48,7 @@ class Retired:
 
 
 def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None:
-    """Close a tenant's books; None while credits are reserved for a charge to come."""
+    """Close a tenant's accounts; return None while credits are reserved for a coming charge."""
     account_store.lock_books(connection)
     if any(one.reserved for one in account_store.of_owner(connection, owner, locked=True)):
         return None
@@ -78,7 +78,7 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None
 
 
 def holding(connection: sa.Connection) -> tuple[int, ...]:
-    """Retired tenants that hold or owe credits: a refund came after they were retired."""
+    """Return the retired tenants with credits or debts: they received a late refund."""
     query = (
         sa.select(ACCOUNTS.c.owner)
         .join(TENANTS, TENANTS.c.owner == ACCOUNTS.c.owner)

@@ -1,7 +1,7 @@
-"""Details folded into days, and a tenant's month from them.
+"""Daily totals of charge details, and a tenant's monthly statement from them.
 
-A month's statement is read from days. The details of the last hours, which are in no day yet,
-are added when somebody asks.
+A statement reads daily totals. Details of the last hours are not in a daily total yet; the
+statement adds them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,15 +21,15 @@ from merkatd.ledger.tenants import tenant
 
 Numbers = npt.NDArray[Any]
 MOST_UNFOLDED = 100_000
-"""More details than are ever left."""
+"""An upper bound of the details that are not in a daily total yet."""
 _GOODS = 4
-"""CPU, memory, network, disk; a period in which the last two were not sold has the first two."""
+"""CPU, memory, network, disk; a period without network and disk has the first two columns."""
 _VMS = 2**31
-"""More than the id of any VM."""
+"""A bound above all VM ids."""
 
 
 def uses_of(found: Iterable[Detail]) -> list[DailyUse]:
-    """What some periods came to, by day, payer and VM."""
+    """Sum details by day, payer and VM."""
     by_day: dict[int, list[Detail]] = {}
     for detail in found:
         by_day.setdefault(day_of(detail.at_s), []).append(detail)
@@ -66,12 +66,12 @@ def _of_day(day: int, found: Sequence[Detail]) -> list[DailyUse]:
 
 
 def _of_all_goods(values: Numbers) -> Numbers:
-    """[vms, all goods]: nothing of what was not sold in that period."""
+    """Return [vms, all goods]: zero for goods that were not sold in that period."""
     return np.pad(values, ((0, 0), (0, _GOODS - values.shape[1])))
 
 
 def fold_details(connection: sa.Connection, most_periods: int = 60) -> int:
-    """Add the oldest details to their days; how many periods they were."""
+    """Add the oldest details to their daily totals; return the number of their periods."""
     found = usage_store.unfolded(connection, most_periods)
     if not found:
         return 0
@@ -89,19 +89,19 @@ def fold_details(connection: sa.Connection, most_periods: int = 60) -> int:
 
 
 def forget(connection: sa.Connection, before: int, at_s: float, most_periods: int = 5) -> int:
-    """Keep what is older than this period by the day alone; how many periods were rolled up."""
+    """Replace the details of periods before `before` by daily totals; return how many periods."""
     count = roll_up(connection, before, most_periods, at_s)
     usage_store.forget(connection, rolled_up_to(connection) + 1)
     return count
 
 
 _CORE = 100.0
-"""Percent of a core."""
+"""Percent of a core, to cores."""
 _GIB = 1024.0
 
 
 def statement(connection: sa.Connection, owner: int, month: Month) -> Statement:
-    """The month of a tenant, up to now where it is not over. Raises NotFoundError."""
+    """Return a tenant's month, up to now if it has not ended. Raise NotFoundError."""
     standing = tenant(connection, owner)
     movements = entry_store.sums_of_owner(connection, owner, month.begin_s, month.end_s)
     later = entry_store.sums_of_owner(connection, owner, month.end_s, None)

@@ -1,4 +1,4 @@
-"""Tenants with their accounts: who they are, what they hold, what is set and given by hand."""
+"""Tenants with their accounts: identity, holdings, weights and grants."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,36 +19,36 @@ from merkatd.ledger import debts
 from merkatd.ledger.errors import LedgerError, NotFoundError, told
 
 FIRST_ISSUE = "issue/first"
-"""The reference of a supply's beginning."""
+"""The reference of the first issue of credits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAccount:
-    """A tenant and what it holds; amounts are micro-credits."""
+    """A tenant and its holdings; amounts are micro-credits."""
 
     owner: int
-    """OpenNebula's id of the user."""
+    """The user id in OpenNebula."""
     name: str | None
     group: int | None
     weight: float
     own_weight: float | None
-    """None where the weight is its group's, or the one that everybody has."""
+    """The tenant's own weight; None if the group's weight or the default applies."""
     entitlement: int
-    """What a renewal tops its holdings up to."""
+    """The holdings after a full renewal."""
     account: int
     balance: int
     in_applications: int
-    """What its applications hold together."""
+    """The sum of its applications' balances."""
     reserved: int = 0
-    """The part of its own account that waits for charges."""
+    """The part of its own account that is reserved for charges."""
     debt: int = 0
-    """What it owes for earlier periods."""
+    """The unpaid charges of earlier periods."""
     retired_s: float | None = None
-    """When it was retired, because OpenNebula had removed its user."""
+    """The time of retirement, after OpenNebula removed the user."""
 
     @property
     def holdings(self) -> int:
-        """Its account and its applications together."""
+        """The balances of its account and its applications together."""
         return self.balance + self.in_applications
 
 
@@ -61,7 +61,7 @@ def open_tenant(
     name: str | None = None,
     group: int | None = None,
 ) -> AccountRow:
-    """The tenant's account; opened with what everybody starts with where it is new."""
+    """Return the tenant's account; open it with the starting credits if it is new."""
     account_store.lock_books(connection)
     known = account_store.find(connection, AccountKind.TENANT, owner)
     stored.ensure_tenants(connection, owner, at_s, name, group)
@@ -78,11 +78,11 @@ def _begin(
     reference: str,
     at_s: float,
 ) -> AccountRow:
-    """The tenant's account with the credits that every tenant starts with."""
+    """Give the account the starting credits of a tenant, and return it."""
     treasury = account_store.treasury(connection)
     start = money.start_of(weight_of(connection, account.owner or 0))
     if money.supply <= 0:
-        # All credits together stay what a database counts, however many tenants come.
+        # The total of all credits stays within a database integer, however many tenants there are.
         more = min(start, micro(MOST_CREDITS) - supply_of(connection))
         if more > 0:
             issue(connection, more, f"issue/tenant/{reference}", at_s)
@@ -97,25 +97,25 @@ def _begin(
 
 
 def weight_of(connection: sa.Connection, owner: int) -> float:
-    """The weight of a user, whether it is known or not."""
+    """Return the weight of a user, known or not."""
     known = stored.get(connection, owner)
     return stored.DEFAULT_WEIGHT if known is None else known.weight
 
 
 def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -> None:
-    """Issue so many micro-credits into the treasury, once under this reference."""
+    """Issue micro-credits into the treasury, once for each reference."""
     issuance, treasury = account_store.issuance(connection), account_store.treasury(connection)
     moves = {issuance.id: -supply, treasury.id: supply}
     entry_store.post(connection, [Posting(TransactionKind.ISSUE, reference, moves)], at_s)
 
 
 def tenants(connection: sa.Connection) -> tuple[TenantAccount, ...]:
-    """All tenants, by id."""
+    """Return all tenants, by id."""
     return standings(connection, account_store.holding(connection))
 
 
 def standings(connection: sa.Connection, every: Iterable[AccountRow]) -> tuple[TenantAccount, ...]:
-    """All tenants, by id, with what they hold in these accounts: all that hold credits."""
+    """Return all tenants, by id; `every` must contain all accounts with credits."""
     known = stored.every(connection)
     account: dict[int, AccountRow] = {}
     inside: Counter[int] = Counter()
@@ -154,15 +154,17 @@ def standings(connection: sa.Connection, every: Iterable[AccountRow]) -> tuple[T
 
 
 def tenant(connection: sa.Connection, owner: int) -> TenantAccount:
-    """One tenant. Raises NotFoundError."""
+    """Return one tenant. Raise NotFoundError if it is unknown."""
     found = next((one for one in tenants(connection) if one.owner == owner), None)
     if found is None:
-        raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
+        raise NotFoundError(
+            f"user {owner} is not a tenant: the daemon knows no VM or setting of it"
+        )
     return found
 
 
 def present(connection: sa.Connection, owner: int) -> TenantAccount:
-    """One tenant that is not retired. Raises LedgerError."""
+    """Return one tenant. Raise LedgerError if it is retired."""
     found = tenant(connection, owner)
     if found.retired_s is not None:
         raise LedgerError(f"tenant {owner} is retired: OpenNebula has removed its user")
@@ -170,19 +172,19 @@ def present(connection: sa.Connection, owner: int) -> TenantAccount:
 
 
 def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
-    """By id: the names of all tenants whose name is known; with or without the retired ones."""
+    """Return all known names by id, with or without those of retired tenants."""
     return stored.names(connection, retired=retired)
 
 
 def supply_of(connection: sa.Connection) -> int:
-    """All micro-credits there are: what issuance owes."""
+    """Return the total of all micro-credits, which is the debt of the issuance account."""
     return -account_store.issuance(connection).balance
 
 
 def set_weight(
     connection: sa.Connection, owner: int, weight: float | None, who: str, at_s: float
 ) -> TenantAccount:
-    """Give a known tenant a weight of its own, which counts from the next renewal on."""
+    """Give a tenant its own weight, from the next renewal on."""
     account_store.lock_books(connection)
     before = present(connection, owner)
     try:
@@ -200,7 +202,7 @@ def set_weight(
 def set_group_weight(
     connection: sa.Connection, group: int, weight: float | None, who: str, at_s: float
 ) -> None:
-    """Give a group a weight, for all its tenants that have none of their own."""
+    """Set the weight of a group's tenants that have none of their own."""
     account_store.lock_books(connection)
     before = stored.groups(connection).get(group, stored.DEFAULT_WEIGHT)
     try:
@@ -215,14 +217,14 @@ def set_group_weight(
 def grant(
     connection: sa.Connection, owner: int, amount: int, reference: str, who: str, at_s: float
 ) -> TenantAccount:
-    """Move micro-credits from the treasury to a tenant, or back where they are negative.
+    """Move micro-credits from the treasury to a tenant, or back if the amount is negative.
 
-    `reference` is the asker's own for this one act: asked for again it changes nothing.
+    The caller chooses `reference` for this one grant: a second call with it changes nothing.
     """
     account_store.lock_books(connection)
     account = present(connection, owner).account
     if amount == 0:
-        raise LedgerError("0 credits can't be granted")
+        raise LedgerError("the amount of a grant must not be 0")
     full = f"grant/{reference}"
     if entry_store.posted(connection, [full]):
         return tenant(connection, owner)
@@ -232,7 +234,7 @@ def grant(
     if abs(amount) > source.free:
         name = "the treasury" if amount > 0 else f"tenant {owner}"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {told(source)}"
         )
     moves = {treasury: -amount, account: amount}
     entry_store.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)
@@ -245,7 +247,7 @@ def grant(
 
 
 def balance(connection: sa.Connection, account: int) -> int:
-    """What an account holds. Raises NotFoundError."""
+    """Return the balance of an account. Raise NotFoundError if it is unknown."""
     found = account_store.get(connection, [account]).get(account)
     if found is None:
         raise NotFoundError(f"there is no account {account}")
@@ -255,26 +257,26 @@ def balance(connection: sa.Connection, account: int) -> int:
 def history(
     connection: sa.Connection, account: int, since_s: float, until_s: float
 ) -> tuple[entry_store.EntryRow, ...]:
-    """The entries of an account from one time up to and without another, oldest first."""
+    """Return the entries of an account in [since_s, until_s), oldest first."""
     balance(connection, account)
     return entry_store.of_account(connection, account, since_s, until_s)
 
 
 def accounts_of(connection: sa.Connection, owner: int) -> tuple[AccountRow, ...]:
-    """The tenant's own account and its applications', oldest first."""
+    """Return the tenant's own account and its applications', oldest first."""
     return account_store.of_owner(connection, owner)
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What OpenNebula says of a user."""
+    """OpenNebula's data of a user."""
 
     name: str | None = None
     group: int | None = None
-    """Its primary group."""
+    """The user's primary group."""
 
     def news(self, known: stored.TenantRow) -> bool:
-        """Whether that is something else than what is known."""
+        """Return whether this differs from the stored name or group."""
         return self.name not in {None, known.name} or self.group not in {None, known.group}
 
 
@@ -285,9 +287,10 @@ def update_tenants(
     at_s: float,
     people: Mapping[int, Person] | None = None,
 ) -> None:
-    """Meet these users, as far as they are no tenants yet, and hear the news of all tenants.
+    """Open accounts for new tenants, and store changed names and groups of all tenants.
 
-    A retired tenant that OpenNebula shows again, from a backup perhaps, starts like a new one.
+    A retired tenant whose user reappears in OpenNebula, for example after a restore, starts like a
+    new tenant.
     """
     people = people or {}
     known = {one.owner: one for one in stored.every(connection)}
@@ -303,7 +306,7 @@ def update_tenants(
 def _reinstate(
     connection: sa.Connection, one: stored.TenantRow, money: MoneySettings, at_s: float
 ) -> None:
-    """Make a tenant of a retired one."""
+    """Make a retired tenant active again, with the starting credits."""
     account_store.lock_books(connection)
     stored.retire(connection, one.owner, None)
     account = account_store.ensure(connection, AccountKind.TENANT, one.owner)

@@ -1,1 +1,1 @@
-"""The period: observe, decide, act, charge, tell; each its own module, joined in `period.py`."""
+"""The period: observe, charge, decide, act and announce, joined in `period.py`."""

@@ -1,4 +1,4 @@
-"""Everything the period works with, handed in once."""
+"""The context of the period: all ports, settings and shared state."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -28,15 +28,15 @@ from merkatd.scheduler.observation.observed import Observed, RecentUse
 
 
 class DrainedHosts:
-    """A cloud some of whose hosts are being drained: implements `ports.Cloud`."""
+    """A cloud that reports drained hosts as such; implements `CloudPort`."""
 
     def __init__(self, cloud: CloudPort, drained: Callable[[], AbstractSet[int]]) -> None:
-        """`drained` gives the ids of those hosts."""
+        """`drained` returns the ids of the drained hosts."""
         self._cloud = cloud
         self._drained = drained
 
     async def observe(self) -> Observation:
-        """As the cloud shows itself, but for those hosts' states. Raises UnreachableError."""
+        """Observe the cloud and mark drained hosts. Raise CloudUnreachableError."""
         seen = await self._cloud.observe()
         reached = seen.host_state != int(HostState.OFF)
         leaving = np.isin(seen.host_id, sorted(self._drained())) & reached
@@ -61,7 +61,7 @@ Proposals = Callable[[Transactions, Observed], Awaitable[Sequence[Step]]]
 
 
 def all_of(*askers: Proposals) -> Proposals:
-    """What all of them ask for, one after the other."""
+    """Combine functions that propose steps, in this order."""
 
     async def proposals(database: Transactions, seen: Observed) -> Sequence[Step]:
         return [step for ask in askers for step in await ask(database, seen)]
@@ -73,7 +73,7 @@ Result = TypeVar("Result")
 
 
 async def _nothing() -> None:
-    """Whoever is alone may always act."""
+    """Do nothing: a daemon without others may always act."""
 
 
 async def _no_reason(_host: int, _known: AbstractSet[int], _since_s: float) -> str | None:
@@ -81,7 +81,7 @@ async def _no_reason(_host: int, _known: AbstractSet[int], _since_s: float) -> s
 
 
 async def _no_retry(_step: Step) -> StepReply:
-    return StepReply(ReplyKind.REFUSED, "nobody knows how to start it again")
+    return StepReply(ReplyKind.REFUSED, "no way to restart the VM is configured")
 
 
 async def _all_exist(_users: Collection[int]) -> frozenset[int]:
@@ -97,51 +97,53 @@ Ending = Callable[[sa.Connection, int, float], str | None]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PeriodContext:
-    """The cloud, its hosts, the database, time, chance, and the rules."""
+    """The cloud, its hosts, the database, clocks, randomness, and the settings."""
 
     cloud: CloudPort
     hypervisors: HypervisorPort
     database: Transactions
     first: Transactions | None = None
-    """The same database for periods alone: their transactions wait behind no others there."""
+    """The same database for periods alone, so that their transactions do not queue behind
+    others."""
     clock: Clock
     executor: Executor
     rng: np.random.Generator
     now: Callable[[], float]
-    """Seconds since the epoch, or of the virtual time: what is stored."""
+    """Seconds since the epoch, or of the virtual time, for stored times."""
     rhythm: Rhythm = field(default_factory=Rhythm)
     acting: ActingSettings = field(default_factory=ActingSettings)
     goods: GoodsSettings = field(default_factory=GoodsSettings)
     markets: Sequence[MarketRules] = (MarketRules(),)
     strategies: Mapping[str, Any] = field(default_factory=dict)
-    """Settings by strategy name, where they are not the defaults."""
+    """Settings by strategy name, if they differ from the defaults."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     money: MoneySettings = field(default_factory=MoneySettings)
     handing: bool = False
-    """Whether OpenNebula carries out deployments and migrations, when its driver asks for them."""
+    """Whether OpenNebula carries out deployments and migrations, at its driver's request."""
     recent: RecentUse = field(default_factory=RecentUse)
     troubles: Troubles = field(default_factory=Troubles)
     believed: Believed = field(default_factory=Believed)
-    """The time by which deadlines are judged."""
+    """The time that decides deadlines."""
     certain: Callable[[], Awaitable[None]] = _nothing
-    """Raises LeaseLostError where another daemon may be acting already."""
+    """Raises LeaseLostError if another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason
-    """Why a host, by its id, takes nothing at this moment; given the ids of the VMs that are
-    known to be there, or on their way, and since when what was seen of it still counts. Raises
-    UnreachableError."""
+    """Why a host takes no VM at this moment. Arguments: the host's id, the ids of the VMs known
+    there or on their way, and the time since which observations of the host are valid. Raises
+    CloudUnreachableError."""
     chores: Callable[[], Awaitable[None]] = _nothing
-    """What else a scheduler has to do, once a period has acted."""
+    """Further work of a scheduler after a period has acted."""
     retry: Callable[[Step], Awaitable[StepReply]] = _no_retry
-    """Starts a VM once more on the host where it failed to boot."""
+    """Restarts a VM on the host where it failed to boot."""
     missing_users: Callable[[Collection[int]], Awaitable[frozenset[int]]] = _all_exist
-    """The users among these that do not exist, as OpenNebula says; none that it says nothing of."""
+    """Returns the users that do not exist according to OpenNebula, without users of unknown
+    state."""
     endings: Sequence[Ending] = ()
-    """What a removed user has besides credits and VMs: each ends it, given the user's id and the
-    time, and returns what is still to end, in words."""
+    """Work on a removed user's other belongings. Each function ends one kind, given the user's id
+    and the time, and returns a description of the remaining ones."""
     proposals: Callable[[Transactions, "Observed"], Awaitable[Sequence[Step]]] = _no_proposals
-    """Steps that are asked for besides those that are decided; whoever asks keeps what it must
-    remember in the period's own database."""
+    """Proposes steps besides the decided ones; each source stores its own state in the period's
+    database."""
 
     def of_periods(self) -> "PeriodContext":
-        """Return the world as periods use it."""
+        """Return this context with the periods' own database."""
         return self if self.first is None else replace(self, database=self.first, first=None)

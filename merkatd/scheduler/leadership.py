@@ -1,16 +1,24 @@
-"""Leading: of several daemons on one database, and in one zone, at most one acts.
+"""Leadership: at most one of the daemons on one database, and in one zone, acts.
 
-The holder of the lease in the database acts (`merkatd.database.scheduler.lease_store`). It raises
-the lease's counter every few seconds, and with everything that it writes; the others watch it and
-take the lease when the counter has stood still for `lease_s`, or at once when it was given back.
+The holder of the lease in the database acts (`merkatd.database.scheduler.lease_store`).
 
-A daemon can be stopped for minutes between two of its instructions. So nothing is sent unless
-the lease was surely its own not long ago: `certain` looks again where that is not so. It
-counts nine tenths of the time that the others wait: clocks may differ by any amount, and run
-up to a tenth faster or slower than each other.
+# Note [The lease]
 
-A newer version brings the schema up to date when it starts. A daemon of an older one that is
-still there then acts no more: it does not know what is written there now.
+The leader raises the lease's counter every few seconds and with every write. The other daemons
+watch the counter. One of them takes the lease once the counter has not changed for `lease_s`, or at
+once if the leader gave it back.
+
+An operating system can stop a daemon for minutes between two of its instructions. So the leader
+sends nothing unless it has written the counter recently; otherwise `certain` writes it first.
+"Recently" means nine tenths of `lease_s`: clocks of machines may show different times, and one may
+run up to a tenth faster than another.
+
+Example: with periods of 60 s, `lease_s` is 90 s. Each daemon checks the lease every 90 / 18 = 5 s.
+A leader that wrote the counter at 0 s acts without a further write until 81 s. If it dies, another
+daemon saw its last count by 5 s and takes the lease by 100 s, within two periods.
+
+A newer version migrates the schema when it starts. A daemon of an older version then stops acting,
+because it does not know the new schema.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,17 +38,17 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 Result = TypeVar("Result")
 
 LEAST_LEASE_S = 2.0
-"""A shorter lease would be lost to every hiccup of a machine."""
+"""The shortest lease; any brief stall of a machine would lose a shorter one."""
 
 _LOOKS = 18
-"""How often the lease is looked at in the time after which it is lost."""
+"""The number of checks of the lease in the time after which it is lost."""
 _SURELY = 0.9
 
 _log = Logger()
 
 
 def lease_s_of(interval_s: float) -> float:
-    """A daemon that dies is followed within two periods, the time between two looks included."""
+    """Return the lease time, so that another daemon replaces a dead leader within two periods."""
     return max(1.5 * interval_s, LEAST_LEASE_S)
 
 
@@ -49,7 +57,7 @@ async def _always() -> bool:
 
 
 class Leading:
-    """Whether this daemon may act, and the transactions of one that may."""
+    """The leadership of this daemon, and the transactions of the leader."""
 
     def __init__(
         self,
@@ -61,9 +69,9 @@ class Leading:
         now: Callable[[], float] | None = None,
         revision: str | None = None,
     ) -> None:
-        """`leads` asks whether our server leads its zone; `now` only ever goes forward.
+        """`leads` returns whether our server leads its zone; `now` must never go back.
 
-        `revision` is the schema that this version knows; without one it is not looked at.
+        `revision` is the schema revision of this version; None disables the check.
         """
         self._database = database
         self._clock = clock
@@ -83,41 +91,41 @@ class Leading:
         self._when_taken: Callable[[], None] | None = None
         self._when_lost: Callable[[], None] | None = None
         self.why_not = "the lease on the database is not taken yet"
-        """Why this daemon does not act, where it does not."""
+        """Why this daemon does not act, if it does not."""
 
     @property
     def acting(self) -> bool:
-        """Whether the lease is ours, as far as we know."""
+        """Whether this daemon has the lease, as far as it knows."""
         return self._token is not None
 
     @property
     def surely_acting(self) -> bool:
-        """Whether nobody else can have the lease yet; may be asked on any thread."""
+        """Whether no other daemon can have the lease yet; safe on any thread."""
         return self._token is not None and self._now() < self._surely_until_s
 
     def adopt(self, lease_s: float) -> None:
-        """Go by this one. Others may go by any that was in force here, and never hear of it.
+        """Change the lease time. Other daemons may use any earlier value and never learn this.
 
-        So the lease counts as ours no longer than the shortest of them, and as lost by another
-        no sooner than after the longest, until this daemon is restarted.
+        So until this daemon restarts, its own lease lasts for the shortest of all values. It takes
+        another daemon's lease only after the longest one.
         """
         self._sure_s, self._wait_s = min(self._sure_s, lease_s), max(self._wait_s, lease_s)
         self._surely_until_s = min(self._surely_until_s, self._now() + _SURELY * self._sure_s)
 
     def when_taken(self, call: Callable[[], None]) -> None:
-        """Call this each time that the lease becomes ours."""
+        """Call this function each time this daemon takes the lease."""
         self._when_taken = call
 
     def when_lost(self, call: Callable[[], None]) -> None:
-        """Call this each time that the lease is ours no longer."""
+        """Call this function each time this daemon loses the lease."""
         self._when_lost = call
 
     def start(self) -> None:
-        """Look now and every so often."""
+        """Check the lease now and at regular intervals."""
         self._in_hand = ensureDeferred(self._look_and_wait())
 
     async def stop(self) -> None:
-        """Give the lease back, so that another need not wait."""
+        """Give the lease back, so that another daemon need not wait for it."""
         self._ended = True
         if self._call is not None:
             self._call.cancel()
@@ -131,7 +139,7 @@ class Leading:
             await self.look()
             self._lease_away.answered()
         except CloudUnreachableError:
-            pass  # the period says so
+            pass  # the period logs this
         except Exception as error:  # noqa: BLE001 - a database that fails now may answer later
             self._lease_away.failed(str(error))
         self._in_hand = None
@@ -143,7 +151,7 @@ class Leading:
         self.start()
 
     async def look(self) -> None:
-        """Keep the lease where it is ours; take it where its holder is gone."""
+        """Renew the lease if this daemon has it; take it if its holder is gone."""
         if self._token is not None:
             try:
                 await self._renew(self._token)
@@ -180,10 +188,10 @@ class Leading:
                 self._when_taken()
 
     async def may_begin(self) -> bool:
-        """Whether a period may begin: our server leads its zone, and the lease is ours.
+        """Return whether a period may begin: our server leads its zone, and the lease is ours.
 
-        Raises UnreachableError where the server can't be asked; another daemon may do better,
-        so the lease is given back then too.
+        Raise CloudUnreachableError if the server does not answer. Another daemon may reach it, so
+        the lease is then given back too.
         """
         try:
             leads = await self._our_server_leads()
@@ -203,16 +211,16 @@ class Leading:
         return False
 
     async def certain(self) -> None:
-        """Return only where the lease is surely ours. Raises LeaseLostError."""
+        """Return only if the lease is certainly ours; otherwise raise LeaseLostError."""
         if self._token is None:
             raise LeaseLostError("this daemon has no lease")
         if self._now() >= self._surely_until_s:
             await self._renew(self._token)
 
     def fenced(self, database: Transactions) -> "LeaderTransactions":
-        """Transactions of this database that fail once the present lease is lost.
+        """Return transactions on this database that fail once the present lease is lost.
 
-        Raises LeaseLostError.
+        Raise LeaseLostError if there is no lease now.
         """
         if self._token is None:
             raise LeaseLostError("this daemon has no lease")
@@ -227,7 +235,7 @@ class Leading:
         await self.write(self._database, token, known)
 
     def _unknown(self, connection: sa.Connection) -> str:
-        """Why this version can't act on the database as it is now; empty where it can."""
+        """Return why this version can't work with the present schema; empty if it can."""
         if self._revision is None:
             return ""
         present = migrations.revision_of(connection)
@@ -241,7 +249,7 @@ class Leading:
     async def write(
         self, database: Transactions, token: int, work: Callable[[sa.Connection], Result]
     ) -> Result:
-        """One transaction under the lease of this token. Raises LeaseLostError."""
+        """Run one transaction under the lease of this token. Raise LeaseLostError if it is lost."""
         begin_s = self._now()
 
         def fenced(connection: sa.Connection) -> Result:
@@ -260,7 +268,7 @@ class Leading:
 
     def _lost(self, error: LeaseLostError) -> None:
         if self._token is not None:
-            _log.warn("This daemon acts no more: {error}", error=str(error))
+            _log.warn("This daemon stops acting: {error}", error=str(error))
         self._seen, self._seen_s = None, self._now()
         self.why_not = str(error)
         self._let_go()
@@ -280,7 +288,7 @@ class Leading:
 
 
 class LeaderTransactions:
-    """The database, for as long as one lease is held."""
+    """Transactions that succeed only while one lease is held."""
 
     def __init__(self, database: Transactions, leading: Leading, token: int) -> None:
         self._database = database
@@ -288,9 +296,9 @@ class LeaderTransactions:
         self._token = token
 
     async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, committed together with the proof that the lease was ours."""
+        """Return the result of `work`, committed together with the renewal of the lease."""
         return await self._leading.write(self._database, self._token, work)
 
     async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, whoever has the lease."""
+        """Return the result of `work`, with or without the lease."""
         return await self._database.read(work)

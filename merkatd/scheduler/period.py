@@ -1,10 +1,10 @@
-"""The period (section 2.2): observe, charge, decide, act, tell, and again.
+"""The period (section 2.2): observe, charge, decide, act, announce.
 
-Every interval the daemon looks at the cloud. What was given since the last look is charged.
-From the bids in force it works out what each VM gets and where it should be, writes that
-down, does it, and announces the new price. A period that takes longer than the interval is
-not started twice; one that fails leaves the cloud as it was, and the next goes on. While it is
-paused, or another daemon acts, nothing is charged and nothing is sent.
+At each interval the daemon observes the cloud and charges the allocations since the last
+observation. From the present bids it computes each VM's share and host. It stores the decision,
+carries it out, and announces the new price. A period that takes longer than the interval is not
+started twice. A failed period leaves the cloud as it was, and the next one starts as planned. While
+the daemon is paused, or another daemon acts, it charges nothing and sends nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -56,27 +56,27 @@ Result = TypeVar("Result")
 
 
 class Scheduler:
-    """The loop. One at a time acts on a cloud."""
+    """The loop of periods; only one scheduler at a time acts on a cloud."""
 
     def __init__(self, world: PeriodContext, leading: Leading | None = None) -> None:
-        """`leading` knows whether this daemon may act; without it there is no other."""
+        """`leading` knows whether this daemon may act; None if there is no other daemon."""
         self.drained: frozenset[int] = frozenset()
-        """Ids of the hosts that are to be emptied by order."""
+        """The ids of the hosts that an order drains."""
         self.world = replace(world, cloud=DrainedHosts(world.cloud, lambda: self.drained))
         self.paused = self._held = False
         self.ordered: Mode | None = None
-        """The mode that was ordered, where it is not the configured one."""
+        """The ordered mode, if it differs from the configured one."""
         self.configuration: str | None = None
-        """Why the configuration that was read last is not in force, where that is so."""
+        """Why the configuration read last is not in force, if it is not."""
         self.standby: str | None = None
-        """Why another daemon acts instead of this one, where that is so."""
+        """Why another daemon acts instead of this one, if one does."""
         self.failures = 0
-        """Periods that failed since the last one that did not."""
+        """The number of failed periods since the last successful one."""
         self.latest: Announcement | None = None
         self.foreign = Foreign()
-        """What places VMs beside this daemon."""
+        """Placements by other software."""
         self.removed = RemovedUsers()
-        """Tenants whose users OpenNebula has removed."""
+        """The tenants whose users OpenNebula has removed."""
         self._leading = leading
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[PeriodOutcome, float]]("outcomes of periods")
@@ -87,26 +87,26 @@ class Scheduler:
         self._following = Following(self._turn, world.clock, self._acts, self.wake)
         self._beat = PeriodTimer(world.clock, world.rhythm, self._due)
         if leading is not None:
-            # Whoever acted before has ended: the next period is due now.
+            # The previous leader has stopped, so start the next period now.
             leading.when_taken(self._beat.start_over)
 
     async def period(self) -> Announcement:
-        """One period from beginning to end."""
+        """Run one period."""
         async with self._turn:
             await self._obey()
             return await self._period(None)
 
     async def places(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> Handed:
-        """A plan for OpenNebula, from a period that begins for its sake and goes on behind it.
+        """Start a period at OpenNebula's request, and return its plan before the period ends.
 
-        Raises NotActingError, UnreachableError, or whatever the period failed of.
+        Raise NotActingError, CloudUnreachableError, or the error of the failed period.
         """
         asking = PendingHandover(wanted, waits)
         ensureDeferred(self._for(asking))
         return await asking.answer
 
     async def order(self, what: Order, who: str, host: int | None = None) -> bool:
-        """Keep to an order from now on, also after a restart; False where it holds already."""
+        """Store an order, which applies until further notice; return whether it is new."""
         at_s = self.world.now()
         new = await self.world.database.run(
             lambda c: order_store.record_order(c, what, at_s, who, host)
@@ -119,29 +119,29 @@ class Scheduler:
         return new
 
     def hold(self) -> None:
-        """Begin no period in this process until it is told to resume. Other daemons go on."""
+        """Start no period in this process until a resume order; other daemons continue."""
         self._held = self.paused = True
 
     async def stands_by(self) -> str | None:
-        """Why this daemon does not act, None where it may. Raises UnreachableError."""
+        """Return why this daemon does not act, or None. Raise CloudUnreachableError."""
         if self._leading is None or await self._leading.may_begin():
             return None
         return self._leading.why_not
 
     async def _obey(self) -> None:
-        """What other daemons were told holds for this one too: all is in the database."""
+        """Read the orders in force, which may have been given to any daemon."""
         in_force = await self.world.of_periods().database.read(order_store.in_force)
         self.paused, self.drained = in_force.paused or self._held, in_force.drained
         self.ordered = in_force.mode
 
     @property
     def mode(self) -> Mode:
-        """How much of what is decided is done."""
+        """The present mode: which decisions are carried out."""
         return self.ordered or self.world.acting.mode
 
     @property
     def leave(self) -> Permission:
-        """What the next period may do."""
+        """The permission of the next period."""
         mode = self.mode
         return Permission(
             mode, self._quiet.moves(mode, self.world.acting) if mode is Mode.ON else None
@@ -155,7 +155,7 @@ class Scheduler:
             await world.database.run(lambda c: plan_store.withdraw(c, world.now()))
         seen = await observe(world)
         self._cloud_away.answered()
-        # What goes through all VMs runs beside the reactor, which answers others meanwhile.
+        # Loops over all VMs run outside the reactor, which meanwhile answers other requests.
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
             found, goes_on = self._following.found, not leave.mode.watches
@@ -172,7 +172,7 @@ class Scheduler:
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
                 if self._taking_part.note(seen, done.acted.unplaced):
-                    self._beat.wake()  # their neighbours made room for nothing
+                    self._beat.wake()  # the room that neighbours made is unused
         except Exception as error:
             await give_up(world, seen, error)
             raise
@@ -181,11 +181,11 @@ class Scheduler:
         return announcement_of(world, done.seen, done.decided, done.acted, leave.mode)
 
     def _acts(self) -> bool:
-        """Whether hosts may be told anything between two periods."""
+        """Return whether limits may be set on hosts between two periods."""
         return not self.paused and not self.mode.watches
 
     def _look_for_others(self, seen: Observed, leave: Permission) -> None:
-        """Notice placements that are not ours; beside another scheduler they are expected."""
+        """Detect placements by other software; beside another scheduler they are expected."""
         if leave.mode.watches:
             self.foreign.interrupt()
             return
@@ -194,10 +194,10 @@ class Scheduler:
         self.foreign.look(seen.observation, seen.under_way, managed)
 
     async def _after(self, world: PeriodContext, mode: Mode, done: PeriodResult) -> None:
-        """What else is to be done, once a period has acted."""
+        """Do the work that follows a period's steps: messages, chores, retirement, retention."""
         if not mode.watches:
             self._shadow.rest()
-            # Where OpenNebula has a scheduler of its own, that one removes its messages itself.
+            # If OpenNebula has its own scheduler, that one removes its messages itself.
             withdraw = not world.handing
             told = await world.executor.run(lambda: due(done.seen, done.decided, withdraw=withdraw))
             await self._telling.tell(world, told, done.seen.observation.messages)
@@ -206,7 +206,7 @@ class Scheduler:
         await retain(world, done.seen.period)
 
     def _fenced(self) -> PeriodContext:
-        """The world, open to us for as long as nobody else acts. Raises LeaseLostError."""
+        """Return the context with transactions under the lease. Raise LeaseLostError."""
         world, leading = self.world.of_periods(), self._leading
         if leading is None:
             return world
@@ -215,7 +215,7 @@ class Scheduler:
     async def between_periods(
         self, work: Callable[[], Awaitable[Result]], patience_s: float
     ) -> Result:
-        """What the work comes to while no period runs. Raises TimeoutError where one goes on."""
+        """Run the work between two periods. Raise TimeoutError if a period lasts too long."""
         turn, clock = self._turn.acquire(), self.world.clock
         turn.addTimeout(patience_s, clock)  # type: ignore[arg-type]
         await turn
@@ -225,59 +225,59 @@ class Scheduler:
             self._turn.release()
 
     def listen(self, listener: Listener) -> None:
-        """Call this with each announcement."""
+        """Call this function with each announcement."""
         self._listeners.add(listener)
 
     def count(self, counter: Counter) -> None:
-        """Call this with what became of each period that was due."""
+        """Call this function with the outcome and the duration of each due period."""
         self._counters.add(counter)
 
     @property
     def subscriber_errors(self) -> int:
-        """How many calls of listeners and counters raised an exception."""
+        """The number of calls of listeners and counters that raised an exception."""
         return self._listeners.errors + self._counters.errors
 
     def start(self) -> None:
-        """Begin the first period now, and one an interval from then on."""
+        """Start the first period now, and one per interval after it."""
         self._beat.start()
 
     async def stop(self) -> None:
-        """Begin no more, and wait for the one in hand."""
+        """Start no more periods, and wait for the running one."""
         self._forget()
         await self._beat.stop()
-        await self._turn.acquire()  # a period that began for OpenNebula's sake ends first
+        await self._turn.acquire()  # wait for a period that OpenNebula requested
         self._forget()
         self._turn.release()
 
     def _forget(self) -> None:
-        """What goes on between two periods ends."""
+        """End all work between two periods."""
         self._following.forget()
         self._taking_part.barred.forget()
 
     def adopt(self, world: PeriodContext) -> None:
-        """Go by these rules from the next period on; the one in hand goes by the old ones."""
+        """Use these settings from the next period on; a running period keeps the old ones."""
         self.world = world
         self._beat.adopt(world.rhythm)
 
     def wake(self) -> None:
-        """Something happened: begin the next period as soon as the least interval allows."""
+        """Start the next period as soon as the least interval allows, because of an event."""
         self._beat.wake()
 
     async def _due(self) -> None:
-        """A period that is due."""
+        """Run a period that is due."""
         async with self._turn:
             await self._guarded(None)
 
     async def _for(self, asking: PendingHandover) -> None:
-        """A period for OpenNebula's sake."""
+        """Run a period at OpenNebula's request."""
         async with self._turn:
             if self._beat.stopping or not asking.waits():
-                asking.fail(NotActingError("it ends, or OpenNebula has given up waiting"))
+                asking.fail(NotActingError("it is stopping, or OpenNebula no longer waits"))
             else:
                 await self._guarded(asking)
 
     async def _guarded(self, asking: PendingHandover | None) -> None:
-        """A period where one may begin; whatever becomes of it, the next goes on."""
+        """Run a period if one may start; a failure does not prevent the next one."""
         begun_s = self.world.clock.seconds()
         outcome = await self._attempt(asking)
         self._counters.call(outcome, self.world.clock.seconds() - begun_s)
@@ -295,10 +295,10 @@ class Scheduler:
                 return PeriodOutcome.DONE
         except LeaseLostError as lost:
             outcome, error, self.standby = PeriodOutcome.CUT_SHORT, lost, str(lost)
-            _log.warn("The period ends here: {error}", error=str(lost))
+            _log.warn("The period ends early: {error}", error=str(lost))
         except CancelledError as cut:
             outcome, error = PeriodOutcome.CUT_SHORT, cut
-            _log.warn("The period is cut short; the next daemon finds what became of its steps")
+            _log.warn("The period was cut short; the next daemon judges the steps it sent")
         except CloudUnreachableError as unreachable:
             outcome, error = PeriodOutcome.UNREACHABLE, unreachable
             self.failures += 1
@@ -306,13 +306,13 @@ class Scheduler:
         except Exception as failure:  # noqa: BLE001 - whatever it was, the next period goes on
             outcome, error = PeriodOutcome.FAILED, failure
             self.failures += 1
-            _log.failure("A period failed; the next goes on")
+            _log.failure("The period failed; the next one starts as planned")
         if asking is not None:
             asking.fail(error)
         return outcome
 
     async def _why_not(self, asking: bool) -> str | None:
-        """Why no period may begin; `asking`: for OpenNebula's sake. Raises UnreachableError."""
+        """Return why no period may start, or None; `asking`: at OpenNebula's request."""
         await self._obey()
         self.standby = None
         if self._leading is not None and not await self._leading.may_begin():
@@ -327,15 +327,15 @@ class Scheduler:
             self.foreign.interrupt()
             return "it is paused"
         if asking and self.mode.watches:
-            return f"its mode is {self.mode}: it decides, and does nothing"
+            return f"its mode is {self.mode}: it decides but sends nothing"
         return None
 
     async def _look_only(self, why: str) -> None:
-        """See whether we could take over; what is seen is neither stored nor acted on."""
+        """Check whether this daemon could take over; the observation is neither stored nor used."""
         looked = await read_cloud(self.world)
         self._cloud_away.answered()
         _log.info(
-            "Standing by, {vms} VMs on {hosts} hosts are seen: {why}",
+            "Standing by; observed {vms} VMs on {hosts} hosts: {why}",
             vms=len(looked.observation.vm_id),
             hosts=len(looked.observation.host_id),
             why=why,

@@ -1,13 +1,13 @@
-"""Tenants whose users OpenNebula has removed: what they have is ended, then they are retired.
+"""Removed users: retiring the tenants whose users no longer exist in OpenNebula.
 
-A tenant counts as removed if the pool of users was read and does not show its user, and OpenNebula
-says of the user by its id that it does not exist, both in two periods in a row. An error, or a pool
-that could not be read, says nothing. Platforms and groups of a removed user are ended. Its own VMs
-stay: an administrator ends them or gives them to another user. Once nothing is left, and no charge
-is to come, its books are closed in the same transaction in which that was found.
+A tenant counts as removed if the pool of users was read without its user, and OpenNebula says that
+the user id does not exist, both in two periods in a row. An error, or an unread pool, proves
+nothing. The daemon ends the platforms and groups of a removed user. Its own VMs stay: an
+administrator terminates them or gives them to another user. Once nothing is left and no charge is
+due, the same transaction retires the tenant.
 
-Where most tenants are missing at once, another OpenNebula may have answered, or one that was put
-back to an older state. They are retired only once that has lasted for a day.
+If most tenants are missing at once, another OpenNebula may have answered, or one restored from an
+old backup. The daemon then retires them only after a full day.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,15 +28,16 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 
 ASKED = 20
-"""OpenNebula is asked of so many users in a period."""
+"""The most users about whom OpenNebula is asked in a period."""
 SHOWN = 20
-"""So many of the tenants that were retired last are shown; the log and the notes have them all."""
+"""The most retired tenants that are shown; the log and the notes have all of them."""
 _VMS_NAMED = 5
 MANY, MOST = 3, 0.5
-"""More than so many tenants, and more than such a part of all, are not removed in a day's work."""
+"""The number and the part of tenants up to which missing users are retired without the delay."""
 CERTAIN_S = 86_400.0
 _DOUBTED = (
-    "most users are missing at once: is this the same OpenNebula? It is retired in {hours:.0f} h"
+    "most users are missing at once: check that this is the same OpenNebula;"
+    " the tenant is retired in {hours:.0f} h"
 )
 
 _log = Logger()
@@ -44,37 +45,37 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What became of a removed user in one transaction."""
+    """The result for one removed user in one transaction."""
 
     retired: ledger.Retired | None
     left: str
-    """What is still to end."""
+    """A description of the remaining belongings."""
 
 
 class RemovedUsers:
-    """Looks for them after each period."""
+    """Finds and retires the tenants of removed users after each period."""
 
     def __init__(self) -> None:
         self.waiting: Mapping[int, str] = {}
-        """By user id: what keeps a removed user's tenant from being retired."""
+        """By user id: what delays the retirement of a removed user's tenant."""
         self.retired: dict[int, str] = {}
         """By user id: the tenants that were retired last."""
         self.count = 0
-        """How many tenants were retired since the start."""
+        """The number of tenants retired since the daemon started."""
         self._once: frozenset[int] = frozenset()
-        """Users that did not exist when they were asked of for the first time."""
+        """Users that did not exist at the first check."""
         self._gone: frozenset[int] = frozenset()
-        """Users that did not exist the second time either."""
+        """Users that did not exist at the second check either."""
         self._many_since_s: float | None = None
 
     def forget(self) -> None:
-        """The next look is a first one: another daemon acted meanwhile."""
+        """Start the checks again: another daemon acted in between."""
         self._once = self._gone = frozenset()
         self._many_since_s = None
         self.waiting = {}
 
     async def look(self, world: PeriodContext, seen: Observed) -> None:
-        """Retire the tenants whose users are removed, once all that they have has ended."""
+        """Retire the tenants of removed users once all their belongings have ended."""
         shown = seen.observation.owner_name
         if not shown:
             return  # the pool of users was not read
@@ -102,7 +103,7 @@ class RemovedUsers:
     def _many_for(
         self, world: PeriodContext, missing: Collection[int], known: Mapping[int, TenantRow]
     ) -> float | None:
-        """Return for how many seconds nobody is retired, because too many are missing at once."""
+        """Return the remaining delay in seconds if too many users are missing at once, or None."""
         there = sum(one.retired_s is None for one in known.values())
         if len(missing) <= max(MANY, MOST * there):
             self._many_since_s = None
@@ -111,8 +112,8 @@ class RemovedUsers:
         if self._many_since_s is None:
             self._many_since_s = now_s
             _log.error(
-                "{missing} of {there} tenants' users are missing in OpenNebula: is it the same"
-                " OpenNebula as before? They are retired if that lasts for a day",
+                "The users of {missing} of {there} tenants are missing in OpenNebula. Check that it"
+                " is the same OpenNebula as before. If this lasts for a day, they are retired",
                 missing=len(missing),
                 there=there,
             )
@@ -120,15 +121,16 @@ class RemovedUsers:
         return left_s if left_s > 0 else None
 
     async def _ask(self, world: PeriodContext, candidates: Collection[int]) -> None:
-        """Ask OpenNebula of each candidate in two periods; an error answers nothing."""
+        """Ask OpenNebula about each candidate in two periods; an error proves nothing."""
         self._gone &= frozenset(candidates)
         open_ = frozenset(candidates) - self._gone
-        # Those that were missing once come first: a second look follows in the next period.
+        # Users that were missing once come first, so that the second check follows in the next
+        # period.
         asked = sorted(open_, key=lambda owner: (owner not in self._once, owner))[:ASKED]
         try:
             missing = await world.missing_users(asked) if asked else frozenset()
         except CloudUnreachableError as error:
-            _log.warn("Removed users are looked for again later: {why}", why=str(error))
+            _log.warn("The check for removed users is retried later: {why}", why=str(error))
             self._once = frozenset()
             return
         self._gone |= missing & self._once
@@ -163,9 +165,9 @@ def _ended(
     owners: Collection[int],
     at_s: float,
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
-    """By owner, the things that were ended and those that are left; and the owners that failed."""
+    """Return the ended and the remaining belongings by owner; and the errors by owner."""
     apart = Apart(connection)
-    waits = _Found(None, "the daemon has ended what it has: the log says why that fails")
+    waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
     found = {
         owner: apart.run(owner, partial(_end, connection, world, seen, owner, at_s), waits)
         for owner in owners

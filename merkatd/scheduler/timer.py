@@ -1,4 +1,4 @@
-"""The beat: a period an interval, sooner where something happened, and never two at a time."""
+"""The timer of periods: one per interval, earlier after an event, never two at once."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,10 +13,10 @@ _log = Logger()
 
 
 class PeriodTimer:
-    """Calls for periods."""
+    """Starts the periods."""
 
     def __init__(self, clock: Clock, rhythm: Rhythm, period: Callable[[], Awaitable[None]]) -> None:
-        """Call `period` for each period; an exception that it raises is logged."""
+        """Call `period` for each period, and log an exception that it raises."""
         self._clock = clock
         self._rhythm = rhythm
         self._period = period
@@ -29,16 +29,16 @@ class PeriodTimer:
 
     @property
     def stopping(self) -> bool:
-        """Whether no more periods begin."""
+        """Whether no more periods start."""
         return self._stopping
 
     def start(self) -> None:
-        """Begin the first period now, and one an interval from then on."""
+        """Start the first period now, and one per interval after it."""
         self._next_s = self._clock.seconds()
         self._begin()
 
     async def stop(self) -> None:
-        """Begin no more, and wait for the one in hand."""
+        """Start no more periods, and wait for the running one."""
         self._stopping = True
         if self._call is not None:
             self._call.cancel()
@@ -47,26 +47,26 @@ class PeriodTimer:
             await self._in_hand
 
     def adopt(self, rhythm: Rhythm) -> None:
-        """Go by this one, once the next period has begun."""
+        """Use this rhythm after the start of the next period."""
         self._rhythm = rhythm
 
     def start_over(self) -> None:
-        """The next period is due now, if none goes on."""
+        """Start the next period now, unless one is running."""
         if self._call is not None and not self._stopping:
             self._call.cancel()
             self.start()
 
     def wake(self) -> None:
-        """Something happened: begin the next period as soon as the least interval allows."""
+        """Start the next period as soon as the least interval allows, because of an event."""
         self._woken = True
         if self._call is not None:
             self._call.cancel()
             self._wait(self._clock.seconds())
 
     def _wait(self, now_s: float) -> None:
-        """Until the next period is due.
+        """Wait until the next period is due, for at most an interval.
 
-        No longer than an interval: a clock that was set back would stop periods for as long.
+        Without this limit, a clock that was set back would stop the periods for that time.
         """
         self._next_s = min(self._next_s, now_s + self._rhythm.interval_s)
         if self._woken:
@@ -84,13 +84,13 @@ class PeriodTimer:
         try:
             await self._period()
         except Exception:  # noqa: BLE001 - without a next period the daemon would do nothing
-            _log.failure("A period raised an exception; the next one begins when it is due")
+            _log.failure("A period raised an exception; the next one starts when it is due")
         self._in_hand = None
         if self._stopping:
             return
         interval_s, now_s = self._rhythm.interval_s, self._clock.seconds()
         missed = max(0, int((now_s - self._next_s) // interval_s))
         if missed:
-            _log.warn("A period took {missed} intervals longer than it should", missed=missed)
+            _log.warn("The period lasted {missed} intervals longer than planned", missed=missed)
         self._next_s += (missed + 1) * interval_s
         self._wait(now_s)

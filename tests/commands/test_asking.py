@@ -37,7 +37,7 @@ class TestExplain:
         """In the first line."""
         first = asked.ok("explain big").lines[0]
         assert first.startswith("VM 5 (big) waits for a host: no host of market default that takes")
-        assert "(a host with 20,000 memory, with which it starts)" in first
+        assert "(a host with 20,000 MiB of memory, which its guest needs to start)" in first
 
     def test_the_bid_that_is_said_to_get_all_gets_all(self, daemon: Daemon, shell: Shell) -> None:
         """As long as nobody else changes theirs, and the VM stays where it is."""

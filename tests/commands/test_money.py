@@ -80,7 +80,7 @@ class TestTenant:
             ("tenant show nobody", "no tenant is called 'nobody'"),
             ("tenant show 99", "user 99 is no tenant"),
             ("tenant weight 0 -1", "a number from 0"),
-            ("tenant grant 0 0", "0 credits can't be granted"),
+            ("tenant grant 0 0", "the amount of a grant must not be 0"),
         ],
     )
     def test_what_can_t_be_is_refused(self, asked: Shell, words: str, says: str) -> None:

@@ -93,7 +93,7 @@ def test_a_debt_that_nobody_can_pay_is_forgotten(engine: sa.Engine) -> None:
     result = database.transaction(engine, lambda c: retire(c, OWNER, 9.0))
     assert result is not None
     assert (result.returned, result.forgiven) == (0, 400 * MICRO)
-    assert "400.000000 credits of debt are forgotten" in str(result)
+    assert "400.000000 credits of debt are forgiven" in str(result)
     assert database.transaction(engine, lambda c: tenant(c, OWNER)).debt == 0
     assert database.transaction(engine, audit).sound
 

@@ -168,7 +168,7 @@ def test_whoever_opennebula_refuses_to_deploy_is_told_why(frontend: Frontend) ->
     assert (frontend.state(vm), frontend.state(other)) == ("PENDING", "PENDING")
     message = frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE")
     assert message.startswith("OpenNebula did not deploy it; refused: ")
-    assert message.endswith("it is tried later")
+    assert message.endswith("it is retried later")
     assert frontend.bench.vm(other).user_template.get("SCHED_MESSAGE", "") == ""
     frontend.cloud.faults.remove(again)
     frontend.periods(3)
@@ -257,7 +257,7 @@ class TestBootFailures:
         vm = frontend.vm()
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
         frontend.periods(2)
-        assert "it is tried once more" in told(frontend, vm)
+        assert "it is retried" in told(frontend, vm)
         frontend.periods(2)
         assert frontend.state(vm) == "RUNNING"
         assert [state for _, state, _ in replies(frontend)] == ["expired", "confirmed"]

@@ -249,7 +249,7 @@ class TestClusters:
         site = self.site(cluster_names=frozenset({"gpu"}))
         vm = site.vm(VmRequirements(requirements='NAME != "*2"'))
         assert site.after(2, vm) == [-1]
-        assert "are in clusters without a market: Merkat leaves it alone" in site.told.shown[vm]
+        assert "are in clusters without a market; Merkat leaves it alone" in site.told.shown[vm]
         site.frontend.close()
 
     def test_a_vm_goes_to_the_market_that_has_a_host_for_it(self) -> None:

@@ -164,7 +164,7 @@ class Busy:
         assert len(bench.vm(vms["moves"]).history) == before + 1
         self._moved_as_planned()
         assert bench.cloud.world.networks.rows[0].leases == [vms["leased"]]
-        assert "a host with 99,999 memory" in bench.vm(vms["waits"]).user_template.get(
+        assert "a host with 99,999 MiB of memory" in bench.vm(vms["waits"]).user_template.get(
             "SCHED_MESSAGE"
         )
         made = [vm for vm in bench.cloud.world.vms if vm.user_template.get("MERKAT_KEY") == KEY]

@@ -104,7 +104,7 @@ def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
     assert used_mib(frontend, 0) <= HOST_MIB
     assert frontend.state(first) == ("BOOT_FAILURE" if by_hand else "RUNNING")
     if by_hand:
-        assert "when its floor fits there" in frontend.bench.ok("one.vm.info", first)
+        assert "once its floor fits there" in frontend.bench.ok("one.vm.info", first)
         frontend.bench.ok("one.vm.action", "terminate-hard", other)
         frontend.clock.advance(60)
         frontend.periods(3)

@@ -154,7 +154,7 @@ def test_other_texts_that_fail_cost_no_decision(monkeypatch: pytest.MonkeyPatch)
     with capturedLogs() as logs:
         frontend.periods(2)
     assert frontend.state(new) == "RUNNING"
-    assert sum("Not all reasons" in str(one.get("log_format")) for one in logs) == 2
+    assert sum("Some reasons" in str(one.get("log_format")) for one in logs) == 2
     frontend.close()
 
 

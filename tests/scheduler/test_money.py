@@ -96,7 +96,7 @@ class TestIncomes:
         frontend.periods(1)
         assert frontend.read(supply_of) == 500 * 10**6
         (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
-        assert "supply 900.000000 -> 500.000000 credits: the configuration says" in note.text
+        assert "supply 900.000000 -> 500.000000 credits: the configured supply is" in note.text
 
     def test_the_supply_follows_prices_where_that_is_wanted(
         self, made: Callable[..., Frontend]
@@ -139,7 +139,7 @@ class TestPoverty:
         assert bids == pytest.approx([min(6.0, balance / 2.0) for balance in held])
         assert bids[0] > 1.5
         assert bids[-1] < 1.0
-        assert "its credits don't last" in str(frontend.bench.vm(vm).user_template)
+        assert "its credits are running out" in str(frontend.bench.vm(vm).user_template)
         frontend.read(lambda c: grant(c, owner, 100 * 10**6, "1", "test", 0.0))
         assert bid(frontend, vm) == 6.0
         frontend.agree()
@@ -176,7 +176,7 @@ class TestPoverty:
         assert frontend.state(waits) == "PENDING"
         assert snapshot.vms.bid[snapshot.vm_row(runs), 0] == 1.0
         assert 0.0 < snapshot.vms.bid[snapshot.vm_row(waits), 0] < 49.0
-        assert "credits don't last" not in str(frontend.bench.vm(runs).user_template)
+        assert "credits are running out" not in str(frontend.bench.vm(runs).user_template)
         frontend.agree()
 
     def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:

@@ -96,7 +96,7 @@ class TestOnePeriod:
         vm = frontend.vm(MERKAT_MIN_MEMORY=9000, MEMORY=10000)
         frontend.period()
         message = frontend.bench.vm(vm).user_template
-        assert "a host with 10,000 memory" in str(message)
+        assert "a host with 10,000 MiB of memory" in str(message)
         requests = frontend.cloud.requests
         frontend.period()
         again = frontend.cloud.requests - requests

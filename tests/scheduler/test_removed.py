@@ -136,7 +136,7 @@ def test_one_whose_end_fails_keeps_no_other_from_its_end(made: Frontend) -> None
     made.periods(4)
     assert standing(made, second).retired_s is not None
     assert standing(made, first).retired_s is None
-    assert "the log says why that fails" in made.scheduler.removed.waiting[first]
+    assert "the log shows why that failed" in made.scheduler.removed.waiting[first]
     assert "nothing to divide by" in made.scheduler.world.troubles.of(TroubleKind.TENANT)[first]
     fails[0] = False
     made.periods(2)
@@ -152,8 +152,10 @@ def test_most_at_once_are_another_opennebula_until_a_day_has_passed(made: Fronte
         made.periods(10)
     assert [standing(made, owner).retired_s for owner in owners] == [None] * 5
     assert set(made.scheduler.removed.waiting) == set(owners[:4])
-    assert "is this the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
-    said = [event for event in logged if "4 of 5 tenants' users are missing" in formatEvent(event)]
+    assert "check that this is the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
+    said = [
+        event for event in logged if "users of 4 of 5 tenants are missing" in formatEvent(event)
+    ]
     assert len(said) == 1
     made.clock.advance(CERTAIN_S)
     made.scheduler.removed.forget()

@@ -132,7 +132,7 @@ def test_nothing_leaves_an_account_but_what_is_free(made: Callable[..., Frontend
         ).balance
         return found
 
-    with pytest.raises(LedgerError, match=r"holds [\d.]+, of which [\d.]+ are reserved"):
+    with pytest.raises(LedgerError, match=r"has [\d.]+, of which [\d.]+ are reserved"):
         taken(held.free + 1)
     assert taken(held.free) == held.reserved
     frontend.periods(1)

@@ -84,7 +84,7 @@ def test_a_server_that_is_away_is_not_asked_for_every_vm() -> None:
 def test_messages_that_stand_there_are_not_written_again() -> None:
     """Only what is new, and what is to be removed."""
     server, telling = Server(), Telling()
-    server.period(telling, {1: "no host is free", 2: "its credits don't last"})
+    server.period(telling, {1: "no host is free", 2: "its credits are running out"})
     server.period(telling, {1: "no host is free", 2: ""})
     assert server.calls == 3
     assert server.shown == {1: "no host is free", 2: ""}

@@ -39,4 +39,4 @@ def test_one_that_fits_nowhere_waits_and_its_owner_reads_why(site: Frontend) -> 
     assert site.host_of(other) == 1
     assert site.state(vm) == "PENDING"
     said = site.bench.vm(vm).user_template.get("SCHED_MESSAGE")
-    assert "(a host with 33,000 memory, with which it starts)" in said
+    assert "(a host with 33,000 MiB of memory, which its guest needs to start)" in said

@@ -96,7 +96,7 @@ def verdict(
         (DEPLOY, VmState.ABSENT, -1, "it is WORDS"),
         (DEPLOY, None, -1, "the VM is gone"),
         (MIGRATE, VmState.RUNNING, 2, "confirmed"),
-        (MIGRATE, VmState.RUNNING, 1, "it is on host 1 still or again"),
+        (MIGRATE, VmState.RUNNING, 1, "it runs on host 1"),
         (MIGRATE, VmState.BUSY, 2, "waiting"),
         (MIGRATE, VmState.POWERED_OFF, 1, "it is WORDS"),
         (MIGRATE, None, -1, "the VM is gone"),
@@ -156,7 +156,7 @@ def test_a_creation_that_is_not_its_owners_yet_is_given_up_to_be_repeated() -> N
     other = replace(CREATE, owner=3)
     assert verdict(CREATE, VmState.PENDING, keys={"k": 7})[1].created == {CREATE.id: 7}
     outcome = verdict(other, VmState.PENDING, keys={"k": 7})
-    assert outcome[0] == "VM 7 was made, but is not its owner's"
+    assert outcome[0] == "VM 7 was created, but does not belong to its owner yet"
     assert outcome[1].created == {}
 
 

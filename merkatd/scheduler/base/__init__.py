@@ -1,1 +1,1 @@
-"""What the period needs of the world, and what it is told."""
+"""Ports, settings and state that the phases of a period share."""

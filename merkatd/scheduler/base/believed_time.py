@@ -1,12 +1,13 @@
-"""The time by which deadlines are judged: the wall clock's, once it is believed.
+"""The time that decides deadlines: the wall clock's, except after an unexplained jump ahead.
 
-A wall clock may be ahead for a while, and whatever it ends is ended for good. So from look to look
-it is compared with a clock that can't be set. Where it went on further than that one, the time
-without the jump counts until the new one has held for a while. A clock that is set back is believed
-at once: that ends nothing.
+A wall clock may be wrong for a while, but an ended platform stays ended. So each observation
+compares the wall clock with a monotonic clock. If the wall clock advanced further, the daemon
+ignores the jump until the new time has lasted for `patience_s`. A clock that is set back is
+believed at once: that ends nothing.
 
-After a restart nothing tells a clock that was set from a daemon that was away. The observations of
-earlier periods stand in for the other clock, and a long gap is doubted for as long as a jump.
+After a restart the daemon can't distinguish a clock that was set from time in which it did not run.
+The observations of earlier periods then replace the monotonic clock, and a long gap is doubted like
+a jump.
 """
 
 from collections.abc import Sequence
@@ -22,38 +23,39 @@ from merkatd.database.scheduler import period_store
 from merkatd.scheduler.base.settings import Rhythm
 
 MOMENT_S = 5.0
-"""So much further than the other clock a wall clock may have gone from look to look,"""
+"""The seconds by which a wall clock may gain on the monotonic clock between two observations."""
 SLEWED = 0.1
-"""and this part of the time between: one that is put right slowly gains a twelfth at most."""
+"""The part of the time between two observations that it may gain too: slewing gains at most
+1/12."""
 PERIODS, LONGEST_S = 10, 1_800.0
-"""A new time is believed once it has held for so many intervals, or for so long."""
+"""The patience with a new time: this number of intervals, and at most this number of seconds."""
 _PAST = 400
-"""More periods than there can be in that time, where they begin early as often as they may."""
+"""An upper bound of the periods in that time, even if all begin as early as possible."""
 
 _log = Logger()
 
 
 def patience_s(interval_s: float) -> float:
-    """How long a new time has to hold."""
+    """Return how long a new time must last before it is believed."""
     return min(PERIODS * interval_s, LONGEST_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """The time that was believed at a look, and why."""
+    """The believed time at one observation, with the state behind it."""
 
     steady_s: float
-    """On the clock that can't be set: when it was looked,"""
+    """The monotonic clock's time of the observation."""
     time_s: float
-    """and the time that is believed: the wall clock's time, or an earlier one."""
+    """The believed time: the wall clock's time, or an earlier one."""
     ahead_s: float = 0.0
-    """By how much the wall clock is ahead of that; 0 where it is believed."""
+    """The wall clock's lead over the believed time; 0 if the wall clock is believed."""
     since_s: float = 0.0
-    """On the clock that can't be set: since when it has been as far ahead."""
+    """The monotonic clock's time since which the wall clock has had this lead."""
 
 
 def looked(before: Belief | None, wall_s: float, steady_s: float, held_s: float) -> Belief:
-    """The belief after a look. `held_s` is how long a new time has to hold."""
+    """Return the belief after an observation; a new time must last for `held_s`."""
     if before is None:
         return Belief(steady_s, wall_s)
     passed_s = max(steady_s - before.steady_s, 0.0)
@@ -66,14 +68,14 @@ def looked(before: Belief | None, wall_s: float, steady_s: float, held_s: float)
         return Belief(steady_s, time_s, ahead_s, steady_s)
     if steady_s - before.since_s >= held_s:
         return Belief(steady_s, wall_s)
-    # As far ahead as before, to the last digit: deadlines that are told stay the same.
+    # The same lead as before, to the last digit, so that announced deadlines stay the same.
     return Belief(steady_s, wall_s - before.ahead_s, before.ahead_s, before.since_s)
 
 
 def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float) -> Belief:
-    """The belief after the first look, behind observations at these times, oldest first.
+    """Return the belief after the first observation, from the times of earlier ones, oldest first.
 
-    From one to the next as much time passed as they say, but none in a gap that is too long.
+    Each difference between two times counts as passed, except a gap longer than `held_s`.
     """
     times = [*past, wall_s]
     gaps = [after - before for before, after in pairwise(times)]
@@ -87,33 +89,33 @@ def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float
 
 
 class Clocks(Protocol):
-    """What the time is read from."""
+    """The sources of the time."""
 
     @property
     def clock(self) -> Clock:
-        """The clock that can't be set."""
+        """The monotonic clock."""
 
     @property
     def rhythm(self) -> Rhythm:
-        """How long a period takes."""
+        """The length of a period."""
 
     def now(self) -> float:
-        """The wall clock's time."""
+        """Return the wall clock's time."""
 
 
 class Believed:
-    """Remembers the belief, and tells the log where the wall clock is not."""
+    """The present belief; logs when the wall clock is doubted and when it is believed again."""
 
     def __init__(self) -> None:
         self._belief: Belief | None = None
 
     @property
     def ahead_s(self) -> float:
-        """By how much the wall clock was ahead of what was believed last."""
+        """The wall clock's lead over the last believed time."""
         return 0.0 if self._belief is None else self._belief.ahead_s
 
     async def look(self, clocks: Clocks, database: Transactions, period: int) -> float:
-        """The time that is believed now, in this period; at the first look earlier ones count."""
+        """Return the believed time in this period; at first, use the times of earlier periods."""
         past: Sequence[float] = ()
         if self._belief is None:
             past = await database.read(lambda c: period_store.observed(c, period, _PAST))
@@ -123,19 +125,19 @@ class Believed:
         before, now = self._belief, self._next(clocks, past)
         if now.ahead_s > 0.0 and (before is None or before.since_s != now.since_s):
             _log.warn(
-                "The wall clock went {ahead:.0f} s further than the time that is known to have"
-                " passed. Nothing is ended by a deadline until it has held for {held:.0f} s. Where"
-                " it is wrong, set it right before",
+                "The wall clock advanced by {ahead:.0f} s more than the time known to have passed."
+                " No deadline takes effect until the new time has lasted for {held:.0f} s. If it is"
+                " wrong, set the clock right before then.",
                 ahead=now.ahead_s,
                 held=patience_s(clocks.rhythm.interval_s),
             )
         elif before is not None and before.ahead_s > 0.0 and now.ahead_s == 0.0:
-            _log.info("The wall clock is believed again: deadlines are judged by its time")
+            _log.info("The wall clock is believed again and decides deadlines")
         self._belief = now
         return now.time_s
 
     def now(self, clocks: Clocks) -> float:
-        """The time that is believed, for answers: nothing is remembered of it."""
+        """Return the believed time for answers, without storing anything."""
         return self._next(clocks, ()).time_s
 
     def _next(self, clocks: Clocks, past: Sequence[float]) -> Belief:

@@ -1,4 +1,4 @@
-"""The last history records of all VMs of a look, in columns."""
+"""The last history records of all VMs of an observation, in columns."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,9 +9,9 @@ from merkatd.scheduler.base.ports import GuestRecord
 
 
 class LastRecords(Mapping[int, GuestRecord]):
-    """The last record of each VM, by VM id, in columns: most of them did not change.
+    """The last record of each VM, by VM id, in columns, because most records did not change.
 
-    Only those that did are made into records, one by one.
+    Only changed records become objects, one at a time.
     """
 
     def __init__(self, vm: Ints, columns: Ints) -> None:

@@ -1,4 +1,4 @@
-"""Outages: one line in the log when a server goes away, and one when it is back."""
+"""Outages of servers: one log line at the start and one at the end."""
 
 from twisted.logger import Logger
 
@@ -6,21 +6,21 @@ _log = Logger()
 
 
 class Outage:
-    """Whether a server answers, as far as is known."""
+    """The known state of a server: answering or away."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self.why: str | None = None
-        """The latest error, while the server is away."""
+        """The latest error while the server is away."""
 
     def failed(self, why: str) -> None:
-        """The server did not answer; logged once per outage."""
+        """Record a failed call; log the first one of an outage."""
         if self.why is None:
             _log.warn("{server} is away: {why}", server=self._server, why=why)
         self.why = why
 
     def answered(self) -> None:
-        """The server answered; logged where it was away."""
+        """Record an answered call; log the end of an outage."""
         if self.why is not None:
             _log.info("{server} is back", server=self._server)
         self.why = None

@@ -1,7 +1,7 @@
-"""What the period needs of the world: a cloud, hosts, and what a cloud's own rules say.
+"""The period's interfaces to the world: a cloud, hosts, and the cloud's own placement rules.
 
-Adapters implement these; the period knows nothing else of them. Observations are columns,
-like snapshots, so that ten thousand VMs are read at the price of a few arrays.
+Adapters implement them; the period knows nothing else of a cloud. Observations are columns, like
+snapshots, so that reading ten thousand VMs costs a few arrays.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,51 +16,51 @@ from merkatd.limits import EnforcedLimits, Topology
 
 
 class CapacityPort(Protocol):
-    """What only so many VMs can have, as it is counted down while places are given away."""
+    """A limited resource with fewer places than VMs; it is counted down while VMs are placed."""
 
     def take(self, vm: int, host: int) -> str | None:
-        """Set aside what the VM needs on the host (ids); why that can't be, and then nothing is."""
+        """Reserve the VM's needs on the host (ids); return why not, and then reserve nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Constraints:
-    """Rows of VMs and hosts are those of the observation."""
+    """The cloud's placement rules; rows of VMs and hosts are those of the observation."""
 
     vm_class: Ints
-    """The class of hosts that may take the VM, -1: any host may."""
+    """[vms]: the class of hosts that may take the VM, -1 for any host."""
     class_name: tuple[str, ...]
-    """In words, each once."""
+    """The description of each class."""
     allowed: Bools
     """[classes, hosts]"""
     rank: Floats
-    """[classes, hosts]: among hosts that are equally good the highest is preferred."""
+    """[classes, hosts]: the preference among equally good hosts; the highest wins."""
     unplaceable: Mapping[int, str] = field(default_factory=dict)
-    """By VM id, of those that no host may take: which constraint that is, and what would help."""
+    """By VM id, for VMs that no host may take: the violated constraint, and a way out."""
     remarks: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: what was said wrongly, but keeps it from nothing."""
+    """By VM id: mistakes in its template that do not prevent a placement."""
     vm_role: Ints
-    """-1: none."""
+    """[vms]: the row of the VM's role, -1 for none."""
     role_name: tuple[str, ...] = ()
     role_policy: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """`RolePolicy` among the role's own members,"""
+    """The `RolePolicy` of each role among its own members."""
     role_pairs: tuple[tuple[int, int, int], ...] = ()
-    """and of two roles, with their rows first."""
+    """The policies between two roles: both rows, then the `RolePolicy`."""
     fixed: Bools
-    """[vms]: OpenNebula can't move it while it runs."""
+    """[vms]: whether OpenNebula can't move the VM while it runs."""
     stock: Callable[[], CapacityPort] | None = None
-    """What is scarce, counted afresh at each call."""
+    """A factory of fresh counts of the scarce resources."""
 
 
 class CloudUnreachableError(Exception):
-    """The cloud did not answer, or not in words anybody knows: nothing is known of what it did."""
+    """No answer, or an unreadable one, from the cloud; the effect of the call is unknown."""
 
 
 class ReplyKind(StrEnum):
-    """What a cloud said to a step. None of these confirms it: only what is seen later does."""
+    """Kinds of answers to a step. No answer confirms a step; only a later observation does."""
 
     ACCEPTED = "accepted"
     LOOK_AGAIN = "look again"
-    """The VM is not in the state that the step was made for."""
+    """The VM is not in the state that the step expects."""
     REFUSED = "refused"
 
 
@@ -71,30 +71,30 @@ class StepReply:
     answer: ReplyKind
     why: str = ""
     vm: int | None = None
-    """The id of a VM that a creation made."""
+    """The id of the VM that a creation made."""
     changed: bool = False
-    """Whether the VM left the state that the step was made for, as its owner can have it do."""
+    """Whether the VM left the state that the step expects, which its owner can cause."""
 
 
 class GuestRecord(NamedTuple):
-    """A history record of a VM: when its guest ran there, on OpenNebula's clock."""
+    """A history record of a VM: when its guest ran on one host, on OpenNebula's clock."""
 
     seq: int
-    """-1: the VM has no record yet."""
+    """The number of the record, -1 if the VM has no record yet."""
     ran_from_s: int = 0
-    """RSTIME, 0 as long as the guest did not start,"""
+    """The start (RSTIME), 0 until the guest has started."""
     ran_until_s: int = 0
-    """and RETIME, 0 as long as it runs."""
+    """The end (RETIME), 0 while the guest runs."""
 
 
 NO_RECORD = GuestRecord(-1)
 UNKNOWN = -3
-"""In the place of `seq`: the VM's texts are not read, and may have records or none."""
+"""A value of `seq`: the VM's texts were not read, so its records are unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """[vms]: the last history record of each VM."""
+    """The last history record of each VM, as columns [vms]."""
 
     seq: Ints
     ran_from_s: Ints
@@ -103,180 +103,180 @@ class Records:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """The cloud as its pools showed it. Rows ascend by id."""
+    """The cloud's pools at one time, with rows in ascending order of ids."""
 
     at_s: float
-    """When the last pool had been read, on the injected clock."""
+    """The time when the last pool had been read, on the injected clock."""
     host_id: Ints
     host_name: tuple[str, ...]
     host_cluster: Ints
     host_state: Ints
-    """`HostState`: ON only where OpenNebula monitors the host; it is not drained by being full."""
+    """`HostState`; ON only if OpenNebula monitors the host. A full host does not count as
+    drained."""
     host_capacity: Floats
-    """[hosts, 2]: CPU in percent of a core, memory in MiB, less what is reserved there."""
+    """[hosts, 2]: CPU in percent of a core and memory in MiB, without the reserved part."""
     host_used: Floats
-    """[hosts, 2]: as last monitored, NaN where it never was."""
+    """[hosts, 2]: the use that was last monitored, NaN if none was."""
     vm_id: Ints
     vm_name: tuple[str, ...]
     vm_state: Ints
     """`VmState`"""
     vm_words: tuple[str, ...]
-    """OpenNebula's own name of the state, for people."""
+    """OpenNebula's own name of each state, for people."""
     vm_host: Ints
-    """The id of the host that OpenNebula charges for the VM, -1 for none. While it migrates:
-    the host it comes from as long as that is known, the target otherwise."""
+    """The id of the host that OpenNebula charges for the VM, -1 for none. During a migration: the
+    source as long as it is known, otherwise the target."""
     vm_owner: Ints
     vm_group: Ints
     vm_size: Floats
     """[vms, 2]: VCPU (or CPU, rounded up) x 100 and MEMORY of the template."""
     vm_reserved: Floats
-    """[vms, 2]: CPU x 100 and MEMORY of the template: what oned charges its host."""
+    """[vms, 2]: CPU x 100 and MEMORY of the template, which OpenNebula charges to the host."""
     vm_vcpus: Ints
     vm_movable: Sequence[bool]
-    """False where OpenNebula can't move it live (pinned by PIN_POLICY) or its owner forbids it."""
+    """[vms]: False if OpenNebula can't move it live (PIN_POLICY), or if its owner forbids it."""
     attributes: Mapping[int, Mapping[str, str]]
-    """By VM id: its MERKAT_* attributes, upper-case; MERKAT=[BID_CPU=..] as MERKAT_BID_CPU."""
+    """By VM id: its MERKAT_* attributes in upper case; MERKAT=[BID_CPU=..] as MERKAT_BID_CPU."""
     keys: Mapping[str, int]
-    """MERKAT_KEY of VMs that Merkat created, to their ids."""
+    """The ids of Merkat's own VMs, by their MERKAT_KEY."""
     ailing: Mapping[int, str]
-    """By VM id: VMs whose elements could not be read, and why; they are in no column."""
+    """By VM id: why its elements could not be read; such a VM is in no column."""
     pin_policy: frozenset[int] = frozenset()
-    """Ids of the VMs that OpenNebula pins to cores (PIN_POLICY)."""
+    """The ids of the VMs that OpenNebula pins to cores (PIN_POLICY)."""
     constraints: Constraints | None = None
-    """Who may be where, None: everybody anywhere."""
+    """The cloud's placement rules; None if any VM may be on any host."""
     vm_priority: Floats | None = None
-    """[vms]: USER_PRIORITY"""
+    """[vms]: USER_PRIORITY."""
     vm_leaves: Bools | None = None
-    """[vms]: is to be moved away from its host (RESCHED)"""
+    """[vms]: whether the VM must leave its host (RESCHED)."""
     vm_stays: Bools | None = None
-    """[vms]: is busy, and runs on its host all the while"""
+    """[vms]: whether the VM is busy but keeps running on its host."""
     vm_idle: Bools | None = None
-    """[vms]: is busy on a host, and has no guest there"""
+    """[vms]: whether the VM is busy on a host and has no guest there."""
     vm_coming: Ints | None = None
-    """[vms]: while it migrates, the id of the host that it comes to, -1 where that is none"""
+    """[vms]: the id of the target host during a migration, -1 for none."""
     messages: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: what is shown to its owner now, where that is anything."""
+    """By VM id: the message that its owner sees now, if there is any."""
     cluster_name: Mapping[int, str] = field(default_factory=dict)
-    """Names by id, of clusters,"""
+    """Names of clusters, by id."""
     group_name: Mapping[int, str] = field(default_factory=dict)
-    """of groups,"""
+    """Names of groups, by id."""
     owner_name: Mapping[int, str] = field(default_factory=dict)
-    """and of users."""
+    """Names of users, by id."""
     owner_group: Mapping[int, int] = field(default_factory=dict)
     """By user id: the user's primary group, which no user can change."""
     host_trouble: Mapping[int, str] = field(default_factory=dict)
-    """By host id: OpenNebula's state of a host that it can't monitor, with its error."""
+    """By host id: the state and the error of a host that OpenNebula can't monitor."""
     balanced_clusters: frozenset[int] = frozenset()
-    """Ids of the clusters whose VMs OneDRS migrates by itself."""
+    """The ids of the clusters whose VMs OneDRS migrates automatically."""
     vm_error: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: what OpenNebula last said that went wrong with it (ERROR)."""
+    """By VM id: OpenNebula's last error for the VM (ERROR)."""
     records: Records | None = None
-    """The last history record of each VM, None where the cloud keeps none."""
+    """The last history record of each VM; None if the cloud keeps no records."""
     ended: Mapping[int, GuestRecord] = field(default_factory=dict)
-    """By VM id: the last history record of VMs that ended last."""
+    """By VM id: the last history record of recently ended VMs."""
     by_record: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: why its own texts were not read, where OpenNebula's record stands in for them."""
+    """By VM id: why the VM's own texts were replaced by OpenNebula's record."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
+    """By host id: the values of MERKAT_NETWORK and MERKAT_DISK, by `network` and `disk`."""
 
 
 Histories = Mapping[int, Sequence[GuestRecord]]
-"""By VM id."""
+"""History records, by VM id."""
 
 
 class CloudPort(Protocol):
-    """An OpenNebula, or something that speaks like one."""
+    """An OpenNebula, or another cloud with the same interface."""
 
     async def observe(self) -> Observation:
-        """Read all pools. Raises UnreachableError."""
+        """Read all pools. Raise CloudUnreachableError if that fails."""
 
     async def histories(self, vms: Collection[int], since_s: float) -> Histories:
-        """Read the history records of these VMs, the oldest first. Raises UnreachableError.
+        """Read the history records of these VMs, oldest first. Raise CloudUnreachableError.
 
-        Records that ended before `since_s` may be left out, and so may VMs that are not known
-        any more.
+        The answer may omit records that ended before `since_s`, and VMs that no longer exist.
         """
 
     async def send(self, step: Step) -> StepReply:
-        """Ask for one step. Raises UnreachableError: then it may have been done or not."""
+        """Ask for one step. After CloudUnreachableError the step may have been done or not."""
 
     async def tell(self, vm: int, message: str) -> None:
-        """Show a message to the VM's owner where OpenNebula shows a scheduler's (SCHED_MESSAGE)."""
+        """Show a message to the VM's owner, as a scheduler's message (SCHED_MESSAGE)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GuestUse:
-    """What guests really did and have, as hosts saw it: rows ascend by VM id."""
+    """The measured use of guests on their hosts, with rows in ascending order of VM ids."""
 
     vm_id: Ints
     cpu_s: Floats
     """CPU time since the guest started, in core-seconds."""
     held_mib: Floats
     used_mib: Floats
-    """NaN where the guest does not say."""
+    """Memory that the guest itself reports as used, NaN if it does not report."""
     in_force: EnforcedLimits
     away: Mapping[int, str] = field(default_factory=dict)
-    """By host id: why a host can't be asked. Its VMs are as they were last seen."""
+    """By host id: why the host does not answer; its VMs keep their last values."""
     run: Ints | None = None
-    """The number of each guest's run, another one after each start; None where none is known."""
+    """The number of each guest's run, different after each start; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostReachability:
-    """How far hosts can be reached."""
+    """The reachability of all hosts."""
 
     away: Mapping[int, str] = field(default_factory=dict)
-    """By host id: why it can't be asked."""
+    """By host id: why the host does not answer."""
     drift: int = 0
-    """How many limits somebody else was found to have changed."""
+    """The number of limits that were found changed by other software."""
 
 
 @dataclass(frozen=True, slots=True)
 class FullSize:
-    """A VM that is to get its full size back."""
+    """The full size of a VM that is released from its limits."""
 
     vm: int
     host: int
     cpu_units: float
-    """What OpenNebula charges its host for it, in percent of a core,"""
+    """The CPU that OpenNebula charges the host for it, in percent of a core."""
     memory_mib: int
-    """and of memory."""
+    """The memory that OpenNebula charges the host for it."""
     vcpus: int
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a VM was given back."""
+    """The result of releasing a VM."""
 
     did: str
     problem: str = ""
-    """What could not be given back, and why."""
+    """The limits that could not be lifted, and why."""
 
 
 class HypervisorPort(Protocol):
-    """All hosts' hypervisors."""
+    """The hypervisors of all hosts."""
 
     def meet(self, seen: Observation) -> None:
-        """The hosts and VMs there are; told before they are read."""
+        """Take note of the present hosts and VMs before they are read."""
 
     async def read(self, vms: Mapping[int, int]) -> GuestUse:
-        """Use and limits in force of these VMs (VM id to host id); those not found are left out."""
+        """Read use and limits of these VMs (VM id to host id); omit VMs that are not found."""
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
-        """Return the runs on these hosts, by host id and VM id, with one call a host.
+        """Return the number of each guest's run on these hosts, by host and VM id; one call a host.
 
-        Hosts without an answer are left out; VMs outside Merkat may be among them.
-        Raises UnreachableError.
+        Hosts without an answer are omitted; VMs outside Merkat may be included. Raise
+        CloudUnreachableError.
         """
 
     async def apply(self, steps: Sequence[OnHost]) -> Mapping[str, str]:
-        """Set limits; by step id, why it could not be done, for those that could not."""
+        """Set limits; return, by step id, why a step failed, for the failed ones."""
 
     def topologies(self) -> Mapping[int, Topology]:
-        """By host id, of the hosts on which virtual CPUs are to be pinned."""
+        """Return the topologies of hosts with pinned virtual CPUs, by host id."""
 
     def reach(self) -> HostReachability:
-        """How far hosts can be reached at present."""
+        """Return which hosts can be reached at present."""
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
-        """Take back all that was ever set on these VMs; by VM id, for those that were found."""
+        """Lift all limits ever set on these VMs; return the result of each VM found, by id."""

@@ -1,4 +1,4 @@
-"""What the daemon fails to look after: each is told once, with its traceback, and others go on."""
+"""Failed work on single platforms, groups and tenants: logged once each, while others continue."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,13 +8,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 _LONGEST = 500
-"""Characters of a reason that are kept."""
+"""The longest stored reason, in characters."""
 
 _log = Logger()
 
 
 class TroubleKind(StrEnum):
-    """What can be looked after one by one."""
+    """Kinds of things that the daemon works on one by one."""
 
     PLATFORM = "platform"
     GROUP = "group"
@@ -22,14 +22,14 @@ class TroubleKind(StrEnum):
 
 
 class Troubles:
-    """What was not looked after when that was tried last, and why."""
+    """The latest failures of work on single things, with reasons."""
 
     def __init__(self) -> None:
         self._why: dict[tuple[TroubleKind, str], dict[int, str]] = {}
-        """By kind and work: by id, why the work failed."""
+        """By kind and work: the reason of each failure, by id."""
 
     def note(self, kind: TroubleKind, work: str, failed: Mapping[int, Exception]) -> None:
-        """Take these for all that failed in a work that was done just now."""
+        """Replace the failures of a work that has just been done; log the new ones."""
         before = self._why.get((kind, work), {})
         now = {one: _text(error) for one, error in failed.items()}
         for one, why in now.items():
@@ -46,7 +46,7 @@ class Troubles:
         self._why[kind, work] = now
 
     def of(self, kind: TroubleKind) -> Mapping[int, str]:
-        """Return by id why each of a kind is not looked after."""
+        """Return the reasons of failures of a kind, by id."""
         found: dict[int, str] = {}
         for (of, _), failed in self._why.items():
             if of is kind:
@@ -54,7 +54,7 @@ class Troubles:
         return found
 
     def why(self, kind: TroubleKind, one: int) -> str | None:
-        """Return why one of a kind is not looked after; None where it is."""
+        """Return why the work on one thing failed; None if it did not."""
         return self.of(kind).get(one)
 
 

@@ -1,1 +1,1 @@
-"""What each VM owes for a period."""
+"""The charges of a period: running time, amounts owed, and the bill."""

@@ -1,9 +1,9 @@
-"""Charge: what was given in a period is paid for at the start of the next.
+"""The charge: each period's allocations, charged at the start of the next period.
 
-A VM is charged for as long as it ran between two observations, by OpenNebula's history records
-(`running_time.py`), at most two periods. A charge has the period and the account in its reference,
-so it is posted once, however often this is tried. In the same transaction new tenants are met, and
-what is due to everybody is done: the supply, renewals, replenishment.
+A VM is charged for its running time between two observations, from OpenNebula's history records
+(`running_time.py`), for at most two periods. The reference of a charge contains the period and the
+account, so a retried charge is posted once. The same transaction opens accounts for new tenants. It
+also changes the supply, pays renewals and replenishes budgets if they are due.
 """
 
 from collections.abc import Mapping
@@ -59,29 +59,30 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 
 NOBODY = -1
-"""The application of a VM that belongs to none, and the payer where nobody has an account yet."""
+"""The application of a VM without one, and the payer of a VM whose owner has no account yet."""
 
 _log = Logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PayerFunds:
-    """What there is to pay with."""
+    """The payers' funds at the start of a decision."""
 
     payer: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the account that pays for it."""
+    """By VM id: the paying account."""
     free: Mapping[int, int] = field(default_factory=dict)
-    """By account: micro-credits that no charge is to take already."""
+    """By account: micro-credits that are not reserved for other charges."""
     cost: Mapping[int, float] = field(default_factory=dict)
-    """By account: credits for a period, by the newest decision and for the VMs that run now."""
+    """By account: the cost of a period in credits, from the newest decision and its running VMs."""
     debt: Mapping[int, int] = field(default_factory=dict)
-    """By owner: micro-credits that it owes for earlier periods."""
+    """By owner: the unpaid micro-credits of earlier periods."""
     arrears: Mapping[int, float] = field(default_factory=dict)
-    """By owner: for how many intervals it has not paid in full."""
+    """By owner: the number of intervals it has not paid in full."""
     unpaid: frozenset[int] = frozenset()
-    """Those that did not pay for the newest period either: who was resumed has yet to show it."""
+    """Owners in arrears that did not pay for the newest period either; others get another
+    chance."""
     last: Mapping[str, Any] | None = None
-    """Of the period before, where it is known: the columns that it kept."""
+    """The stored columns of the previous period, if they are known."""
 
 
 async def charge(
@@ -91,10 +92,10 @@ async def charge(
     *,
     goes_on: bool = True,
 ) -> PayerFunds:
-    """Charge every earlier period that is not yet charged; return the balance of each payer.
+    """Charge all earlier periods that are not charged yet; return the payers' funds.
 
-    `goes_on`: whether what was charged last is paid for until another decision is stored.
-    Raises UnreachableError where OpenNebula does not say when VMs ran.
+    `goes_on`: whether the last allocations continue, and are charged, until the next decision.
+    Raise CloudUnreachableError if OpenNebula does not answer about running times.
     """
     histories = await read_histories(world, seen)
     at_s = world.now()
@@ -104,7 +105,7 @@ async def charge(
         )
     )
     if taken:
-        _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
+        _log.info("Charged {credits:.6f} credits", credits=taken / MICRO)
     return purse
 
 
@@ -115,7 +116,7 @@ def _charge(books: Books, *, goes_on: bool) -> tuple[int, PayerFunds]:
     ledger.update_tenants(connection, owners, world.money, at_s, _people(seen.observation))
     change = ledger.keep_supply(connection, world.money, at_s)
     if change is not None:
-        _log.info("The supply changes: {reason}", reason=change.reason)
+        _log.info("The supply of credits changed: {reason}", reason=change.reason)
     due = period_store.to_charge(connection, seen.period)
     ends = [*due[1:], None][: len(due)]
     taken = sum(_guarded(books, period, end) for period, end in zip(due, ends, strict=True))
@@ -131,25 +132,25 @@ def _charge(books: Books, *, goes_on: bool) -> tuple[int, PayerFunds]:
 
 
 def _go_on(books: Books, newest: int) -> None:
-    """What the newest period gave goes on, if it could be charged up to now."""
+    """Continue the newest period's allocations if the period was charged up to now."""
     present = period_store.get(books.connection, newest)
     if present is None or present.state is not PeriodState.CHARGED:
-        return  # its columns are not known, or damaged
+        return  # the columns are unknown or damaged
     arrays = price_store.load_allocations(books.connection, newest)
     if arrays is not None:
         go_on(books, arrays)
 
 
 def _guarded(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
-    """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
+    """Charge one period; a period that can't be charged is quarantined, and others continue."""
     connection = books.connection
     attempt = connection.begin_nested()
     try:
         taken = _charge_one(books, period, end)
     except Exception as error:
         if isinstance(error, sa.exc.SQLAlchemyError | LostRaceError) and not is_of_data(error):
-            raise  # the database failed, not the period: the whole transaction is run again
-        # Whatever is wrong with one period, others go on.
+            raise  # the database failed, not the period: the whole transaction is retried
+        # An error in one period must not affect the others.
         attempt.rollback()
         why = f"it can't be charged: {type(error).__name__}: {error}"
         period_store.quarantine(connection, period.number, books.at_s, why)
@@ -166,7 +167,7 @@ def _guarded(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
 
 
 def _people(seen: Observation) -> dict[int, Person]:
-    """What is known of users; where they are not shown to us, the group of their VMs stands in."""
+    """Return the known data of users; without a user's group, use the group of its VMs."""
     by_vm = dict(zip(seen.vm_owner.tolist(), seen.vm_group.tolist(), strict=True))
     groups = {**by_vm, **seen.owner_group}
     return {
@@ -183,10 +184,10 @@ def payer_funds(
     charged: bool = True,
     deciding: int | None = None,
 ) -> PayerFunds:
-    """Who pays for the VMs that were seen, and with what.
+    """Return the payers of the observed VMs and their funds.
 
-    `charged`: whether the newest period was charged before. Where it was not, what it costs is
-    taken off. The reservation of the period that is `deciding` is free for its decision.
+    `charged`: whether the newest period is already charged; otherwise its cost is subtracted. The
+    reservation of the period `deciding` is available to its own decision.
     """
     vms = seen.vm_id.tolist()
     of_platforms = fleet_store.applications(connection)
@@ -217,7 +218,7 @@ def payer_funds(
 def _cost(
     arrays: Mapping[str, Any] | None, world: PeriodContext, seen: Observation
 ) -> Mapping[int, float]:
-    """By account: what a period costs, of VMs that were decided about and run now."""
+    """Return, by account, the cost of a period for decided VMs that run now."""
     if arrays is None or "account" not in arrays:
         return {}
     runs = np.isin(arrays["vm"], running(seen))
@@ -227,13 +228,11 @@ def _cost(
 
 
 def _charge_one(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
-    """Charge one period up to the next one that came as far, or up to now."""
+    """Charge one period up to the next decided one, or up to now."""
     connection, world, seen, histories, _, at_s = books
     arrays = price_store.load_allocations(connection, period.number)
     if arrays is None:
-        period_store.failed(
-            connection, period.number, at_s, "what was allocated is not known any more"
-        )
+        period_store.failed(connection, period.number, at_s, "its allocations are no longer stored")
         ledger.release(connection, period.number, at_s)
         return 0
     after = None if end is None else price_store.load_allocations(connection, end.number)
@@ -283,7 +282,7 @@ def _charge_one(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
 def _payers(
     connection: sa.Connection, world: PeriodContext, arrays: Mapping[str, Any], rows: Ints
 ) -> Ints:
-    """[rows]: who pays, as it was when the period was decided: that is where it is reserved."""
+    """[rows]: the payer at the time of the decision, since that account has the reservation."""
     if "account" in arrays:
         account: Ints = arrays["account"][rows]
         return account
@@ -295,20 +294,20 @@ def _payers(
 
 
 def _computed(seen: Observed, after: Mapping[str, Any] | None) -> Computed:
-    """How long VMs had computed when the period ended: as it was kept then, or as it is now."""
+    """Return the CPU counters at the end of the period: as stored then, or as read now."""
     if after is not None and "cpu_s" in after:
         return Computed(after["vm"], after["cpu_s"])
     return Computed(seen.use.vm_id, seen.use.cpu_s)
 
 
 def _most_cores(seen: Observed) -> float:
-    """The cores of the largest host."""
+    """Return the number of cores of the largest host."""
     capacity = seen.snapshot.hosts.capacity[:, CPU]
     return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
 
 
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
-    """[vms, resources]: of all goods in their order, where others than CPU and memory were sold."""
+    """[vms, resources]: columns for all goods in their order, if optional goods were sold."""
     if "goods" not in arrays:
         return values
     found = np.zeros((len(values), len(ALL_GOODS)), dtype=values.dtype)
@@ -317,7 +316,7 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 async def keep_books(world: PeriodContext, before: int) -> None:
-    """Details become days at once, and so do the charges of periods before this one."""
+    """Roll details up to days, and so the charges of periods before this one."""
     while await world.database.run(ledger.fold_details):
         pass
     at_s = world.now()

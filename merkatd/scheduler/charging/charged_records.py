@@ -1,4 +1,4 @@
-"""The records that a charge reads, and those that it writes."""
+"""The input of all steps of a charge."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from merkatd.scheduler.observation.observed import Observed
 
 
 class Books(NamedTuple):
-    """What each step of a charge needs."""
+    """The connection, the context and the records of a charge."""
 
     connection: sa.Connection
     world: PeriodContext
@@ -19,4 +19,4 @@ class Books(NamedTuple):
     histories: Histories
     limited: Limited
     at_s: float
-    """When they are written: the sign of what this charge has done, where it is run again."""
+    """The time stored with the charge; it marks the charge's work if the transaction is retried."""

@@ -1,4 +1,4 @@
-"""How long each VM of a period is charged for, from the records that OpenNebula keeps."""
+"""The charged time of each VM in a period, from OpenNebula's history records."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,12 +31,12 @@ from merkatd.scheduler.observation.running_time import (
 )
 
 _HIDDEN_OF_AN_OWNER = 5
-"""So many of an owner's VMs with texts that are too long are asked for their histories in a period;
-the others count as running all the time."""
+"""The number of an owner's VMs with too long texts whose histories are read in a period; the others
+count as running all the time."""
 
 
 async def read_histories(world: PeriodContext, seen: Observed) -> Histories:
-    """Read all records of the VMs whose last record does not say for how long they ran."""
+    """Read all records of the VMs whose last record does not give their running time."""
     if seen.observation.records is None:
         return {}
     since_s, vms = await world.database.read(lambda c: _wanted_histories(c, world, seen))
@@ -46,7 +46,7 @@ async def read_histories(world: PeriodContext, seen: Observed) -> Histories:
 def _wanted_histories(
     connection: sa.Connection, world: PeriodContext, seen: Observed
 ) -> tuple[float, list[int]]:
-    """Since when, and of which VMs, histories are needed."""
+    """Return since when, and for which VMs, histories are needed."""
     due = period_store.to_charge(connection, seen.period)
     vms: set[int] = set()
     now = look_of(seen.observation, _runs(seen.observation))
@@ -62,7 +62,7 @@ def _wanted_histories(
 
 
 def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) -> Iterator[int]:
-    """Yield these VMs, of the hidden ones a few of each owner: their texts are long."""
+    """Yield these VMs, but only a few hidden ones per owner, because their texts are long."""
     rows = {int(arrays["vm"][row]): row for row in np.flatnonzero(np.isin(arrays["vm"], hidden))}
     counts: Counter[int] = Counter()
     for vm in vms:
@@ -75,23 +75,23 @@ def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) ->
 
 
 def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
-    """Return what a period kept; None where it can't be read, which its charge reports."""
+    """Return the stored columns of a period; None if unreadable, which its charge reports."""
     try:
         return price_store.load_allocations(connection, period)
     except (sa.exc.SQLAlchemyError, LostRaceError):
         raise
-    except Exception:  # noqa: BLE001 - whatever is wrong with one period, others go on
+    except Exception:  # noqa: BLE001 - an error in one period must not affect the others
         return None
 
 
 def _could_run(arrays: Mapping[str, Any]) -> Bools:
-    """[vms]: was on a host before, placed, or not read: may have run until the next observation."""
+    """[vms]: whether the VM may have run after the decision: on a host, placed, or not read."""
     found: Bools = arrays["runs"] | arrays["placed"] | ~never_ran(arrays)
     return found
 
 
 def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
-    """Return what the newest period kept; None where that is damaged, or not known any more."""
+    """Return the stored columns of the newest period; None if they are damaged or deleted."""
     if newest in {one.number for one in period_store.quarantined(connection)}:
         return None
     return price_store.load_allocations(connection, newest)
@@ -104,7 +104,7 @@ def begun_anew_by(
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
 ) -> RestartedCounters | None:
-    """[vms]: which guests began anew before the later period, or before now; None: not known."""
+    """[vms]: the guests that restarted before the later period, or before now; None: unknown."""
     before, now = _looks(seen, period, arrays, until)
     return None if before is None or now is None else begun_anew(before, now, histories)
 
@@ -116,10 +116,11 @@ def started(
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
 ) -> Mapping[int, Starts]:
-    """By row: the starts of VMs before the later period, or before now.
+    """Return, by row, the starts of VMs before the later period, or before now.
 
-    A VM that ran and is on another host now was moved, and began anew once because of that. So did
-    one that was on its way when the period was decided: its host was the new one already.
+    A migration restarts a guest's record too. So one start is not counted for a running VM that is
+    on another host now. The same holds for a VM that was already migrating at the decision, whose
+    stored host was its target.
     """
     before, now = _looks(seen, period, arrays, until)
     if before is None or now is None or "host" not in arrays:
@@ -164,17 +165,18 @@ def _looks(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seconds:
-    """For how long each VM of a period is charged, [vms]."""
+    """The charged seconds of each VM in a period, [vms]."""
 
     ran: Floats
     rested: Floats
-    """For how long it kept its floor without running."""
+    """The time for which the VM had a floor without running."""
     by_good: Floats
-    """[vms, resources]: for how long it pays for its part. Note [Paid until the next period]."""
+    """[vms, resources]: the time for which its share is paid (Note [Paid until the next
+    period])."""
 
     @property
     def longest(self) -> Floats:
-        """For how long it ran, or paid as if it did."""
+        """The longest charged time: the running time, or a longer time of one resource."""
         found: Floats = np.maximum(self.ran, self.by_good.max(axis=1, initial=0.0))
         return found
 
@@ -182,7 +184,7 @@ class Seconds:
 def passed_s(
     world: PeriodContext, seen: Observed, period: PeriodRow, end: PeriodRow | None
 ) -> float:
-    """How long a period lasted, up to the later one or up to now; no more than is charged."""
+    """Return the length of a period up to the later one, or to now; limited as a charge is."""
     most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     return min(_length_s(seen, period, end), most_s)
 
@@ -200,11 +202,11 @@ def seconds_charged(
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     histories: Histories,
 ) -> Seconds:
-    """For how long each VM is charged.
+    """Return the charged time of each VM.
 
-    Up to the later period that is given, or up to now; no more than is charged at once. Until then
-    no other VM gets the memory that a stopped VM keeps, so it is charged up to there, also where
-    the VM is gone by then.
+    It ends at the later period if that is given, or now, and is limited to the longest charged
+    time. The memory of a stopped VM is kept from other VMs until then, so it is charged until then,
+    even if the VM is gone.
     """
     end, after = until
     whole_s = _length_s(seen, period, end)
@@ -230,11 +232,11 @@ def seconds_charged(
 def _waited(
     world: PeriodContext, seen: Observed, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
 ) -> Bools:
-    """[vms]: was placed on a host, and had no guest there up to the end of the period.
+    """[vms]: whether the VM was placed on a host, but had no guest there during the period.
 
-    Or was ended by then, or failed on a host that is well. One that its host did not get has no
-    part in this, unless OpenNebula carries out deployments itself: the daemon hears of no refusal.
-    See Note [VMs without a guest] in `held_memory.py`.
+    This includes VMs that were terminated by then, or failed on a working host. A VM that its host
+    did not receive is excluded. But if OpenNebula carries out deployments itself, it is included,
+    because the daemon learns of no refusal. See Note [VMs without a guest] in `held_memory.py`.
     """
     placed = arrays.get("placed")
     if placed is None or not placed.any():
@@ -256,21 +258,21 @@ def _waited(
 
 
 def _failed(look: Observation) -> Bools:
-    """[vms]: failed on its way to a host, or there, where nothing is known to be wrong with it."""
+    """[vms]: whether the VM failed during deployment or on its host, with no known host failure."""
     well = look.host_id[look.host_state != HostState.OFF]
     found: Bools = (look.vm_state == VmState.ABSENT) & np.isin(look.vm_host, well)
     return found
 
 
 def _runs(seen: Observation) -> Bools:
-    """[vms]: runs, or is on its way on a host; not one that has no guest there."""
+    """[vms]: whether the VM runs or is in transition on a host, unless it has no guest there."""
     moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
     runs: Bools = moves & (seen.vm_host >= 0)
     return runs if seen.vm_idle is None else runs & ~seen.vm_idle
 
 
 def running_at_end(seen: Observed, after: Mapping[str, Any] | None) -> Ints:
-    """Return the ids of VMs that ran when a period ended: at a later decision, or now."""
+    """Return the ids of VMs that ran at the end of a period: at a later decision, or now."""
     if after is None:
         return running(seen.observation)
     found: Ints = after["vm"][after["runs"]]
@@ -278,6 +280,6 @@ def running_at_end(seen: Observed, after: Mapping[str, Any] | None) -> Ints:
 
 
 def running(seen: Observation) -> Ints:
-    """Return the ids of VMs that run, or are on their way on a host."""
+    """Return the ids of VMs that run, or are in transition on a host."""
     found: Ints = seen.vm_id[_runs(seen)]
     return found

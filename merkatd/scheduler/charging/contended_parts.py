@@ -1,20 +1,20 @@
-"""Parts of hosts that others lack: they are paid for until they can be given to others.
+"""Contended shares of hosts: charged until the next period can give them to other VMs.
 
 # Note [Paid until the next period]
 
-A VM pays for the time that it ran. That is not enough where its neighbours lack what it has:
-their limits were set beside its part, and hold until the next period decides anew. A guest that
-was off for all but five seconds of each period, failed while it booted, or was ended as soon as the
-period had looked would keep most of a host from others for a tenth of the price.
+A VM pays for the time that it ran. That is not enough if its neighbours need its share: their
+limits leave room for it until the next period decides again. Consider a guest that runs for only
+five seconds of each period, fails while it boots, or is terminated right after the observation. It
+would keep most of a host from its neighbours for a tenth of the price.
 
-So for each good that another VM of its host bids for and lacks, a VM pays for its part until the
-next period, whether it ran or not. An example: a host of 8 cores, a VM with a bid of 20 that has
-1.6 of them, and four more with the same bids. The VM is powered off 5 s after the period has
-looked. Its four neighbours have 6.4 cores until the next period, at the end of the minute, and the
-VM pays for 60 s. On a host with idle cores it pays for 10 s, the least charge.
+So the VM pays for its share until the next period, running or not, for each good that another
+bidding VM on the host lacks. Example: a host has 8 cores, and five VMs with bids of 20 get 1.6
+cores each. One of them is powered off 5 s after the observation. Its four neighbours have only 6.4
+cores until the next period, at the end of the minute, so the VM pays for 60 s. On a host with idle
+cores it pays for 10 s, the least charge.
 
-A VM pays only for what its owner can bring about. A host that failed, and a deployment that
-OpenNebula refused, are not its owner's fault. (For refusals that are, see
+A VM pays only for events that its owner can cause. A failed host, or a deployment that OpenNebula
+refused, is not the owner's fault. (For refusals that the owner causes, see
 `refused_deployments.py`.) The next period often begins early once such a guest is gone
 (`guest_watch.py`), so an honest owner pays for seconds, not for a minute.
 """
@@ -30,13 +30,13 @@ from merkatd.limits.occupancy import occupancy_of
 from merkatd.scheduler.base.ports import Observation
 
 _ENOUGH = 0.98
-"""Of what a VM can use: one that has so much lacks nothing."""
+"""The part of its cap from which on a VM counts as satisfied."""
 
 Arrays = Mapping[str, Any]
 
 
 def contended(snapshot: Snapshot, decision: Decision) -> Bools:
-    """[vms, resources]: has a part of its host that another VM there bids for and lacks."""
+    """[vms, resources]: whether the VM has a share that another bidding VM on its host lacks."""
     vms, given = snapshot.vms, decision.allocations
     scene = occupancy_of(snapshot, decision.plan)
     there = ((scene.then != NOWHERE) & scene.bidding & (vms.market != NOWHERE))[:, np.newaxis]
@@ -50,9 +50,9 @@ def contended(snapshot: Snapshot, decision: Decision) -> Bools:
 def seconds_by_good(
     arrays: Arrays, seen: Observation, ran_s: Floats, passed_s: float, waited: Bools
 ) -> Floats:
-    """[vms, resources]: for how long each VM pays for its part, of VMs that ran for `ran_s`.
+    """[vms, resources]: the time for which each VM's share is paid, if it ran for `ran_s`.
 
-    `waited`: was placed, and its host had it, but it did not run.
+    `waited`: whether the VM was placed, and its host had it, but it did not run.
     """
     seconds = np.broadcast_to(ran_s[:, np.newaxis], arrays["bid"].shape)
     if "contended" not in arrays:
@@ -63,7 +63,7 @@ def seconds_by_good(
 
 
 def _host_failed(vms: Ints, seen: Observation) -> Bools:
-    """[vms]: is on a host that is off."""
+    """[vms]: whether the VM is on a host that is off."""
     off = seen.host_id[seen.host_state == HostState.OFF]
     found: Bools = np.isin(vms, seen.vm_id[np.isin(seen.vm_host, off)])
     return found

@@ -1,17 +1,17 @@
-"""What a period gave goes on until another one decides, and is paid for until then.
+"""Continued periods: allocations that remain in force until another period decides.
 
 # Note [A period that charges and does not decide]
 
-A period charges the one before it up to its own look, and decides in a later transaction. Between
-the two the database can fail, the daemon can be killed, and whatever decides can raise an error.
-VMs keep what the period before gave them then, until a later period decides anew. So the charge
-stores, in its own transaction, what the new period is charged by if that never happens: the columns
-of the period before, with what this look shows of VMs (their records, hosts and counters). It
-reserves what that can cost, too. A decision replaces both. An example: period 7 decided, 8 charges
-it and can't store its decision, 9 looks a minute later. 9 charges period 8 for that minute, at what
-7 gave and at its prices.
+A period charges the previous one up to its own observation, and decides in a later transaction. In
+between the database can fail, the daemon can be killed, or the strategy can raise an error. VMs
+then keep the previous allocations until a later period decides. So the charge stores, in its own
+transaction, the columns by which the new period is charged if it never decides: the previous
+period's columns, updated with the new observation (records, hosts and counters). It also reserves
+their highest possible cost. A decision replaces both. Example: period 7 decided. Period 8 charges
+it but can't store its decision. Period 9 observes a minute later and charges period 8 for that
+minute, with 7's allocations and prices.
 
-VMs that are gone by then have been paid for. New ones were given nothing.
+VMs that are gone by then have been paid for. New VMs were given nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.under_way import rows_of
 
 _OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
-"""Columns that have no row for each VM."""
+"""Columns without a row for each VM."""
 
 _log = Logger()
 
 
 def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
-    """Store by what the present period is charged where it decides nothing.
+    """Store the columns by which the present period is charged if it does not decide.
 
     `arrays` are the columns that were charged up to now.
     """
@@ -47,8 +47,8 @@ def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
     try:
         found = columns_from_now_on(arrays, books.seen, world.markets)
         most = most_owed(found, world.markets, world.rhythm.most_periods_charged)
-    except Exception:  # noqa: BLE001 - whatever is wrong with the columns, this period may decide
-        _log.failure("Until period {period} decides, nothing is charged", period=number)
+    except Exception:  # noqa: BLE001 - this period may decide in spite of faulty columns
+        _log.failure("Until period {period} decides, VMs are not charged", period=number)
         return
     price_store.store_allocations(connection, number, found)
     ledger.reserve(connection, number, most, world.now())
@@ -58,7 +58,7 @@ def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
 def columns_from_now_on(
     arrays: Mapping[str, Any], seen: Observed, markets: Sequence[MarketRules]
 ) -> Mapping[str, Any]:
-    """Return the columns of an earlier decision as those of a period that begins with this look."""
+    """Return an earlier decision's columns for a period that begins with this observation."""
     there = np.isin(arrays["vm"], seen.observation.vm_id)
     found = {name: values if name in _OF_ALL else values[there] for name, values in arrays.items()}
     vms = seen.snapshot.vms
@@ -67,7 +67,7 @@ def columns_from_now_on(
     runs = np.isin(state, (VmState.RUNNING, VmState.BUSY)) & (host >= 0)
     rests = held_memory.rests(vms)[rows]
     if "rests" in found:
-        # One that was resumed goes on with what its bid buys.
+        # A resumed VM keeps the amount that its bid buys.
         found["rests"] = rests | (found["rests"] & runs)
     elif rests.any():
         found |= {"rests": rests, "resumed": np.zeros_like(found["allocation"])}

@@ -1,23 +1,25 @@
-"""Charging memory that a VM holds beyond its share.
+"""Held memory: the charge for memory that a VM has beyond its share.
 
-Where a guest's balloon does not work, its memory is left alone; where a guest uses more than its
-share, or does not say what it uses, its memory is left to it for a time. It keeps others from
-what it holds, so that is what it pays for, as it would for a floor.
+If a guest's balloon does not work, its memory is left alone. If a guest uses more than its share,
+or does not report its use, its memory is left to it for a time. Other VMs can't have that memory,
+so the VM pays for it as for a floor.
 
 # Note [VMs without a guest]
 
-While OpenNebula copies a VM's disks, or does something else to them, the VM is busy on a host and
-has no guest there: nothing computes, for as long as its owner likes. A guest that boots is not
-there yet either, and an owner can make it boot whenever a period begins: with a high bid it would
-keep a host's cores, and with a low one the room for all of its memory. Where OpenNebula carries out
-deployments itself, a VM may wait for its own after the period that placed it, for ever if its owner
-locks it. Such a VM counts as one that is off: it bids nothing, and keeps and pays for its floor.
-When its guest starts, it gets the limits that a resumed VM gets (`starting_guests.py`). Only in the
-period in which the daemon placed it does it keep its share from others, since the limits of its
-neighbours were set for that: it pays for that period even if its guest did not start, or failed to
-(`charged_time.py`). A failure may be the cloud's fault, but its owner can cause it as well: an
-image that can't be copied would otherwise take a host from others for nothing, with a new VM in
-each period.
+While OpenNebula copies a VM's disks, or works on them otherwise, the VM is busy on a host without a
+guest. Nothing computes, for as long as the owner likes. A booting guest is not there yet either,
+and an owner can let it boot whenever a period begins. A high bid would then keep a host's cores
+from others, and a low bid the room for all of its memory. If OpenNebula carries out deployments
+itself, a placed VM may wait after its period, for ever if its owner locks it.
+
+Such a VM counts as powered off: it bids nothing, and keeps and pays for its floor. When its guest
+starts, it gets the limits of a resumed VM (`starting_guests.py`).
+
+Only in the period that placed it does such a VM keep its share, because its neighbours' limits were
+set for that. It pays for that period even if its guest did not start, or failed to
+(`charged_time.py`). A failure may be the cloud's fault, but an owner can cause one too. With an
+image that can't be copied, and a new VM in each period, the owner would otherwise block a host for
+free.
 """
 
 from collections.abc import Mapping
@@ -31,16 +33,16 @@ from merkatd.scheduler.observation.snapshot_builder import MEMORY
 
 
 def held_memory(snapshot: Snapshot, limits: LimitPlan) -> Mapping[str, Any]:
-    """The column that a period keeps for its charge, where there is such a VM.
+    """Return the column of held memory that a period stores for its charge, if any VM needs it.
 
-    [vms]: MiB, NaN for those that hold no more than their share, or whose memory is not known.
+    [vms]: MiB, NaN for VMs that have no more than their share, or whose memory is unknown.
     """
     found = held(snapshot, limits)
     return {} if np.isnan(found).all() else {"holding_mib": found}
 
 
 def held(snapshot: Snapshot, limits: LimitPlan) -> Floats:
-    """[vms]: MiB that each holds whatever its share is, NaN for those that hold their share."""
+    """[vms]: MiB that each VM has regardless of its share; NaN for VMs that have their share."""
     found = np.full(len(snapshot.vms), np.nan)
     if limits.holding_mib:
         rows = [snapshot.vm_row(vm) for vm in limits.holding_mib]
@@ -50,18 +52,18 @@ def held(snapshot: Snapshot, limits: LimitPlan) -> Floats:
 
 
 def with_held(amounts: Floats, held_mib: Floats) -> Floats:
-    """Return amounts, [vms, resources], with at least the memory that VMs hold."""
+    """Return amounts, [vms, resources], with at least the memory that VMs have."""
     found = amounts.copy()
     found[:, MEMORY] = np.fmax(found[:, MEMORY], held_mib)
     return found
 
 
 def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
-    """The columns of VMs that are off or failed, where there is such a VM.
+    """Return the columns for VMs that are off or failed, if there are any.
 
-    `rests` marks them. `reserved`, [vms, resources], is the floor that failed VMs keep: they have
-    no allocation. `resumed`, [vms, resources], is what they could buy: what the bid buys at
-    the period's price, and no more than the VM can use; 0 for all others.
+    `rests` marks them. `reserved`, [vms, resources], is the floor of failed VMs, which have no
+    allocation. `resumed`, [vms, resources], is the amount that the VM could buy: its bid at the
+    period's price, limited to its cap; 0 for all others.
     """
     vms = snapshot.vms
     off = rests(vms)
@@ -80,7 +82,7 @@ def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
 
 
 def rests(vms: Vms) -> Bools:
-    """[vms]: keeps its floor on a host without running: is suspended, off, or failed there."""
+    """[vms]: whether the VM has a floor on a host without running: suspended, off, or failed."""
     off = np.isin(vms.state, RESTING)
     failed = (vms.state == VmState.ABSENT) & (vms.host >= 0)
     found: Bools = (off | failed) & (vms.market >= 0)
@@ -88,13 +90,13 @@ def rests(vms: Vms) -> Bools:
 
 
 def kept_at_rest(arrays: Mapping[str, Any]) -> Floats:
-    """[vms, resources]: what each VM that does not run keeps from others."""
+    """[vms, resources]: the amounts that each VM keeps from others while it does not run."""
     allocation: Floats = arrays["allocation"]
     return np.maximum(allocation, arrays["reserved"]) if "reserved" in arrays else allocation
 
 
 def floors(arrays: Mapping[str, Any]) -> Floats:
-    """[vms, resources]: what each VM keeps from others whatever it bids."""
+    """[vms, resources]: the amounts that each VM keeps from others regardless of its bid."""
     if "floor" not in arrays:
         return np.zeros_like(arrays["bid"])
     if "holding_mib" not in arrays:
@@ -104,10 +106,10 @@ def floors(arrays: Mapping[str, Any]) -> Floats:
 
 
 def amounts_given(arrays: Mapping[str, Any]) -> Floats:
-    """[vms, resources]: what each VM had: its share, what it held, or what its bid buys.
+    """[vms, resources]: the amounts of each VM: its share, its held memory, or what its bid buys.
 
-    A VM that was off when the period was decided has no share. If its owner resumes it before the
-    next period it runs without limits, and its bid counts as it would have with a share.
+    A VM that was off at the decision has no share. If its owner resumes it before the next period,
+    it runs without limits, and its bid counts as it would have with a share.
     """
     allocation: Floats = arrays["allocation"]
     if "resumed" in arrays:

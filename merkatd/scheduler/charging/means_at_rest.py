@@ -1,8 +1,9 @@
-"""What VMs that are off can pay for if their owners resume them before the next period.
+"""The means of VMs that are off: the amounts they can pay for if they are resumed.
 
-Such a VM has no share. If it is resumed, it is limited to what its bid buys, as far as its payer
-has credits left when the period is decided: its limits and its charge are made from the same
-column. A VM of a payer without credits, or of an owner in debt, can have nothing.
+A VM that is off has no share. If its owner resumes it before the next period, it is limited to the
+amounts that its bid buys, as far as its payer had free credits at the decision. Its limits and its
+charge come from the same column. A VM of a payer without credits, or of an owner in debt, gets
+nothing.
 """
 
 from collections.abc import Mapping
@@ -25,24 +26,24 @@ from merkatd.scheduler.context import PeriodContext
 
 @dataclass(frozen=True, slots=True)
 class MeansAtRest:
-    """What a VM can have if its owner resumes it."""
+    """The amounts that a VM can have if its owner resumes it."""
 
     units: float
-    """Percent of a core that its bid buys,"""
+    """The CPU that its bid buys, in percent of a core."""
     weighs: float
-    """and what that costs in a period, in credits."""
+    """The cost of that CPU in a period, in credits."""
     amounts: tuple[float, ...]
-    """By resource: what its bids buy."""
+    """The amounts that its bids buy, by resource."""
 
 
 def with_means(
     connection: sa.Connection, world: PeriodContext, arrays: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the columns of a period with what can be paid for in place of what bids buy.
+    """Return a period's columns with affordable amounts in place of the amounts that bids buy.
 
-    `paid_part`, [vms], is the part of its bid that each VM that is off can pay; 1 for all others.
-    What the period can cost the VMs that run is reserved before. All VMs of a payer that are off
-    divide what it has left.
+    `paid_part`, [vms], is the affordable part of the bid of each VM that is off; 1 for all others.
+    The highest cost of the running VMs is reserved first. All VMs of a payer that are off divide
+    the rest.
     """
     if "resumed" not in arrays:
         return arrays
@@ -59,11 +60,11 @@ def with_means(
 def means_in(
     connection: sa.Connection, world: PeriodContext, period: int
 ) -> Mapping[int, MeansAtRest]:
-    """By id, of VMs that were off when the period was decided: what each can pay for."""
+    """Return the means of VMs that were off at the decision, by id."""
     arrays = price_store.load_allocations(connection, period)
     if arrays is None or "paid_part" not in arrays:
         return {}
-    # A VM whose bid buys nothing as well: it gets the least that a host can give.
+    # This includes a VM whose bid buys nothing: it gets the least that a host can give.
     rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
     used = is_charged_by_use(world.markets, arrays["market"])[rows]
     part = arrays["paid_part"][rows]
@@ -77,24 +78,24 @@ def means_in(
 
 
 def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, world: PeriodContext) -> Floats:
-    """[rows, resources]: credits for a period of running; where use is charged, on all cores."""
+    """[rows, resources]: credits for a period of running; on all cores if use is charged."""
     owed = costs(arrays, rows, world.markets)
     used = is_charged_by_use(world.markets, arrays["market"])[rows]
     if used.any():
-        # What such a VM uses is charged: it may use all the virtual CPUs that it had.
+        # The use of such a VM is charged, and it may use all its virtual CPUs.
         cores = _all_cores(arrays, rows) / UNITS_PER_CORE
         owed[:, CPU] = np.where(used, arrays["rate"][rows] * cores, owed[:, CPU])
     return owed
 
 
 def _all_cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
-    """[rows]: percent of a core."""
+    """[rows]: all virtual CPUs, in percent of a core."""
     found: Floats = arrays["vcpus"][rows] * float(UNITS_PER_CORE)
     return found
 
 
 def _paid_part(connection: sa.Connection, payers: Ints, most: Floats) -> Floats:
-    """[rows]: the part of these amounts that the payer of each can pay of all of its own."""
+    """[rows]: the part of these amounts that each payer can pay for all of its VMs."""
     known = account_store.get(connection, [one for one in set(payers.tolist()) if one >= 0])
     part = np.zeros(len(most))
     for account, one in known.items():

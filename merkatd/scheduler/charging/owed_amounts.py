@@ -1,7 +1,7 @@
-"""What VMs owe for a period, worked out from the columns that its decision kept. Pure.
+"""Owed amounts: the costs of VMs, computed from the stored columns of a decision; pure.
 
-The same arithmetic says what the coming charge can come to at most, which the decision
-reserves, and what it comes to once it is known for how long each VM ran.
+The same arithmetic gives the highest possible charge, which the decision reserves, and the real
+charge once each VM's running time is known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, units
 
 MAX_OWED = 2**61
-"""Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
+"""The most micro-credits that a VM can owe for a resource; twice this still fits an integer."""
 
 Arrays = Mapping[str, Any]
 
 
 def chargeable(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
-    """[vms]: ran when the period was decided, or was placed by it, in a market that there is."""
+    """[vms]: whether the VM ran at the decision, or was placed by it, in a known market."""
     there = arrays["runs"] | arrays["placed"] if "placed" in arrays else arrays["runs"]
     found: Bools = there & in_a_market(arrays, markets)
     return found
@@ -38,9 +38,9 @@ def in_a_market(arrays: Arrays, markets: Sequence[MarketRules]) -> Bools:
 
 
 def whole(credits_owed: Floats) -> Ints:
-    """The nearest whole micro-credits, as far as they can be counted."""
+    """Round credits to whole micro-credits, up to the largest countable amount."""
     if np.isnan(credits_owed).any():
-        raise ValueError("what a VM owes is not a number")
+        raise ValueError("an owed amount must be a number (got NaN)")
     found: Ints = np.minimum(np.rint(credits_owed * MICRO), MAX_OWED).astype(np.int64)
     return found
 
@@ -48,18 +48,18 @@ def whole(credits_owed: Floats) -> Ints:
 def owed_by_vm(
     arrays: Arrays, running: Ints, elapsed: float, markets: Sequence[MarketRules]
 ) -> tuple[Ints, Ints]:
-    """Rows of these VMs among those that can be charged, and what each owes for so long.
+    """Return the rows of these VMs that can be charged, and the amount that each owes.
 
-    [vms, resources], micro-credits, of VMs that ran for `elapsed` periods.
+    The amounts are micro-credits, [rows, resources], for `elapsed` periods of running.
     """
     rows = np.flatnonzero(chargeable(arrays, markets) & np.isin(arrays["vm"], running))
     return rows, owed_for(arrays, rows, np.full((len(rows), 1), elapsed), markets)
 
 
 def owed_for(arrays: Arrays, rows: Ints, periods: Floats, markets: Sequence[MarketRules]) -> Ints:
-    """[rows, resources]: micro-credits that VMs owe, for so many periods of running by resource.
+    """[rows, resources]: micro-credits owed for these numbers of running periods, by resource.
 
-    Where use is charged that is nothing: what was used is not known here.
+    CPU is 0 in markets that charge for use, because the use is not known here.
     """
     return whole(costs(arrays, rows, markets) * periods)
 
@@ -79,10 +79,10 @@ def costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
 
 
 def finite_prices(arrays: Arrays, markets: Sequence[MarketRules]) -> Floats:
-    """[markets, resources]: what a unit more than was given costs.
+    """[markets, resources]: the price of one more unit.
 
-    Where floors took all of a good its price is infinite: there a unit costs what all VMs together
-    pay for one.
+    If floors took all of a good, its price is infinite. A unit then costs the average that all VMs
+    of the market pay for one.
     """
     found: Floats = arrays["price"].copy()
     rows = np.flatnonzero(chargeable(arrays, markets))
@@ -97,10 +97,10 @@ def finite_prices(arrays: Arrays, markets: Sequence[MarketRules]) -> Floats:
 def start_prices(
     arrays: Arrays, markets: Sequence[MarketRules], before: Mapping[str, Mapping[str, float]]
 ) -> Floats:
-    """[markets, resources]: what a unit costs that a guest has before it has limits.
+    """[markets, resources]: the price of a unit that a guest has before it gets limits.
 
-    `before` are the prices of the period before, by market and resource: it costs no more than
-    that. An owner that starts a VM knows that price, and a price can be raised for a moment.
+    It is at most the price of the previous period (`before`, by market and resource). An owner that
+    starts a VM knows that price, while the present price can be raised for a moment.
     """
     found = finite_prices(arrays, markets)
     for row, market in enumerate(markets[: len(found)]):
@@ -110,14 +110,14 @@ def start_prices(
 
 
 def resting(arrays: Arrays, markets: Sequence[MarketRules]) -> Ints:
-    """Return the rows of VMs that were off or failed on a host when the period was decided."""
+    """Return the rows of VMs that were off or failed on a host at the decision."""
     if "rests" not in arrays:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(arrays["rests"] & in_a_market(arrays, markets))
 
 
 def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
-    """[rows, resources]: credits for one whole period off, in which each VM keeps its floor."""
+    """[rows, resources]: credits for one whole period off, in which each VM has its floor."""
     bid = np.zeros_like(arrays["bid"][rows])
     return _costs(arrays, rows, markets, bid, held_memory.kept_at_rest(arrays)[rows])
 
@@ -125,7 +125,7 @@ def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) ->
 def _costs(
     arrays: Arrays, rows: Ints, markets: Sequence[MarketRules], bid: Floats, given: Floats
 ) -> Floats:
-    """[rows, resources]: what these bids owe for a period with what they were given."""
+    """[rows, resources]: the cost of these bids for a period with these amounts."""
     market = arrays["market"][rows]
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     least = held_memory.floors(arrays)[rows]
@@ -146,10 +146,10 @@ def _costs(
 
 
 def terms_of(markets: Sequence[MarketRules], resources: tuple[str, ...]) -> Arrays:
-    """Return the columns, by market, of the terms that a period's charge goes by.
+    """Return the terms of a period's charge, as columns by market.
 
-    A period keeps those that it was decided by: they are what its reservation covers, whatever
-    the configuration says by the time of the charge.
+    A period stores the terms of its decision, because its reservation covers those, even if the
+    configuration changes before the charge.
     """
     reserve = [one.pricing.reserve_prices(resources) for one in markets]
     return {
@@ -161,10 +161,10 @@ def terms_of(markets: Sequence[MarketRules], resources: tuple[str, ...]) -> Arra
 def most_owed(
     arrays: Arrays, markets: Sequence[MarketRules], most_periods: float
 ) -> Mapping[int, int]:
-    """By account: the most that the charge of this period can come to, in micro-credits.
+    """Return, by account, the highest possible charge of this period in micro-credits.
 
-    Every VM that can be charged runs for as long as a charge can be for, and where use is
-    charged it uses all its virtual CPUs. Every VM that is off or failed stays so for as long.
+    It assumes that every chargeable VM runs for the longest charged time, and uses all its virtual
+    CPUs if use is charged. It assumes that every VM that is off or failed stays so for that time.
     """
     rows = np.flatnonzero(chargeable(arrays, markets))
     owed = costs(arrays, rows, markets)
@@ -187,7 +187,7 @@ def most_owed(
 def with_use(
     arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: Floats
 ) -> tuple[Ints, Floats]:
-    """What is owed and was had, with the CPU that was used where use is charged."""
+    """Return owed and given amounts with the used CPU, for VMs whose use is charged."""
     rate = arrays["rate"][rows]
     charged = np.isfinite(rate)
     owed, given = owed.copy(), given.copy()
@@ -197,9 +197,9 @@ def with_use(
 
 
 def idle(arrays: Mapping[str, Any], rows: Ints, periods: Floats) -> Ints:
-    """[rows, resources]: what is owed for idle cores of a share, where use is charged.
+    """[rows, resources]: the amount owed for the idle cores of a share, where use is charged.
 
-    For so many periods the VM kept its share from others, and had no guest.
+    For these periods the VM kept its share from others and had no guest.
     """
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     cores = np.minimum(

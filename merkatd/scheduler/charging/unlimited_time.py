@@ -1,24 +1,24 @@
-"""What guests have before they have limits, and pay for: cores, memory, network and disk. Pure.
+"""Charges for guests without limits: cores, memory, network and disk after a start.
 
-But for one question: what the period before charged.
+All functions are pure, except for one query of the previous period's prices.
 
 # Note [Network and disk of guests that start]
 
-A guest starts without limits, and has them some seconds later (`guest_watch.py`). Until then it can
-have all of its host's network and disk. Hosts count cores, not bytes, so it is not known how much
-of that it had. Once, that is the way of all guests. But a VM that is off as soon as it is limited,
-and is resumed at once, had a fifth of a host's network for a five-hundredth of the price.
+A guest starts without limits and gets them some seconds later (`guest_watch.py`). Until then it can
+use all network and disk of its host. Hosts count cores but not bytes, so the real use is unknown.
+For a single start that is accepted. But a VM that is powered off as soon as it is limited, and
+resumed at once, had a fifth of a host's network for a five-hundredth of the price.
 
 So starts are counted by owner, for an hour, as they are for memory (Note [Memory of guests that
-start] in `guest_starts.py`). A VM's first boot and one more start a day count for nothing as long
-as its guest runs. The guests of an owner with more than three other starts pay, for each start, for
-what their host has beyond their shares: for as long as they can have been without limits, at the
-price of such a start. An example: a host of 1,000 Mbit/s at 0.02 credits for one, and a guest with
-a share of 1 that ran for 12 s and was found within 5. It pays for 999 Mbit/s for 5 s: 999 * 0.02 *
-5 / 60 = 1.67 credits.
+start] in `guest_starts.py`). A VM's first boot and one more start a day do not count while its
+guest runs. If an owner has more than three other starts, its guests pay for each start. They pay
+for all that their host has beyond their shares, for the longest possible time without limits, at
+the start price. Example: a host has 1,000 Mbit/s at 0.02 credits each; a guest with a share of 1
+ran for 12 s and was found within 5 s. It pays for 999 Mbit/s for 5 s: 999 * 0.02 * 5 / 60 = 1.67
+credits.
 
-A network card or a disk that is attached to a guest that runs is limited in the next period. That
-is no start: neither hosts nor OpenNebula's records say when it was, so nothing is owed for it.
+A network card or a disk that is attached to a running guest gets its limit in the next period. That
+is not a start: neither hosts nor OpenNebula's records give its time, so it is not charged.
 """
 
 from collections.abc import Mapping
@@ -57,10 +57,10 @@ FURTHER = slice(len(RESOURCES), None)
 
 
 def kept(seen: Observed) -> Mapping[str, Any]:
-    """Return the column for the charge of guests that start again and again, where there are any.
+    """Return the charge's column for guests that start repeatedly, if there are any.
 
-    `starts_with`, [vms, resources], is what each has of network and disk until it has limits: all
-    that its host has, or the largest one where it is on none yet; 0 for all others.
+    `starts_with`, [vms, resources], is a guest's network and disk until it has limits: all of its
+    host, or of the largest host if it has none yet; 0 for all others.
     """
     vms, capacity = seen.snapshot.vms, seen.snapshot.hosts.capacity
     again = np.isin(vms.id, list(seen.started_often))
@@ -80,12 +80,11 @@ def owed_before_limits(
     rows: Ints,
     elapsed: Floats,
 ) -> Ints:
-    """[rows, resources]: what is owed for cores that guests had before they had limits.
+    """[rows, resources]: the amount owed for cores that guests had before they got limits.
 
-    And for memory, network and disk that guests had beyond their shares, of owners that start them
-    again and again.
-
-    At the rate where use is charged: there the counter of the last guest is charged anyway.
+    It includes memory, network and disk beyond the shares of guests that their owners start
+    repeatedly. If use is charged, cores cost the spending rate: the counter of the last guest is
+    charged anyway.
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
@@ -102,7 +101,7 @@ def owed_before_limits(
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
     parts = unlimited_s(arrays, found, limited, most_s)[rows] / world.rhythm.interval_s
-    # Where use is charged, CPU is all that is paid for.
+    # Where use is charged, only CPU is charged.
     parts = np.where(used[rows], 0.0, parts)
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts[:, np.newaxis]
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
@@ -117,7 +116,7 @@ def owed_before_limits(
 def unlimited_s(
     arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: Limited, most_s: float
 ) -> Floats:
-    """[vms]: for how long guests ran without limits at most, over all their starts."""
+    """[vms]: the longest possible time without limits, summed over all starts."""
     total = np.zeros(len(arrays["vm"]))
     for row, one in found.items():
         most = longest_s(limited, int(arrays["host"][row]), most_s)
@@ -126,7 +125,7 @@ def unlimited_s(
 
 
 def _more(arrays: Mapping[str, Any], rows: Ints) -> Floats:
-    """[rows, resources]: what guests that start again and again then have beyond their shares."""
+    """[rows, resources]: the amounts beyond the shares of guests that start repeatedly."""
     if "starts_with" not in arrays:
         return np.zeros((len(rows), arrays["price"].shape[1]))
     found: Floats = np.maximum(

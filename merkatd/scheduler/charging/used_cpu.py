@@ -1,8 +1,8 @@
-"""Charging for use: the spending rate of a VM's group for each core that it used for a period.
+"""The charge for used CPU: the spending rate of a VM's group for each core used for a period.
 
-So the paper on proportional shares has it (section 3.2), instead of a price of what is given.
-When a period decides, it keeps how long each VM had computed and at what rate; when it is
-charged, the difference to what the hosts say then is what was used.
+This follows section 3.2 of the paper on proportional shares, instead of a price of allocations. A
+decision stores each VM's CPU counter and its rate. The charge computes the use from the difference
+to the counter on the host at that time.
 """
 
 import math
@@ -25,13 +25,13 @@ CPU = 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """How long VMs had computed at some time, in core-seconds; rows ascend by VM id."""
+    """The CPU counters of VMs at one time, in core-seconds; rows ascend by VM id."""
 
     vm: Ints
     cpu_s: Floats
 
     def of(self, wanted: Ints) -> Floats:
-        """[wanted]: NaN for those that are not known."""
+        """[wanted]: the counters of these VMs, NaN for unknown ones."""
         if not len(self.vm):
             return np.full(len(wanted), np.nan)
         rows = np.minimum(np.searchsorted(self.vm, wanted), len(self.vm) - 1)
@@ -39,39 +39,39 @@ class Computed:
 
 
 NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))
-"""No VM's counter is known."""
+"""No known counters."""
 
 
 _NEARLY = 0.99
-"""Of what a counter says: records have whole seconds."""
+"""A tolerance for counters, because records have whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """New guests that were limited since the period before."""
+    """New guests that got limits since the previous period."""
 
     core_s: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    """By VM id: how long each new guest had computed when it got its limits, in their order."""
+    """By VM id: the counters of new guests when they got their limits, in their order."""
     looked: AbstractSet[int] = frozenset()
-    """Hosts that were asked every few seconds for new guests, and answered each time."""
+    """Hosts that were checked every few seconds for new guests, and answered each time."""
     gap_s: Mapping[int, float] = field(default_factory=dict)
-    """By host: the longest time in which it was not asked. No guest ran for longer unseen."""
+    """By host: the longest time between two checks. No guest ran for longer without being seen."""
 
 
 NOTHING_LIMITED = Limited()
-"""No host was asked, or what was found is not known any more."""
+"""No host was checked, or the results are no longer known."""
 
 
 def longest_s(limited: Limited, host: int, most_s: float) -> float:
-    """For how long a guest can have run on the host without being seen.
+    """Return the longest time for which a guest on this host can have run unseen.
 
-    For `most_s` where it did not answer.
+    It is `most_s` if the host did not answer.
     """
     return limited.gap_s.get(host, math.inf) if host in limited.looked else most_s
 
 
 def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
-    """[vms]: is in a market that charges for use."""
+    """[vms]: whether the VM is in a market that charges for use."""
     found: Bools = np.array([*(one.by_use for one in markets), False])[market]
     return found
 
@@ -79,7 +79,7 @@ def is_charged_by_use(markets: Sequence[MarketRules], market: Ints) -> Bools:
 def full_rates(seen: Observed) -> Floats:
     """[vms]: the whole spending rate of each VM's group, as far as it can be paid.
 
-    A VM without a group is one of its own.
+    A VM without a group counts as a group of its own.
     """
     spread = [seen.rates[vm].nvm if vm in seen.rates else 1 for vm in seen.snapshot.vms.id.tolist()]
     rates: Floats = seen.snapshot.vms.bid[:, CPU] * np.array(spread, dtype=np.float64)
@@ -87,7 +87,7 @@ def full_rates(seen: Observed) -> Floats:
 
 
 def charged_rates(seen: Observed, markets: Sequence[MarketRules]) -> Floats:
-    """[vms]: credits for each core that is used for a period; NaN where use is not charged."""
+    """[vms]: credits for each core used for a period; NaN if use is not charged."""
     charged = is_charged_by_use(markets, seen.snapshot.vms.market)
     rates: Floats = np.where(charged, full_rates(seen), np.nan)
     return rates
@@ -96,11 +96,11 @@ def charged_rates(seen: Observed, markets: Sequence[MarketRules]) -> Floats:
 def columns_for_charge(
     seen: Observed, markets: Sequence[MarketRules], last: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """The columns that a period keeps for its charge, where any market charges for use.
+    """Return the columns that a period stores for its charge, if any market charges for use.
 
-    The counter of a VM that can't be read now is the one that the `last` period kept: what it uses
-    meanwhile is charged once it is read, or once it has ended: `read_s` says when it was read. A
-    guest that is about to boot has computed nothing.
+    If a VM's counter can't be read now, the counter of the `last` period is kept, with its time in
+    `read_s`. The use since then is charged once the counter is read, or once the VM has ended. A
+    guest that is about to boot has the counter 0.
     """
     if not any(one.by_use for one in markets):
         return {}
@@ -110,7 +110,7 @@ def columns_for_charge(
     if last is not None and "cpu_s" in last:
         records = seen.observation.records
         if records is not None and "read_s" in last:
-            # A guest that began since the last period was never read.
+            # The counter of a guest that started after the last period was never read.
             unread = np.isnan(cpu_s) & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
             unread &= records.ran_from_s >= np.floor(last["read_s"].max(initial=-math.inf))
             read_s = np.where(unread, np.fmin(records.ran_from_s, read_s), read_s)
@@ -128,9 +128,9 @@ def columns_for_charge(
 
 
 def _rows_before(seen: Observed, last: Mapping[str, Any]) -> Ints:
-    """[vms]: the rows that guests had in the last period, if they have run ever since; else -1.
+    """[vms]: the rows in the last period of guests that have run ever since; else -1.
 
-    Those have the history record that they had then.
+    Those still have the same history record.
     """
     found = np.full(len(seen.snapshot.vms), -1)
     records = seen.observation.records
@@ -157,22 +157,26 @@ def core_periods(
     most_cores: float = math.inf,
     unread_s: Floats | None = None,
 ) -> Floats:
-    """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
+    """[rows]: the cores that each VM used for a period, or for `elapsed` periods.
 
-    `arrays` were kept when it decided; `over` marks VMs that run no more. A counter that went back
-    began anew, as it does where a VM was migrated or started again. `anew` is [all VMs]: what
-    records say of that. Before its owner started it again a VM used its share, for nobody can read
-    that any more; before it was migrated it used as much as after that, its share at most. What of
-    a VM that goes on could not be read is used later. The counter of a VM that runs no more can't
-    be read: it used its share, or all its virtual CPUs where none was decided for it, also for the
-    `unread_s` for which it had not been read when the period decided. More than
-    all its virtual CPUs a VM can't have used; one that began in this time may have had more of
-    them than before, and no more than the `most_cores` of a host.
+    `arrays` were stored at the decision. `over` marks VMs that no longer run. `anew`, [all VMs],
+    describes restarts according to the records. `unread_s` is the age of the counter at the
+    decision.
+
+    A counter that went back was reset, by a migration or a restart. The use before a restart by the
+    owner can't be read any more, so the VM is charged for its share. Before a migration it is
+    charged for the same rate of use as after it, at most its share. A running VM's use that could
+    not be read is charged later.
+
+    The counter of a VM that no longer runs can't be read. It is charged for its share, or for all
+    its virtual CPUs if it has no decided share, and for the `unread_s` too. No VM is charged for
+    more than all its virtual CPUs. A VM that restarted in this time may have had more of them, so
+    its bound is `most_cores`, the cores of the largest host.
     """
     before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
     time_s = elapsed * interval_s + (0.0 if unread_s is None else unread_s)
     began = ~arrays["runs"][rows] if "runs" in arrays else np.zeros(len(rows), dtype=bool)
-    # A guest that started in this time counts from nothing.
+    # The counter of a guest that started in this time began at zero.
     used = np.where((np.isnan(before) & began) | (after < before), after, after - before)
     if anew is not None:
         share = _share(arrays, rows)
@@ -199,11 +203,12 @@ def beyond(
     limited: Limited,
     most_s: float,
 ) -> Floats:
-    """[vms]: core-seconds that guests used beyond their shares after they were started.
+    """[vms]: the core-seconds that guests used beyond their shares after a start.
 
-    A new guest has no limits until the daemon finds it. Its counter of CPU says what it used: the
-    one that it has `now`, or had when it was `limited`. A guest that nobody saw had no limits: it
-    used all its virtual CPUs as long as it ran, or for `most_s` where its host did not answer.
+    A new guest has no limits until the daemon finds it. Its CPU counter gives its use: the value
+    `now`, or the value when it was `limited`. A guest that was never seen had no limits. It is
+    charged for all its virtual CPUs for its running time, or for `most_s` if its host did not
+    answer.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -228,10 +233,10 @@ def beyond(
 
 
 def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> list[float]:
-    """Return for how long those of an owner's guests ran that were not seen.
+    """Return the running times of the guests that were not seen.
 
-    An owner can choose which of its guests are seen. So each that was seen is taken for the one
-    that ran for the shortest time in which it can have computed so many core-seconds.
+    An owner can choose which of its guests are seen. So each seen counter is matched with the
+    shortest running time in which a guest can have used that many core-seconds.
     """
     left = sorted(ran_s)
     for core_s in sorted(seen):
@@ -242,7 +247,7 @@ def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> li
 
 
 def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
-    """[rows]: the share of each; where use is charged all virtual CPUs of a VM that was off."""
+    """[rows]: each VM's share, or all its virtual CPUs if use is charged and it was off."""
     share = _share(arrays, rows)
     if "rate" not in arrays or "rests" not in arrays:
         return share
@@ -252,13 +257,13 @@ def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
 
 
 def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
-    """[rows]: the cores that each VM was given."""
+    """[rows]: each VM's share in cores."""
     share: Floats = held_memory.amounts_given(arrays)[rows, CPU] / UNITS_PER_CORE
     return share
 
 
 def units(used: Floats, elapsed: Floats) -> Floats:
-    """The same as percent of a core over the time that each VM ran."""
+    """Convert core-periods to percent of a core over each VM's running time."""
     whole = used * UNITS_PER_CORE
     found: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
     return found

@@ -1,1 +1,1 @@
-"""What is done with a decision, by mode."""
+"""The execution of decisions, depending on the mode."""

@@ -1,11 +1,11 @@
-"""Approving: in mode ask, VMs are placed, moved and suspended once an administrator says so.
+"""Approval: in mode ask, VMs are placed, moved and suspended after an administrator's approval.
 
-Each period decides twice. First as if only what was approved of could be done: so each step is
-judged again before it is sent, in the cloud as it is by then, and limits are for the cloud as
-it is. Then as if all could be done: what that comes to besides is the plan that stands. It
-stands until something else would be done, and what was refused or skipped is not asked again
-on its own. An approved plan is in force until all of it was sent, or no more of it can be; a
-daemon that dies in between goes on with it.
+Each period decides twice. The first decision may only use approved steps: so each step is judged
+again in the present cloud before it is sent, and limits are set for the present cloud. The second
+decision may use all steps; its other steps become the standing plan. The plan stands until a
+different one results. Refused or skipped steps are not proposed again on their own. An approved
+plan is in force until all of it was sent, or until no more of it is possible. After a crash of the
+daemon the next one continues it.
 """
 
 from collections.abc import Mapping
@@ -32,25 +32,25 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """What may be done in this period."""
+    """The approved steps of a period."""
 
     plan: StoredPlan | None
     steps: tuple[Proposed, ...] = ()
-    """Of that plan: approved, and not sent yet."""
+    """The steps of the plan that are approved and not sent yet."""
 
     @property
     def leave(self) -> Permission:
-        """To do these."""
+        """The permission for these steps."""
         return Permission(Mode.ASK, approved=frozenset(step.key for step in self.steps))
 
     def unpaid(self, unpaid: AbstractSet[int]) -> frozenset[int]:
-        """Those of these VMs that may be suspended."""
+        """Return those of these VMs whose suspension is approved."""
         return frozenset(unpaid & {step.vm for step in self.steps if step.kind == "suspend"})
 
     def scene(self, seen: Observed, asked: HandoverRequest | None) -> Observed:
-        """The cloud, in which only these can be placed and moved.
+        """Return the cloud in which only these VMs can be placed and moved.
 
-        Where OpenNebula carries it out, only what it has `asked` for.
+        If OpenNebula carries out steps itself, only VMs that it `asked` about are included.
         """
         hosts = {
             step.vm: frozenset({step.host} if step.source is None else {step.host, step.source})
@@ -64,7 +64,7 @@ class Approved:
 
 
 async def approved_plan(world: PeriodContext) -> Approved:
-    """What may be done now."""
+    """Return the approved steps that may be done now."""
 
     def read(connection: sa.Connection) -> Approved:
         plan = plan_store.newest(connection)
@@ -84,13 +84,13 @@ async def propose_plan(
     given: Approved,
     decided: PeriodDecision,
 ) -> StoredPlan | None:
-    """What stands now, once this period has acted: the plan in hand, the same one, or another."""
+    """Return the standing plan after this period: the approved one, the same one, or a new one."""
     plan = given.plan
     if plan is not None and not await _over(world, seen, plan, given, decided):
         return plan
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: period_store.memory(connection, label))
-    # Always the same chance: the same cloud comes to the same plan.
+    # A fixed seed, so that the same cloud results in the same plan.
     calm = replace(world, rng=np.random.default_rng(0))
     decision, _ = await world.executor.run(lambda: decided_unstored(calm, seen, memory, unpaid))
     under_way = {one.step.vm for one in seen.verdicts.waiting} | {one.vm for one in decided.steps}
@@ -109,7 +109,7 @@ def _is_asked(step: Step) -> bool:
 async def _over(
     world: PeriodContext, seen: Observed, plan: StoredPlan, given: Approved, decided: PeriodDecision
 ) -> bool:
-    """Whether nothing more comes of a plan; then that is written down."""
+    """Return whether nothing more of a plan is possible; then store its end."""
     of_plan = {step.vm for step in plan.steps}
     new = {plan_store.key_of(step) for step in decided.steps} & {step.key for step in given.steps}
     under_way = any(one.step.vm in of_plan for one in seen.verdicts.waiting)
@@ -137,24 +137,24 @@ async def _over(
 
 
 def _why_not(seen: Observed, step: Proposed, reasons: Mapping[int, str]) -> str:
-    """Why an approved step is not done after all."""
+    """Return why an approved step is not done after all."""
     row = int(np.searchsorted(seen.observation.vm_id, step.vm))
     if row == len(seen.observation.vm_id) or seen.observation.vm_id[row] != step.vm:
         return "not done: the VM is gone"
     if step.vm in reasons:
         return f"not done: {reasons[step.vm]}"
     words = seen.observation.vm_words[row]
-    return f"not done: it is not worth it any more, or can't be done while the VM is {words}"
+    return f"not done: it gains too little now, or is impossible while the VM is {words}"
 
 
 def _stand(
     connection: sa.Connection, world: PeriodContext, seen: Observed, wanted: list[Proposed]
 ) -> StoredPlan | None:
-    """Let what is wanted stand, where it is anything else than what stands or was declined."""
+    """Store the wanted plan unless it equals the standing one or was declined."""
     newest, keys = plan_store.newest(connection), {step.key for step in wanted}
     present = None if newest is None else plan_store.get(connection, newest.id)
     if present is not None:
-        if present.state is PlanState.APPROVED:  # since this period began
+        if present.state is PlanState.APPROVED:  # approved since this period began
             return present
         same = keys == {step.key for step in present.steps}
         if same and present.state is PlanState.WAITING:

@@ -1,9 +1,8 @@
-"""Handing over: deployments and migrations as a plan that OpenNebula carries out itself.
+"""Handover: deployments and migrations as a plan that OpenNebula carries out itself.
 
-From 7.0 OpenNebula can ask for places (`Wanted`) instead of being told. A period then begins
-for its sake, and decides on what was asked about alone: a VM that nobody asked about stays
-where it is, or goes on waiting. What is handed over is in the journal as sent, and confirmed
-by what is seen, like every other step.
+From 7.0 on, OpenNebula can ask for placements (`HandoverRequest`). A period then begins at its
+request and decides only on the VMs it asked about; all other VMs stay, or keep waiting. The journal
+records the steps of the plan as sent. Like all other steps, they are confirmed by observations.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRoom:
-    """What OpenNebula still has to give, by its own account: CPU in percent of a core, MiB."""
+    """A host's free capacity in OpenNebula's account: CPU in percent of a core, memory in MiB."""
 
     cpu: float
     memory_mib: float
@@ -31,14 +30,14 @@ class HostRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverRequest:
-    """What OpenNebula asks about."""
+    """OpenNebula's request for placements."""
 
     hosts: Mapping[int, frozenset[int]]
-    """By VM id: the ids of the hosts that it may be on, all requirements and rights considered."""
+    """By VM id: the ids of the hosts that meet the VM's requirements and its owner's rights."""
     room: Mapping[int, HostRoom] = field(default_factory=dict)
-    """By host id: it deploys nothing beyond that, whatever shares there are."""
+    """By host id: the limit of OpenNebula's deployments there, regardless of shares."""
     cluster: int | None = None
-    """Migrations within this cluster are wanted; None: places for VMs that wait."""
+    """The cluster in which migrations are requested; None for placements of waiting VMs."""
 
 
 NOTHING = HandoverRequest(hosts={})
@@ -46,30 +45,30 @@ NOTHING = HandoverRequest(hosts={})
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What is handed over."""
+    """The plan for OpenNebula."""
 
     steps: tuple[Deploy | Migrate, ...] = ()
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """By VM id, of those asked about: why nothing is done with it."""
+    """By VM id, for VMs in the request: why the plan has no step for the VM."""
 
 
 class PendingHandover:
     """A plan that OpenNebula waits for."""
 
     def __init__(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> None:
-        """`waits` says whether it still does."""
+        """`waits` returns whether it still waits."""
         self.wanted = wanted
         self.waits = waits
         self.answer: Deferred[Handed] = Deferred()
 
     def fail(self, error: Exception) -> None:
-        """Say why there is no plan, where there is none yet."""
+        """Answer with an error, unless there is an answer already."""
         if not self.answer.called:
             self.answer.errback(error)
 
 
 def restricted_to_request(seen: Observed, wanted: HandoverRequest) -> Observed:
-    """The same cloud, in which nothing can be done but what is wanted."""
+    """Return the cloud in which only the requested VMs can be placed or moved."""
     snapshot = seen.snapshot
     vms = snapshot.vms
     asked = np.isin(vms.id, list(wanted.hosts))
@@ -92,7 +91,7 @@ def restricted_to_request(seen: Observed, wanted: HandoverRequest) -> Observed:
 
 
 def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
-    """The same, where also these VMs can be nowhere; what was known before says more."""
+    """Add reasons for VMs that no host may take; earlier reasons are more specific."""
     rules = observation.constraints
     if rules is None or not why:
         return observation
@@ -101,14 +100,14 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
 
 
 def _given(seen: Observed, wanted: HandoverRequest, row: int) -> Bools:
-    """[hosts]: those that OpenNebula allows the VM in this row, and has room on."""
+    """[hosts]: whether OpenNebula allows the VM in this row there, and has room for it."""
     vm = int(seen.snapshot.vms.id[row])
     hosts = {one for one in wanted.hosts[vm] if _fits(seen, wanted, row, one)}
     return np.array([host in hosts for host in seen.snapshot.hosts.id.tolist()], dtype=bool)
 
 
 def why_no_host(seen: Observed, wanted: HandoverRequest, rows: Iterable[int]) -> Mapping[int, str]:
-    """By VM id, of the VMs in these rows that OpenNebula would deploy on no host: why that is."""
+    """Return, by VM id, why OpenNebula would deploy none of these rows' VMs on any host."""
     found = {}
     for row in map(int, rows):
         vm = int(seen.snapshot.vms.id[row])
@@ -128,7 +127,7 @@ def why_no_host(seen: Observed, wanted: HandoverRequest, rows: Iterable[int]) ->
 
 
 def _fits(seen: Observed, wanted: HandoverRequest, row: int, host: int) -> bool:
-    """Whether OpenNebula would deploy the VM there; it does not ask when it migrates one."""
+    """Return whether OpenNebula would deploy the VM there; migrations are not checked."""
     room = wanted.room.get(host)
     if room is None or seen.snapshot.vms.state[row] != int(VmState.PENDING):
         return True
@@ -143,7 +142,7 @@ async def hand_over(
     wanted: HandoverRequest,
     waits: Callable[[], bool],
 ) -> Handed:
-    """Choose what is handed over, and write it down as sent; `waits`: whether anybody waits."""
+    """Choose the plan and record its steps as sent; `waits`: whether OpenNebula still waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
     waiting = _placements(one.step for one in seen.verdicts.waiting)
     again = [step for step in waiting if _still_wanted(step, wanted)]
@@ -173,14 +172,14 @@ def _placements(steps: Iterable[Step]) -> list[Deploy | Migrate]:
 
 
 def _still_wanted(step: Deploy | Migrate, wanted: HandoverRequest) -> bool:
-    """A plan can be lost on its way, or refused because an earlier one is not done yet."""
+    """Return whether to repeat a step: its plan may be lost, or refused because of another one."""
     return isinstance(step, Deploy) and step.host in wanted.hosts.get(step.vm, ())
 
 
 def _together(
     seen: Observed, wanted: HandoverRequest, steps: Sequence[Deploy | Migrate]
 ) -> tuple[list[Deploy | Migrate], dict[str, str]]:
-    """Those that OpenNebula has room for, one after another, and why the others have to wait."""
+    """Return the steps that fit OpenNebula's room one after another, and why others wait."""
     left = {host: (room.cpu, room.memory_mib) for host, room in wanted.room.items()}
     fitting: list[Deploy | Migrate] = []
     without: dict[str, str] = {}
@@ -203,7 +202,7 @@ def _together(
 async def answer_handover(
     world: PeriodContext, seen: Observed, decided: PeriodDecision, asking: PendingHandover
 ) -> frozenset[str]:
-    """The ids of all steps that are OpenNebula's to take, once it has been answered."""
+    """Answer OpenNebula; return the ids of all steps that OpenNebula carries out."""
     handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
     if not asking.answer.called:
         asking.answer.callback(handed)

@@ -1,9 +1,9 @@
-"""What is done with a decision, as the mode allows; failed boots are started once more.
+"""The execution of a decision in each mode, with another attempt for failed boots.
 
-OpenNebula keeps such a VM charged to its host and waits for somebody to recover it. To recreate
-it would lose what its disks hold, so nothing else than another attempt is made by ourselves. An
-attempt is made where its floor still fits beside those of all VMs on the host, and beside all that
-their balloons hold.
+OpenNebula keeps a VM that failed to boot charged to its host and waits for a recovery. Recreating
+it would lose the data on its disks, so the daemon only retries the boot. It retries only if the
+VM's floor fits on the host beside the floors of all other VMs and the memory that their balloons
+still hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,20 +39,20 @@ from merkatd.scheduler.terms.affordability import Afforded, messages_after_reaso
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What is done about VMs that failed to boot."""
+    """The attempts for VMs that failed to boot."""
 
     steps: Mapping[str, Deploy] = field(default_factory=dict)
-    """By id: other attempts, in the journal and not sent yet."""
+    """By id: further attempts, in the journal and not sent yet."""
     messages: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: what its owner is told."""
+    """By VM id: the message for the owner."""
 
 
 async def retry_failed_boots(
     world: PeriodContext, seen: Observed, decided: Sequence[Step]
 ) -> Mended:
-    """Write down another attempt for each that has not had enough of them.
+    """Record another attempt for each failed VM that has attempts left.
 
-    `decided` are this period's other steps, which bring VMs to hosts too.
+    `decided` are this period's other steps; they bring VMs to hosts too.
     """
     words, hosts = seen.observation.vm_words, seen.observation.vm_host
     rows = [row for row, said in enumerate(words) if said == FAILED and hosts[row] >= 0]
@@ -82,25 +82,25 @@ def _store(
         if not is_tried_again(count, world.rhythm.boot_retries):
             messages[vm] = f"{where}: an administrator must recover it (onevm recover {vm})"
         elif not rooms.take(row):
-            messages[vm] = f"{where}; it is tried once more when its floor fits there again"
+            messages[vm] = f"{where}; it is retried once its floor fits there again"
         else:
             reason = f"{where}: attempt {count + 1}"
             steps.append(Deploy(period=seen.period, vm=vm, host=host, reason=reason))
-            messages[vm] = f"{where}; it is tried once more"
+            messages[vm] = f"{where}; it is retried"
     recorded = journal.record(connection, steps, world.now()).recorded
     return Mended({one.id: one for one in recorded if isinstance(one, Deploy)}, messages)
 
 
 class _Rooms:
-    """What hosts have left of their capacity, CPU and memory, while failed VMs start again."""
+    """The free CPU and memory of hosts while failed VMs start again."""
 
     def __init__(self, seen: Observed, decided: Sequence[Step], failed: list[int]) -> None:
-        """`failed` are the rows of the VMs that hold nothing until they are tried again."""
+        """`failed` are the rows of the VMs that use nothing until they are retried."""
         snapshot, own = seen.snapshot, slice(len(RESOURCES))
         vms = snapshot.vms
         outside = (vms.market < 0)[:, np.newaxis]
         self._amount: Floats = np.where(outside, vms.cap, vms.floor)[:, own]
-        self._held = self._amount.copy()  # what no balloon has given back can't be given away
+        self._held = self._amount.copy()  # memory not yet given back by balloons is not free
         self._held[:, MEMORY] = np.fmax(self._held[:, MEMORY], vms.held[:, MEMORY])
         self._host = vms.host
         self._left: Floats = seen.observation.host_capacity[:, own].copy()
@@ -113,13 +113,13 @@ class _Rooms:
                 self._reserve(seen, step)
 
     def _reserve(self, seen: Observed, step: Deploy | Migrate) -> None:
-        """Count a VM that comes to a host beside the host that it is on, with what it brings."""
+        """Subtract the resources of a VM that comes from another host."""
         row, at = seen.snapshot.vm_row(step.vm), seen.snapshot.host_row(step.host)
         if at != self._host[row]:
             self._left[at] -= (self._held if isinstance(step, Migrate) else self._amount)[row]
 
     def take(self, row: int) -> bool:
-        """Reserve the floor of the VM in this row on its host, if it fits there."""
+        """Reserve the floor of the VM in this row on its host; return whether it fits."""
         host = int(self._host[row])
         left = self._left[host] - self._amount[row]
         if (left < 0).any():
@@ -133,7 +133,7 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodResult:
-    """What was decided, and what was done of it."""
+    """A decision and its execution."""
 
     seen: Observed
     decided: PeriodDecision
@@ -143,7 +143,7 @@ class PeriodResult:
 async def decide_only(
     world: PeriodContext, affordable: Afforded, leave: Permission, shadow: Shadow
 ) -> PeriodResult:
-    """Decide and do nothing; beside another scheduler, compare."""
+    """Decide without acting; in mode shadow, compare with the other scheduler."""
     seen = affordable.seen
     decided = await decide(world, seen, affordable.unpaid, leave)
     if leave.mode is Mode.SHADOW:
@@ -151,7 +151,7 @@ async def decide_only(
     else:
         shadow.rest()
     _log.info(
-        "Mode {mode}: {steps} steps would be sent, and none is",
+        "Mode {mode}: none of {steps} decided steps is sent",
         mode=str(leave.mode),
         steps=len(decided.limits.plan),
     )
@@ -170,7 +170,7 @@ async def decide_only(
 async def execute(
     world: PeriodContext, affordable: Afforded, leave: Permission, asking: PendingHandover | None
 ) -> PeriodResult:
-    """Decide, and do all of it for which there is leave."""
+    """Decide, and carry out all permitted steps."""
     seen = affordable.seen
     if leave.mode is Mode.ASK:
         return await _with_approval(world, affordable, asking)
@@ -183,14 +183,14 @@ async def execute(
 async def _with_approval(
     world: PeriodContext, affordable: Afforded, asking: PendingHandover | None
 ) -> PeriodResult:
-    """Do what was approved of, and say what would be done besides."""
+    """Carry out the approved steps, and propose a plan with the others."""
     seen, given = affordable.seen, await approved_plan(world)
     scene = given.scene(seen, _wanted(asking) if world.handing else None)
     decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
     decided = await _told_beside(world, decided, affordable.messages)
     done = await _done(world, seen, scene, decided, asking)
     if world.handing and asking is None and given.plan is not None:
-        return done  # it is carried out when OpenNebula asks
+        return done  # OpenNebula's next request carries out the plan
     standing = await propose_plan(world, seen, affordable.unpaid, given, done.decided)
     if standing is None:
         return done
@@ -219,7 +219,7 @@ def _wanted(asking: PendingHandover | None) -> HandoverRequest:
 
 
 def waiting_messages(plan: StoredPlan) -> Mapping[int, str]:
-    """By VM id: what owners of VMs that are to be placed are told."""
+    """Return, by VM id, messages for owners of VMs that the plan places."""
     return {
         step.vm: f"plan {plan.id} places it, once an administrator approves"
         for step in plan.steps
@@ -230,14 +230,14 @@ def waiting_messages(plan: StoredPlan) -> Mapping[int, str]:
 async def _told_beside(
     world: PeriodContext, decided: PeriodDecision, messages: Mapping[int, str]
 ) -> PeriodDecision:
-    """Return what `told_also` does, computed beside the reactor: every VM may have a reason."""
+    """Call `with_messages` outside the reactor, since every VM may have a reason."""
     if not messages:
         return decided
     return await world.executor.run(lambda: with_messages(decided, messages))
 
 
 def with_messages(decided: PeriodDecision, messages: Mapping[int, str]) -> PeriodDecision:
-    """The same, where VMs' owners are told these too."""
+    """Return the decision with these messages added to the reasons of VMs."""
     decision = decided.decision
     reasons = {**decision.reasons, **messages_after_reasons(decision.reasons, messages)}
     return replace(decided, decision=replace(decision, reasons=reasons))

@@ -1,4 +1,4 @@
-"""A period that fails says in the database why it ended."""
+"""Failed periods: storing why they ended."""
 
 from twisted.logger import Logger
 
@@ -11,13 +11,13 @@ _log = Logger()
 
 
 async def give_up(world: PeriodContext, seen: Observed, error: Exception) -> None:
-    """Say in the database why the period ended, unless it decided: then it is charged."""
+    """Store why the period ended, unless it had decided: then it is charged."""
     why, at_s = f"{type(error).__name__}: {error}", world.now()
     if isinstance(error, LeaseLostError):
         return
     try:
         await world.database.run(lambda c: period_store.give_up(c, seen.period, at_s, why))
-    except Exception:  # noqa: BLE001 - the first error is raised; this one follows from it, or is logged
+    except Exception:  # noqa: BLE001 - the caller raises the first error
         _log.failure(
             "Period {period} failed, and its failure could not be stored", period=seen.period
         )

@@ -1,21 +1,21 @@
-"""Following: VMs that begin to run between two periods get their limits within seconds.
+"""The guest watch: limits, within seconds, for guests that start between two periods.
 
-A guest starts without any limit, and the next period may be most of a minute away. After a
-period has acted, the hosts of managed VMs are asked every few seconds which domains run there: one
-call a host, which reads nothing else. A domain with another id is a guest that began to run anew.
-Only then its host is read, and the limits of the guest go into the journal and
-to the host: once for each start. What a daemon that dies leaves undone the next period finds, and
-decides anew.
+A guest starts without limits, and the next period may be most of a minute away. After a period has
+acted, the daemon asks the hosts of managed VMs every few seconds for their running domains, with
+one cheap call per host. A domain with a new id is a guest that has started. Only then the daemon
+reads the host, records the guest's limits in the journal and sets them, once for each start. If the
+daemon dies meanwhile, the next period sees the guest and decides again.
 
 # Note [Guests that are gone]
 
-Limits are hard, and hold until the next period. After a guest ends or is powered off, its part of
-the host is idle until then, and its owner pays for the time that it ran, ten seconds at least
-(`least_charge_s`). A VM that was off for all but five seconds of each period would keep three
-quarters of a host from its neighbours for a sixth of the price. So once a guest is gone that had
-a part which others lack, the next period begins, no earlier than those ten seconds. In a cloud with
-thousands of hosts some guest is always gone: after a period that took long to work out, it is ten
-times as long until such a guest counts, and in the largest clouds it counts for nothing.
+Limits are hard and last until the next period. After a guest ends or is powered off, its share of
+the host is idle until then. Its owner pays for its running time, at least for ten seconds
+(`least_charge_s`). Example: a VM that is off for all but five seconds of each period could keep
+three quarters of a host from its neighbours for a sixth of the price. So once a guest is gone whose
+share other VMs lack, the next period begins, but not before those ten seconds.
+
+In a cloud with thousands of hosts some guest is always gone. So the early start also waits for ten
+times the duration of the last period's computation. In the largest clouds there is no early start.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -36,18 +36,18 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.starting_guests import Arrivals
 
 MOST_HOSTS = 100
-"""So many hosts are asked in one look, or one in so many of them where that is more."""
+"""The most hosts in one look, unless the part below is more."""
 LOOKS_FOR_ALL = 4
-"""The others have their turn in the next looks."""
+"""The number of looks in which every host is asked."""
 
 REST = 10.0
-"""A period begins early after so many times what the last one took, at the earliest."""
+"""The least wait for an early period, as a multiple of the last period's duration."""
 
 _log = Logger()
 
 
 class Following:
-    """Looks again and again at VMs that may begin to run, until the next period begins."""
+    """Watches for VMs that start, until the next period begins."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Following:
         may: Callable[[], bool],
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """No look and no period go on at once: both have the `turn`. `may`: whether to act.
+        """`turn` excludes a look during a period; `may` returns whether limits may be set.
 
         `wake` begins the next period early.
         """
@@ -64,7 +64,7 @@ class Following:
         self._present: set[int] = set()
         """VMs whose guests were seen since the period."""
         self._period_s = self._soonest_s = clock.seconds()
-        """When the period began, and the earliest moment at which the next one is woken."""
+        """The start of the period, and the earliest time of an early next one."""
         self._world: PeriodContext | None = None
         self._expected = Arrivals()
         self._hosts: list[int] = []
@@ -72,19 +72,19 @@ class Following:
         self._runs: dict[int, int] = {}
         self._turns: dict[int, int] = {}
         self.limited: dict[int, list[float]] = {}
-        """By VM id: core-seconds that each new guest had computed when it was limited."""
+        """By VM id: the CPU counters of each new guest when it got its limits, in core-seconds."""
         self.looked: set[int] = set()
-        """Hosts that answered each look since the period: no guest began there without being
-        seen, if it ran for longer than from one look to the next."""
+        """Hosts that answered each look since the period. No guest ran there unseen for longer than
+        the time between two looks."""
         self._asked_s: dict[int, float] = {}
         self._gap_s: dict[int, float] = {}
-        """By host: when it was asked last, and the longest time in which it was not."""
+        """By host: the time of the last look, and the longest time between two looks."""
         self._ends_s = 0.0
         self._call: Any = None
 
     @property
     def found(self) -> Limited:
-        """New guests that were limited, for the charge."""
+        """The new guests that got limits, for the charge."""
         self._note_asked(self._asked_s)
         return Limited(self.limited, frozenset(self.looked), dict(self._gap_s))
 
@@ -96,7 +96,7 @@ class Following:
             self._asked_s[host] = now_s
 
     def expect(self, world: PeriodContext, expected: Arrivals) -> None:
-        """Look for these from now on, until a period was missed."""
+        """Watch for these VMs from now on, for at most two intervals."""
         self._break_off()
         if not expected.where or world.rhythm.arrival_look_s <= 0:
             return
@@ -111,10 +111,10 @@ class Following:
         self._later(world)
 
     def forget(self) -> None:
-        """A period begins, or the daemon ends: look for nothing any more."""
+        """Stop watching, because a period begins or the daemon ends."""
         self._period_s = self._clock.seconds()
         if self._world is None:
-            self.looked = set()  # no host was asked since the period before
+            self.looked = set()  # no host was asked since the last period
         self._leave()
 
     def _leave(self) -> None:
@@ -124,7 +124,7 @@ class Following:
         self._call = None
 
     def _break_off(self) -> None:
-        """What begins from now on may not be seen before the next period."""
+        """Stop watching; guests that start from now on may not be seen before the next period."""
         self._leave()
         self.looked = set()
 
@@ -143,10 +143,10 @@ class Following:
                 return
             await self._look(world)
         except (LeaseLostError, CloudUnreachableError) as error:
-            _log.info("VMs that begin to run wait for the next period: {why}", why=str(error))
+            _log.info("Limits of starting VMs wait for the next period: {why}", why=str(error))
             self._break_off()
-        except Exception:  # noqa: BLE001 - whatever it was, the next period sets the limits
-            _log.failure("VMs that begin to run wait for the next period")
+        except Exception:  # noqa: BLE001 - the next period sets the limits after any error
+            _log.failure("Limits of starting VMs wait for the next period")
             self._break_off()
         finally:
             self._turn.release()
@@ -158,7 +158,7 @@ class Following:
             self._break_off()
 
     async def _look(self, world: PeriodContext) -> None:
-        """Ask hosts for their domains, and limit the guests that began to run."""
+        """Ask hosts for their domains, and limit the guests that have started."""
         hosts = self._next(world)
         if not hosts:
             return
@@ -180,17 +180,17 @@ class Following:
             await _send(world, steps)
 
     def _next(self, world: PeriodContext) -> list[int]:
-        """Return the hosts that are asked now."""
+        """Return the hosts of this look."""
         most = max(MOST_HOSTS, -(-len(self._hosts) // LOOKS_FOR_ALL))
         away = world.hypervisors.reach().away
         self.looked -= away.keys()
         now = [host for host in self._hosts if host not in away][:most]
         chosen = set(now)
-        self._hosts.sort(key=lambda host: host in chosen)  # those that were asked come last
+        self._hosts.sort(key=lambda host: host in chosen)  # the hosts of this look come last
         return now
 
     def _is_missed(self, there: Mapping[int, Mapping[int, int]]) -> bool:
-        """Whether a guest is gone whose part others lack (Note [Guests that are gone])."""
+        """Return whether a guest is gone whose share others lack (Note [Guests that are gone])."""
         now = {vm for runs in there.values() for vm in runs}
         self._present |= now
         gone = (self._present & self._expected.missed) - now
@@ -200,7 +200,7 @@ class Following:
         return self._runs.get(vm) != run
 
     def _places(self, there: Mapping[int, Mapping[int, int]]) -> dict[int, int]:
-        """By VM id: the host of each VM on a host where a guest began to run anew."""
+        """Return the host of each VM, by id, on all hosts where a guest has started."""
         began = {
             host
             for host, runs in there.items()
@@ -213,12 +213,12 @@ class Following:
         return {vm: host for vm, host in known.items() if host in began}
 
     def _steps(self, vms: Ints, runs: Ints, cpu_s: Floats) -> list[OnHost]:
-        """Return what hosts are told of guests that began to run."""
-        # A guest that can't be read yet has its turn in the next look.
+        """Return the limits of guests that have started."""
+        # A guest that can't be read yet is handled by the next look.
         known = zip(vms.tolist(), runs.tolist(), strict=True)
         computed_s = dict(zip(vms.tolist(), cpu_s.tolist(), strict=True))
         anew = {vm: run for vm, run in known if vm in self._where and self._new(vm, run)}
-        # Once for each start, whatever becomes of it.
+        # Once for each start, also if setting the limits fails.
         self._runs.update(anew)
         for vm in anew:
             self.limited.setdefault(vm, []).append(computed_s[vm])
@@ -227,7 +227,7 @@ class Following:
         ran = [vm for vm in anew if vm not in expected.steps]
         steps = []
         for step in (*coming, *(expected.again(ran) if ran else ())):
-            # The period itself may have told the host: its step is the first one.
+            # The period itself may have sent the first step for this host.
             turn = self._turns.get(step.vm, 0 if step.vm in expected.steps else 1)
             steps.append(_in_turn(step, turn))
         for vm in anew:
@@ -242,7 +242,7 @@ def _in_turn(step: OnHost, turn: int) -> OnHost:
 
 
 async def _send(world: PeriodContext, steps: list[OnHost]) -> None:
-    """Record the limits, and send the hosts those that were not sent before."""
+    """Record the limits, and set those that were not sent before."""
     by_id, at_s = {step.id: step for step in steps}, world.now()
 
     def store(connection: sa.Connection) -> frozenset[str]:

@@ -1,12 +1,12 @@
-"""Writing messages to VMs: several at a time, for a limited time, the longest unwritten first.
+"""The writer of messages to VMs: several at a time, for a limited time, in a fair order.
 
 # Note [The order of messages]
+
 A message of a VM can change in every period: "3 of 5 hosts are full" becomes "4 of 5 hosts are
-full". In the order of VM ids, the VMs with low ids would then take all the time of every
-period, and the others would never have a reason. So the VM that was written to longest ago
-comes first, and a VM that was never written to comes before all others. Example: with time for
-50 messages and 200 VMs whose messages change in each period, each VM is written to once in four
-periods.
+full". In the order of VM ids, the VMs with low ids would then use all the time of every period, and
+the others would never get a message. So the VM that was written to longest ago comes first, and a
+VM that was never written to comes before all others. Example: with time for 50 messages and 200 VMs
+whose messages change in each period, each VM is written to once in four periods.
 """
 
 from collections import deque
@@ -24,11 +24,11 @@ _log = Logger()
 
 
 class Telling:
-    """Writes messages where OpenNebula shows them; it knows when each VM was written to."""
+    """Writes messages to OpenNebula and remembers when each VM was written to."""
 
     def __init__(self) -> None:
         self._written: dict[int, int] = {}
-        """By VM id: the count of messages when this VM's was written."""
+        """By VM id: the number of the last message written to this VM, counting all messages."""
         self._count = 0
 
     async def tell(
@@ -37,11 +37,11 @@ class Telling:
         told: Mapping[int, str],
         shown: Mapping[int, str],
     ) -> None:
-        """Write the messages `told` that are not yet `shown`, as many as the time allows.
+        """Write the messages in `told` that differ from those `shown`, as many as the time allows.
 
         Both are by VM id. An empty text removes a message.
         """
-        # Every VM may have news: they are put in order beside the reactor.
+        # Every VM may have a new message, so sorting runs outside the reactor.
         waiting = await world.executor.run(lambda: self._in_order(told, shown))
 
         async def write() -> None:
@@ -57,13 +57,13 @@ class Telling:
             waiting.clear()
 
     def _in_order(self, told: Mapping[int, str], shown: Mapping[int, str]) -> deque[int]:
-        """Return the VMs with news, the one that was written to longest ago first."""
+        """Return the VMs with new messages, the one that was written to longest ago first."""
         news = [vm for vm, message in told.items() if shown.get(vm, "") != message]
         self._written = {vm: at for vm, at in self._written.items() if vm in told}
         return deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
 
     async def _one(self, world: PeriodContext, vm: int, message: str) -> bool:
-        """Write one message; False where OpenNebula does not answer."""
+        """Write one message; return False if OpenNebula does not answer."""
         self._count += 1
         self._written[vm] = self._count
         try:
@@ -75,7 +75,7 @@ class Telling:
 
 
 async def _all_or_the_limit(world: PeriodContext, writing: list[Deferred[None]]) -> None:
-    """Return when all are done, or the time is over; late answers are taken when they come."""
+    """Return when all are done or the time is over; later answers are still handled."""
     over: Deferred[None] = Deferred()
 
     def end(_: object = None) -> None:

@@ -1,7 +1,8 @@
-"""The shadow: where another scheduler placed and moved VMs, and where we would, in the same cloud.
+"""Shadow mode: comparing another scheduler's placements with this daemon's, in the same cloud.
 
-What it placed since the last look is taken away again, on paper, and we decide where it goes.
-What it moved is held against what we would have moved at that look, and the other way round.
+For new placements, the comparison removes the VMs from the snapshot and decides where to place
+them. For migrations, it compares the other scheduler's moves since the last observation with the
+moves that this daemon had decided then.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,23 +22,22 @@ _log = Logger()
 
 
 class Shadow:
-    """Remembers who was where when it last looked, and whom we would have moved then."""
+    """Remembers the host of each VM, and the moves decided, at the last observation."""
 
     def __init__(self) -> None:
         self._there: Mapping[int, int] | None = None
         self._wanted: dict[int, Migrate] = {}
         self._said: Mapping[int, int] = {}
-        """By VM id: where we would have it, as was kept already."""
+        """By VM id: the target of a move that is already recorded."""
 
     def rest(self) -> None:
-        """It is not looking any more; what happens meanwhile is not compared."""
+        """Stop comparing, and forget the last observation."""
         self._there, self._wanted, self._said = None, {}, {}
 
     async def look(self, world: PeriodContext, seen: Observed, moves: Sequence[Migrate]) -> None:
-        """Compare what was done since it last looked; at the first look nothing is new.
+        """Compare the changes since the last observation; the first one is only the basis.
 
-        What was moved since then is compared with what we would have moved then; `moves` are
-        those of now.
+        `moves` are this period's migrations; they are compared at the next observation.
         """
         there, under_way = _on_hosts(seen), _under_way(seen)
         before, self._there = self._there, there
@@ -54,7 +54,7 @@ class Shadow:
                 lambda connection: period_store.memory(connection, label)
             )
             found += await world.executor.run(lambda: compared(world, seen, memory, new))
-        # Whether one moves or will be where it was is known once it has come to rest.
+        # A VM in transition is compared once it has settled.
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
         stay = {vm: there[vm] for vm in (there.keys() & before.keys()) - under_way}
         found += moved(seen, before, stay, wanted, self._said)
@@ -80,14 +80,14 @@ def _say(one: Comparison) -> None:
 
 
 def _on_hosts(seen: Observed) -> Mapping[int, int]:
-    """By VM id: the host of each VM that is on one, or on its way there."""
+    """Return the host of each VM that is on one or on its way there, by id."""
     look = seen.observation
     runs = np.isin(look.vm_state, (VmState.RUNNING, VmState.BUSY)) & (look.vm_host >= 0)
     return dict(zip(look.vm_id[runs].tolist(), look.vm_host[runs].tolist(), strict=True))
 
 
 def _under_way(seen: Observed) -> frozenset[int]:
-    """The VMs to which something is done at the moment."""
+    """Return the ids of the busy VMs."""
     look = seen.observation
     return frozenset(look.vm_id[look.vm_state == VmState.BUSY].tolist())
 
@@ -95,7 +95,7 @@ def _under_way(seen: Observed) -> frozenset[int]:
 def compared(
     world: PeriodContext, seen: Observed, memory: Mapping[str, object], new: Mapping[int, int]
 ) -> list[Comparison]:
-    """What we would have done with these VMs in this cloud, had it not been done."""
+    """Return this daemon's placements of these VMs in the cloud without them."""
     vms = seen.snapshot.vms
     rows = np.isin(vms.id, list(new))
     waiting = replace(
@@ -129,9 +129,9 @@ def moved(
     wanted: Mapping[int, Migrate],
     said: Mapping[int, int],
 ) -> Iterator[Comparison]:
-    """Moves that one of the two made or would have made, of VMs that are `there` still.
+    """Yield the moves of one side that the other did not make, for VMs that are `there`.
 
-    What we would move again and again, because nobody does, is told once.
+    A move that is decided repeatedly but never made is yielded once.
     """
     hosts, names = _names(seen)
     for vm, host in there.items():
@@ -151,7 +151,7 @@ def moved(
 
 
 class _Hosts(dict[int, str]):
-    """Their names by id; one that is gone still has its number."""
+    """Names of hosts by id; a host that is gone is shown by its number."""
 
     def __missing__(self, host: int) -> str:
         return f"host {host}"

@@ -1,10 +1,10 @@
-"""Which VMs may begin to run before the next period, and the limits that each is to have then.
+"""VMs that may start before the next period, and the limits that each then gets.
 
-Those are VMs that the period places, VMs that are off and that their owners may resume, and VMs
-that run or are busy: their owners may start them anew at any time, and a new domain has no limits.
-Such a VM gets those that the period gave it. A VM that was off and is resumed has no share: it gets
-what its charge pays for, as far as its payer has credits left, and weighs no more than that beside
-neighbours, which paid for all of the host. Pure, but for the one question what payers have left.
+These are the VMs that the period places, VMs that are off and may be resumed, and running or busy
+VMs that their owners may restart. A restarted VM has a new domain without limits, and gets the
+limits of the period. A resumed VM has no share. It gets the amounts that its charge pays for, as
+far as its payer has free credits. Its weight is no higher than that of its neighbours, which paid
+for the whole host. All functions are pure, except for the query of the payers' funds.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,31 +39,31 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
 
 _LITTLE = 0.02
-"""Of a host's cores: too little to begin a period early for."""
+"""The part of a host's cores below which a gone guest is no reason for an early period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """VMs that may begin to run, and the other VMs on their hosts."""
+    """The VMs that may start, and the other VMs on their hosts."""
 
     steps: Mapping[int, tuple[OnHost, ...]] = field(default_factory=dict)
-    """By VM id: what the host is to be told once it runs."""
+    """By VM id: the limits to set once the VM runs."""
     others: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the hosts of all VMs that ran when the period looked."""
+    """By VM id: the hosts of all VMs that ran at the observation."""
     where: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the hosts of those that will run, and of managed VMs that may be started anew."""
+    """By VM id: the hosts of VMs that will start, and of managed VMs that may restart."""
     hosts: list[int] = field(default_factory=list)
-    """The ids of these hosts, ascending; the list is the receiver's."""
+    """The ids of these hosts, ascending; the receiver may change the list."""
     runs: dict[int, int] = field(default_factory=dict)
-    """By VM id: the runs of these that have limits; the receiver's as well."""
+    """By VM id: the runs that have limits; the receiver may change the mapping."""
     missed: frozenset[int] = frozenset()
-    """VMs with a part of a host that others there lack, and can have once the VM is gone."""
+    """VMs with shares that other VMs on the host lack and can get once the VM is gone."""
     again: Callable[[Collection[int]], Sequence[OnHost]] = lambda _vms: ()
-    """Returns what hosts are to be told of some of these once they run anew."""
+    """Returns the limits of some of these VMs after a restart."""
 
 
 async def arrivals(world: PeriodContext, seen: Observed, decided: PeriodDecision) -> Arrivals:
-    """Return the VMs that may begin to run after this period has acted."""
+    """Return the VMs that may start after this period has acted."""
     placed = await world.executor.run(lambda: _placed(decided))
     off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NOWHERE)
     returning: dict[int, tuple[OnHost, ...]] = {}
@@ -87,7 +87,7 @@ def _places(
     steps: Collection[int],
     watched: Collection[int],
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """By VM id: the hosts of all VMs that run, and those of the VMs that may begin to run."""
+    """Return, by VM id, the hosts of all running VMs, and of the VMs that may start."""
     vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
     there = dict(zip(vms, places, strict=True))
     on = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
@@ -98,7 +98,7 @@ def _places(
 
 
 def _missed(seen: Observed, decided: PeriodDecision) -> frozenset[int]:
-    """Return the VMs that have more than a little of a host on which another VM lacks cores."""
+    """Return the VMs with more than a small share of a host on which another VM lacks cores."""
     snapshot, decision = seen.snapshot, decided.decision
     host = occupancy_of(snapshot, decision.plan).then
     rows = np.flatnonzero(contended(snapshot, decision)[:, CPU])
@@ -107,9 +107,9 @@ def _missed(seen: Observed, decided: PeriodDecision) -> frozenset[int]:
 
 
 def _watched(seen: Observed, decided: PeriodDecision) -> tuple[dict[int, int], frozenset[int]]:
-    """Return the runs that have limits, by VM id, and the VMs that no step takes from their hosts.
+    """Return the runs that have limits, by VM id, and the VMs that stay on their hosts.
 
-    A VM that was busy without limits (it booted, or was shut down) has no run here: it is limited
+    A VM that was busy without limits (it booted or was shut down) has no run here. It gets limits
     as soon as its guest is seen.
     """
     if seen.use.run is None:
@@ -124,7 +124,7 @@ def _watched(seen: Observed, decided: PeriodDecision) -> tuple[dict[int, int], f
 
 
 def _stays(snapshot: Snapshot, scene: Occupancy) -> Bools:
-    """[vms]: managed, running or busy on a host that no step takes it from."""
+    """[vms]: whether the VM is managed and stays on its host, running or busy."""
     vms = snapshot.vms
     on_host = (scene.now != NOWHERE) & (scene.now == scene.then) & (vms.market != NOWHERE)
     busy = on_host & (vms.state == VmState.BUSY)
@@ -136,7 +136,7 @@ def _stays(snapshot: Snapshot, scene: Occupancy) -> Bools:
 def _again(
     world: PeriodContext, seen: Observed, decided: PeriodDecision, vms: Collection[int]
 ) -> tuple[OnHost, ...]:
-    """Return the limits of VMs that began to run anew: a new domain has none of them."""
+    """Return the limits of VMs that have restarted, since a new domain has no limits."""
     snapshot, allocations = seen.snapshot, decided.decision.allocations
     scene = occupancy_of(snapshot, decided.decision.plan)
     scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
@@ -148,7 +148,7 @@ def _again(
 
 
 def _unset(snapshot: Snapshot, in_force: EnforcedLimits) -> EnforcedLimits:
-    """Return the limits of new domains: none, where any can be set."""
+    """Return the limits of new domains: unset, where they can be set."""
     free = {
         name: np.where(there == BEYOND, BEYOND, UNSET) for name, there in in_force.further.items()
     }
@@ -157,9 +157,9 @@ def _unset(snapshot: Snapshot, in_force: EnforcedLimits) -> EnforcedLimits:
 
 
 def _balloons(seen: Observed, decided: PeriodDecision, again: Bools) -> list[Balloon]:
-    """Return what VMs that began to run anew are told of memory: what they were told before.
+    """Return the earlier memory targets of VMs that have restarted.
 
-    A guest that boots has all of its size, and has nothing to lose yet.
+    A booting guest has all of its size, and no data in it yet.
     """
     told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
     vms, before = seen.snapshot.vms, seen.in_force.memory_mib
@@ -175,7 +175,7 @@ def _balloons(seen: Observed, decided: PeriodDecision, again: Bools) -> list[Bal
 
 
 def _placed(decided: PeriodDecision) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
-    """By id of each VM that is deployed: its host, and the limits that come after."""
+    """Return, by id of each deployed VM, its host and the limits that follow."""
     deploys = {step.id: step for step in decided.steps if isinstance(step, Deploy)}
     found: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
     for step in decided.limits.plan if deploys else ():
@@ -190,7 +190,7 @@ def _placed(decided: PeriodDecision) -> dict[int, tuple[int, tuple[OnHost, ...]]
 def _returning(
     world: PeriodContext, seen: Observed, decided: PeriodDecision, means: Mapping[int, MeansAtRest]
 ) -> dict[int, tuple[OnHost, ...]]:
-    """By VM id: the limits of each VM that is off now, as they are to be once it runs."""
+    """Return, by VM id, the limits of each VM that is off, for the case that it is resumed."""
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
     if not off.any():
@@ -204,7 +204,7 @@ def _returning(
         own, beside = means[int(vms.id[row])], float(highest[scene.then[row]])
         shares[row] = own.amounts
         shares[row, CPU] = own.units
-        # Weights of neighbours stay unchanged: no VM can weigh more than the first of them.
+        # Weights of neighbours stay unchanged, so no VM may weigh more than the heaviest neighbour.
         bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
@@ -220,10 +220,10 @@ def _returning(
 
 
 def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) -> list[Balloon]:
-    """Return the memory of each VM that is off, once it runs: its floor, and a part of the rest.
+    """Return the memory of each VM that is off, if resumed: its floor and a part of the rest.
 
-    A guest comes back with all of its size. Its host keeps its floor free; what nobody holds there
-    is divided among all VMs that are off.
+    A guest returns with all of its size. Its host keeps its floor free. The host's free memory is
+    divided among all VMs that are off.
     """
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     if MEMORY not in snapshot.resources:
@@ -245,7 +245,7 @@ def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) 
         if memory_mib < whole[row]:
             why = f"from its size to {memory_mib} MiB, which its host has free, as it was resumed"
             vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
-            # A guest that boots has nothing to lose yet; one that was suspended has.
+            # A booting guest has no data in its memory yet; a suspended guest has.
             step = Balloon(
                 period=seen.period, vm=vm, reason=why, memory_mib=memory_mib, unpaid=bool(anew)
             )

@@ -1,1 +1,1 @@
-"""From what the ports showed to a snapshot."""
+"""Observations: from the ports' data to a snapshot, and the results of earlier steps."""

@@ -1,13 +1,13 @@
-"""What a VM asks for: its template's bids, its market, and defaults where nobody spoke.
+"""The bidders: each VM's bids, market, floor and cap from its template, with defaults.
 
 Only an administrator takes a VM out of the market: with a host in another cluster, or with the VM's
-group (`excluded_groups`). Tenants may change their VMs' templates at any time, so no attribute of
-a VM takes it out: its limits would be lifted, and nothing would be charged.
+group (`excluded_groups`). Tenants may change their VMs' templates at any time, so no attribute of a
+VM takes it out. Its limits would be lifted, and nothing would be charged.
 
-MERKAT_BID_CPU and MERKAT_BID_MEMORY are credits per period; MERKAT_MIN_CPU and
-MERKAT_MAX_CPU are percent of a core, MERKAT_MIN_MEMORY and MERKAT_MAX_MEMORY MiB. Where network
-and disk are traded, the same can be said of NETWORK, in Mbit/s, and of DISK, in MiB/s. All of it
-can be said as MERKAT = [ BID_CPU = ..., ... ] too; the adapter makes one of the other.
+MERKAT_BID_CPU and MERKAT_BID_MEMORY are credits per period. MERKAT_MIN_CPU and MERKAT_MAX_CPU are
+percent of a core, MERKAT_MIN_MEMORY and MERKAT_MAX_MEMORY MiB. If network and disk are traded, the
+same attributes exist for NETWORK (Mbit/s) and DISK (MiB/s). The form MERKAT = [ BID_CPU = ..., ...
+] is equivalent; the adapter converts it.
 """
 
 import math
@@ -25,7 +25,7 @@ from merkatd.scheduler.base.settings import RESOURCES, MarketRules
 
 
 def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
-    """[hosts + 1]: the market of each host; one more so that NOWHERE has none."""
+    """[hosts + 1]: the market of each host; the last row gives NOWHERE no market."""
     found = np.full(len(seen.host_cluster) + 1, NOWHERE)
     for row, market in enumerate(markets):
         if market.has_the_rest:
@@ -41,9 +41,9 @@ def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
 def markets_of_vms(
     seen: Observation, host: Ints, host_market: Ints, markets: Sequence[MarketRules]
 ) -> Ints:
-    """[vms]: a VM belongs to its host's market, or to the one that it waits for.
+    """[vms]: the market of each VM: its host's, or the one that it waits for.
 
-    NOWHERE where that market excludes its group, or where no market has a host for it.
+    NOWHERE if that market excludes the VM's group, or if no market has a host for it.
     """
     found = np.where(host != NOWHERE, host_market[host], _wanted(seen, host_market, markets))
     for row, market in enumerate(markets):
@@ -53,7 +53,7 @@ def markets_of_vms(
 
 
 def _wanted(seen: Observation, host_market: Ints, markets: Sequence[MarketRules]) -> Ints:
-    """The market that a VM names, or else the first that has a host which may take it."""
+    """Return the market that a VM names, or else the first one with a host that may take it."""
     names = {market.name: row for row, market in enumerate(markets)}
     found = _first_possible(seen, host_market, len(markets))
     for vm, attributes in seen.attributes.items():
@@ -70,7 +70,7 @@ def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
         return first
     inside = np.array([host_market[:-1] == row for row in range(markets)])
     on = seen.host_state != int(HostState.OFF)
-    # [classes, markets]: of a host that is off it may come back; better one that is there.
+    # [classes, markets]: prefer a market with a host that is on; a host that is off may return.
     there = (constraints.allowed[:, np.newaxis, :] & inside & on).any(axis=2)
     ever = (constraints.allowed[:, np.newaxis, :] & inside).any(axis=2)
     of_class = np.where(
@@ -78,7 +78,7 @@ def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
         there.argmax(axis=1),
         np.where(ever.any(axis=1), ever.argmax(axis=1), NOWHERE),
     )
-    # Where no host at all may take it, it waits here, and its owner is told why.
+    # A VM that no host at all may take waits here, and its owner is told why.
     of_class[~constraints.allowed.any(axis=1)] = 0
     classed = constraints.vm_class != NOWHERE
     first[classed] = of_class[constraints.vm_class[classed]]
@@ -88,11 +88,11 @@ def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
 def outside_markets(
     seen: Observation, market: Ints, markets: Sequence[MarketRules]
 ) -> Mapping[int, str]:
-    """By id, VMs that wait for hosts which no market has: they are left alone."""
+    """Return reasons, by id, for VMs that may only use hosts without a market."""
     waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NOWHERE)
     for name in {name for one in markets for name in one.excluded_groups or ()}:
         waiting &= ~_in_group(seen, name)
-    why = "all hosts that it may use are in clusters without a market: Merkat leaves it alone"
+    why = "all hosts it may use are in clusters without a market; Merkat leaves it alone"
     return dict.fromkeys(seen.vm_id[waiting].tolist(), why)
 
 
@@ -103,7 +103,7 @@ def bids(
     market: Ints,
     resources: Sequence[str] = RESOURCES,
 ) -> Floats:
-    """[vms, resources]: the newest word, the default of its group or market without any."""
+    """[vms, resources]: the most recent bids, or else the defaults of the VM's group or market."""
     defaults = [_amounts(resources, one.default_bid, {}) for one in markets]
     bid = np.array([*defaults, [0.0] * len(resources)])[market]
     for row, one in enumerate(markets):
@@ -111,16 +111,16 @@ def bids(
             amounts = _amounts(resources, given, one.default_bid)
             bid[(market == row) & _in_group(seen, name)] = amounts
     for row, vm in enumerate(seen.vm_id.tolist()):
-        word = said.get(vm)
-        if word is not None:
-            bid[row] = [word.get(name, bid[row, at]) for at, name in enumerate(resources)]
+        latest = said.get(vm)
+        if latest is not None:
+            bid[row] = [latest.get(name, bid[row, at]) for at, name in enumerate(resources)]
     bid[market == NOWHERE] = 0.0
     by_use = np.array([*(one.by_use for one in markets), False])[market]
     return _following_the_rate(bid, by_use, resources)
 
 
 def _following_the_rate(bid: Floats, by_use: Bools, resources: Sequence[str]) -> Floats:
-    """Where a spending rate is all that is said, memory is not divided and the rest follows it."""
+    """Apply a spending rate: memory has no bid, and the other goods' bids equal the CPU rate."""
     for at, name in enumerate(resources):
         if name != "cpu":
             rate = 0.0 if name == "memory" else bid[by_use, resources.index("cpu")]
@@ -140,32 +140,34 @@ def _in_group(seen: Observation, name: str) -> Bools:
 
 
 MANAGED = "MERKAT_MANAGED"
-"""Once took a VM out of the market, whoever set it. It has no effect, and its owner is told so."""
+"""A former attribute to exclude a VM; it has no effect, and the owner gets a message."""
 MAX_AMOUNT = 1e15
-"""No wish is larger: what is charged must fit whole micro-credits."""
+"""The largest accepted amount, since charges must fit whole micro-credits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateBids:
-    """What was said, by resource, and what was said wrongly."""
+    """The bids, floors and caps of a template, by resource, and the mistakes in it."""
 
     bid: Mapping[str, float]
     least: Mapping[str, float]
     most: Mapping[str, float]
     problems: tuple[str, ...]
-    """Each names the attribute, its value and what would be right."""
+    """Messages with the attribute, its value and the accepted values."""
 
 
 def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> TemplateBids:
-    """Read the attributes of one VM; wrong ones are left out and named."""
+    """Read the attributes of one VM; invalid ones are left out and reported."""
     problems: list[str] = []
     found: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
     for name, what, resource in _names(resources):
         if name in attributes:
             value = amount(attributes[name])
             if value is None:
-                said = f"{name} = {attributes[name][:40]!r}"
-                problems.append(f"{said}: expected a number from 0 to {MAX_AMOUNT:g}")
+                value_text = repr(attributes[name][:40])
+                problems.append(
+                    f"{name} must be a number from 0 to {MAX_AMOUNT:g} (got {value_text})"
+                )
             else:
                 found[what][resource] = value
     for resource, least in list(found["MIN"].items()):
@@ -173,7 +175,7 @@ def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> 
         if least > most:
             name = resource.upper()
             problems.append(
-                f"MERKAT_MIN_{name} = {least:g}: at most MERKAT_MAX_{name} = {most:g} is right"
+                f"MERKAT_MIN_{name} must be at most MERKAT_MAX_{name} = {most:g} (got {least:g})"
             )
             found["MIN"][resource] = most
     if MANAGED in attributes:
@@ -186,7 +188,7 @@ def template_bids(attributes: Mapping[str, str], resources: tuple[str, ...]) -> 
 
 @cache
 def _names(resources: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
-    """All attributes there can be: each with what it is about."""
+    """Return all possible attributes, each with its kind and its resource."""
     return tuple(
         (f"MERKAT_{what}_{resource.upper()}", what, resource)
         for what in ("BID", "MIN", "MAX")
@@ -195,13 +197,13 @@ def _names(resources: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
 
 
 def text_hash(attributes: Mapping[str, str]) -> str:
-    """The same as long as nobody changes a bid in the template."""
+    """Return a hash that changes when a bid in the template changes."""
     said = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
     return blake2b(repr(said).encode(), digest_size=8).hexdigest()
 
 
 def amount(text: str) -> float | None:
-    """The number in a text; None where it is none that can be wished for."""
+    """Return the number in a text; None if it is no valid amount."""
     try:
         value = float(text)
     except ValueError:

@@ -22,7 +22,7 @@ def attempts_at(connection: sa.Connection, vm: int) -> int | None:
 
 
 def attempts(history: tuple[StoredStep, ...]) -> int | None:
-    """Return the number of failed starts in a row, by a VM's steps, newest first.
+    """Return the number of failed starts in a row from a VM's steps (newest first).
 
     None while a step is under way.
     """
@@ -39,7 +39,7 @@ def attempts(history: tuple[StoredStep, ...]) -> int | None:
 
 
 def is_tried_again(count: int | None, retries: int) -> bool:
-    """Return whether the daemon starts a VM again after so many failed starts in a row."""
+    """Return whether the daemon restarts a VM after this number of failed starts in a row."""
     return count is None or 0 < count <= retries
 
 

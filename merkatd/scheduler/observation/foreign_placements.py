@@ -1,14 +1,15 @@
-"""Foreign placements: VMs that were deployed or migrated, and not by this daemon.
+"""Foreign placements: deployments and migrations of VMs by other software or people.
 
 # Note [Whose placement it was]
-A VM whose host is another one than in the observation before was placed by somebody. It was
-this daemon if a step of the journal sends the VM there; steps that were given up count for an
-hour too, since OpenNebula may carry out late what it was asked for. Anything else is foreign.
-Example: VM 7 waits, and is seen on host 3 a minute later, without a step of ours: an
-`opennebula-scheduler` runs beside the daemon, and the two undo each other's work.
 
-Only observations that follow each other are compared. After a start, a pause, or while another
-daemon acts, the first observation is what the next one is compared with.
+A VM whose host differs from the previous observation was placed since then. The placement is this
+daemon's if a step in the journal sends the VM to that host. Expired steps count for an hour too,
+since OpenNebula may carry out a request late. Every other placement is foreign. Example: VM 7
+waits, and a minute later it is on host 3 without a step of this daemon. So an
+`opennebula-scheduler` probably runs beside the daemon, and the two undo each other's work.
+
+Only consecutive observations are compared. After a start, a pause, or while another daemon acts,
+the first observation is only the basis for the next one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +22,9 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.scheduler.base.ports import Observation
 
 OURS_S = 3600.0
-"""How long a step of the journal explains a placement."""
+"""The time for which a step in the journal explains a placement."""
 QUIET_PERIODS = 10
-"""After so many periods without a foreign placement the state is over."""
+"""The number of periods without a foreign placement after which the warning ends."""
 
 SCHEDULER = (
     "probably an opennebula-scheduler that runs beside this daemon:"
@@ -40,48 +41,48 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A VM that came to a host."""
+    """A VM's arrival on a host."""
 
     vm: int
     source: int
-    """The host it was on, -1 where it waited."""
+    """The previous host, -1 if the VM waited."""
     host: int
 
     @property
     def deployed(self) -> bool:
-        """Whether it waited before."""
+        """Whether the VM waited before."""
         return self.source == NOWHERE
 
 
 class Foreign:
-    """Compares each observation with the one before."""
+    """Compares each observation with the previous one."""
 
     def __init__(self) -> None:
         self.why: str | None = None
-        """What was noticed, and the likely cause; None where nothing was for some time."""
+        """The latest foreign placement with its likely cause; None if there was none for some
+        time."""
         self.deployments = 0
-        """Foreign deployments since the daemon started,"""
+        """The number of foreign deployments since the daemon started."""
         self.migrations = 0
-        """and foreign migrations."""
+        """The number of foreign migrations since the daemon started."""
         self._places: Mapping[int, int] | None = None
         self._ours: dict[tuple[int, int], float] = {}
         self._cause: str | None = None
         self._quiet = 0
 
     def interrupt(self) -> None:
-        """This daemon did not act: the next observation is compared with nothing."""
+        """Compare the next observation with nothing, because this daemon did not act."""
         self._places = None
 
     def look(self, seen: Observation, steps: Iterable[Step], managed: frozenset[int]) -> None:
-        """Compare an observation with the one before.
+        """Compare an observation with the previous one.
 
-        `steps` are all that were under way before it; VMs that are not `managed` by a market
-        are anybody's to place.
+        `steps` are all that were under way before it. Only VMs `managed` by a market are checked.
         """
         for step in steps:
             if isinstance(step, Deploy | Migrate):
                 self._ours[step.vm, step.host] = seen.at_s
-            if isinstance(step, Migrate):  # it may fail, and the VM come back
+            if isinstance(step, Migrate):  # it may fail, and the VM may return
                 self._ours[step.vm, step.source] = seen.at_s
         oldest_s = seen.at_s - OURS_S
         self._ours = {place: at_s for place, at_s in self._ours.items() if at_s >= oldest_s}
@@ -105,7 +106,7 @@ class Foreign:
         if not found:
             self._quiet += 1
             if self.why is not None and self._quiet >= QUIET_PERIODS:
-                _log.info("No VM was placed by others for {count} periods", count=self._quiet)
+                _log.info("No foreign placement of a VM for {count} periods", count=self._quiet)
                 self.why = self._cause = None
             return
         self._quiet = 0
@@ -120,7 +121,7 @@ class Foreign:
 
 
 def _likely(seen: Observation, found: list[Placement]) -> str:
-    """The likely cause of most of them."""
+    """Return the likely cause of most of these placements."""
     deployed = sum(one.deployed for one in found)
     if deployed * 2 >= len(found):
         return SCHEDULER

@@ -1,8 +1,8 @@
-"""Network and disk as goods: what hosts have of them, and what of it their VMs can use.
+"""Network and disk as goods: the hosts' amounts, and the VMs' caps.
 
-OpenNebula charges no host for either, so neither has a size in a VM's template. A VM can use
-all that the largest host of its market has, unless it says less; one that is outside every
-market keeps what it says for itself, and nothing where it says nothing.
+OpenNebula charges no host for either, so a VM's template has no size for them. A VM can use the
+full amount of the largest host in its market, unless it sets a lower cap. A VM outside every market
+keeps its own cap, or nothing without one.
 """
 
 from collections.abc import Mapping
@@ -23,15 +23,15 @@ def with_goods(
     host_market: Ints,
     market: Ints,
 ) -> Observation:
-    """The observation with a column for each of the further goods in all that is by resource.
+    """Return the observation with a column for each optional good in all arrays by resource.
 
-    `host_market` and `market` are the markets of hosts, with one more row, and of VMs.
+    `host_market` and `market` are the markets of hosts (with one more row) and of VMs.
     """
     capacity = np.column_stack([_of_hosts(seen, goods, name) for name in goods.further])
     unknown = np.full_like(capacity, np.nan)
     most = np.zeros((int(host_market.max(initial=-1)) + 2, len(goods.further)))
     np.maximum.at(most, host_market[:-1], capacity)
-    # NOWHERE is the last row: what hosts of no market have is nobody's to use.
+    # NOWHERE selects the last row: goods of hosts without a market can't be used.
     most[-1] = 0.0
     size = most[np.minimum(market, len(most) - 1)]
     reserved = np.zeros_like(size)
@@ -49,7 +49,7 @@ def with_goods(
 
 
 def _of_hosts(seen: Observation, goods: GoodsSettings, name: str) -> Floats:
-    """[hosts]: as a host says it, where that is a number."""
+    """[hosts]: the amount in each host's template if it is a number, else the default."""
     common = goods.of_a_host(name)
     said = [amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()]
     return np.array([common if one is None else one for one in said], dtype=np.float64)
@@ -60,9 +60,9 @@ def bids_with_goods(
     wishes: Mapping[int, TemplateBids],
     goods: GoodsSettings,
 ) -> Mapping[int, Mapping[str, float]]:
-    """The newest words; what a template says of a good counts where they are silent on it.
+    """Return the most recent bids, completed by the templates' bids for optional goods.
 
-    They are silent where they were said before the good was traded.
+    A bid made before a good was traded has no amount for it.
     """
     found = dict(bids)
     for vm, wish in wishes.items():

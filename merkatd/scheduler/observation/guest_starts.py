@@ -1,19 +1,19 @@
-"""Guests that are started again and again pay for the memory that they hold beyond their shares.
+"""Repeated starts of guests: charging the memory that they hold beyond their shares.
 
 # Note [Memory of guests that start]
 
-A guest starts with all of its memory. Its balloon then takes what exceeds its share, within seconds
-or minutes, and until then the guest holds that for the price of its share. Once, that is the way
-of all guests. But a VM of 8 GiB with a share of 270 MiB that is started anew each minute holds 6
-GiB all the time, for 4 % of the price.
+A guest starts with all of its memory. Its balloon then takes back the excess over its share, within
+seconds or minutes. Until then the guest holds that memory for the price of its share. For a single
+start that is accepted. But a VM of 8 GiB with a share of 270 MiB that is restarted each minute
+holds 6 GiB all the time, for 4 % of the price.
 
-So starts are counted by owner, for an hour. A start counts for nothing as long as its guest runs
-and has half of its memory or more: a tenant that starts a hundred VMs, bids for their memory and
-lets them run has none. Of an owner with more than three others, guests that started within the hour
-pay for the memory that they hold beyond their shares too, at the price of the period: for the mean
-of what they held at its beginning and at its end. An example: such a guest has 8,192 MiB as the
-period begins, 5,900 at its end, and a share of 270. It pays for (8,192 + 5,900) / 2 - 270 = 6,776
-MiB more.
+So starts are counted by owner, for an hour. A start does not count while its guest runs and has
+half of its memory or more. So a tenant that starts a hundred VMs, bids for their memory and lets
+them run has a count of zero. If an owner has more than three counted starts, its guests that
+started within the hour also pay for memory beyond their shares, at the price of the period. The
+amount is the mean of their memory at the period's beginning and end. Example: such a guest has
+8,192 MiB at the beginning, 5,900 at the end, and a share of 270. It pays for (8,192 + 5,900) / 2 -
+270 = 6,776 MiB more.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -31,11 +31,11 @@ from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
 from merkatd.scheduler.observation.under_way import rows_of
 
 FREE = 3
-"""So many starts within the time below cost nothing, of guests that run no more or are squeezed."""
+"""The number of free starts within the time below, of guests that stopped or are squeezed."""
 REMEMBERED_S = 3600.0
 DAY_S = 86_400.0
-"""Within it each VM has one start, besides its first boot, that counts for neither network nor disk
-while its guest runs: guests crash, and platforms are suspended and resumed."""
+"""The time in which each VM has one free start besides its first boot. For network and disk it is
+free while its guest runs, because guests crash, and platforms are suspended and resumed."""
 
 
 class _Start(NamedTuple):
@@ -44,11 +44,11 @@ class _Start(NamedTuple):
     at_s: float
     vm: int
     free: bool
-    """Whether it counts for nothing, as long as its guest runs."""
+    """Whether the start does not count while its guest runs."""
 
 
 class _Guests(NamedTuple):
-    """The guests that ran in a period, and the VMs that had none."""
+    """The guests that ran in a period, and the VMs without a guest."""
 
     vm: Ints
     run: Ints
@@ -58,26 +58,26 @@ class _Guests(NamedTuple):
     idle: Mapping[int, tuple[int, GuestRecord]]
     """By id of each VM without a guest: its owner, and its last record."""
     hidden: AbstractSet[int]
-    """Ids of VMs of whose last record the number alone is known."""
+    """The ids of VMs whose last record is only known by its number."""
 
 
 class GuestStarts:
-    """Counts the starts of guests; after a restart of the daemon the count begins anew."""
+    """The starts of guests, counted from the daemon's start."""
 
     def __init__(self) -> None:
         self._before: _Guests | None = None
         self._starts: dict[int, list[_Start]] = {}
-        """By owner."""
+        """Starts, by owner."""
         self._restarted: dict[int, float] = {}
-        """By VM: when the start was that it had for nothing, but for its first boot."""
+        """By VM: the time of its last free start, apart from its first boot."""
         self._forgot_s = 0.0
         self.started: frozenset[int] = frozenset()
-        """VMs whose guests began anew before the last look, and not because they were moved."""
+        """VMs whose guests restarted before the last observation, not because of a migration."""
         self.often: frozenset[int] = frozenset()
-        """VMs of owners with as many starts of guests that run no more, squeezed or not."""
+        """VMs of owners with too many starts that count for network and disk."""
 
     def note(self, seen: Observed) -> frozenset[int]:
-        """Take in which guests started; return the VMs that pay for memory beyond their shares."""
+        """Take note of started guests; return the VMs that pay for memory beyond shares."""
         at_s, vms = seen.observation.at_s, seen.snapshot.vms
         self.started = self.often = frozenset()
         now = _guests(seen)
@@ -96,7 +96,7 @@ class GuestStarts:
         return self._of_many_starts(seen, run_on - set(vms.id[_is_squeezed(seen)].tolist()))
 
     def _is_first_of_the_day(self, vm: int, at_s: float) -> bool:
-        """Whether a VM that ran before may start for nothing; from now on it has done so."""
+        """Return whether a VM that ran before gets a free start, and count it as used."""
         if abs(at_s - self._restarted.get(vm, -DAY_S)) < DAY_S:
             return False
         self._restarted[vm] = at_s
@@ -105,11 +105,12 @@ class GuestStarts:
     def _of_many_starts(
         self, seen: Observed, run_on: AbstractSet[int], *, limits: bool = False
     ) -> frozenset[int]:
-        """Return the VMs of owners with too many starts; the last one of each of these is free.
+        """Return the VMs of owners with too many counted starts.
 
-        `limits`: it is about what guests have before they have limits. Memory beyond the share
-        goes back to the host while a guest runs on; what it sent does not. So only a VM's first
-        boot and one more start a day are free, and any VM may be the next, also one that runs.
+        `limits`: whether this is about resources that guests use before they get limits. Memory
+        beyond the share returns to the host while a guest keeps running; sent data does not. So
+        with `limits` only a VM's first boot and one more start a day are free, and any VM may be
+        the next one, even a running one.
         """
         vms = seen.snapshot.vms
         found: set[int] = set()
@@ -124,7 +125,7 @@ class GuestStarts:
         return frozenset(found)
 
     def _forget(self, at_s: float) -> None:
-        """Also what a clock dated ahead."""
+        """Drop old entries, and entries with dates in the future from a wrong clock."""
         if abs(at_s - self._forgot_s) > REMEMBERED_S:
             self._forgot_s = at_s
             there = self._restarted.items()
@@ -138,7 +139,7 @@ class GuestStarts:
 
 
 def _guests(seen: Observed) -> _Guests | None:
-    """Return the guests that run; None where it is not known which began anew."""
+    """Return the running guests; None if restarts can't be detected."""
     observation, use, vms = seen.observation, seen.use, seen.snapshot.vms
     records = observation.records
     if use.run is None or records is None or MEMORY not in seen.snapshot.resources:
@@ -162,11 +163,11 @@ def _guests(seen: Observed) -> _Guests | None:
 
 
 def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
-    """Yield owner and id of each VM whose guest began anew, and whether it never had run before.
+    """Yield the owner and the id of each VM whose guest restarted, and whether it never ran before.
 
-    As often as it did: each start has a record. A guest that was migrated did not begin anew. One
-    that began and ended in between left a record; of a VM whose texts are too long its number is
-    known.
+    A VM is yielded once for each start, since each start has a record. A migration is not a start.
+    A guest that started and ended in between left a record. For a VM with too long texts only the
+    number of that record is known.
     """
     vms = seen.snapshot.vms
     at = rows_of(before.vm, now.vm)
@@ -200,32 +201,32 @@ def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[in
 
 
 def _count(before: int, now: int) -> int:
-    """How many starts there were, by the numbers of a VM's last records."""
+    """Return the number of starts between two numbers of a VM's last record."""
     return max(now - before, 1) if min(before, now) >= 0 else 1
 
 
 def _boots_with(seen: Observed) -> Floats:
-    """[vms]: MiB; a cap limits only what a guest keeps."""
+    """[vms]: MiB at boot; a cap limits only the memory that a guest keeps."""
     return seen.in_force.boots_with(seen.snapshot.vms.cap[:, COLUMN])
 
 
 def _is_squeezed(seen: Observed) -> Bools:
-    """[vms]: holds less than half of its memory."""
+    """[vms]: whether the VM has less than half of its memory."""
     found: Bools = seen.snapshot.vms.held[:, COLUMN] < _boots_with(seen) / 2
     return found
 
 
 def _may_start(state: Ints) -> Bools:
-    """[vms]: has no guest yet, and may have one before the next period."""
+    """[vms]: whether the VM has no guest yet, and may get one before the next period."""
     found: Bools = ~np.isin(state, (VmState.RUNNING, VmState.BUSY))
     return found
 
 
 def kept(seen: Observed) -> Mapping[str, Any]:
-    """Return the columns for the charge of such VMs, where there are any.
+    """Return the charge's columns for such VMs, if there are any.
 
-    `begins_mib`, [vms], is what each holds as the period begins, or will start with; NaN for all
-    others. `size_mib` is what it has after another start.
+    `begins_mib`, [vms], is the memory at the beginning of the period, or at the coming start; NaN
+    for all other VMs. `size_mib` is the memory after another start.
     """
     vms = seen.snapshot.vms
     again = np.isin(vms.id, list(seen.restarted))
@@ -236,7 +237,7 @@ def kept(seen: Observed) -> Mapping[str, Any]:
 
 
 def begins_with(seen: Observed) -> tuple[Floats, Floats]:
-    """[vms]: MiB that each holds now or will start with, and what it has after another start."""
+    """[vms]: MiB that each has now or will start with, and its MiB after another start."""
     vms = seen.snapshot.vms
     size, held = _boots_with(seen), vms.held[:, COLUMN]
     return np.where(_may_start(vms.state) | np.isnan(held), size, held), size
@@ -245,9 +246,9 @@ def begins_with(seen: Observed) -> tuple[Floats, Floats]:
 def beyond_mib(
     arrays: Mapping[str, Any], rows: Ints, anew: Collection[int], use: GuestUse | None
 ) -> Floats:
-    """[rows]: the memory that each held beyond its share; `anew` are rows that started meanwhile.
+    """[rows]: the memory of each VM beyond its share; `anew` are rows that started meanwhile.
 
-    `use` is what hosts saw at the end of the period, None where that is not known any more.
+    `use` is the hosts' measurement at the end of the period; None if it is no longer known.
     """
     if "begins_mib" not in arrays:
         return np.zeros(len(rows))

@@ -1,13 +1,13 @@
-"""What an observation showed of when VMs ran: their last records, or the numbers of these. Pure.
+"""Looks: the running VMs of an observation with their last records, or the records' numbers.
 
 # Note [VMs whose texts are too long]
 
 A VM can get texts of many megabytes, and then no period reads them (`Resting`). Its history records
-stand among them. But the end of its outline, which OpenNebula writes after all texts of the owner,
-has the number of its last record, and a VM that is started gets a new record. So a VM that is off
-at two looks with the same number did not run in between. Of others the history is read, for a few
-of each owner: each may have as much text as an answer can have. The rest counts as running for the
-whole period, and so does a VM whose history can't be read.
+are among them. But the end of the VM's outline contains the number of its last record, because
+OpenNebula writes it after the owner's texts. A VM that is started gets a new record. So a VM that
+is off at two observations with the same number did not run in between. For the others the history
+is read, but only for a few VMs of each owner, since each history may fill a whole answer. The rest
+count as running for the whole period. So does a VM whose history can't be read.
 """
 
 from collections.abc import Mapping
@@ -21,24 +21,23 @@ from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, Observation
 
 HIDDEN = -2
-"""Kept in the place of the number of a VM's last record where its texts were not read; the number
-follows."""
+"""A marker in place of a last record's number, for texts that were not read; the number follows."""
 
 Arrays = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """What an observation, or the decision that was made of it, showed of VMs."""
+    """The VMs of one observation, or of the decision based on it."""
 
     at_s: float
     vm: Ints
     runs: Bools
-    """[vms]: runs, or is on its way on a host."""
+    """[vms]: whether each runs, or is in transition on a host."""
     records: LastRecords
-    """By VM id, of VMs that ended too as far as they are known."""
+    """Last records by VM id, including those of ended VMs if they are known."""
     hidden: Mapping[int, int] = field(default_factory=dict)
-    """By id of VMs that could not be read: the number of the last record, or UNKNOWN."""
+    """By id of unreadable VMs: the number of the last record, or UNKNOWN."""
 
     def numbers(self, vms: Ints) -> Ints:
         """[vms]: the number of the last record of each of them, or UNKNOWN."""
@@ -52,7 +51,7 @@ class Look:
 
 
 def kept(seen: Observation) -> Arrays:
-    """Return the column of records that a period keeps for its charge."""
+    """Return the column of records that a period stores for its charge."""
     records = seen.records
     if records is None:
         return {}
@@ -64,7 +63,7 @@ def kept(seen: Observation) -> Arrays:
 
 
 def look_of(seen: Observation, runs: Bools) -> Look | None:
-    """Return what an observation showed, None where the cloud keeps no records."""
+    """Return the look of an observation, None if the cloud keeps no records."""
     records = seen.records
     if records is None:
         return None
@@ -82,7 +81,7 @@ def look_of(seen: Observation, runs: Bools) -> Look | None:
 
 
 def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
-    """Return what the decision of a period kept, None where it kept no records."""
+    """Return the look that a period's decision stored, None if it stored no records."""
     if arrays is None or "record" not in arrays:
         return None
     vm, columns = arrays["vm"], arrays["record"]
@@ -93,21 +92,21 @@ def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
 
 
 def never_ran(arrays: Arrays) -> Bools:
-    """[vms]: had no history record at all when a period was decided."""
+    """[vms]: whether the VM had no history record when a period was decided."""
     first, second, _ = arrays["record"].T
     found: Bools = np.where(first == HIDDEN, second, first) == NO_RECORD.seq
     return found
 
 
 def are_hidden(before: Look, now: Look) -> Bools:
-    """[vms of `before`]: could not be read at one of the two looks, or at both."""
+    """[vms of `before`]: whether the VM was unreadable at one of the two looks, or at both."""
     ids = before.hidden.keys() | now.hidden.keys()
     found: Bools = np.isin(before.vm, list(ids)) if ids else np.zeros(len(before.vm), dtype=bool)
     return found
 
 
 def rested(before: Look, now: Look) -> Bools:
-    """[vms of `before`]: hidden ones that were off at both looks, with no new record since then."""
+    """[vms of `before`]: unreadable VMs that were off at both looks, without a new record since."""
     off = ~before.runs & np.isin(before.vm, now.vm[~now.runs])
     found: Bools = are_hidden(before, now) & off
     if found.any():

@@ -1,7 +1,7 @@
-"""Memory in use: kept as far as it is paid for, the rest while no other VM on the host bids for it.
+"""Memory in use: kept as far as it is paid for, and the rest until another VM bids for it.
 
-Only in markets in which a bid is the most that its VM pays. See Note [Memory in use] in
-`merkatd/market/floors.py`.
+This applies only in markets in which a bid is the most that its VM pays. See Note [Memory in use]
+in `merkatd/market/floors.py`.
 """
 
 from collections.abc import Mapping
@@ -19,61 +19,62 @@ from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.observation.under_way import rows_of
 
 LEAST_MIB = 256.0
-"""So much of its use a guest keeps whatever it bids, and at most `floor_part` of its size."""
+"""The used memory that a guest keeps regardless of its bid, up to `floor_part` of its size."""
 STEP_PART = 0.9
-"""What a VM has for now, of what it had an interval before,"""
+"""The part of its earlier memory that a VM keeps after an interval."""
 STEP_MIB = 64.0
-"""and at least so much less."""
+"""The least decrease of its memory in an interval."""
 _MOST_WAITING = 100
-"""So many VMs that wait are considered, those with the highest bids."""
+"""The number of waiting VMs that are considered, those with the highest bids."""
 _CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InUse:
-    """[vms], in MiB: what VMs use, and what they keep of it."""
+    """[vms], in MiB: the memory that VMs use, and the part they keep."""
 
     use: Floats
-    """With a margin; all that it holds where a guest does not tell; NaN where the rule is not for
-    this VM."""
+    """The use with a margin; all held memory if a guest does not report its use; NaN if this rule
+    does not apply to the VM."""
     paid: Floats
-    """What its bid pays for."""
+    """The memory that its bid pays for."""
     least: Floats
-    """It never keeps less."""
+    """The memory that it keeps in any case."""
     keeps: Floats
-    """The most that it keeps in this period, NaN where it keeps all."""
+    """The most that it keeps in this period, NaN if it keeps all."""
     bid: Floats
-    """Credits for memory with which it keeps all; infinite where no bid is known to."""
+    """The memory bid with which it keeps all; infinite if no such bid is known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """[vms], in MiB, but for `most_part` and `interval_s`."""
+    """[vms], in MiB, except for the flags, `most_part` and `interval_s`."""
 
     needed: Floats
-    """What each uses, with a margin, or a part of its size where that is not known."""
+    """The use with a margin, or a part of the size if the use is unknown."""
     measured: Bools
-    """Its guest tells what it uses."""
+    """Whether the guest reports its use."""
     paid: Floats
-    """What the bid pays for, of what it claims or needs,"""
+    """The part of its claim or need that the bid pays for."""
     bought: Floats
-    """and all that it would pay for."""
+    """All the memory that the bid would pay for."""
     sold: Bools
-    """The rule is for this VM."""
+    """Whether this rule applies to the VM."""
     scarce: Bools
-    """The price of a MiB is above the reserve price."""
+    """Whether the price of a MiB is above the reserve price."""
     most_part: Floats
-    """Of its size: the part that every guest keeps at most, whatever it bids."""
+    """The highest part of its size that a guest keeps regardless of its bid."""
     interval_s: float
-    """In which memory that is not paid for shrinks by a tenth. A tenant can make periods early."""
+    """The time in which unpaid memory shrinks by a tenth; not a period, as tenants can start
+    those."""
 
 
 def kept(
     snapshot: Snapshot, floor: Floats, basis: Basis, last: Mapping[str, Any] | None
 ) -> tuple[Floats, InUse]:
-    """Return the floors, [vms, resources], and what they follow from.
+    """Return the floors, [vms, resources], and their basis.
 
-    `floor` has the claims that are paid for, and all use; `last` is what the last period kept.
+    `floor` contains the paid claims and all use. `last` are the stored columns of the last period.
     """
     vms = snapshot.vms
     size = vms.cap[:, MEMORY]
@@ -112,7 +113,7 @@ def kept(
 
 
 def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
-    """[short]: the bids with which VMs keep all that they use; `here` are rows of the view."""
+    """[short]: the bids with which VMs keep all their used memory; `here` are rows of the view."""
     rows, least = np.flatnonzero(short), float(view.reserve[MEMORY])
     bid, cap = view.bid[here, MEMORY], view.cap[here, MEMORY]
     in_market = bids_that_buy(rows, use[short], bid, cap, float(view.total[MEMORY]), least)
@@ -122,7 +123,7 @@ def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
 
 
 def _wish(view: MarketView) -> Floats:
-    """[vms]: what each asks for with its bid: its size, as far as the reserve price is paid."""
+    """[vms]: the memory each asks for: its size, as far as its bid pays the reserve price."""
     bid, size, least = view.bid[:, MEMORY], view.size[:, MEMORY], float(view.reserve[MEMORY])
     with np.errstate(over="ignore"):
         most = np.minimum(size, bid / least) if least > 0 else size
@@ -132,7 +133,7 @@ def _wish(view: MarketView) -> Floats:
 def _for_now(
     snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats, interval_s: float
 ) -> Floats:
-    """[vms]: what each keeps for this period, whoever bids for it."""
+    """[vms]: the memory each keeps for this period, regardless of other bids."""
     before, part = held, 1.0
     if last is not None:
         had = np.where(_ran(last), last["allocation"][:, MEMORY], 0.0)
@@ -157,10 +158,10 @@ def _ran(last: Mapping[str, Any]) -> Bools:
 def _for_waiting(
     snapshot: Snapshot, view: MarketView, floor: Floats, uses: Floats, sure: Floats
 ) -> Floats:
-    """[hosts]: memory that is wanted by VMs that wait, pay for it, and find no host with room.
+    """[hosts]: the memory for waiting VMs that pay for it and find no host with room.
 
-    Each wants one host, on which it fits once VMs there keep what they pay for and no more.
-    `uses` and `sure` are of the VMs that have a place.
+    Each such VM needs one host on which it fits once the VMs there keep only their paid memory.
+    `uses` and `sure` are for the VMs that have a place.
     """
     asked = np.zeros(len(view.hosts))
     pending = view.vms[view.place == NOWHERE]
@@ -192,16 +193,16 @@ def _for_waiting(
 
 
 def _paid_for(snapshot: Snapshot, view: MarketView, floor: Floats, rows: Ints) -> Bools:
-    """[rows]: the bid pays at least the reserve price for what the VM can't do without."""
+    """[rows]: whether the bid pays at least the reserve price for the VM's floor."""
     least = float(view.reserve[MEMORY])
     found: Bools = snapshot.vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * least
     return found
 
 
 def told(ids: Ints, in_use: InUse, share: Floats) -> dict[int, str]:
-    """By VM id: what the owner of a VM that uses more than it pays for should know.
+    """Return messages, by VM id, for owners of VMs that use more memory than they pay for.
 
-    `share` is [vms]: the memory that each is given.
+    `share` is [vms]: the allocated memory.
     """
     has = np.maximum(share, np.nan_to_num(in_use.keeps, nan=np.inf))
     short = in_use.least < in_use.use * (1 - 1e-3) - 1.0

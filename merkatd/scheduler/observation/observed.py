@@ -1,7 +1,7 @@
-"""What a period has seen, and the use seen by the last ones.
+"""The observation of a period, and the use of resources in recent ones.
 
-CPU is what the counters rose by from one look to the next; a counter that went back began anew.
-Guests on hosts that are away look as they were last seen, which says nothing of what they use.
+CPU use is the increase of a counter between two observations; a counter that went back was reset.
+For hosts that do not answer, the last known values of guests are repeated; these give no use.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ from merkatd.scheduler.observation.step_outcomes import Verdicts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """What a period starts from."""
+    """The input of a period's decision."""
 
     period: int
     started_s: float
@@ -36,31 +36,31 @@ class Observed:
     wishes: Mapping[int, TemplateBids]
     use: GuestUse
     rates: Mapping[int, Rate] = field(default_factory=dict)
-    """By VM id: what the VMs of groups have of their spending rates."""
+    """By VM id: the spending rates of VMs in groups."""
     under_way: tuple[Step, ...] = ()
-    """The steps that were neither confirmed nor given up before this observation."""
+    """The steps that were outstanding before this observation."""
     moves: RecentMigrations = field(default_factory=RecentMigrations)
-    """What became of recent migrations."""
+    """The results of recent migrations."""
     in_use: InUse | None = None
-    """What VMs keep of the memory that they use, once it is settled."""
+    """The used memory that VMs keep, once it is decided."""
     claims: Claims | None = None
-    """What VMs claim and have whatever they bid, once floors are those that bids pay for."""
+    """The VMs' claims, and the amounts they have regardless of bids, once floors are paid ones."""
     restarted: frozenset[int] = frozenset()
     """VMs that pay for memory beyond their shares (Note [Memory of guests that start])."""
     started_often: frozenset[int] = frozenset()
-    """VMs that pay for what they have before they have limits (Note [Network and disk of guests
-    that start])."""
+    """VMs that pay for resources before they get limits (Note [Network and disk of guests that
+    start])."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CloudReading:
-    """What a look at the cloud showed; nothing was stored for it."""
+    """The data of one reading of the cloud, before anything is stored."""
 
     started_s: float
     observation: Observation
     use: GuestUse
     said: Mapping[int, TemplateBids]
-    """By VM id: what templates say."""
+    """The bids in templates, by VM id."""
 
 
 SAMPLES = 12
@@ -70,27 +70,27 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """One look; rows ascend by VM id."""
+    """One observation; rows ascend by VM id."""
 
     at_s: float
     vm: Ints
     host: Ints
-    """The id of each VM's host,"""
+    """[vms]: the id of each VM's host."""
     there: Ints
-    """and of all hosts that were there and answered."""
+    """The ids of all hosts that existed and answered."""
     cpu_s: Floats
     used: Floats
-    """[vms, 2]: percent of a core since the look before, and MiB; NaN where that is not known."""
+    """[vms, 2]: percent of a core since the previous observation, and MiB; NaN if unknown."""
 
 
 class RecentUse:
-    """The last few looks."""
+    """The use in the last few observations."""
 
     def __init__(self, most: int = SAMPLES) -> None:
         self._samples: deque[_Sample] = deque(maxlen=most)
 
     def met(self, seen: Observation, use: GuestUse) -> None:
-        """Remember a look."""
+        """Store the use of an observation."""
         before = self._samples[-1] if self._samples else None
         if before is not None and seen.at_s == before.at_s:
             return
@@ -111,7 +111,7 @@ class RecentUse:
         self._samples.append(_Sample(seen.at_s, vm, host[known], there, cpu_s, used))
 
     def history(self, seen: Observation, resources: tuple[str, ...]) -> UsageHistory | None:
-        """Row by row of an observation; None before the first look."""
+        """Return the history by the rows of an observation; None before the first one."""
         samples = tuple(self._samples)
         if not samples:
             return None
@@ -133,7 +133,7 @@ class RecentUse:
 
 
 def _of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:
-    """The value of each wanted id; ids ascend."""
+    """Return the value of each wanted id; ids ascend."""
     if not len(ids):
         return np.full(len(wanted), missing)
     rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)

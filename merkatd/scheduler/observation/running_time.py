@@ -1,12 +1,13 @@
-"""How long VMs ran between two observations, from OpenNebula's history records. Pure.
+"""Running times of VMs between two observations, from OpenNebula's history records; pure.
 
-A pool shows the last record of each VM. That is enough where a VM's record is the one that was
-seen before, or follows one that was closed then. Where more happened in between, all records of
-the VM are needed (`lacking`). What ran between two observations is counted in the charge of the
-first one alone, so however often a charge is tried, each second is paid once.
+A pool shows the last record of each VM. That is enough if the record is the one seen before, or
+follows one that was closed then. If more happened in between, all records of the VM are needed
+(`lacking`). The time between two observations is charged for the first one alone. So each second is
+paid once, however often a charge is retried.
 
-OpenNebula's clock and ours may differ. Times that are new in records must lie between the two
-observations; where they don't, the observations are moved by the least that makes them fit.
+OpenNebula's clock and the daemon's may differ. New times in records must lie between the two
+observations. If they don't, the observations are shifted by the smallest amount that makes them
+fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,15 +20,15 @@ from merkatd.scheduler.base.ports import NO_RECORD, GuestRecord, Histories
 from merkatd.scheduler.observation.looks import Look, are_hidden, rested
 
 CLOCK_STEP_S = 2.0
-"""Records have whole seconds; what differs by no more than this is no difference of clocks."""
+"""The tolerance for differences of clocks, since records have whole seconds."""
 
 
 def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
-    """Return the ids of VMs whose last record does not say all; `concerned` is by `before`'s row.
+    """Return the ids of VMs whose last record is not sufficient; `concerned` is by `before`'s row.
 
-    One that could not be read is asked for too: else its owner lets it run between looks alone. Not
-    where it rested, or ran at both and is long still: then it counts as running all the time. Note
-    [VMs whose texts are too long].
+    Unreadable VMs are included. Otherwise an owner could let such a VM run between observations
+    only. They are excluded if they rested, or if they ran at both observations and are still
+    unreadable: then they count as running all the time. See Note [VMs whose texts are too long].
     """
     same, old = _unchanged(before, now)
     ran_at_both = before.runs & np.isin(before.vm, now.vm[now.runs])
@@ -41,21 +42,21 @@ def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
 
 
 def _unchanged(before: Look, now: Look) -> tuple[Bools, Ints]:
-    """[vms of `before`]: whether each one's last record is still the same, and its columns then."""
+    """[vms of `before`]: whether the last record is unchanged, and its earlier columns."""
     known, old = before.records.columns_of(before.vm)
     still, new = now.records.columns_of(before.vm)
     return known & still & (old == new).all(axis=1), old
 
 
 def _alone_says_all(columns: Ints) -> Bools:
-    """[vms]: what `_says_all` says of a record that is still the same."""
+    """[vms]: the result of `_says_all` for an unchanged record."""
     seq, ran_from_s, _ = columns.T
     found: Bools = (ran_from_s > 0) | (seq <= 0)
     return found
 
 
 def _changed(before: Look, now: Look, histories: Histories) -> list[int]:
-    """Return the rows of `before` with a new record, none, or more than the last one."""
+    """Return the rows of `before` with a new record, no record, or several new ones."""
     same, _ = _unchanged(before, now)
     more = np.isin(before.vm, list(histories)) if histories else np.zeros(len(same), dtype=bool)
     rows: list[int] = np.flatnonzero(~same | more).tolist()
@@ -66,7 +67,7 @@ def _says_all(old: GuestRecord | None, new: GuestRecord | None) -> bool:
     if old is None or new is None:
         return False
     if new.seq == old.seq:
-        # Of a migration under way the record before the last one is the one that runs.
+        # During a migration the VM runs by the record before the last one.
         return old.ran_from_s > 0 or old.seq <= 0
     return new.seq == old.seq + 1 and (old.seq < 0 or old.ran_until_s > 0)
 
@@ -74,10 +75,10 @@ def _says_all(old: GuestRecord | None, new: GuestRecord | None) -> bool:
 def seconds_run(
     before: Look, now: Look, histories: Histories, placed: Bools | None = None
 ) -> Floats:
-    """[vms of `before`]: for how long each ran from then till now, as far as that is known.
+    """[vms of `before`]: the running time of each from then until now, as far as it is known.
 
-    A VM of which nothing is known now counts as running all the time if it ran before, or was
-    `placed` then. And where its texts are too long it does unless it rested for certain.
+    A VM without known records counts as running all the time if it ran before, or was `placed`
+    then. So does an unreadable VM, unless it certainly rested.
     """
     could_run = before.runs if placed is None else before.runs | placed
     could_run = could_run | (are_hidden(before, now) & ~rested(before, now))
@@ -105,7 +106,7 @@ def seconds_run(
 
 
 def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
-    """[vms of `before`]: for how long each ran, if its last record did not change."""
+    """[vms of `before`]: the running time of each VM whose last record did not change."""
     _, old = _unchanged(before, now)
     _, ran_from_s, ran_until_s = old.T
     counts = before.runs | np.isin(before.vm, now.vm[now.runs])
@@ -115,18 +116,18 @@ def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
 
 
 class RestartedCounters(NamedTuple):
-    """[vms]: VMs whose guests began anew between two looks, and with them their counters of CPU."""
+    """[vms]: VMs whose guests, and so their CPU counters, restarted between two looks."""
 
     before_s: Floats
-    """For how long each ran before its last start; 0 for VMs that did not begin anew."""
+    """The running time before the last start; 0 for VMs that did not restart."""
     since_s: Floats
-    """For how long it ran from then on."""
+    """The running time since the last start."""
     moved: Bools
-    """Whether it began anew because it was migrated: it went on without a break."""
+    """Whether the restart was a migration, without an interruption."""
 
 
 def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounters:
-    """Return which VMs of `before` began anew since then, as far as their records say."""
+    """Return the VMs of `before` that have restarted since, as far as records show it."""
     count = len(before.vm)
     found = RestartedCounters(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
     for row in _changed(before, now, histories):
@@ -144,19 +145,18 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounte
 
 
 class Starts(NamedTuple):
-    """How long the guests of a VM ran that began anew between two looks."""
+    """The running times of a VM's guests that started between two observations."""
 
     last_s: float = 0.0
-    """Since its last start, where the guest still runs."""
+    """The running time since the last start, if the guest still runs."""
     earlier_s: tuple[float, ...] = ()
-    """Each of the others."""
+    """The running time of each earlier guest."""
 
 
 def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts]:
-    """Return the starts of VMs, by `before`'s row, as far as their records say.
+    """Return the starts of VMs, by `before`'s row, as far as records show them.
 
-    One that was off, and whose texts are too long for its history, began anew at once if it can
-    have run at all.
+    An unreadable VM that was off counts as started at once, if it may have run at all.
     """
     found = {}
     runs_now = set(now.vm[now.runs].tolist())
@@ -184,7 +184,7 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
 
 
 def was_moving(before: Look, histories: Histories, vm: int) -> bool:
-    """Whether the VM was migrated at that look: it still ran by the record before its last one."""
+    """Return whether the VM was migrating then: it ran by the record before its last one."""
     old = before.records.get(vm, NO_RECORD)
     return old.ran_from_s <= 0 and any(
         one.seq == old.seq - 1
@@ -201,9 +201,9 @@ def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
 def _since(
     old: GuestRecord | None, new: GuestRecord | None, history: Sequence[GuestRecord] | None
 ) -> Sequence[GuestRecord] | None:
-    """Return the records in which the VM may have run since it had the old one last.
+    """Return the records in which the VM may have run since its last record was `old`.
 
-    None where they are not known.
+    None if they are not known.
     """
     if history is not None:
         return [one for one in history if old is None or _may_count(old, one)]
@@ -213,9 +213,9 @@ def _since(
 
 
 def _may_count(old: GuestRecord, one: GuestRecord) -> bool:
-    """Whether the VM may have run by a record since it had the old one last.
+    """Return whether the VM may have run by a record since its last record was `old`.
 
-    While a VM is moved it still runs by the record before its last one, and by no earlier one.
+    During a migration a VM runs by the record before its last one, and by no earlier one.
     """
     if one.seq == old.seq:
         return _is_open(old, one)
@@ -223,7 +223,7 @@ def _may_count(old: GuestRecord, one: GuestRecord) -> bool:
 
 
 def _is_open(old: GuestRecord, same: GuestRecord) -> bool:
-    """Whether a record was not closed before; OpenNebula may write RETIME once more."""
+    """Return whether a record was not closed before; OpenNebula may write RETIME once more."""
     return old.ran_until_s == 0 or same.ran_until_s == 0
 
 
@@ -239,12 +239,12 @@ def _overlap(
 
 
 def _shift(before: Look, now: Look, news: Mapping[int, Sequence[GuestRecord] | None]) -> float:
-    """Return the seconds to add to our times to make them OpenNebula's, 0 where they agree.
+    """Return the seconds to add to the daemon's times to get OpenNebula's; 0 if they agree.
 
-    `news`: by VM id, of the VMs whose records changed.
+    `news` are the records by VM id, of the VMs whose records changed.
 
-    Only what happened between the two looks says anything: it lies within the time between them,
-    if that is moved. Where it can't, its times contradict each other, and nothing is moved.
+    Only events between the two observations are evidence: with the right shift they lie within that
+    time. If no shift can achieve that, the event times contradict each other, and the shift is 0.
     """
     fresh = [
         moment
@@ -264,7 +264,7 @@ def _shift(before: Look, now: Look, news: Mapping[int, Sequence[GuestRecord] | N
 def _new_moments(old: GuestRecord, new: GuestRecord) -> list[int]:
     """Return the times in a record that were not known when the VM had the old one.
 
-    An earlier record than the old one may have been closed before that, nobody knows when.
+    A record before the old one may have been closed earlier, at an unknown time.
     """
     if new.seq < old.seq:
         return []
@@ -275,7 +275,7 @@ def _new_moments(old: GuestRecord, new: GuestRecord) -> list[int]:
 
 
 def at_least(seconds: Floats, least_s: float, elapsed_s: float) -> Floats:
-    """[vms]: the charged seconds: at least `least_s` for a VM that ran, if so much time passed."""
+    """[vms]: the charged seconds, at least `least_s` (or `elapsed_s`) for a VM that ran."""
     least = min(least_s, elapsed_s)
     found: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
     return found

@@ -1,10 +1,10 @@
-"""From what was seen to a snapshot: markets, bids, floors, and the steps still under way.
+"""The builder of snapshots from observations: markets, bids, floors, and outstanding steps.
 
-A VM with a step under way is left alone by the strategies: it is BUSY, and stands where the step
-takes it. While a migration is under way, our own or another, the host it leaves keeps its floor
-too; what it holds there beyond that is given to no balloon (`limits/memory_targets.py`). A VM that
-failed keeps its floor on the host that OpenNebula charges for it while the daemon starts it again
-there; one that waits for an administrator keeps none.
+The strategies leave a VM with an outstanding step alone: it is BUSY, on the target host of the
+step. During any migration, the source host keeps the VM's floor too. No balloon gives away the
+further memory that the VM holds there (`limits/memory_targets.py`). A failed VM keeps its floor on
+the host that OpenNebula charges for it, while the daemon restarts it there. A failed VM that waits
+for an administrator keeps none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,24 +58,24 @@ MEMORY = RESOURCES.index("memory")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredInputs:
-    """What is known of the VMs besides what the cloud shows."""
+    """The stored data on VMs, besides the observation of the cloud."""
 
     bids: Mapping[int, Mapping[str, float]]
-    """By VM id: the newest word."""
+    """The most recent bids, by VM id."""
     wishes: Mapping[int, TemplateBids]
-    """By VM id: what templates say."""
+    """The bids in templates, by VM id."""
     waiting: Sequence[StoredStep]
-    """Steps under way."""
+    """The outstanding steps."""
     applications: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the application that it belongs to, of those that belong to one."""
+    """By VM id: the application of the VM, if it belongs to one."""
     moved_at_s: Mapping[int, float] = field(default_factory=dict)
-    """By VM id: when its last confirmed migration ended."""
+    """By VM id: the time when its last confirmed migration ended."""
     resting: AbstractSet[int] = frozenset()
-    """Ids of the VMs whose last migration failed: they are not moved for a while."""
+    """The ids of VMs that are not moved for a while because their last migration failed."""
     lost: AbstractSet[int] = frozenset()
-    """Ids of the failed VMs that wait for an administrator: they keep no room on their hosts."""
+    """The ids of failed VMs that wait for an administrator and keep no room on their hosts."""
     handing: bool = False
-    """OpenNebula carries out deployments itself, when it likes."""
+    """Whether OpenNebula carries out deployments itself, at a time of its choice."""
 
 
 def snapshot_of(
@@ -87,7 +87,7 @@ def snapshot_of(
     goods: GoodsSettings | None = None,
     history: UsageHistory | None = None,
 ) -> Snapshot:
-    """The snapshot of a period; rows are those of the observation."""
+    """Return the snapshot of a period, with the rows of the observation."""
     goods = goods or GoodsSettings()
     host_market = markets_of_hosts(seen, markets)
     host = rows_of(seen.host_id, seen.vm_host)
@@ -127,7 +127,7 @@ def snapshot_of(
 
 
 def in_force_of(seen: Observation, use: GuestUse) -> EnforcedLimits:
-    """The limits in force, row by row of the observation."""
+    """Return the limits in force, with the rows of the observation."""
     rows = rows_of(use.vm_id, seen.vm_id)
     there = rows != NOWHERE
     read = use.in_force
@@ -151,12 +151,12 @@ def in_force_of(seen: Observation, use: GuestUse) -> EnforcedLimits:
 
 
 def _at(values: Any, rows: Ints) -> Any:
-    """The values of these rows; anything at all where there is none."""
+    """Return the values of these rows; any value for a missing row."""
     return values[rows] if len(values) else np.zeros(len(rows), dtype=values.dtype)
 
 
 def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
-    """[vms]: busy with what leaves it running on its host; no step of ours takes it elsewhere."""
+    """[vms]: whether the VM is busy but stays on its host, and no step of ours moves it."""
     if seen.vm_stays is None:
         return np.zeros(len(seen.vm_id), dtype=bool)
     ours = np.isin(seen.vm_id, [stored.step.vm for stored in waiting])
@@ -165,7 +165,7 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
 
 
 def _idle(seen: Observation, state: Ints, known: StoredInputs) -> Bools:
-    """[vms]: on a host without a guest, or still to be deployed there by OpenNebula.
+    """[vms]: whether the VM is on a host without a guest, or OpenNebula is still to deploy it.
 
     See Note [VMs without a guest] in `held_memory.py`.
     """
@@ -188,12 +188,12 @@ def _caps_and_floors(
     holds: Bools,
     resources: Sequence[str],
 ) -> tuple[Floats, Floats]:
-    """What each VM can use at most, and what it can't live without.
+    """Return the caps and the floors of VMs.
 
-    A VM that does not run keeps room for the memory that it needs when it runs again. A claim
-    beyond that is counted where it `holds`: a VM that rests bids nothing, and would keep others
-    from it. One that failed is started again soon, as one whose disks are copied is, and then must
-    find the memory that it claims.
+    A VM that does not run keeps room for the memory that it needs when it runs again. A larger
+    claim counts only where `holds` is true. A VM that rests bids nothing, so such a claim would
+    keep memory from others for free. A failed VM, or one whose disks are being copied, starts soon
+    and then needs the memory that it claims.
     """
     cap = seen.vm_size.copy()
     floor = np.zeros_like(cap)
@@ -206,11 +206,11 @@ def _caps_and_floors(
             floor[row, at] = max(floor[row, at], least)
     outside = market == NOWHERE
     cap[outside] = seen.vm_reserved[outside]
-    # OpenNebula checks these by its own account, and refuses what that has no room for.
+    # OpenNebula checks these against its own account, and rejects amounts without room.
     pinned, own = np.isin(seen.vm_id, list(seen.pin_policy)), slice(len(RESOURCES))
     cap[pinned, own] = floor[pinned, own] = seen.vm_reserved[pinned, own]
-    # Nobody bids for memory where a spending rate is all that is said: everybody has it all. And
-    # nobody pays for a claim to anything else there: it would take that from others for nothing.
+    # With a spending rate alone, VMs do not bid for memory and keep all of it. A claim to any other
+    # good is not paid for there, so it would take that from others for nothing.
     whole = np.array([*(one.by_use for one in markets), False])[market]
     floor[np.ix_(whole & ~pinned, np.arange(floor.shape[1]) != MEMORY)] = 0.0
     floor[whole, MEMORY] = cap[whole, MEMORY]
@@ -220,7 +220,7 @@ def _caps_and_floors(
 def needed_memory(
     seen: Observation, use: GuestUse, markets: Sequence[MarketRules], market: Ints
 ) -> Floats:
-    """[vms]: MiB that each can't live without: what it uses and a margin, or a part of its size."""
+    """[vms]: MiB that each VM needs: its use and a margin, or a part of its size."""
     part = np.array([one.floor_part for one in markets] + [0.0])[market]
     margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
     needed: Floats = seen.vm_size[:, MEMORY] * part
@@ -232,7 +232,7 @@ def needed_memory(
 
 
 def _markets(markets: Sequence[MarketRules], resources: Sequence[str]) -> Markets:
-    """With the reserve prices of those in which a bid is what its VM pays at most."""
+    """Return the markets; reserve prices only where a bid is the most that a VM pays."""
     names = tuple(resources)
     reserve = [
         one.pricing.reserve_prices(names) if one.bids_bound else np.full(len(names), np.nan)
@@ -317,13 +317,13 @@ def _moved_at_s(seen: Observation, moved_at_s: Mapping[int, float]) -> Floats:
 
 
 def movable(seen: Observation) -> Bools:
-    """[vms]: OpenNebula can move it while it runs, and its owner does not forbid it."""
+    """[vms]: whether OpenNebula can move the VM while it runs, and its owner allows it."""
     may = np.array(seen.vm_movable, dtype=bool)
     return may if seen.constraints is None else may & ~seen.constraints.fixed
 
 
 def _rules(given: Constraints | None) -> dict[str, Any]:
-    """The tables of who may be where."""
+    """Return the tables of placement rules."""
     if given is None:
         return {}
     pairs = np.array(given.role_pairs, dtype=np.int64).reshape(-1, 3)

@@ -1,10 +1,18 @@
-"""What became of the steps that were sent: judged by what is seen, never by what was answered.
+"""Outcomes of sent steps, judged by later observations and never by OpenNebula's answers.
 
-OpenNebula answers deploy and migrate before the VM's state moves, and shows the target of a
-migration as the VM's host from the first moment on; it goes back if the migration fails. So
-until `settle_s` has passed a VM that looks as before may yet move, and one that seems to have
-arrived may never have left. After that a VM in a settled state has had its verdict; one that
-is in the middle of something is given until its step's limit.
+# Note [How a step is judged]
+
+OpenNebula answers deploy and migrate before the VM's state changes. From the first moment it shows
+the target of a migration as the VM's host, and the source again if the migration fails. So until
+`settle_s` has passed, an unchanged VM may still move, and a VM that seems to have arrived may never
+have left. After that, a VM in a settled state decides the outcome. A VM in a transition has time
+until the limit of its step.
+
+Example: VM 7 is migrated from host 1 to host 2 at 0 s, with `settle_s` = 5 and a limit of 1,800 s.
+At 3 s it runs on host 2: too early to judge. At 60 s it is busy: the step is still waiting. At 120
+s it runs on host 2: the step is confirmed. If it ran on host 1 by then, the step would have expired
+with the reason "it runs on host 1". If it were still busy at 1,801 s, the step would have expired
+too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,22 +39,22 @@ from merkatd.scheduler.base.settings import Rhythm
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What became of each outstanding step."""
+    """The outcomes of all outstanding steps."""
 
     confirmed: frozenset[str] = frozenset()
     created: Mapping[str, int] = field(default_factory=dict)
-    """By step id: the VM that a confirmed creation made."""
+    """By step id: the VM of each confirmed creation."""
     expired: Mapping[str, str] = field(default_factory=dict)
-    """By step id: why it was given up."""
+    """By step id: the reason of each expired step."""
     waiting: tuple[StoredStep, ...] = ()
-    """Neither: they may still happen."""
+    """The steps without an outcome yet."""
     moves: frozenset[str] = frozenset()
-    """Which of all of these were to migrate a VM."""
+    """The ids of migrations among all these steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A VM as it was seen."""
+    """The observed state of a VM."""
 
     state: VmState
     words: str
@@ -54,7 +62,7 @@ class _Look:
 
 
 _Outcome = Literal[True] | str | None
-"""True: it happened. Words: it did not, and why. None: it is not settled."""
+"""True if the step happened, the reason if it did not, None if that is not settled."""
 
 
 def judge_steps(
@@ -64,15 +72,15 @@ def judge_steps(
     *,
     handing: bool = False,
 ) -> Verdicts:
-    """Compare each outstanding step with the cloud as it was seen.
+    """Judge each outstanding step by an observation of the cloud.
 
-    Where deployments are handed to OpenNebula (`handing`), a VM that goes on waiting may still
-    have its turn: it deploys one VM a host at a time.
+    If OpenNebula carries out deployments itself (`handing`), a waiting VM may still have its turn,
+    because OpenNebula deploys one VM per host at a time.
     """
     confirmed, created, expired, waiting = set(), {}, {}, []
     for stored in outstanding:
         sent_s = stored.sent_s if stored.sent_s is not None else stored.planned_s
-        age_s = abs(seen.at_s - sent_s)  # a clock that was ahead makes no step last
+        age_s = abs(seen.at_s - sent_s)  # a step also ages if its time lies in the future
         outcome: _Outcome
         if isinstance(stored.step, Create):
             outcome = _created(stored.step, seen)
@@ -84,7 +92,7 @@ def judge_steps(
             if handing and isinstance(stored.step, Deploy) and _waits(vm):
                 outcome = None
             outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
-        else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
+        else:  # hosts answer their steps at once, so a crash interrupted this one
             outcome = "the daemon ended before the host answered"
         unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
         if unseen and stored.id not in created:
@@ -115,7 +123,7 @@ def _look(seen: Observation, vm: int) -> _Look | None:
 
 
 def _with_its_error(outcome: _Outcome, error: str | None) -> _Outcome:
-    """Return why a step did not happen with what OpenNebula says of its VM."""
+    """Add OpenNebula's error for the VM to the reason why a step did not happen."""
     if error is None or not isinstance(outcome, str):
         return outcome
     return f"{outcome}; OpenNebula says: {error}"
@@ -132,9 +140,9 @@ def _created(step: Create, seen: Observation) -> _Outcome:
     row = int(np.searchsorted(seen.vm_id, vm))
     there = row < len(seen.vm_id) and seen.vm_id[row] == vm
     if there and seen.vm_owner[row] != step.owner:
-        # Making a VM and giving it away are two calls: whoever repeats the creation, by the
-        # same key, finishes it.
-        return f"VM {vm} was made, but is not its owner's"
+        # Creating a VM and giving it to its owner are two calls. A repeated creation with the same
+        # key completes it.
+        return f"VM {vm} was created, but does not belong to its owner yet"
     return True
 
 
@@ -154,7 +162,7 @@ def _migrated(step: Migrate, vm: _Look | None) -> _Outcome:
     if vm.state is VmState.BUSY:
         return None
     if vm.state is VmState.RUNNING:
-        return True if vm.host == step.host else f"it is on host {vm.host} still or again"
+        return True if vm.host == step.host else f"it runs on host {vm.host}"
     return f"it is {vm.words}"
 
 

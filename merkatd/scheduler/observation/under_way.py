@@ -1,4 +1,4 @@
-"""Room on hosts for VMs that are on their way, or failed: they keep what they had there."""
+"""Room on hosts for VMs in transition or failed: they keep their floors there."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from merkatd.scheduler.base.settings import RESOURCES
 
 
 def rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """The row of each wanted id, NOWHERE for those that are not there."""
+    """Return the row of each wanted id, NOWHERE for missing ones."""
     if len(ids) == 0:
         return np.full(len(wanted), NOWHERE)
     rows = np.searchsorted(ids, wanted)
@@ -23,10 +23,10 @@ def rows_of(ids: Ints, wanted: Ints) -> Ints:
 def under_way(
     seen: Observation, host: Ints, waiting: Sequence[StoredStep]
 ) -> tuple[Ints, Ints, Ints]:
-    """[vms]: states and hosts with all that is under way, and the hosts that VMs come from.
+    """[vms]: states and target hosts with all outstanding steps, and the source hosts.
 
-    A migration that others ordered, or that was given up and goes on, is one like our own. Where
-    the cloud shows a VM between two hosts that counts, whatever our own steps are about.
+    A migration ordered by others, or one that was given up and continues, counts like our own. If
+    the cloud shows a VM between two hosts, that takes precedence over our own steps.
     """
     state, (host, source) = seen.vm_state.copy(), _between_hosts(seen, host)
     for stored in waiting:
@@ -47,9 +47,9 @@ def under_way(
 
 
 def _between_hosts(seen: Observation, host: Ints) -> tuple[Ints, Ints]:
-    """[vms]: the host that each goes to, as the cloud shows it, and the one that it comes from.
+    """[vms]: the target host of each VM, as the cloud shows it, and the source host.
 
-    A VM that goes to a host that can't be reached stays where it is for now.
+    A VM whose target host can't be reached stays at its source for now.
     """
     source = np.full(len(host), NOWHERE)
     if seen.vm_coming is None:
@@ -62,19 +62,19 @@ def _between_hosts(seen: Observation, host: Ints) -> tuple[Ints, Ints]:
 
 
 def on_sources(source: Ints) -> list[tuple[int, int]]:
-    """Return the VMs that are being migrated, each with the host that it comes from."""
+    """Return the migrating VMs, each with its source host."""
     rows = np.flatnonzero(source != NOWHERE)
     return list(zip(rows.tolist(), source[rows].tolist(), strict=True))
 
 
 def failed_on_hosts(state: Ints, host: Ints) -> list[tuple[int, int]]:
-    """Return the VMs that are on a host and hold no place there: those that failed, with it."""
+    """Return the failed VMs that are still on a host, each with its host."""
     rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
     return [(row, int(host[row])) for row in rows]
 
 
 def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
-    """Return the room of each host without the reservations of these VMs."""
+    """Return the capacity of each host without the reservations of these VMs."""
     if not reserved:
         return capacity
     rows, hosts = np.array(reserved, dtype=np.int64).T
@@ -85,15 +85,15 @@ def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) 
 
 
 def kept_from(whole: Floats, left: Floats) -> Floats:
-    """[hosts, resources]: the reservations; no columns where there are none."""
+    """[hosts, resources]: the reservations; no columns if all are zero."""
     found = whole - left
     return found if found.any() else np.zeros((len(whole), 0))
 
 
 def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:
-    """Return the capacity of hosts less what VMs keep there that leave them, or failed, by `floor`.
+    """Return the capacity of hosts without the floors of VMs that leave them, or failed there.
 
-    A VM that is migrated keeps on the host that it leaves what it pays for, and no claim beyond.
+    A migrating VM keeps its paid floor on the source host, but no claim beyond that.
     """
     vms = snapshot.vms
     leaving = on_sources(vms.source)

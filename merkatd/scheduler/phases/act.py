@@ -1,9 +1,9 @@
-"""Act: the one hand that changes the cloud. Steps are in the journal before they are sent.
+"""Acting: the only module that sends steps; each step is in the journal before it is sent.
 
-What hosts do at once (limits, pins, balloons, throttles) is answered by them and ends there. What
-OpenNebula does takes its time: such a step stays sent, whatever was answered, until a later
-observation shows what became of it. A step that comes after one that is not done yet is not
-sent in this period; the next one decides anew, with what it sees then.
+Hosts answer their steps at once (limits, pins, balloons, throttles), and the answer is final.
+OpenNebula's steps take time: such a step stays sent, whatever the answer was, until a later
+observation shows its outcome. A step that depends on an unfinished step is not sent in this period;
+the next period decides again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,17 +29,17 @@ _COMES = Deploy | Migrate
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """How the steps of a period fared."""
+    """The results of a period's steps."""
 
     sent: int
     refused: int
     postponed: int
     not_done: Mapping[str, str] = field(default_factory=dict)
-    """By step id: `refused` or `postponed`; all others were sent."""
+    """By step id: `refused` or `postponed`; all other steps were sent."""
     refusals: Mapping[int, str] = field(default_factory=dict)
-    """By id of the VM that waits: why OpenNebula would not deploy it."""
+    """By id of each waiting VM: why OpenNebula refused to deploy it."""
     unplaced: Mapping[int, str] = field(default_factory=dict)
-    """The same, and of VMs that left the state in which they wait, but not because of a host."""
+    """The same, with VMs that left their waiting state, but without refusals because of a host."""
 
 
 async def act(
@@ -49,14 +49,14 @@ async def act(
     elsewhere: AbstractSet[str] = frozenset(),
     retries: Mapping[str, Deploy] | None = None,
 ) -> Acted:
-    """Tell the hosts, then ask OpenNebula for what can be asked for now.
+    """Apply the steps on hosts, then ask OpenNebula for all steps that are ready.
 
-    Somebody else sees to the steps `elsewhere`; `retries` start again what failed to start.
+    Other software carries out the steps in `elsewhere`. `retries` restart VMs that failed to boot.
     """
     done: set[str] = set()
     aside = world.executor.run
-    # A period can have a step for each of a hundred thousand VMs: what goes through all of them
-    # runs beside the reactor, which answers others meanwhile.
+    # A period can have a step for each of a hundred thousand VMs. So loops over all steps run
+    # outside the reactor, which meanwhile answers other requests.
     steps, told = await aside(lambda: _sorted_out(decided.steps, elsewhere))
     refused = await _tell_hosts(world, told, done)
     ready, late = await aside(lambda: _ready_and_late(steps, told, done, refused))
@@ -95,7 +95,7 @@ def _acted(
 def _sorted_out(
     decided: Sequence[Step], elsewhere: AbstractSet[str]
 ) -> tuple[dict[str, Step], dict[str, OnHost]]:
-    """Return, by step id, the steps that are this daemon's, and those of them that hosts take."""
+    """Return this daemon's steps, by step id, and those of them that hosts carry out."""
     steps = {step.id: step for step in decided if step.id not in elsewhere}
     return steps, {one: step for one, step in steps.items() if isinstance(step, OnHost)}
 
@@ -106,7 +106,7 @@ def _ready_and_late(
     done: AbstractSet[str],
     refused: AbstractSet[str],
 ) -> tuple[dict[str, Step], dict[str, str]]:
-    """Return the steps that OpenNebula can be asked for, and why others have to wait."""
+    """Return the steps that OpenNebula can be asked for, and why the others must wait."""
     ready = {
         one: step
         for one, step in steps.items()
@@ -114,13 +114,13 @@ def _ready_and_late(
     }
     late = dict.fromkeys(
         steps.keys() - done - refused - ready.keys(),
-        "another step must come first; the next period decides anew",
+        "another step must come first; the next period decides again",
     )
     return ready, late
 
 
 def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, str]:
-    """What another look would not change, for those who wait."""
+    """Return the refusals that a further observation would not change, for waiting VMs."""
     return {
         steps[one].vm: f"OpenNebula does not deploy it; {words}"
         for one, words in why.items()
@@ -129,7 +129,7 @@ def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, st
 
 
 def _known(seen: Observed, steps: Sequence[Step]) -> Mapping[int, set[int]]:
-    """By host id: the VMs that were seen there or can't be seen, or are on their way."""
+    """Return, by host id, the VMs that were seen there, are unreadable, or on their way there."""
     found: dict[int, set[int]] = {host: set(seen.observation.ailing) for host in _ids(seen)}
     places = zip(seen.observation.vm_host.tolist(), seen.observation.vm_id.tolist(), strict=True)
     under_way = [stored.step for stored in seen.verdicts.waiting]
@@ -147,7 +147,7 @@ def _ids(seen: Observed) -> list[int]:
 async def _tell_hosts(
     world: PeriodContext, steps: Mapping[str, OnHost], done: set[str]
 ) -> set[str]:
-    """Tell the hosts wave by wave, each when all it comes after is done."""
+    """Apply host steps in waves; a wave starts when every step it depends on is done."""
     refused: set[str] = set()
     waiting = steps
     while True:
@@ -160,7 +160,7 @@ async def _tell_hosts(
 def _wave_of(
     steps: Mapping[str, OnHost], done: AbstractSet[str]
 ) -> tuple[dict[str, OnHost], dict[str, OnHost]]:
-    """Return the steps that come after nothing else now, and the others."""
+    """Return the steps whose dependencies are done, and the others."""
     ready: dict[str, OnHost] = {}
     waiting: dict[str, OnHost] = {}
     for one, step in steps.items():

@@ -1,4 +1,4 @@
-"""Tells all listeners the price, each owner why a VM lacks something, and how the period ended."""
+"""The announcement of a period: prices for listeners, messages for owners, and the outcome."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from merkatd.scheduler.phases.decide import PeriodDecision
 
 
 class NotActingError(Exception):
-    """This daemon does nothing at present; the message says why."""
+    """A refusal because this daemon does not act at present; the message says why."""
 
 
 class PeriodOutcome(StrEnum):
-    """One of these, each time."""
+    """The outcome of a period that was due."""
 
     DONE = "done"
     FAILED = "failed"
@@ -27,11 +27,11 @@ class PeriodOutcome(StrEnum):
     CUT_SHORT = "cut_short"
     """Another daemon took over, or this one ended."""
     NOT_BEGUN = "not_begun"
-    """It is paused, or another daemon acts."""
+    """The daemon is paused, or another daemon acts."""
 
 
 Counter = Callable[[PeriodOutcome, float], None]
-"""Told the outcome, and how many seconds it took."""
+"""A function that receives each outcome and its duration in seconds."""
 
 
 _log = Logger()
@@ -39,7 +39,7 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Announcement:
-    """What everybody may know of a period."""
+    """The public data of a period."""
 
     period: int
     at_s: float
@@ -52,7 +52,7 @@ class Announcement:
 
 
 _BY_RECORD = (
-    "charged and limited by OpenNebula's own record of it. What it asks for in its texts is read"
+    "charged and limited by OpenNebula's own record of it. Its own texts are read"
     " at growing intervals, of up to an hour"
 )
 
@@ -64,7 +64,7 @@ def announcement_of(
     acted: Acted,
     mode: Mode = Mode.ON,
 ) -> Announcement:
-    """The announcement of a period that is over."""
+    """Return the announcement of a finished period, and log a summary."""
     prices = {
         market.name: dict(zip(seen.snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(world.markets, decided.decision.prices, strict=True)
@@ -85,7 +85,7 @@ def announcement_of(
 
 
 def messages(seen: Observed, decided: PeriodDecision) -> dict[int, str]:
-    """By VM id: what its owner should know."""
+    """Return the message for the owner of each VM that needs one, by id."""
     told = dict(decided.decision.reasons)
     told.update(decided.limits.postponed)
     rules = seen.observation.constraints
@@ -100,6 +100,6 @@ def messages(seen: Observed, decided: PeriodDecision) -> dict[int, str]:
 
 
 def due(seen: Observed, decided: PeriodDecision, *, withdraw: bool) -> dict[int, str]:
-    """By VM id, the message that each VM should show; "" removes one that has had its time."""
+    """Return the text that each VM should show, by id; "" removes an outdated message."""
     gone = dict.fromkeys(seen.observation.messages, "") if withdraw else {}
     return gone | messages(seen, decided)

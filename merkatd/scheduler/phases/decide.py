@@ -1,4 +1,4 @@
-"""Decide: strategies on the snapshot, shares to limits, and all of it written down first."""
+"""Deciding: shares and steps by the strategies, limits from shares, all stored before acting."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -35,7 +35,7 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodDecision:
-    """What is to be done, and what everybody gets and pays."""
+    """The decision of a period: steps, shares, prices and limits."""
 
     decision: Decision
     limits: LimitPlan
@@ -53,10 +53,9 @@ async def decide(
     unpaid: AbstractSet[int] = frozenset(),
     leave: Permission = EVERYTHING_PERMITTED,
 ) -> PeriodDecision:
-    """Nothing is sent before this has returned: every step is in the journal by then.
+    """Decide and store the decision; every step is in the journal before this returns.
 
-    VMs that have not paid for too long are suspended, and what is proposed besides is done; all
-    as far as there is leave to do it.
+    The decision suspends VMs of late payers, and includes the proposed steps, as far as permitted.
     """
     asked = DryRunTransactions(world.database) if leave.mode.watches else world.database
     proposed = in_turn(await world.proposals(asked, seen), world.rhythm.new_vms)
@@ -83,7 +82,7 @@ def within_permission(
     proposed: Sequence[Step],
     leave: Permission,
 ) -> tuple[Decision, LimitPlan]:
-    """What is worked out with no more moves than may be made."""
+    """Decide with at most the permitted number of migrations."""
     decision, limits = decided_unstored(world, seen, memory, unpaid, proposed)
     fewer = with_fewer_moves(seen, decision.plan, leave)
     if fewer is None:
@@ -98,9 +97,9 @@ def decided_unstored(
     unpaid: AbstractSet[int] = frozenset(),
     proposed: Sequence[Step] = (),
 ) -> tuple[Decision, LimitPlan]:
-    """The pure part: every market by its own strategy, then limits for all.
+    """Decide without storing: each market by its own strategy, then the limits of all VMs.
 
-    Everything is decided anew where a host has no memory for its arrivals, now or later.
+    The decision is repeated while a host lacks memory for its arrivals.
     """
 
     def attempt(snapshot: Snapshot, coming: Mapping[int, int]) -> tuple[Decision, LimitPlan]:
@@ -118,7 +117,7 @@ def _worked_out(
     proposed: Sequence[Step],
     coming: Mapping[int, int],
 ) -> tuple[Decision, LimitPlan]:
-    """One round. `coming`: by VM id, the hosts where room is made for VMs that stay for now."""
+    """Decide once. `coming`: by VM id, hosts that make room for VMs which stay for now."""
     snapshot, rules = seen.snapshot, seen.observation.constraints
     decision = within_capacity(
         snapshot,
@@ -149,7 +148,7 @@ def _worked_out(
 
 
 def without_moving_proposed(seen: Observed, proposed: Sequence[Step]) -> Observed:
-    """Return the same cloud, in which no strategy places or moves a VM with a proposed step."""
+    """Return the cloud in which no strategy places or moves a VM with a proposed step."""
     if not proposed:
         return seen
     vms = seen.snapshot.vms
@@ -164,16 +163,16 @@ def without_moving_proposed(seen: Observed, proposed: Sequence[Step]) -> Observe
 
 
 def _reasons(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[int, str]:
-    """Return what owners are told; texts that fail cost no decision."""
+    """Return the messages for owners; an error in a text does not cost the decision."""
     try:
         return _why(world, seen, decision)
     except Exception:  # noqa: BLE001 - the decision does not depend on them
-        _log.failure("Not all reasons can be told; all that was decided is done")
+        _log.failure("Some reasons could not be composed; the decision is carried out anyway")
         return decision.reasons
 
 
 def _why(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[int, str]:
-    """Why VMs wait, or shrink; a requirement's own words say more than a strategy can."""
+    """Return why VMs wait or shrink; a requirement's text replaces the strategy's reason."""
     rules = seen.observation.constraints
     known = {} if rules is None else rules.unplaceable
     said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}

@@ -1,4 +1,4 @@
-"""What a decision leaves in the database: its steps, its prices, and the columns for its charge."""
+"""The stored record of a decision: its steps, its prices, and the columns for its charge."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ from merkatd.scheduler.phases.permission import Permission, permitted_steps
 
 
 def _of_this_period(plan: Plan) -> list[Step]:
-    """All but what hosts are told once a VM has arrived: the next period sees it and does that."""
+    """Return the steps without those that follow a VM's arrival; the next period decides these."""
     arrivals = {step.id for step in plan if not isinstance(step, OnHost)}
     kept: list[Step] = []
     later: set[str] = set()
@@ -41,7 +41,7 @@ def _of_this_period(plan: Plan) -> list[Step]:
 
 
 def _goods(goods: GoodsSettings) -> Mapping[str, Ints]:
-    """What the columns are of, where others than CPU and memory are sold."""
+    """Return the column of traded goods, if optional goods are traded."""
     if not goods.further:
         return {}
     return {"goods": np.array([ALL_GOODS.index(name) for name in goods.resources])}
@@ -57,7 +57,7 @@ def record_decision(
     leave: Permission,
     at_s: float,
 ) -> Recorded:
-    """Store it all, once: run again, it tells what was recorded."""
+    """Store the decision once; a repeated call returns the recorded steps."""
     if not leave.mode.watches:
         account_store.lock_books(connection)
     steps = permitted_steps(leave, _of_this_period(limits.plan))
@@ -89,7 +89,7 @@ def _columns_for_charge(
     decision: Decision,
     limits: LimitPlan,
 ) -> Mapping[str, Any]:
-    """The columns that the charge of the period needs, and who pays for each VM."""
+    """Return the columns for the period's charge, including the payer of each VM."""
     vms, market = seen.snapshot.vms, seen.snapshot.vms.market
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)

@@ -1,11 +1,16 @@
-"""Every market by its own strategy; one that fails costs no other market its period.
+"""Decisions of the markets: each by its own strategy, independent of failures in the others.
 
 # Note [A strategy that fails]
 
-Nothing is placed or moved in its market, and its hosts are divided as they are: without a search,
-steps or reasons. Where that fails as well, each VM keeps the limits that are in force, and pays for
-them. In both cases the market is named as failed (`merkatd status`, the metrics), and the strategy
-begins the next period without its memory, which may be at fault.
+If a strategy raises an error, no VM is placed or moved in its market. Its hosts are divided among
+their present VMs, without a search, steps or reasons. If that fails as well, each VM keeps the
+limits that are in force, and pays for them. In both cases `merkatd status` and the metrics name the
+market as failed. The strategy begins the next period without its stored memory, which may be the
+cause.
+
+Example: the strategy of market `gold` raises an error. VM 7 on its host 1 keeps running there and
+gets a share of host 1 for its bid. VM 8, which waits, waits for another period. Market `default`
+decides as usual.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +44,7 @@ def decide_markets(
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
 ) -> Decision:
-    """Every market by its own strategy."""
+    """Return one decision for all markets, each decided by its own strategy."""
     parts: list[Decision] = []
     later = snapshot
     for row, market in enumerate(world.markets):
@@ -71,14 +76,14 @@ def _decide_market(
     memory: Mapping[str, Any],
     in_force: EnforcedLimits,
 ) -> Decision:
-    """One market's decision; the others' hosts and VMs are not there for it."""
+    """Return one market's decision; its strategy does not see the other markets."""
     entry = strategy_named(market.strategy)
     settings = world.strategies.get(market.strategy, entry.settings)
     settings = replace(settings, pricing=market.pricing)
     snapshot = alone(snapshot, row)
     try:
         return entry.decide(snapshot, world.rng, memory, settings)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one market, others go on
+    except Exception as error:  # noqa: BLE001 - an error in one market must not affect others
         _log.failure(
             "Strategy {strategy} failed: nothing is placed or moved in market {market}",
             strategy=market.strategy,
@@ -121,7 +126,7 @@ def _as_they_are(
     world: PeriodContext,
     in_force: EnforcedLimits,
 ) -> Decision:
-    """Return a decision that gives to each VM what the limits in force leave it."""
+    """Return a decision that gives each VM the amounts that its present limits allow."""
     vms = snapshot.vms
     mine = (vms.market == row) & (vms.host != NOWHERE)
     rests = np.isin(vms.state, RESTING)[:, np.newaxis]
@@ -135,7 +140,7 @@ def _as_they_are(
 
 
 def _in_force(snapshot: Snapshot, world: PeriodContext, in_force: EnforcedLimits) -> Floats:
-    """[vms, resources]: what each VM can use under its limits; infinite where it has none."""
+    """[vms, resources]: the amounts that limits allow each VM; infinite without a limit."""
     found = np.full(snapshot.vms.cap.shape, np.inf)
     for column, name in enumerate(snapshot.resources):
         if name == CPU:

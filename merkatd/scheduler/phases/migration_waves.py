@@ -1,10 +1,10 @@
-"""Waves: migrations are sent so that whatever is refused leaves no market worse than it is.
+"""Waves of migrations: sent so that no refusal leaves a market worse than before.
 
-See Note [Halves of plans] in `placement/market/plan_halves.py`. What waits for memory or was not
-approved is missing like what OpenNebula refuses. All is judged in the scene in which the strategy
-decided: in another one its plan may look harmful, and no step of it would be sent, in any period.
-Migrations off hosts where VMs must not stay are sent first; what they make of the cloud is what the
-others are judged against.
+See Note [Halves of plans] in `placement/market/plan_halves.py`. Steps that wait for memory or lack
+approval count as missing, like refused ones. All steps are judged in the scene in which the
+strategy decided. In another scene the plan may look harmful, and none of its steps would be sent,
+in any period. Migrations off hosts where VMs must not stay are sent first; the others are judged
+against the result.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,15 +32,15 @@ class Waves:
     hosts: Mapping[int, int]
     harm: int
     first: tuple[Migrate, ...]
-    """Sent at once."""
+    """Migrations that are sent at once."""
     judged: tuple[Migrate, ...]
-    """Sent in waves."""
+    """Migrations that are sent in waves."""
     deployed: tuple[Deploy, ...]
     planned: tuple[Migrate, ...]
-    """All that the strategy planned, where its measure is another: no part may do more harm."""
+    """All planned migrations, if the strategy's measure is another: no part may do more harm."""
 
     def remaining(self, done: Iterable[Migrate]) -> Remaining:
-        """Return what is judged, once these of the first are done."""
+        """Return the migrations to judge, once these of the first are done."""
         before = self._with(self.view.place, (*done, *self.deployed))
         moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
         stakes = stakes_of(self.view, self.view.first(before != NOWHERE).allocation)
@@ -61,7 +61,7 @@ class Waves:
 def waves(
     world: PeriodContext, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]
 ) -> list[Waves]:
-    """Return the migrations among the ready steps, by market; none where all stand alone."""
+    """Return the migrations among the ready steps, by market; none if each stands alone."""
     moves = [step for step in ready if isinstance(step, Migrate)]
     if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
         return []

@@ -1,4 +1,4 @@
-"""Observe: read the cloud and its hosts, judge what became of earlier steps, number the period."""
+"""Observing: reading the cloud and its hosts, judging earlier steps, numbering the period."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -28,7 +28,7 @@ _log = Logger()
 
 
 async def read_cloud(world: PeriodContext) -> CloudReading:
-    """Read all pools, and the hosts of all VMs that run. Raises UnreachableError."""
+    """Read all pools, and the hosts of all running VMs. Raise CloudUnreachableError."""
     started_s = world.now()
     observation = await world.cloud.observe()
     world.hypervisors.meet(observation)
@@ -54,11 +54,11 @@ def observed_from(
     known_moves: RecentMigrations,
     lost: AbstractSet[int] = frozenset(),
 ) -> Observed:
-    """What a period of this number starts from.
+    """Return the input of a period with this number.
 
-    By VM id, `amounts` are the bids in force, `applications` what VMs belong to, and `rates` what
-    the VMs of groups have instead of a bid of their own. `known_moves` is what became of recent
-    migrations, and `lost` are the failed VMs that wait for an administrator.
+    By VM id, `amounts` are the bids in force, `applications` the VMs' applications, and `rates` the
+    spending rates of VMs in groups, which replace their bids. `known_moves` are the results of
+    recent migrations, and `lost` the failed VMs that wait for an administrator.
     """
     known = StoredInputs(
         bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
@@ -94,7 +94,7 @@ def observed_from(
 
 
 async def observe(world: PeriodContext) -> Observed:
-    """Read everything, and store that it was read: from here on the period has a number."""
+    """Read everything and store the observation, which gives the period its number."""
     # Read first: bids that arrive during the observation are newer than those of templates.
     began = await world.database.read(bid_store.newest)
     looked = await read_cloud(world)
@@ -136,9 +136,9 @@ class _Stored:
 def _store(
     connection: sa.Connection, world: PeriodContext, looked: CloudReading, began: int
 ) -> _Stored:
-    """One transaction: verdicts on steps, new words from templates, the period's number.
+    """Store step outcomes, new bids of templates, and the period's number, in one transaction.
 
-    Run again, it comes to the same: what it has ended counts as outstanding still.
+    A retry has the same result: steps that an earlier run ended still count as outstanding.
     """
     observation = looked.observation
     number = period_store.begun_by(connection, looked.started_s, observation.at_s)
@@ -167,13 +167,13 @@ def _store(
 
 
 def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:
-    """Bids of nothing, for VMs that were made while their controller failed."""
+    """Return zero bids for VMs that were created while their controller had failed."""
     nothing = dict.fromkeys(goods, 0.0)
     return [Bid(vm=vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s) for vm in vms]
 
 
 def changed_templates(connection: sa.Connection, looked: CloudReading) -> list[Bid]:
-    """A template's bid counts at first sight and again when its text changes."""
+    """Return the bids of templates that are new, or whose text has changed."""
     attributes = looked.observation.attributes
     hashes = {vm: text_hash(attributes[vm]) for vm, one in looked.said.items() if one.bid}
     return [

@@ -1,7 +1,7 @@
-"""VMs for which a host can never have the memory: they are tried on the other hosts.
+"""Other hosts for VMs whose chosen host can never have enough memory.
 
-Only VMs that wait for a host, and VMs that must leave theirs: all others stay where they are.
-Members of VM groups that have to be together are tried together.
+This concerns only VMs that wait for a host, or must leave theirs; all others stay where they are.
+Members of VM groups that must be together are retried together.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 def barred(
     snapshot: Snapshot, hopeless: Mapping[int, AbstractSet[int]], may: AbstractSet[int]
 ) -> tuple[Snapshot, frozenset[int]]:
-    """Return the same cloud, in which VMs don't come to hosts that can never have their memory.
+    """Return the cloud in which these VMs do not go to hosts that can never have their memory.
 
-    `hopeless` is by VM id: the ids of these hosts. Those of them that `may` be tried elsewhere, and
-    have a host left, are the second value.
+    `hopeless` are the ids of these hosts by VM id. The second value are those VMs that `may` be
+    tried elsewhere and have a host left.
     """
     vms, hosts = snapshot.vms, snapshot.hosts
     together = _together(snapshot)
@@ -44,7 +44,7 @@ def barred(
 
 
 def still(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snapshot:
-    """Return the same cloud, in which no VM moves but these, by id, and each to its host alone."""
+    """Return the cloud in which only these VMs move (by id), each only to its host."""
     vms = snapshot.vms
     rows = {snapshot.vm_row(vm): host for vm, host in hosts.items()}
     movable = vms.movable & np.isin(np.arange(len(vms)), list(rows))
@@ -53,7 +53,7 @@ def still(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snapshot:
 
 
 def _required(snapshot: Snapshot, row: int) -> Bools:
-    """[hosts]: where the VM in this row may be by its requirements."""
+    """[hosts]: whether the VM in this row may be there by its requirements."""
     required = int(snapshot.vms.requirement[row])
     if required < 0:
         return np.ones(len(snapshot.hosts), dtype=bool)
@@ -62,7 +62,7 @@ def _required(snapshot: Snapshot, row: int) -> Bools:
 
 
 def _together(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
-    """By role: the roles whose members have to be on one host with its own, itself among them."""
+    """Return, by role, all roles whose members must share a host with its own, with itself."""
     pairs = snapshot.role_pairs
     own = np.flatnonzero(snapshot.roles.policy == RolePolicy.TOGETHER).tolist()
     both = np.flatnonzero(pairs.policy == RolePolicy.TOGETHER).tolist()

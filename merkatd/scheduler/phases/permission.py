@@ -1,4 +1,4 @@
-"""Leave: how much of what is decided may be done in this period."""
+"""Permission: the steps of a decision that may be carried out in this period."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,18 +15,18 @@ from merkatd.scheduler.observation.observed import Observed
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What may be done."""
+    """The permitted steps of a period."""
 
     mode: Mode = Mode.ON
     moves: int | None = None
-    """How many VMs may be moved; None: any number."""
+    """The most migrations; None for any number."""
     approved: frozenset[Key] = frozenset()
-    """In mode ask: the steps that an administrator has approved of."""
+    """In mode ask: the steps that an administrator has approved."""
 
     def given(self, step: Step) -> bool:
-        """Whether this step may be done.
+        """Return whether this step may be carried out.
 
-        What is made and ended is what tenants ordered themselves; nobody is asked about it.
+        Tenants order the creation and the end of VMs themselves, so these need no approval.
         """
         if self.mode.watches:
             return False
@@ -39,7 +39,7 @@ EVERYTHING_PERMITTED = Permission()
 
 
 def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
-    """The steps that may be done, without those that would come after others."""
+    """Return the permitted steps, without those that depend on other steps."""
     kept: list[Step] = []
     without: set[str] = set()
     for step in steps:
@@ -51,7 +51,7 @@ def permitted_steps(leave: Permission, steps: Iterable[Step]) -> list[Step]:
 
 
 def with_fewer_moves(seen: Observed, plan: Plan, leave: Permission) -> Observed | None:
-    """The same cloud, in which only the best of these moves can be made; None: they are few."""
+    """Return the cloud in which only the best moves can be made; None if all are permitted."""
     moves = plan.of(Migrate)
     if leave.moves is None or len(moves) <= leave.moves:
         return None
@@ -62,28 +62,28 @@ def with_fewer_moves(seen: Observed, plan: Plan, leave: Permission) -> Observed 
 
 
 class QuietPeriods:
-    """Counts the quiet periods: after a start, a pause, or a change of mode to on."""
+    """The count of quiet periods: after a start, a pause, or a change of mode to on."""
 
     def __init__(self) -> None:
         self._was: Mode | None = None
         self._done = 0
 
     def begin(self, mode: Mode) -> bool:
-        """A period of this mode begins; whether it is the first one."""
+        """Begin a period of this mode; return whether it is the first one."""
         fresh = mode is not self._was
         if fresh:
             self._was, self._done = mode, 0
         return fresh
 
     def end(self) -> None:
-        """It came to its end."""
+        """Count a finished period."""
         self._done += 1
 
     def interrupt(self) -> None:
-        """No period could begin: whatever comes next comes after a pause."""
+        """Restart the count, because no period could begin."""
         self._was = None
 
     def moves(self, mode: Mode, acting: ActingSettings) -> int | None:
-        """How many VMs may be moved in the next period; None: any number."""
+        """Return the most migrations in the next period; None for any number."""
         done = self._done if mode is self._was else 0
         return acting.quiet_migrations if done < acting.quiet_periods else None

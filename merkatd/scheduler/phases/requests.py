@@ -1,9 +1,9 @@
-"""Asking OpenNebula for steps: many at a time, none held up by another, and not for ever.
+"""Requests to OpenNebula: many at a time, none delayed by another, for a limited time.
 
-All steps are marked as sent together, which is one transaction instead of hundreds; so those
-whose turn does not come within the time for acting are known never to have been sent, and are
-given up. An answer that comes after that time is taken when it comes: a refusal ends its step,
-and anything else is judged by what is seen, like every step.
+One transaction marks all steps as sent, instead of hundreds of transactions. So a step whose turn
+does not come within the time limit is known to be unsent, and is given up. An answer after that
+time is still handled: a refusal ends its step, and any other outcome is judged by a later
+observation.
 """
 
 from collections import defaultdict
@@ -29,47 +29,47 @@ Send = Callable[[Step], Awaitable[StepReply]]
 
 @dataclass(frozen=True, slots=True)
 class RequestTally:
-    """By step id, what was answered in time."""
+    """The answers within the time limit, by step id."""
 
     refused: Mapping[str, str]
-    """And why."""
+    """Refused steps with reasons."""
     never_sent: frozenset[str]
     by_its_vm: frozenset[str] = frozenset()
-    """The refused ones that OpenNebula refused because of the VM, as far as is known."""
+    """Refused steps that OpenNebula refused because of the VM, as far as is known."""
 
 
 @dataclass(slots=True)
 class _Turns:
-    """Who has had their turn, and what they were answered."""
+    """The progress of all requests, with their answers."""
 
     begun: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     why: dict[str, str] = field(default_factory=dict)
     by_its_vm: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
-    """Steps that may happen or not: no answer came."""
+    """Steps without an answer, which may happen or not."""
     over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """Sends a step, if nothing has come in between since it was decided."""
+    """Sends a step unless something has changed since the decision."""
 
     world: PeriodContext
     known: Mapping[int, AbstractSet[int]]
     since_s: float
-    """When this began: what was seen of hosts before is in `known` as far as it still holds."""
+    """The start of the requests; `known` includes all valid observations of hosts before it."""
     send: Send
 
     async def obstacle(self, step: Step) -> str | None:
-        """What has come in between. Raises UnreachableError."""
+        """Return what has changed, or None. Raise CloudUnreachableError."""
         try:
             if isinstance(step, Deploy | Migrate):
                 known = self.known.get(step.host, frozenset())
                 why = await self.world.why_not_on(step.host, known, self.since_s)
                 if why is not None:
                     return f"{ReplyKind.LOOK_AGAIN}: {why}"
-            # Last, for nothing may come between this and the call.
+            # This check comes last: nothing may happen between it and the call.
             await self.world.certain()
         except LeaseLostError as error:
             return f"not sent: {error}"
@@ -83,11 +83,11 @@ async def send_requests(
     retries: AbstractSet[str] = frozenset(),
     in_waves: Sequence[Waves] = (),
 ) -> RequestTally:
-    """Send all at once, so that a slow one holds up no other, but not too many at a time.
+    """Send all steps at once, so that none delays another, but with a limit of concurrent calls.
 
-    `known` are the VMs of each host, by id, from which all was decided. Those in `retries`
-    are deployments of VMs that are on their hosts already, and failed there. Migrations that are
-    to go `in_waves` are sent after those before them were answered.
+    `known` are the VM ids of each host at the time of the decision. `retries` are deployments of
+    VMs that failed on their hosts. Migrations `in_waves` are sent after the answers to the waves
+    before them.
     """
     at_s = world.now()
     ours = await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
@@ -104,9 +104,9 @@ async def send_requests(
             return in_all.run(lambda: ensureDeferred(one(step)))
 
         host = getattr(step, "host", host_of.get(step.vm))
-        if host is None:  # the creation of a VM, or the end of one that waits, concerns no host
+        if host is None:  # creating a VM, or ending one that waits, concerns no host
             return send()
-        # The host's turn first: a step that waits for a slow host must not hold a turn of all.
+        # The host's turn comes first: a step that waits for a slow host must not block others.
         return on_host[host].run(send)
 
     async def one(step: Step) -> None:
@@ -118,18 +118,18 @@ async def send_requests(
     new_vms = [step for step in at_once if isinstance(step, Create)]
     sending = [begin(step) for step in at_once if not isinstance(step, Create)]
     sending += [ensureDeferred(_in_waves(world, one, ours, begin, turns)) for one in in_waves]
-    sending += [begin(step) for step in new_vms]  # after what running VMs wait for
+    sending += [begin(step) for step in new_vms]  # after the steps of running VMs
     in_time = await _all_or_the_limit(world, sending)
     turns.over = True
     late = "without the others it would do harm" if in_time else "the time for acting was over"
-    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides anew")
+    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides again")
     at_s = world.now()
     await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
     await world.database.run(lambda connection: journal.expire(connection, never, at_s))
     slow = len(turns.begun - turns.ended)
     if slow or (never and not in_time):
         _log.warn(
-            "Acting took its {limit_s:g} s: {never} steps were not sent, {slow} not answered yet",
+            "Acting ended after {limit_s:g} s: {never} steps not sent, {slow} not answered yet",
             limit_s=world.rhythm.act_limit_s,
             never=len(never),
             slow=slow,
@@ -144,9 +144,9 @@ async def _in_waves(
     begin: Callable[[Step], Deferred[None]],
     turns: _Turns,
 ) -> None:
-    """Send a market's migrations, each wave after the answers to the one before it.
+    """Send a market's migrations, each wave after the answers to the previous one.
 
-    No wave follows a wave whose outcome is not known.
+    No wave follows a wave with an unknown outcome.
     """
 
     async def sent(steps: Sequence[Step]) -> bool:
@@ -170,7 +170,7 @@ async def _in_waves(
 
 
 async def _all_or_the_limit(world: PeriodContext, sending: list[Deferred[None]]) -> bool:
-    """Wait until all are over, or the time for acting is; return whether all are."""
+    """Wait until all are done or the time for acting is over; return whether all are done."""
     waiting: Deferred[None] = Deferred()
 
     def end(_: object = None) -> None:
@@ -187,7 +187,7 @@ async def _all_or_the_limit(world: PeriodContext, sending: list[Deferred[None]])
 
 
 async def _one(world: PeriodContext, step: Step, send: _Checked, turns: _Turns) -> None:
-    """One step's turn, which never fails: it has an answer, or nobody knows."""
+    """Handle one step without raising errors: it has an answer, or its outcome is unknown."""
     if turns.over:
         return
     turns.begun.add(step.id)
@@ -204,12 +204,12 @@ async def _refused(world: PeriodContext, step: Step, why: str, turns: _Turns) ->
     at_s = world.now()
     try:
         await world.database.run(lambda c: journal.refuse(c, {step.id: why}, at_s))
-    except Exception as error:  # noqa: BLE001 - the step is judged by what is seen, then
-        _log.warn("A late answer about VM {vm} is lost: {error}", vm=step.vm, error=str(error))
+    except Exception as error:  # noqa: BLE001 - a later observation judges the step then
+        _log.warn("A late answer for VM {vm} was lost: {error}", vm=step.vm, error=str(error))
 
 
 async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
-    """Why the step will certainly not happen; None where it will, or where nobody knows."""
+    """Return why the step will certainly not happen; None if it will, or if that is unknown."""
     try:
         why = await send.obstacle(step)
         if why is not None:
@@ -220,8 +220,8 @@ async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
         _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
         turns.unknown.add(step.id)
         return None
-    except Exception:  # noqa: BLE001 - one step that went wrong must not lose the others' answers
-        _log.failure("{kind} of VM {vm} went wrong", kind=step.kind, vm=step.vm)
+    except Exception:  # noqa: BLE001 - an error of one step must not lose the others' answers
+        _log.failure("{kind} of VM {vm} failed", kind=step.kind, vm=step.vm)
         turns.unknown.add(step.id)
         return None
     _log.info(

@@ -1,8 +1,8 @@
-"""What has run out while places were given away: who comes too late waits, and all is decided anew.
+"""Scarce resources: VMs that come too late wait, and the rest is decided again.
 
-A strategy sees for each VM alone whether a host would take it. Where several count on the
-same last device, lease or gigabyte, those after the first are taken out (a new VM waits, one
-that runs stays) and the rest is decided again, so that shares and prices are right without them.
+A strategy checks for each VM alone whether a host would take it. If several VMs need the same last
+device, lease or gigabyte, those after the first are removed (a new VM waits, a running one stays).
+The rest is decided again, so that shares and prices are correct without them.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ from merkatd.scheduler.base.ports import CapacityPort
 from merkatd.scheduler.phases.other_hosts import barred, still
 
 MOST_ROUNDS = 8
-"""How often a period decides anew; after that, steps without stock are left out of the plan."""
+"""The most repeated decisions; after that, steps without stock are removed from the plan."""
 
 _TURNS = 5
-"""How often it decides anew for want of memory; in the last of them nothing is migrated."""
+"""The most decisions because of missing memory; in the last one nothing is migrated."""
 
 
 def within_capacity(
@@ -38,7 +38,7 @@ def within_capacity(
     decide: Callable[[Snapshot], Decision],
     stock: Callable[[], CapacityPort] | None,
 ) -> Decision:
-    """A decision in which nothing is given to more VMs than can have it."""
+    """Return a decision in which no scarce resource is given to more VMs than it has places for."""
     if stock is None:
         return decide(snapshot)
     late: dict[int, str] = {}
@@ -58,14 +58,14 @@ def within_memory(
     snapshot: Snapshot,
     decide: Callable[[Snapshot, Mapping[int, int]], tuple[Decision, LimitPlan]],
 ) -> tuple[Decision, LimitPlan]:
-    """Return a decision without arrivals for which their hosts don't have the memory yet.
+    """Return a decision without arrivals on hosts that do not have the memory yet.
 
-    Such a VM would pay for a share of a host that it does not reach yet, and others would miss that
+    Such a VM would pay for a share of a host before it arrives there, and others would lack that
     share. So these VMs stay where they are, and all is decided again. Balloons make room where a VM
-    was to go, unless they never can (the VM is hopeless): `decide` is told, by VM id, of the hosts.
-    A hopeless VM that is new, or must leave its host, is tried on the hosts that can take it.
-    Where hopeless VMs follow upon one another, nothing comes to their hosts, and at last nothing is
-    migrated but VMs that must leave and have found room.
+    was to go (`decide` receives these hosts by VM id), unless they never can: then the VM is
+    hopeless. A hopeless VM that is new, or must leave its host, is tried on hosts that can take it.
+    If hopeless VMs follow one another, their hosts take no more VMs. In the last decision only VMs
+    move that must leave and have found room.
     """
     late: dict[int, str] = {}
     tried: dict[int, str] = {}
@@ -94,13 +94,13 @@ def within_memory(
 
 
 def _hosts_of(plan: Plan, vms: AbstractSet[int]) -> dict[int, int]:
-    """By VM id: where the plan would take these VMs."""
+    """Return, by VM id, the hosts to which the plan would take these VMs."""
     steps = [step for step in plan if isinstance(step, Deploy | Migrate) and step.vm in vms]
     return {step.vm: step.host for step in steps}
 
 
 def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
-    """Return the same cloud, in which the hosts that these VMs were to go to take no VM."""
+    """Return the cloud in which the planned target hosts of these VMs take no VM."""
     to = _hosts_of(plan, vms).values()
     hosts = snapshot.hosts
     closed = np.isin(hosts.id, list(to)) & (hosts.state == int(HostState.ON))
@@ -109,7 +109,7 @@ def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
 
 
 def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
-    """Return the plan without the arrivals of these VMs and all steps that come after them."""
+    """Return the plan without the arrivals of these VMs and all steps that depend on them."""
     kept: list[Step] = []
     dropped: set[str] = set()
     for step in plan:
@@ -122,9 +122,9 @@ def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
 
 
 def too_late(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int, str]:
-    """By id: the VMs for which nothing is left, and what that is.
+    """Return, by id, the VMs for which nothing is left, with the resource that is missing.
 
-    New VMs come first, by their priority and id; then those that move.
+    New VMs come first, by priority and id; then migrating ones.
     """
     steps = [step for step in plan if isinstance(step, Deploy | Migrate)]
 
@@ -137,7 +137,7 @@ def too_late(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int
 
 
 def without(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
-    """Return the same cloud, in which these VMs are given no other place."""
+    """Return the cloud in which these VMs get no other place."""
     if not late:
         return snapshot
     vms = snapshot.vms

@@ -1,10 +1,9 @@
-"""Migrations that are planned and not begun: hosts are divided as they are until these are sent.
+"""Withheld migrations: planned but not sent yet, so hosts are divided without them.
 
-A migration waits for another one, or would do harm without others (see `migration_waves.py`). Its
-VM stays on its host for this period at least. The neighbours it has there get no part of what it
-leaves, and those that it will have lose nothing yet: the quotas of a host add up to no more than
-its cores. Memory follows the plan: balloons move slowly, and make room only as far as there is
-some.
+A migration may wait for another one, or do harm without others (see `migration_waves.py`). Its VM
+stays on its host at least for this period. Its present neighbours do not get its share yet, and its
+future neighbours lose nothing yet. So the quotas of a host never exceed its cores. Memory follows
+the plan: balloons move slowly, and make room only as far as there is some.
 """
 
 from collections.abc import Set as AbstractSet
@@ -39,7 +38,7 @@ def withheld(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[
 def meanwhile(
     world: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
 ) -> Floats:
-    """Return the allocations for as long as these VMs are not migrated."""
+    """Return the allocations that apply until these VMs are migrated."""
     found = decision.allocations
     if not later:
         return found

@@ -1,1 +1,1 @@
-"""Which VMs take part in a period, and on which terms."""
+"""The participants of a period, and their terms."""

@@ -1,7 +1,7 @@
-"""Afford: bids lowered to what can be paid, warnings ahead, and owners that have not paid.
+"""Affordability: bids lowered to their payers' funds, early warnings, and unpaid charges.
 
-Only what can be charged in the coming period counts. VMs that run come first; VMs that wait
-divide what is left, so that a VM that waits never lowers the bid of one that runs.
+Only the possible charge of the coming period counts. Running VMs come first; waiting VMs divide the
+rest. So a waiting VM never lowers the bid of a running one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,13 +36,13 @@ class Afforded:
 
     seen: Observed
     messages: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: what its owner should know of its credits."""
+    """By VM id: a message about credits for its owner."""
     unpaid: frozenset[int] = frozenset()
     """VMs whose owners have not paid for too long."""
 
 
 def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
-    """The same cloud with bids that can be paid, and without new VMs of owners in debt."""
+    """Return the cloud with affordable bids, and without new VMs of owners in debt."""
     vms = seen.snapshot.vms
     if not len(vms):
         return Afforded(seen)
@@ -57,9 +57,9 @@ def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Affo
     unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
     told = _ahead(world, seen.snapshot, purse, runs)
     lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
-    told |= dict.fromkeys(lowered, "bids less than it was told to: its credits don't last")
+    told |= dict.fromkeys(lowered, "bids less than requested: its credits are running out")
     told |= _owing(world, seen.snapshot, purse, runs, refused)
-    # A VM that is about to be suspended is not worth a migration.
+    # Migrating a VM that is about to be suspended is a waste.
     changed = replace(
         vms,
         bid=bids,
@@ -73,7 +73,7 @@ def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Affo
 def _parts(
     world: PeriodContext, seen: Observed, purse: PayerFunds, there: Bools, waits: Bools
 ) -> Floats:
-    """[vms, 1]: the part of its bids that each VM can pay, for as long as a charge can be for."""
+    """[vms, 1]: the part of its bids that each VM can pay for the longest charged time."""
     payer, balance = _payers(world, seen.snapshot, purse)
     most = _most(world, seen)
     price = reserve_prices(world, seen.snapshot)
@@ -86,7 +86,7 @@ def _parts(
 
 
 def _payers(world: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tuple[Ints, Floats]:
-    """[vms]: the row of each payer, NOWHERE without one; and credits for a period by row."""
+    """[vms]: the row of each payer, NOWHERE for none; and each row's credits for a period."""
     accounts = sorted(purse.free)
     row_of = {account: row for row, account in enumerate(accounts)}
     payer = np.array(
@@ -98,11 +98,11 @@ def _payers(world: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tupl
 
 
 def _most(world: PeriodContext, seen: Observed) -> Floats:
-    """[vms, resources]: what a bid can cost in a period: itself, or all that a VM can use."""
+    """[vms, resources]: the highest cost of a bid in a period: the bid itself, or the full use."""
     vms = seen.snapshot.vms
     used = is_charged_by_use(world.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
-    # A VM that is off or failed bids nothing: what it keeps costs the price of a floor.
+    # A VM that is off or failed bids nothing; it pays the price of a floor for what it keeps.
     off = rests(vms)
     most[off] = 0.0
     used &= ~off
@@ -122,7 +122,7 @@ def _part(affordable: Floats, most: Floats) -> Floats:
 def messages_after_reasons(
     reasons: Mapping[int, str], messages: Mapping[int, str]
 ) -> dict[int, str]:
-    """The messages, each behind what a VM's owner is told anyway."""
+    """Return the messages, each appended to the VM's other reason if there is one."""
     return {
         vm: f"{reasons[vm]}; {message}" if vm in reasons else message
         for vm, message in messages.items()
@@ -130,7 +130,7 @@ def messages_after_reasons(
 
 
 def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> list[Suspend]:
-    """A step for each of these VMs that runs."""
+    """Return a step for each of these VMs that runs."""
     wanted = np.isin(snapshot.vms.id, list(unpaid)) & (snapshot.vms.state == VmState.RUNNING)
     return [
         Suspend(
@@ -143,7 +143,7 @@ def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> lis
 
 
 def reserve_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
-    """[vms, resources]: the reserve prices of each VM's market, which a unit of a floor costs."""
+    """[vms, resources]: the reserve prices of each VM's market, which are the prices of floors."""
     names = snapshot.resources
     table = [market.pricing.reserve_prices(names) for market in world.markets]
     found: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
@@ -153,7 +153,7 @@ def reserve_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
 def _ahead(
     world: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools
 ) -> dict[int, str]:
-    """By VM id: that its payer's credits don't last long, of VMs that run, where that is so."""
+    """Return warnings by VM id, for running VMs whose payer is about to run out of credits."""
     stages = {
         account: warning_stage(
             time_until_empty(free, purse.cost.get(account, 0.0) * MICRO, world.rhythm.interval_s)
@@ -170,7 +170,7 @@ def _ahead(
 def _owing(
     world: PeriodContext, snapshot: Snapshot, purse: PayerFunds, runs: Bools, refused: Bools
 ) -> dict[int, str]:
-    """By VM id: what it means for each VM that its owner is in debt."""
+    """Return, by VM id, the consequences of its owner's debt."""
     vms, patience = snapshot.vms, world.money.unpaid_periods
     debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
     warned = runs & np.isin(vms.owner, [owner for owner in purse.arrears if owner in debt])

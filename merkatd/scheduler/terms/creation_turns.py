@@ -1,8 +1,8 @@
-"""New VMs in turn: a bounded number per owner and period, each owner's first before any second.
+"""Turns of new VMs: a limited number per owner and period, each owner's first VM first.
 
-A tenant may ask for thousands of VMs at once. OpenNebula makes each by a call of its own, so that
-they would take the time of all other steps, for many periods. The text of each has up to 32 KiB:
-a step is not made before there is room for it.
+A tenant may order thousands of VMs at once. OpenNebula needs one call for each, so they would take
+the time of all other steps for many periods. Each VM's text has up to 32 KiB, so a step is only
+built when there is room for it.
 """
 
 from collections import Counter, defaultdict
@@ -13,25 +13,25 @@ from merkatd.cluster import Create, Step
 
 
 class Room:
-    """How many VMs each owner may still have made in one period."""
+    """The remaining number of creations per owner in one period."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._made: Counter[int] = Counter()
 
     def of(self, owner: int) -> int:
-        """Return how many more creations there may be."""
+        """Return the number of creations left for an owner."""
         return self._most - self._made[owner]
 
     def count(self, owner: int, steps: Sequence[Step]) -> None:
-        """Take the room of all creations among an owner's steps."""
+        """Subtract all creations among an owner's steps."""
         self._made[owner] += sum(isinstance(step, Create) for step in steps)
 
 
 def in_turn(steps: Sequence[Step], most: int) -> list[Step]:
-    """Return all steps but creations, then at most so many creations of each owner in turn.
+    """Return all other steps, then at most `most` creations of each owner, in turn.
 
-    The others are proposed again in the next period.
+    The remaining creations are proposed again in the next period.
     """
     by_owner: defaultdict[int, list[Create]] = defaultdict(list)
     others: list[Step] = []

@@ -1,7 +1,7 @@
-"""Failed migrations: a VM that fails to move waits longer each time, and its owner reads why.
+"""Failed migrations: growing waits before the next attempt, with reasons for the owner.
 
-While it waits, the VM is not movable for the strategies: it uses up no other VM's turn in the
-limits on migrations.
+A waiting VM is not movable for the strategies, so it uses up no other VM's turn in the limits on
+migrations.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ LONGEST_REST_S = 3600.0
 
 
 def rest_s(failing: Failing, interval_s: float) -> float:
-    """Return how long a VM waits after its last attempt: two periods, then twice as long."""
+    """Return the wait after the last attempt: two periods at first, doubled each time."""
     return float(min(interval_s * 2.0 ** min(failing.attempts, 32), LONGEST_REST_S))
 
 
 def resting(moves: RecentMigrations, at_s: float, interval_s: float) -> frozenset[int]:
-    """Return the ids of the VMs that are not to be migrated now.
+    """Return the ids of the VMs that must not be migrated now.
 
-    An attempt that a clock dated as far ahead keeps no VM in place.
+    An attempt with a date that far in the future, from a wrong clock, blocks no VM.
     """
     return frozenset(
         vm
@@ -35,7 +35,7 @@ def resting(moves: RecentMigrations, at_s: float, interval_s: float) -> frozense
 
 
 def window_s(world: PeriodContext) -> float:
-    """Return how old a confirmed migration can be and still hold its VM in place."""
+    """Return the age up to which a confirmed migration still blocks its VM from moving."""
     settings = (
         world.strategies.get(market.strategy, strategy_named(market.strategy).settings)
         for market in world.markets
@@ -45,7 +45,7 @@ def window_s(world: PeriodContext) -> float:
 
 
 def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
-    """Return why VMs that were ordered to leave their hosts are still there, by VM id."""
+    """Return, by VM id, why VMs that must leave their hosts are still there."""
     hosts, vms = snapshot.hosts, snapshot.vms
     rows = np.flatnonzero(np.isin(vms.id, list(moves.failing)) & (vms.host >= 0))
     found = {}
@@ -55,14 +55,14 @@ def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int
             failing = moves.failing[int(vms.id[row])]
             times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
             found[int(vms.id[row])] = (
-                f"fails to leave {hosts.name[host]}: migration failed {times}, at last with"
-                f" {failing.why!r}; the next attempts come at growing intervals"
+                f"fails to leave {hosts.name[host]}: migration failed {times}, most recently with"
+                f" {failing.why!r}; further attempts follow at growing intervals"
             )
     return found
 
 
 def notes(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
-    """Return the VMs that fail to leave and why, by the id of the host."""
+    """Return, by host id, the VMs that fail to leave, and why."""
     found: dict[int, list[int]] = {}
     for vm in failing_to_leave(snapshot, moves):
         host = int(snapshot.vms.host[snapshot.vm_row(vm)])

@@ -1,4 +1,4 @@
-"""Fewer hosts for single VMs: classes of requirements of their own."""
+"""Host restrictions of single VMs, as additional requirement classes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,10 +10,10 @@ from merkatd.cluster.columns import NOWHERE
 
 
 def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> Snapshot:
-    """Return the same cloud, in which VMs may be on no other hosts than these.
+    """Return the cloud with VMs restricted to these hosts.
 
-    `hosts` is by row of the VM: [hosts]. What the VM requires otherwise stays in force. The first
-    of the new classes is named `label`, others have a number too.
+    `hosts` maps the row of a VM to [hosts]. The VM's other requirements stay in force. The first
+    new class is named `label`; further ones get a number too.
     """
     if not hosts:
         return snapshot

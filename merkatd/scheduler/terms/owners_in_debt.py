@@ -1,21 +1,23 @@
-"""VMs of owners that have not paid for too long give their hosts back.
+"""Owners in debt: stopping their VMs that rest on hosts or are started again.
 
 # Note [Starts of owners in debt]
 
-A guest has no limits for the seconds between its start and the first look at it. What it computes
-then is charged, and is a debt where its owner has no credits. Without more than that an owner that
-owes would have nothing to lose: eight VMs that were powered off and on again all the time took a
-quarter of a host from VMs that paid, for a debt that grew for ever. New VMs of an owner in debt
-are not placed, and a VM that is started again is no better than a new one. So once an owner has not
-paid for as long as `unpaid_periods` says, each VM that it starts is stopped, or undeployed if it is
-off by then. So are its VMs that are suspended or off: they keep memory on their hosts from VMs that
-pay. Such a VM needs a place to be started again, which it gets once the debt is paid. VMs that run
-on are left alone.
+A guest has no limits for the seconds between its start and its first observation. Its use in that
+time is charged, and becomes a debt if its owner has no credits. An owner in debt would then have
+nothing to lose. Example: eight VMs that were powered off and on all the time took a quarter of a
+host from paying VMs, while the debt only grew.
 
-OpenNebula stops no VM that boots or is shut down. A VM that does one or the other whenever a period
-looks would never be stopped. So the daemon tries again until the next period, after one to three
-seconds drawn at random, which no owner can foresee. A stop that OpenNebula was not asked for by
-then is taken back: it would count as under way, and the VM would neither be limited nor stopped.
+New VMs of an owner in debt are not placed, and restarting an old VM must not be better than that.
+So once an owner has not paid for `unpaid_periods`, each VM that it starts is stopped, or undeployed
+if it is off by then. Its VMs that are suspended or off are undeployed too, because they keep memory
+on their hosts from paying VMs. Such a VM is placed again once the debt is paid. VMs that keep
+running are left alone.
+
+OpenNebula can't stop a VM while it boots or shuts down. A VM that does so at every observation
+would never be stopped. So the daemon tries again until the next period, at random intervals of one
+to three seconds, which no owner can predict. If OpenNebula still did not accept the stop, the step
+is withdrawn. Otherwise it would count as under way, and the VM would be neither limited nor
+stopped.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,31 +41,31 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 
 SOONEST_S, LATEST_S = 1.0, 3.0
-"""Between two attempts."""
-_NOT_ASKED = "OpenNebula could not be asked for it before the next period"
+"""The bounds of the random wait between two attempts."""
+_NOT_ASKED = "OpenNebula could not accept it before the next period"
 _ON_HOST = (VmState.RUNNING, VmState.BUSY, *RESTING)
 
 _log = Logger()
 
 
 class Barred:
-    """VMs that rest or were started in debt, until they are off their hosts or all is paid."""
+    """VMs of late owners that rest or were started, until they are off their hosts or paid."""
 
     def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
-        """`may`: whether to act."""
+        """`may`: returns whether stopping VMs is allowed now."""
         self._may = may
         self._owners: Mapping[int, int] = {}
-        """By VM id."""
+        """Owners, by VM id."""
         self._steps: dict[int, Stop] = {}
         self._recorded: set[int] = set()
         self._unasked: set[str] = set()
-        """The ids of stops in the journal for which OpenNebula could not be asked so far."""
+        """The ids of stops in the journal that OpenNebula could not accept so far."""
         self._call: Any = None
 
     def note(
         self, world: PeriodContext, seen: Observed, purse: PayerFunds, started: Collection[int]
     ) -> Mapping[int, str]:
-        """Take in which guests their owners started; return why VMs are stopped, by id."""
+        """Take note of the guests that owners started; return why VMs are stopped, by id."""
         late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
         vms = seen.snapshot.vms
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
@@ -75,7 +77,7 @@ class Barred:
         return {vm: gives_back(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()}
 
     def begin(self, world: PeriodContext, period: int) -> None:
-        """Stop them, until the next period begins."""
+        """Stop these VMs, with retries until the next period starts."""
         self.forget()
         why = "its owner has not paid for earlier periods, and it is off or was started again"
         self._steps = {vm: Stop(period=period, vm=vm, reason=why) for vm in sorted(self._owners)}
@@ -83,18 +85,18 @@ class Barred:
             self._later(world, 0.0)
 
     def forget(self) -> None:
-        """A period begins, or the daemon ends."""
+        """Stop retrying, because a period starts or the daemon ends."""
         self._steps, self._recorded = {}, set()
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None
 
     async def take_back(self, world: PeriodContext) -> None:
-        """No stop is under way that OpenNebula could not be asked for."""
+        """Withdraw all stops that OpenNebula could not accept."""
         await self._refuse(world, self._unasked)
 
     async def _refuse(self, world: PeriodContext, ids: Collection[str]) -> None:
-        """As above, of these steps alone."""
+        """Withdraw those of these stops that OpenNebula could not accept."""
         why = dict.fromkeys(self._unasked.intersection(ids), _NOT_ASKED)
         if why:
             await world.database.run(lambda c: journal.refuse(c, why, world.now()))
@@ -115,22 +117,22 @@ class Barred:
             for vm, step in list(steps.items()):
                 if steps is not self._steps:
                     break
-                if self._owners[vm] not in owing:  # it has paid in the meantime
+                if self._owners[vm] not in owing:  # the owner has paid in the meantime
                     await self._refuse(world, {step.id})
                     steps.pop(vm, None)
                 elif await self._is_settled(world, step):
                     steps.pop(vm, None)
-            if steps is not self._steps:  # a period has begun
+            if steps is not self._steps:  # a period has started
                 await self._refuse(world, {step.id for step in steps.values()})
         except (LeaseLostError, CloudUnreachableError) as error:
-            _log.info("VMs of owners in debt are stopped later: {why}", why=str(error))
-        except Exception:  # noqa: BLE001 - whatever it was, the next period tries again
-            _log.failure("VMs of owners in debt are stopped later")
+            _log.info("VMs of owners in debt will be stopped later: {why}", why=str(error))
+        except Exception:  # noqa: BLE001 - the next period tries again after any error
+            _log.failure("VMs of owners in debt will be stopped later")
         if steps is self._steps and steps:
             self._later(world, float(world.rng.uniform(SOONEST_S, LATEST_S)))
 
     async def _is_settled(self, world: PeriodContext, step: Stop) -> bool:
-        """Ask for the stop; return whether nothing more is to be asked for in this period."""
+        """Ask for the stop; return whether this period needs no further attempt."""
         if step.vm not in self._recorded:
             at_s = world.now()
 

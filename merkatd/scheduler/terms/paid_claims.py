@@ -1,4 +1,4 @@
-"""Floors hold as far as bids pay for them; memory in use beyond that holds for a time."""
+"""Paid claims: floors as far as bids pay for them, and memory in use beyond that for a time."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,13 +25,13 @@ from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
 
 _ROUNDING = 1e-9
 _AS_BEFORE = 0.99
-"""A bid that is lower by less than this has not changed."""
+"""The part of an old bid from which on a new bid counts as unchanged."""
 
 
 def affordable_cloud(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
-    """Return the same cloud in which no VM bids, or claims, more than can be paid.
+    """Return the cloud in which no VM bids or claims more than its payer can pay.
 
-    A VM that is on its way has what it bid for all the same: what its payer lacks becomes a debt.
+    A VM in transition keeps its earlier bid all the same; its payer's shortfall becomes a debt.
     """
     seen = on_large_hosts(seen)
     found = afford_bids(world, with_bids_under_way(seen, purse.last), purse)
@@ -40,16 +40,16 @@ def affordable_cloud(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
 
 
 def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Observed:
-    """Return the same cloud, in which no VM on its way bids less than in the period before.
+    """Return the cloud in which no VM in transition bids less than in the previous period.
 
-    A guest that is migrated, boots or is saved can't be told other limits until it is there: it
-    has what it bid for before, and pays for that, as far as its payer can. A guest that writes to
-    its memory all the time can make a migration last for hours. So a VM whose owner bids less than
-    before (whether or not it can be paid) gets its new limits first, and is migrated after that,
-    unless it must leave its host.
+    A guest that migrates, boots or is saved can't get new limits before it arrives. It keeps its
+    earlier share, and pays the earlier bid as far as its payer can. A guest that writes to its
+    memory all the time can delay a migration for hours. So a VM with a lower bid than before
+    (whether or not it is affordable) first gets its new limits and is migrated afterwards, unless
+    it must leave its host.
 
-    A VM that was off had no limits, and its bid was not lowered to what could be paid: nothing of
-    that is under way.
+    A VM that was off had no limits, and its bid was not lowered to an affordable one, so its
+    earlier bid does not count.
     """
     vms, hosts = seen.snapshot.vms, seen.snapshot.hosts
     if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
@@ -69,11 +69,12 @@ def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Obser
 
 
 def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Observed:
-    """Return the same cloud with floors that are paid for. See Note [Claims that settle].
+    """Return the cloud with floors that bids pay for. See Note [Claims that settle].
 
-    Memory in use beyond that is left to a VM for a time (`memory_in_use.py`), or for good where
-    every VM pays the price for all that it has. All of VMs that OpenNebula pins is left to them: it
-    reserves that by its own account. A market that charges for use sells no floors.
+    Memory in use beyond that is left to a VM for a time (`memory_in_use.py`), or permanently in
+    markets in which every VM pays the price for everything it has. VMs that OpenNebula pins keep
+    their full size, because OpenNebula reserves it itself. A market that charges for use sells no
+    floors.
     """
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     needed = np.zeros_like(vms.floor)
@@ -113,20 +114,20 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
 
 
 def _claims(asked: Floats, needed: Floats, floor: Floats, uses: memory_in_use.InUse) -> Claims:
-    """Return what VMs claim and have whatever they bid, for quotes of other bids."""
+    """Return the VMs' claims, and the amounts they have regardless of bids, for quotes."""
     asked, kept = asked.copy(), np.minimum(needed, asked)
     use, paid = np.nan_to_num(uses.use), uses.paid * (1 + _ROUNDING)
     asked[:, MEMORY] = np.maximum(asked[:, MEMORY], use)
     kept[:, MEMORY] = np.where(np.isnan(uses.use), kept[:, MEMORY], 0.0)
-    # Memory in use that is not paid for now is left to the VM for a time.
+    # Memory in use beyond the paid part is left to the VM for a time.
     kept[:, MEMORY] = np.where(floor[:, MEMORY] > paid, floor[:, MEMORY], kept[:, MEMORY])
     return Claims(np.maximum(asked, kept), kept)
 
 
 def _fixed(seen: Observed) -> Floats:
-    """[vms]: MiB that a guest without a working balloon holds, for as long as it runs; else 0.
+    """[vms]: MiB of a running guest whose balloon does not work; else 0.
 
-    Nobody can take that from it, and no host has room for the guest that has not room for that.
+    No limit can take this memory from it, so a host needs room for all of it.
     """
     vms = seen.snapshot.vms
     held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
@@ -135,7 +136,7 @@ def _fixed(seen: Observed) -> Floats:
 
 
 def _claimed(world: PeriodContext, seen: Observed) -> Bools:
-    """[vms]: its floor is a claim that a bid has to pay for, but for the memory that it needs."""
+    """[vms]: whether a bid must pay for the floor, except for the memory that the VM needs."""
     vms = seen.snapshot.vms
     pinned = np.isin(vms.id, list(seen.observation.pin_policy))
     # The room of a failed VM is reserved already, and charged at the reserve price.
@@ -147,11 +148,11 @@ def _claimed(world: PeriodContext, seen: Observed) -> Bools:
 
 
 def present_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
-    """[vms, resources]: what a unit costs at this period's bids if no VM claims anything.
+    """[vms, resources]: the price of a unit at this period's bids if no VM claims anything.
 
-    That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
-    wait may come to nothing: they count for claims of VMs that wait alone. Such a VM has no host
-    yet: `waiting_claims.py` judges its claim by the hosts that it may go to.
+    It is the price of the market as one host, or of the VM's own host if that is higher. Waiting
+    VMs may get nothing for their bids, so these count only for the claims of waiting VMs. A waiting
+    VM has no host yet: `waiting_claims.py` judges its claim by the hosts it may use.
     """
     found = reserve_prices(world, snapshot)
     for row in range(len(snapshot.markets)):

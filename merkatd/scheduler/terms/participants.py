@@ -1,4 +1,4 @@
-"""Which VMs take part in a period, and on which terms, by what happened in earlier ones."""
+"""The participants of a period and their terms, depending on earlier periods."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,16 +12,16 @@ from merkatd.scheduler.terms.owners_in_debt import Barred
 from merkatd.scheduler.terms.refused_deployments import Unplaced
 
 _SAID = (
-    "its owner's VMs were started again and again within an hour, so it pays for memory beyond"
-    " its share until its balloon has taken that"
+    "its owner's VMs were started repeatedly within an hour, so it pays for memory beyond"
+    " its share until its balloon has taken that memory back"
 )
 
 
 class TakingPart:
-    """Remembers refused deployments and starts of guests, for as long as the daemon runs."""
+    """The refused deployments and guest starts since the daemon started."""
 
     def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
-        """`may`: whether VMs may be stopped between two periods."""
+        """`may`: returns whether VMs may be stopped between two periods."""
         self._unplaced, self._restarts, self.barred = Unplaced(), GuestStarts(), Barred(may)
 
     def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
@@ -38,5 +38,5 @@ class TakingPart:
         )
 
     def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
-        """Take in why VMs were not deployed, by VM id; return whether any was not."""
+        """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
         return self._unplaced.note(seen, refused)

@@ -2,20 +2,23 @@
 
 # Note [A placement that OpenNebula refuses]
 
-A VM that a period places has its share at once: limits of its neighbours make room for it before
-it is deployed. Where OpenNebula then refuses the deployment, the room was made for nothing, until
-the next period. An owner can have that at will: OpenNebula deploys no locked VM, no VM that was
-ended or put on hold a moment ago, and none whose image is gone. One locked VM with a bid of 9,000
-would leave its neighbours 7 % of their cores, and would never pay, as it never runs.
+A VM that a period places gets its share at once: its neighbours' limits make room for it before it
+is deployed. If OpenNebula then refuses the deployment, the room is unused until the next period. An
+owner can cause that at will: OpenNebula deploys no locked VM, no VM that was just terminated or put
+on hold, and none with a missing image. Example: one locked VM with a bid of 9,000 would leave its
+neighbours 7 % of their cores. It would never pay, as it never runs.
 
-So the next period begins as soon as the rhythm allows, and in it the VM is not placed. It is tried
-again later and later, together with all other such VMs of its owner: for their neighbours that is
-no worse than one such VM with a higher bid. Once one of them runs, those that were refused for the
-same reason have their next turn together: what was wrong may be mended. That turn is as far away as
-it was, and gets nearer, by one attempt, only once none of the owner's VMs is refused any more: an
-owner that lets some run at each attempt would else try the others all the time. Where more than
-three different VMs of an owner were refused within an hour, the owner's other VMs wait as well: a
-new VM in each period would otherwise do what one VM can't do any more.
+So the next period begins as soon as the rhythm allows, and does not place the VM. The VM is retried
+at growing intervals, together with all other refused VMs of its owner. For their neighbours that is
+no worse than one such VM with a higher bid.
+
+Once one of the VMs runs, the cause may be removed. Then the owner's other VMs that were refused for
+the same reason are retried together. The interval to that attempt stays, and shrinks by one attempt
+only once none of the owner's VMs is refused any more. Otherwise an owner could let some VMs run at
+each attempt and retry the others all the time.
+
+If more than three different VMs of an owner were refused within an hour, the owner's other VMs wait
+as well. Otherwise a new VM in each period could do the same harm.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +37,7 @@ LONGEST_REST_S = 600.0
 """The longest wait between two attempts."""
 REMEMBERED_S = 3600.0
 FREE = 3
-"""So many different VMs of an owner can be refused in that time before its others wait."""
+"""The number of an owner's VMs that can be refused in that time before its other VMs wait."""
 
 
 @dataclass(slots=True)
@@ -48,22 +51,22 @@ class _Vm:
 @dataclass(slots=True)
 class _Owner:
     tried_s: float = 0.0
-    """When any of its VMs was refused last,"""
+    """The time of the latest refusal of any of its VMs."""
     periods: int = 0
-    """and in how many periods."""
+    """The number of periods with refusals."""
     new_s: list[float] = field(default_factory=list)
-    """When each of its VMs was refused for the first time."""
+    """The time of the first refusal of each of its VMs."""
 
 
 class Unplaced:
-    """Remembers which deployments were refused; after a restart all are tried once."""
+    """The refused deployments; after a restart of the daemon each is tried once."""
 
     def __init__(self) -> None:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
 
     def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
-        """Take in why VMs were not deployed, by VM id; return whether any was not."""
+        """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
         at_s = seen.observation.at_s
         self._forget(at_s)
         for vm, why in refused.items():
@@ -78,7 +81,7 @@ class Unplaced:
         return bool(refused)
 
     def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
-        """Return the cloud to decide about: without the VMs that are not to be tried now."""
+        """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(world, seen, purse)
         self._take_in_starts(seen)
         if not self._vms:
@@ -98,7 +101,7 @@ class Unplaced:
     def _not_now(
         self, pending: Iterable[tuple[int, int]], at_s: float, interval_s: float
     ) -> Mapping[int, str]:
-        """By id, of these VMs with their owners: why each is not to be tried now."""
+        """Return, by id, why these VMs (given with their owners) must wait."""
         found: dict[int, str] = {}
         for vm, owner in pending:
             mine, before = self._owners.get(owner), self._vms.get(vm)
@@ -106,31 +109,31 @@ class Unplaced:
                 due_s = before.last_s + _rest_s(before.attempts, interval_s)
                 turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
                 if at_s < max(due_s, turn_s):
-                    found[vm] = f"OpenNebula did not deploy it; {before.why}; it is tried later"
+                    found[vm] = f"OpenNebula did not deploy it; {before.why}; it is retried later"
             elif mine is not None and at_s < _others_due_s(mine, interval_s):
                 found[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
-                    " hour; the others are tried again later"
+                    " hour; the others are retried later"
                 )
         return found
 
     def _take_in_starts(self, seen: Observed) -> None:
-        """Forget the refused VMs that are on a host now; those like them wait for one turn."""
+        """Forget refused VMs that are on a host now; VMs with the same reason get one attempt."""
         vms = seen.snapshot.vms
         if not self._vms:
             return
         placed = np.isin(vms.id, list(self._vms)) & (vms.host >= 0)
         started = [self._vms.pop(vm) for vm in vms.id[placed].tolist()]
-        mended = {(one.owner, _kind_of(one.why)) for one in started}
+        resolved = {(one.owner, _kind_of(one.why)) for one in started}
         for one in self._vms.values():
-            if (one.owner, _kind_of(one.why)) in mended:
+            if (one.owner, _kind_of(one.why)) in resolved:
                 one.attempts = 0
         still = {one.owner for one in self._vms.values()}
         for owner in {one.owner for one in started} & self._owners.keys() - still:
             self._owners[owner].periods -= 1
 
     def _forget(self, at_s: float) -> None:
-        """Also what a clock dated ahead."""
+        """Drop old entries, and entries with dates in the future from a wrong clock."""
         old = [vm for vm, one in self._vms.items() if abs(at_s - one.last_s) > REMEMBERED_S]
         for vm in old:
             del self._vms[vm]
@@ -141,15 +144,16 @@ class Unplaced:
 
 
 def _kind_of(why: str) -> str:
-    """A reason without its numbers: OpenNebula names the VM in it."""
+    """Return a reason without its numbers, because OpenNebula's texts contain the VM's id."""
     return "".join(letter for letter in why if not letter.isdigit())
 
 
 def _rest_s(attempts: int, interval_s: float) -> float:
-    """Two periods after the first attempt, then twice as long each time."""
+    """Return the wait: two periods after the first attempt, doubled each time."""
     return min(interval_s * 2.0 ** min(attempts, 16), LONGEST_REST_S)
 
 
 def _others_due_s(mine: _Owner, interval_s: float) -> float:
+    """Return when the owner's VMs without a refusal may be tried again."""
     beyond = len(mine.new_s) - FREE
     return max(mine.new_s) + _rest_s(beyond, interval_s) if beyond > 0 else 0.0

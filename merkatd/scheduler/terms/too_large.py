@@ -1,8 +1,8 @@
-"""VMs go only to hosts that have as much memory as their guests start with.
+"""Hosts with enough memory for the guests that start on them.
 
-A guest starts with all of its memory, and its balloon needs minutes to take what it does not pay
-for. On a host with less than that it might not start, or take the memory of its neighbours; and all
-that wait for memory there would wait as long.
+A guest starts with all of its memory, and its balloon needs minutes to take back the unpaid part.
+On a host with less memory it might not start, or take its neighbours' memory. All VMs that wait for
+memory there would have to wait longer.
 """
 
 from dataclasses import replace
@@ -16,13 +16,13 @@ from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
 def on_large_hosts(seen: Observed) -> Observed:
-    """Return the same cloud, in which VMs go to no host that is too small for them."""
+    """Return the cloud in which no VM goes to a host that is too small for its guest's start."""
     snapshot = seen.snapshot
     if MEMORY not in snapshot.resources:
         return seen
     vms, capacity = snapshot.vms, snapshot.hosts.capacity[:, COLUMN]
     starts_with = seen.in_force.boots_with(vms.cap[:, COLUMN])
-    # A host without any has no part in this: it is off, or not known yet.
+    # A host without memory does not count: it is off, or not known yet.
     least = capacity[capacity > 0].min(initial=np.inf)
     here = np.arange(len(capacity))
     large = np.flatnonzero(starts_with > least)
@@ -30,6 +30,6 @@ def on_large_hosts(seen: Observed) -> Observed:
         there = (capacity >= size) | (capacity <= 0)
         rows = large[starts_with[large] == size].tolist()
         narrow = {row: there | (here == vms.host[row]) for row in rows}
-        label = f"a host with {size:,.0f} memory, with which it starts"
+        label = f"a host with {size:,.0f} MiB of memory, which its guest needs to start"
         snapshot = narrowed_to(snapshot, narrow, label)
     return replace(seen, snapshot=snapshot)

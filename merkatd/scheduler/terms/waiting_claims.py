@@ -1,14 +1,23 @@
-"""Claims of VMs that wait: on which hosts their bids pay for them.
+"""Claims of waiting VMs: the hosts on which their bids pay for them.
 
-A claim holds as far as the bid pays for it at the price of the VM's own host (see Note [Claims that
-settle] in `merkatd/market/floors.py`). A VM that waits has no host yet. Judged by the market's
-price alone it would have a claim on a dear host for a low bid in its first period, and so for ever
-where its owner makes it anew in each period. So it may not go to hosts that have room for its claim
-but on which its bid would not pay for it. Where there are no other hosts, it claims what its bid
-buys on the best of them if the others use all that they bid for: B x C / (sum of b + B).
+# Note [Claims of waiting VMs]
 
-On a host of capacity C whose VMs bid `b` each and can use `c`, a bid B pays for a claim F if they
-would use no more than C - F at the price B / F, at which B buys F: sum of min(b x F / B, c).
+A claim is valid as far as the bid pays for it at the price of the VM's own host (Note [Claims that
+settle] in `merkatd/market/floors.py`). A waiting VM has no host yet. Judged by the market's price
+alone, a low bid would have a valid claim on an expensive host in its first period. An owner could
+repeat that with a new VM in each period.
+
+So the VM may not go to hosts that have room for its claim, but on which its bid would not pay for
+it. If there are no other hosts, its claim shrinks to the amount that its bid buys on the best of
+them if the other VMs use all that they bid for: B x C / (sum of b + B).
+
+On a host of capacity C, whose VMs bid `b` each and can use `c`, a bid B pays for a claim F under
+one condition: at the price B / F, at which B buys F, the other VMs use at most C - F. Their use is
+the sum of min(b x F / B, c).
+
+Example, in MiB: a host of 8,192 has two VMs that bid 4 each and can use 4,096 each. A bid of 2 does
+not pay for a claim of 2,048: the others would use 2 x 4,096, more than 6,144. It buys 2 x 8,192 /
+(8 + 2) = 1,638.
 """
 
 from collections import Counter
@@ -24,16 +33,16 @@ from merkatd.market.price import PriceRule
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 MOST_CLAIMS = 20
-"""So many different claims of an owner are considered in a period. Its other VMs that wait claim
-nothing until they run: each claim is compared with all VMs of the market."""
+"""The number of different claims of an owner that are considered in a period. Further waiting VMs
+claim nothing until they run, because each claim is compared with all VMs of the market."""
 _ROUNDING = 1e-9
 
 
 def claims_of_waiting_vms(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
-    """Return the same cloud, in which a VM that waits goes only where its bid pays for its claim.
+    """Return the cloud in which a waiting VM goes only to hosts where its bid pays for its claim.
 
-    `kept`, [vms, resources], is what VMs have whatever they bid; `bound`, [markets], says where a
-    bid is the most that a VM pays.
+    `kept`, [vms, resources], are the amounts that VMs have regardless of their bids. `bound`,
+    [markets], marks the markets in which a bid is the most that a VM pays.
     """
     floor, narrow = snapshot.vms.floor.copy(), dict[int, Bools]()
     for market in np.flatnonzero(bound[: len(snapshot.markets)]).tolist():
@@ -54,7 +63,7 @@ def _judge(
     floor: Floats,
     narrow: dict[int, Bools],
 ) -> None:
-    """Lower the floors, and narrow the hosts, of VMs in these rows of the market."""
+    """Lower the floors and restrict the hosts of the VMs in these rows of the market."""
     hosts, vms = _HostsOfMarket(view), snapshot.vms
     known: dict[tuple[object, ...], tuple[Floats, Bools]] = {}
     different: Counter[int] = Counter()
@@ -81,7 +90,7 @@ def _judge(
 
 
 class _HostsOfMarket:
-    """What the VMs on each host of a market claim, and would use at a price."""
+    """The claims of the VMs on each host of a market, and their use at a given price."""
 
     def __init__(self, view: MarketView) -> None:
         there = np.flatnonzero(view.place != NOWHERE)
@@ -90,7 +99,7 @@ class _HostsOfMarket:
         self._floor, self._capacity = view.floor[there], view.capacity
 
     def judged(self, bid: Floats, claim: Floats, may: Bools) -> tuple[Floats, Bools]:
-        """How much of a claim holds, by resource, and on which hosts, or which have no room."""
+        """Return the valid part of a claim, and the hosts that pay for it or have no room."""
         pays, fits = self._where(bid, claim)
         if (pays & may).any() or not (fits & may).any():
             return claim, pays | ~fits
@@ -101,7 +110,7 @@ class _HostsOfMarket:
         return lowered, pays | ~fits
 
     def _where(self, bid: Floats, claim: Floats) -> tuple[Bools, Bools]:
-        """[hosts]: where the bid pays for the claim, and where there is room for it."""
+        """[hosts]: whether the bid pays for the claim, and whether there is room for it."""
         pays = fits = np.ones(len(self._capacity), dtype=bool)
         for kind in np.flatnonzero((claim > 0) & (bid > 0)).tolist():
             left = self._capacity[:, kind] * (1 + _ROUNDING) - claim[kind]
@@ -112,7 +121,7 @@ class _HostsOfMarket:
         return pays, fits
 
     def _surely(self, bid: Floats, kind: int) -> Floats:
-        """[hosts]: what the bid buys at least."""
+        """[hosts]: the least amount that the bid buys."""
         others = self._on_hosts(self._bid[:, kind])
         all_bids = others + bid[kind]
         part = np.divide(bid[kind], all_bids, out=np.ones_like(all_bids), where=all_bids > 0)
