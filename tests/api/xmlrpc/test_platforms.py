@@ -29,7 +29,7 @@ class TestRights:
         ("words", "said"),
         [
             ('RAW=[ TYPE="kvm", DATA="<x/>" ]', "RAW is for administrators"),
-            ('DISK=[ IMAGE="secret" ]', "by IMAGE_ID"),
+            ('DISK=[ IMAGE="secret" ]', "use IMAGE_ID"),
             ('DISK=[ IMAGE_ID="4711" ]', "nodes"),
             ('NIC=[ MAC="02:00:00:00:00:01" ]', "MAC is for administrators"),
         ],
