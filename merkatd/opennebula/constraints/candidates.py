@@ -133,7 +133,7 @@ class AskingVm(Protocol):
 
     @property
     def stay(self) -> DiskLocation | None:
-        """The location of the VM's disks, None before its first deployment."""
+        """The location of the VM's disks, None if it has none yet."""
 
 
 class OfferingHost(Protocol):
