@@ -138,8 +138,8 @@ MALFORMED = {
     "USER_TEMPLATE is missing": {"USER_TEMPLATE": ""},
     "NAME is missing": {"NAME": ""},
     "UID is '', not a whole number": {"UID": "<UID/>"},
-    "UID is -1, and no id is below 0": {"UID": "<UID>-1</UID>"},
-    "GID is -1, and no id is below 0": {"GID": "<GID>-1</GID>"},
+    "UID must be at least 0 (got -1)": {"UID": "<UID>-1</UID>"},
+    "GID must be at least 0 (got -1)": {"GID": "<GID>-1</GID>"},
     "CPU is missing": {"TEMPLATE": "<TEMPLATE><MEMORY>1</MEMORY></TEMPLATE>"},
     "CPU is 'nan', not a number above 0": {
         "TEMPLATE": "<TEMPLATE><CPU>nan</CPU><MEMORY>1</MEMORY></TEMPLATE>"
