@@ -264,7 +264,7 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
             await _run(client, one, due, now)
         except OneError as error:
             _log.warn(
-                "The result of {action} of VM {vm} can't be written: {why}",
+                "The result of scheduled action {action} of VM {vm} can't be written: {why}",
                 action=due.name,
                 vm=one.vm,
                 why=str(error),
@@ -278,8 +278,13 @@ async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> No
         await client.call(method, *arguments, about=about)
     except (OneError, ValueError) as error:
         said = failed(due.action, now, str(error))
-        _log.warn("{about} failed: {why}", about=about, why=str(error))
+        _log.warn(
+            "Scheduled action {action} of VM {vm} failed: {why}",
+            action=due.name,
+            vm=one.vm,
+            why=str(error),
+        )
     else:
         said = done(due.action, now, one.made_s)
-        _log.info("{about} is done", about=about)
+        _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=one.vm)
     await client.call("one.vm.schedupdate", one.vm, due.id, template(said), about=about)
