@@ -1,1 +1,1 @@
-"""What platforms and groups share: VMs made by the number, each known by a key."""
+"""The common base of platforms and groups: fleets of VMs, each identified by a key."""

@@ -1,4 +1,4 @@
-"""As many VMs as wanted: new ones by key; which are lost, refused, under way or to be ended."""
+"""The state of a fleet's VMs: which are running, being created, refused or gone."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -9,26 +9,27 @@ from merkatd.database.fleets.fleet_store import Refusals
 from merkatd.database.fleets.group_vm_store import GroupMember
 
 MOST_REFUSALS = 3
+"""The number of refusals after which the creation of a VM is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """What the period saw."""
+    """The VMs of all fleets in a period."""
 
     period: int
     states: Mapping[int, VmState]
-    """By VM id; VMs with a step under way are BUSY."""
+    """States by VM id; VMs with a step in progress are BUSY."""
     ailing: AbstractSet[int]
-    """VMs that are there, but can't be read."""
+    """VMs that exist but can't be read."""
     creating: AbstractSet[str]
-    """Keys of the VMs whose creation is under way."""
+    """Keys of the VMs that are being created."""
     refused: Mapping[str, Refusals]
-    """By key: how often a creation was refused, and with what answer."""
+    """Refused creations by key: their number and OpenNebula's reason."""
     deaf: AbstractSet[int] = frozenset()
-    """VMs whose guests go on, however often they are asked to end."""
+    """VMs whose guests don't shut down, however often they are asked to."""
 
     def is_gone(self, one: GroupMember) -> bool:
-        """Whether it is over, or was given up before it was made."""
+        """Return whether the VM has ended, or was given up before it was created."""
         if one.vm is None:
             return one.create_key not in self.creating and (
                 one.leaving or self.why_never(one) is not None
@@ -36,21 +37,22 @@ class FleetView:
         return one.vm not in self.states and one.vm not in self.ailing
 
     def why_never(self, one: GroupMember) -> str | None:
-        """Why OpenNebula will not make it; None where it may yet."""
+        """Return why the VM's creation was given up, None if it was not."""
         refused = self.refused.get(one.create_key, Refusals())
         return refused.why if one.vm is None and refused.times >= MOST_REFUSALS else None
 
 
 @dataclass(frozen=True, slots=True)
 class FleetCounts:
-    """How many VMs there are."""
+    """The numbers of a fleet's VMs."""
 
     running: Mapping[str, int]
-    """By cluster; those that are to be ended are in none of these."""
+    """Running VMs by cluster, without those that are about to be ended."""
     kept: Mapping[str, int]
+    """Remaining VMs by cluster, without those that are about to be ended."""
     active: int
-    """All that run, wait for a host, or are being made."""
+    """The number of VMs that run, wait for a host or are being created."""
     left: int
-    """All that are not gone."""
+    """The number of VMs that are not gone."""
     trouble: str = ""
-    """Why VMs can't be made, where that is so."""
+    """Why VMs can't be created; empty if they can."""

@@ -1,8 +1,8 @@
-"""VM templates of tenants, read and checked in the name of the tenant who submits them.
+"""VM templates of tenants, read and checked with the rights of the tenant.
 
-OpenNebula checks a VM again when it is made in its owner's name. What it would refuse then is
-refused here as well, so that the tenant learns it at once. A template is stored as text with one
-reading only, whatever the tenant wrote.
+OpenNebula checks a VM again when the daemon creates it in its owner's name. Errors that OpenNebula
+would report then are reported here, at submission, so that the tenant learns of them at once.
+Templates are stored as unambiguous text, however the tenant wrote them.
 """
 
 from typing import Final, Protocol
@@ -33,23 +33,26 @@ _ALL: Final = (-2, -1, -1)
 
 
 class TemplateSource(Protocol):
-    """Where a VM template comes from: one of the three is there."""
+    """The source of a VM template: exactly one of the three properties is set."""
 
     @property
     def template(self) -> str | None:
-        """Its text, where it says that itself."""
+        """The template's text."""
 
     @property
     def template_id(self) -> int | None:
-        """The id of one of OpenNebula's, where it names one."""
+        """The id of a template in OpenNebula."""
 
     @property
     def template_name(self) -> str | None:
-        """Its name."""
+        """The name of a template in OpenNebula."""
 
 
 async def vm_template(where: str, source: TemplateSource, ask: Ask, *, admin: bool) -> str:
-    """Return the lines of a VM template, each value quoted. Raise TemplateError."""
+    """Read and check a VM template, and return its unambiguous text. Raise TemplateError.
+
+    `where` is a prefix for error messages. Templates of administrators (`admin`) are not checked.
+    """
     try:
         text = source.template
         template = await _shown(where, source, ask) if text is None else read(text)
@@ -60,13 +63,13 @@ async def vm_template(where: str, source: TemplateSource, ask: Ask, *, admin: bo
     except ParseError as error:
         raise TemplateError([f"{where}VM template: {error}"]) from None
     if len(lines) > LONGEST_TEXT:
-        why = f"it has {len(lines)} characters; at most {LONGEST_TEXT} are kept"
+        why = f"it must have at most {LONGEST_TEXT} characters (got {len(lines)})"
         raise TemplateError([f"{where}VM template: {why}"])
     return lines
 
 
 async def _shown(where: str, source: TemplateSource, ask: Ask) -> VmTemplate:
-    """One of OpenNebula's own templates."""
+    """Read a template that is stored in OpenNebula. Raise TemplateError."""
     what = f"{where}VM template"
     try:
         wanted = source.template_id
@@ -88,7 +91,9 @@ async def _id_of(name: str, ask: Ask) -> int:
     pool = str(await ask("one.templatepool.info", *_ALL))
     found = [_own_id(row) for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
     if len(found) != 1:
-        raise LookupError(f"{len(found)} are called {name!r}: its id is right")
+        raise LookupError(
+            f"{len(found)} templates are named {name!r}, expected 1; give its id instead"
+        )
     return found[0]
 
 
@@ -101,7 +106,7 @@ def _own_id(row: Element) -> int:
 
 
 async def _check(where: str, template: VmTemplate, ask: Ask) -> None:
-    """Whether its owner could have made such a VM. Raises TemplateError."""
+    """Raise TemplateError if OpenNebula would not let the tenant create such a VM."""
     why = objection(template)
     if why is not None:
         raise TemplateError([f"{where}{why}"])

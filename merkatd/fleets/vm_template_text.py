@@ -1,8 +1,9 @@
-"""The text of a VM template: attributes, sizes, variables, what we add; why it can't be used.
+"""The text of a VM template: its attributes, sizes and variables, and Merkat's checks of them.
 
-OpenNebula replaces `$USER[SSH_PUBLIC_KEY]` and the like when a VM is made, by what holds of who
-makes it. That is the daemon's account here, whose key would be the wrong one, and of which tenants
-may not learn anything, least of all `$USER[TEMPLATE]`.
+OpenNebula replaces variables like `$USER[SSH_PUBLIC_KEY]` when a VM is created, by attributes of
+the user that creates it. Here that may be the daemon's own account: its key would be the wrong one,
+and tenants must not learn its attributes, least of all `$USER[TEMPLATE]`. So Merkat replaces these
+variables itself, by the tenant's attributes.
 """
 
 import math
@@ -20,11 +21,11 @@ from merkatd.syntax import ParseError, Template, UnwritableError, parse, written
 from merkatd.syntax import Template as VmTemplate
 
 Ask = Callable[..., Awaitable[Any]]
-"""A call of OpenNebula's, in somebody's name: the method and what follows the session."""
+"""An OpenNebula call with a tenant's rights: the method, then the arguments after the session."""
 
 
 class TemplateError(ValueError):
-    """A template that can't be used; each line of the message names a key and what is right."""
+    """A template that can't be used; each line of the message names a key and what it accepts."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -34,16 +35,16 @@ class TemplateError(ValueError):
 _SAID: Final = re.compile(r"\$(?:USER\[[ \t]*(\w+)[ \t]*\]|(UID|UNAME|GID|GNAME)(?!\w))", re.ASCII)
 _OF_THE_USER: Final = {"UID": "ID", "UNAME": "NAME", "GID": "GID", "GNAME": "GNAME"}
 _LEFT: Final = re.compile(r"\$\n*USER\n*\[[^\n]{0,20}", re.IGNORECASE)
-"""OpenNebula passes over newlines in a variable."""
+"""A variable that was not replaced. OpenNebula ignores newlines in a variable."""
 _ME: Final = -1
 LONGEST_VALUE: Final = 8192
-"""Characters of one attribute of a user: room for a file of keys."""
+"""The most characters of a user's attribute: enough for a file of keys."""
 LONGEST_TEXT: Final = 32_768
-"""Characters of a whole template once its variables are replaced."""
+"""The most characters of a whole template after its variables are replaced."""
 
 
 async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
-    """Return the template with what it says of the user who asks. Raise TemplateError."""
+    """Replace the user variables by the calling tenant's attributes. Raise TemplateError."""
     if any(_SAID.search(text) for text in _texts(template)):
         try:
             user = only_child(str(await ask("one.user.info", _ME)), "USER")
@@ -53,7 +54,7 @@ async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
     left = next((found for text in _texts(template) if (found := _LEFT.search(text))), None)
     if left is not None:
         raise TemplateError(
-            [f"{where}{left[0]}: $USER[NAME], with one of your attributes, is right"]
+            [f"{where}{left[0]}: expected $USER[NAME], where NAME is one of your attributes"]
         )
     return template
 
@@ -64,18 +65,18 @@ def _texts(template: VmTemplate) -> Iterator[str]:
 
 
 def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
-    """Raise TemplateError before the text grows beyond its bound, not afterwards."""
+    """Replace the variables. Raise TemplateError before the text exceeds its bound, not after."""
     room = LONGEST_TEXT
 
     def value(found: re.Match[str]) -> str:
         nonlocal room
         said = _value(user, found)
         if len(said) > LONGEST_VALUE:
-            why = f"your attribute has more than {LONGEST_VALUE} characters"
+            why = f"your attribute must have at most {LONGEST_VALUE} characters (got {len(said)})"
             raise TemplateError([f"{where}{found[0]}: {why}"])
         room -= len(said)
         if room < 0:
-            why = f"with your attributes in it, it has more than {LONGEST_TEXT} characters"
+            why = f"with your attributes inserted, it has more than {LONGEST_TEXT} characters"
             raise TemplateError([f"{where}{why}"])
         return said
 
@@ -91,7 +92,7 @@ def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
 
 
 def _value(user: Element, found: re.Match[str]) -> str:
-    """What the user is; nothing where the user has no such attribute."""
+    """Return the user's value for a variable, empty if the user has no such attribute."""
     if found[2] is not None:
         said = user.findtext(_OF_THE_USER[found[2]])
     elif found[1] == "TEMPLATE":
@@ -102,22 +103,22 @@ def _value(user: Element, found: re.Match[str]) -> str:
 
 
 MOST_VALUES = 1000
-"""Values in the text of one template."""
+"""The most values in the text of a template."""
 _OURS = re.compile(r"MERKAT\w*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _SIZES = ("CPU", "VCPU", "MEMORY")
 _SHOWN = 20
 _MOST_KEPT_BYTES = 1 << 24
 _PARSED = 20
-"""Bytes that a template takes for each character of its text: 19 where it is `A=[B=1]` lines."""
+"""The bytes of a parsed template for each character of its text: 19 for `A=[B=1]` lines."""
 _MOST_FACTS_BYTES = 1 << 25
 _FACTS = 250
-"""Bytes that the facts of a text take."""
+"""The bytes of a text's facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a period needs to know of a text."""
+    """The facts about a text that each period needs."""
 
     cpu: float
     memory: float
@@ -125,7 +126,7 @@ class _Facts:
 
 
 def template_problem(text: str) -> str | None:
-    """Why this can't be the template of a platform's VMs; None where it can."""
+    """Return why a text can't be the template of a fleet's VMs, None if it can."""
     try:
         template = _parsed(text)
         rendered(template)
@@ -133,33 +134,33 @@ def template_problem(text: str) -> str | None:
         return str(error)
     found = next((name for name in sorted(template.names()) if _OURS.fullmatch(name)), None)
     if found is not None:
-        return f"{found} is not for it: floor, ceiling and market stand beside it"
+        return f"{found} is not accepted: give floor, ceiling and market beside the template"
     found = next((name for name in _SIZES if _is_beyond(template, name)), None)
     if found is not None:
         got = _text(template, found) or ""
         shown = repr(got) if len(got) <= _SHOWN else f"{got[:_SHOWN]!r}..."
         return f"`{found}` must be at most {MAX_NUMBER:g} (got {shown})"
     if _number(template, "MEMORY") is None:
-        return 'MEMORY="1024", in MiB, is missing'
+        return 'expected one memory size in MiB, for example MEMORY="1024"'
     if _number(template, "CPU") is None and _number(template, "VCPU") is None:
-        return 'CPU="1" or VCPU="1" is missing'
+        return 'expected a CPU size, for example CPU="1" or VCPU="1"'
     return next((why for name in _SIZES if (why := _not_above_0(template, name))), None)
 
 
 def _not_above_0(template: Template, name: str) -> str | None:
-    """Return why OpenNebula refuses such a size, None where it does not."""
+    """Return why OpenNebula refuses a size of 0, None if the size is not 0."""
     if _number(template, name) != 0:
         return None
     return f"`{name}` must be above 0 (got {template.get(name)})"
 
 
 def canonical(text: str) -> str:
-    """Return a text that reads the same and has one reading only. Raise ParseError."""
+    """Return an unambiguous text of the same template. Raise ParseError."""
     return rendered(_parsed(text))
 
 
 def rendered(template: Template) -> str:
-    """Return a template's text. Raise ParseError where a value has no text."""
+    """Return a template's text. Raise ParseError if a value can't be written."""
     try:
         return written(template.attributes)
     except UnwritableError as error:
@@ -167,9 +168,9 @@ def rendered(template: Template) -> str:
 
 
 def read(text: str) -> Template:
-    """Return the template of a tenant's text. Raise ParseError."""
+    """Parse a tenant's text and return the template. Raise ParseError."""
     if text.lstrip().startswith("<"):
-        raise ParseError('lines like CPU="1" are right, not XML')
+        raise ParseError('expected lines like CPU="1", not XML')
     return parse(text, MOST_VALUES)
 
 
@@ -181,24 +182,24 @@ _parsed = Remembered(read, _bytes, _MOST_KEPT_BYTES)
 
 
 def size(text: str) -> dict[str, float]:
-    """All that such a VM can use: CPU in percent of a core, memory in MiB."""
+    """Return the size of such a VM: CPU in percent of a core, memory in MiB."""
     facts = _facts(text)
     return {"cpu": facts.cpu, "memory": facts.memory}
 
 
 def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
-    """The same with these besides."""
+    """Return the text with these attributes appended."""
     lines = [f'{name}="{value}"' for name, value in attributes.items()]
     return "\n".join([text.rstrip("\n"), *lines])
 
 
 def has_name(text: str) -> bool:
-    """Whether the VM has a name already."""
+    """Return whether the template names the VM."""
     return _facts(text).named
 
 
 def _read_facts(text: str) -> _Facts:
-    """Of a text that was taken before; one that does not parse says nothing."""
+    """Return the facts of a text; a text that can't be parsed counts as empty."""
     try:
         template = _parsed(text)
     except ParseError:
@@ -211,12 +212,13 @@ def _read_facts(text: str) -> _Facts:
     )
 
 
-# Each period asks this of all living platforms: texts are far too large to be kept for that.
+# Each period reads the facts of all living platforms. The cache's keys are digests, because the
+# texts themselves would take far too much memory.
 _facts = Remembered(_read_facts, lambda _text, _made: _FACTS, _MOST_FACTS_BYTES, digest)
 
 
 def _number(template: Template, name: str) -> float | None:
-    """Return the number from 0 to `MOST` that a template has under a name, None without one."""
+    """Return a template's attribute as a number from 0 to MAX_NUMBER, None if it is none."""
     found = _text(template, name)
     if found is None or not _NUMBER.fullmatch(found):
         return None
@@ -225,12 +227,12 @@ def _number(template: Template, name: str) -> float | None:
 
 
 def _is_beyond(template: Template, name: str) -> bool:
-    """Return whether a template has a number under a name, and one that is too large."""
+    """Return whether a template's attribute is a number above MAX_NUMBER."""
     found = _text(template, name)
     return found is not None and _NUMBER.fullmatch(found) is not None and float(found) > MAX_NUMBER
 
 
 def _text(template: Template, name: str) -> str | None:
-    """Return the one text that a template has under a name, None without one."""
+    """Return a template's attribute if it occurs exactly once and is a text, else None."""
     found = [value for key, value in template.attributes if key == name]
     return found[0] if len(found) == 1 and isinstance(found[0], str) else None

@@ -1,1 +1,1 @@
-"""Groups: a VM template, a spending rate and a number of VMs that share it."""
+"""Groups: a VM template, a number of VMs, and a spending rate that the VMs share."""

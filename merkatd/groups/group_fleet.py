@@ -1,4 +1,4 @@
-"""Which VMs of a group to make or end."""
+"""The VMs of a group to create and to end in a period."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,28 +11,26 @@ from merkatd.database.fleets.group_vm_store import GroupMember
 from merkatd.fleets.fleet import FleetView
 from merkatd.fleets.vm_template_text import has_name, with_attributes
 
-"""After so many refusals a VM is not asked for again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """VMs that are gone."""
+    """The VMs of a group that are gone."""
 
     keys: tuple[str, ...]
     unasked: int
-    """How many of them nobody asked to end: so many fewer the group has from now on."""
+    """The number of VMs that ended unrequested: the group is reduced by that number."""
     why: str
-    """What became of them, where it was not asked for."""
+    """The fate of the VMs that ended unrequested."""
 
 
 def losses(members: Sequence[GroupMember], sight: FleetView) -> Losses:
-    """Those that are gone."""
+    """Return the members that are gone."""
     gone = [one for one in members if sight.is_gone(one)]
     unasked = [one for one in gone if not one.leaving]
     said = [
         f"VM {one.number} could not be made: {sight.why_never(one)}"
         if one.vm is None
-        else f"VM {one.vm} ended by itself, or by somebody's hand"
+        else f"VM {one.vm} ended by itself or was ended outside the group"
         for one in unasked
     ]
     return Losses(tuple(one.create_key for one in gone), len(unasked), "; ".join(said[-3:]))
@@ -40,11 +38,14 @@ def losses(members: Sequence[GroupMember], sight: FleetView) -> Losses:
 
 @dataclass(frozen=True, slots=True)
 class GroupFleetChange:
-    """What is to be done with a group's VMs."""
+    """The changes to a group's VMs in a period."""
 
     add: tuple[GroupMember, ...]
+    """New members."""
     leave: tuple[str, ...]
+    """Keys of the members that leave the group from now on."""
     steps: tuple[Step, ...]
+    """Steps that create and end VMs."""
 
 
 def group_change(
@@ -56,10 +57,10 @@ def group_change(
     make: Callable[[GroupMember], Create],
     room: int,
 ) -> GroupFleetChange:
-    """Start or end exactly the difference, the newest first.
+    """Return the changes that bring a group to its number of VMs; the newest VMs end first.
 
-    `members` are those that are not gone; `new` gives the so-many-eth further VM, `make` the step
-    that creates one, of which there are at most as many as there is `room`.
+    `members` are the VMs that are not gone. `new(k)` returns the k-th additional member, and
+    `make(member)` the step that creates its VM. There are at most `room` such steps.
     """
     kept = [one for one in members if not one.leaving]
     wanted = 0 if group.ending else group.nvm
@@ -84,14 +85,14 @@ def _end(vm: int, sight: FleetView, reason: str) -> Step:
 
 
 def _can_end(state: VmState | None) -> bool:
-    # Also what is held, stopped, undeployed or failed: nothing else would ever end it.
+    # Includes VMs that are held, stopped, undeployed or failed: nothing else would ever end them.
     return state not in {None, VmState.BUSY}
 
 
 def _why_ended(group: GroupRow) -> str:
     if group.ending:
         return f"group {group.id} ({group.name}) was deleted"
-    return f"group {group.id} ({group.name}) is to have {group.nvm} VMs"
+    return f"group {group.id} ({group.name}) is set to {group.nvm} VMs"
 
 
 GROUP = "MERKAT_GROUP"
@@ -100,9 +101,9 @@ GROUP = "MERKAT_GROUP"
 def group_member_factory(
     group: GroupRow, highest: int, entropy: bytes
 ) -> Callable[[int], GroupMember]:
-    """Gives further VMs of a group: the so-many-eth of now.
+    """Return a function that makes the k-th additional member of a group, k from 1 on.
 
-    Nobody can guess a key who does not know the entropy.
+    Keys can't be guessed without knowing `entropy`. `highest` is the highest number in use.
     """
 
     def new(at: int) -> GroupMember:
@@ -115,7 +116,7 @@ def group_member_factory(
 
 
 def group_create_step(group: GroupRow, one: GroupMember, period: int) -> Create:
-    """The step that makes a VM, in its group's market."""
+    """Return the step that creates a member's VM, in its group's market."""
     said = {GROUP: str(group.id), "MERKAT_MARKET": group.market}
     if not has_name(group.template):
         said["NAME"] = f"{group.name}-{one.number}"
@@ -124,5 +125,5 @@ def group_create_step(group: GroupRow, one: GroupMember, period: int) -> Create:
         key=one.create_key,
         template=with_attributes(group.template, said),
         owner=one.owner,
-        reason=f"group {group.id} ({group.name}) is to have {group.nvm} VMs",
+        reason=f"group {group.id} ({group.name}) is set to {group.nvm} VMs",
     )

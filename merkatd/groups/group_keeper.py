@@ -1,6 +1,6 @@
-"""A period's look after all groups, and users' orders.
+"""The keeper of all groups: each period's review of their VMs, and users' orders.
 
-It changes nothing in the cloud and remembers nothing itself: all is in the database.
+The keeper stores all its state in the database. It changes nothing in the cloud itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,18 +31,18 @@ from merkatd.scheduler.terms.creation_turns import Room
 
 @dataclass(frozen=True, slots=True)
 class GroupReview:
-    """What came of a look after all."""
+    """The result of a review of all groups."""
 
     steps: Sequence[Step] = ()
     failed: Mapping[int, Exception] = field(default_factory=dict)
-    """By group, why one could not be looked after."""
+    """The errors of failed reviews, by group id."""
 
 
 _NOTHING: Sequence[Step] = ()
 
 
 def read_all(connection: sa.Connection) -> None:
-    """Read the texts of all living groups, so that what they say is known from then on."""
+    """Parse the templates of all living groups, so that later reads come from the cache."""
     apart = Apart(connection)
     for group in group_store.living(connection):
         apart.look(group.id, partial(has_name, group.template), False)
@@ -51,16 +51,16 @@ def read_all(connection: sa.Connection) -> None:
 def review_groups(
     connection: sa.Connection, seen: Observed, at_s: float, entropy: bytes, new_vms: int
 ) -> GroupReview:
-    """The steps that the groups' VMs need, with at most so many `new_vms` of each owner.
+    """Review all groups and return the steps of their VMs; create `new_vms` per owner at most.
 
-    All of it is one transaction before any step is recorded: after a crash the next period finds
-    the same keys, and creates nothing twice. Keys are made from the entropy, which is of this
-    period alone. Where one group fails it stays as it was, and the others go on.
+    The review is one transaction, which ends before any step is recorded. So after a crash the next
+    period finds the same keys and creates no VM twice. Keys are derived from `entropy`, which is
+    new in each period. If the review of a group fails, that group is left unchanged.
     """
-    # Locked before anything else is read: an edit is seen whole, or not at all.
+    # Lock the groups before reading anything else: then an edit is seen completely or not at all.
     living = {one.id: one for one in group_store.living(connection, lock=True)}
     present = group_vm_store.living_group_members(connection)
-    # A VM can come into being after its group was thought to be over.
+    # A VM may appear after its group was marked as ended.
     late = {one.vm_group for one in present} - living.keys()
     living |= {one.id: one for one in group_store.of_ids(connection, late)}
     if not living:
@@ -84,7 +84,8 @@ def review_groups(
 
 def _sight(connection: sa.Connection, seen: Observed, present: Sequence[GroupMember]) -> FleetView:
     observation, snapshot = seen.observation, seen.snapshot
-    # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
+    # If OpenNebula deploys VMs, the snapshot hides VMs that are not yet due: the observation shows
+    # their states.
     busy = snapshot.vms.state == int(VmState.BUSY)
     state = np.where(busy, int(VmState.BUSY), observation.vm_state)
     states = zip(observation.vm_id.tolist(), state.tolist(), strict=True)
@@ -115,7 +116,10 @@ def _tend_one(
     naming: tuple[int, bytes],
     room: int,
 ) -> Sequence[Step]:
-    """Let go of what is gone, then see to the rest; a group without any VM left is over."""
+    """Drop the members that are gone and return the steps of the others.
+
+    A deleted group without any member left ends.
+    """
     lost = losses(known, sight)
     group_vm_store.mark_group_gone(connection, lost.keys, at_s)
     members = [one for one in known if one.create_key not in set(lost.keys)]
@@ -137,7 +141,7 @@ def _tend_one(
 
 
 def _fewer(connection: sa.Connection, group: GroupRow, count: int, why: str) -> GroupRow:
-    """A group goes on without the VMs that ended unasked: none is started in their place."""
+    """Reduce a group by the VMs that ended unrequested: they are not replaced."""
     if not count or group.ending:
         return group
     values: Mapping[str, int | str] = {"nvm": max(group.nvm - count, 0), "why": why}
@@ -147,20 +151,20 @@ def _fewer(connection: sa.Connection, group: GroupRow, count: int, why: str) -> 
 
 
 class Keeper:
-    """Keeps all groups."""
+    """Reviews all groups in each period and carries out users' orders."""
 
     def __init__(self, world: PeriodContext, rng: np.random.Generator | None = None) -> None:
         self.world = world
         self._rng = rng or world.rng
         self._has_read = False
-        """Whether the texts of all living groups were read since the daemon started."""
+        """Whether the templates of all living groups were parsed since the daemon started."""
 
     # -- for the period -----------------------------------------------------------------------
 
     async def proposals(self, database: Transactions, seen: Observed) -> Sequence[Step]:
-        """The steps that groups need in this period."""
+        """Return the steps of all groups in this period."""
         if not self._has_read:
-            # Outside of the period's transaction, in which nobody else can write.
+            # Not in the period's transaction, because that blocks all other writers.
             await database.read(read_all)
             self._has_read = True
         at_s, entropy = self.world.now(), self._rng.bytes(32)
@@ -184,7 +188,7 @@ class Keeper:
         spending_rate: float,
         nvm: int,
     ) -> GroupRow:
-        """A new group. Raises LedgerError."""
+        """Create a group and return it. Raise LedgerError."""
         given = Creation(
             token=uuid4().hex,
             owner=owner,
@@ -196,20 +200,20 @@ class Keeper:
             nvm=nvm,
         )
         money, at_s = self.world.money, self.world.now()
-        # Outside of the transaction: from now on it is known what the text says.
+        # Parse the template outside the transaction: later reads come from the cache.
         await self.world.executor.run(lambda: has_name(template))
         return await self._run(lambda c: group_orders.create(c, given, money, at_s))
 
     async def edit(self, group: int, new: Edit) -> GroupRow:
-        """Another spending rate or number of VMs. Raises LedgerError."""
+        """Change a group's spending rate or number of VMs. Raise LedgerError."""
         return await self._run(lambda c: group_orders.edit(c, group, new))
 
     async def delete(self, group: int) -> GroupRow:
-        """End it and its VMs. Raises LedgerError."""
+        """End a group and its VMs. Raise LedgerError."""
         return await self._run(lambda c: group_orders.delete(c, group))
 
     async def change(self, group: int, **values: int | str) -> GroupRow:
-        """Another name, owner, group or permissions. Raises LedgerError."""
+        """Change a group's name, owner, user group or permissions. Raise LedgerError."""
         return await self._run(lambda c: group_orders.change(c, group, **values))
 
     async def _run(self, work: Callable[[sa.Connection], GroupRow]) -> GroupRow:

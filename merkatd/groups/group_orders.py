@@ -1,4 +1,4 @@
-"""What users order, and what permissions allow."""
+"""Users' orders on groups: creation, edit and deletion; the permissions of groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from merkatd.database.fleets.group_store import GroupRow
 from merkatd.ledger import LedgerError, NotFoundError
 
 OWN = 0o600
-"""What a new group permits: use and manage, to its owner, as OpenNebula's own resources do."""
+"""The permissions of a new group: use and manage for its owner, as for OpenNebula's resources."""
 MAX_PERMISSIONS = 0o777
 
 
 class GroupRight(IntEnum):
-    """What somebody wants to do, as the bit that permits it."""
+    """A right to act on a group, as a permission bit."""
 
     USE = 4
     MANAGE = 2
@@ -26,7 +26,7 @@ class GroupRight(IntEnum):
 
 
 def permits(group: GroupRow, user: int, groups: frozenset[int], right: GroupRight) -> bool:
-    """Whether the bits of any class that the user belongs to permit it."""
+    """Return whether a user has a right, as owner, as member of the user group or as other."""
     classes = (group.owner == user, group.user_group in groups, True)
     return any(
         belongs and group.permissions >> shift & right
@@ -35,32 +35,32 @@ def permits(group: GroupRow, user: int, groups: frozenset[int], right: GroupRigh
 
 
 def octal(permissions: int) -> str:
-    """As `chmod` takes it: 640."""
+    """Return permissions in the form that `chmod` takes: 640."""
     return f"{permissions:03o}"
 
 
 def letters(permissions: int) -> str:
-    """As OpenNebula's commands show it: um-u-----."""
+    """Return permissions in the form that OpenNebula's commands show: um-u-----."""
     marks = ("u", "m", "a") * 3
     return "".join(mark if permissions >> (8 - at) & 1 else "-" for at, mark in enumerate(marks))
 
 
 MOST_VMS = 10_000
-"""In one group, and in all groups of one user."""
+"""The most VMs in a group, and in all groups of a user together."""
 MOST_LIVING = 1_000
-"""Groups of one user that are not over."""
+"""The most groups of a user that have not ended."""
 
 
 class GroupError(LedgerError):
-    """It can't be done; the message says what would be right."""
+    """An order that is rejected; the message says what is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """What a user asks for, and whose it is to be."""
+    """A user's order to create a group."""
 
     token: str
-    """The same creation counts once."""
+    """The identity of the order: a repeated order with the same token has no effect."""
     owner: int
     user_group: int
     name: str | None
@@ -72,18 +72,18 @@ class Creation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is to be different; None stays."""
+    """A user's order to change a group; values of None are left unchanged."""
 
     spending_rate: float | None = None
     nvm: int | None = None
     ending: Sequence[int] = ()
-    """Ids of VMs that are to end, rather than the newest."""
+    """Ids of the VMs to end instead of the newest."""
 
 
 def create(
     connection: sa.Connection, given: Creation, money: MoneySettings, at_s: float
 ) -> GroupRow:
-    """A new group; its VMs are made from the next period on. Raises LedgerError."""
+    """Create a group and return it; its VMs start from the next period on. Raise LedgerError."""
     before = group_store.created_by(connection, given.token)
     if before is not None:
         return before
@@ -113,19 +113,19 @@ def create(
 
 def _check_number(others: Sequence[GroupRow]) -> None:
     if len(others) >= MOST_LIVING:
-        raise GroupError(f"a user has at most {MOST_LIVING} groups")
+        raise GroupError(f"a user may have at most {MOST_LIVING} groups (has {len(others)})")
 
 
 def _room_for(nvm: int, others: Sequence[GroupRow]) -> None:
     there = sum(group.nvm for group in others)
     if nvm + there > MOST_VMS:
         raise GroupError(
-            f"a user's groups have at most {MOST_VMS} VMs in all; the others have {there}"
+            f"a user's groups may have at most {MOST_VMS} VMs in all; the others have {there}"
         )
 
 
 def require_group(connection: sa.Connection, group: int) -> GroupRow:
-    """The group of this id, which nobody else changes meanwhile. Raises NotFoundError."""
+    """Lock and return the group of this id. Raise NotFoundError."""
     one = group_store.locked(connection, group)
     if one is None or one.ended_s is not None:
         raise NotFoundError(f"there is no group {group}")
@@ -133,9 +133,9 @@ def require_group(connection: sa.Connection, group: int) -> GroupRow:
 
 
 def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
-    """Another spending rate or number of VMs, from the next period on. Raises LedgerError.
+    """Change a group's spending rate or number of VMs from the next period on. Raise LedgerError.
 
-    Edits of several users are made one after another: each starts from what the one before left.
+    Concurrent edits are made one after another: each starts from the result of the one before.
     """
     one = _alive(connection, group)
     values: dict[str, float | str] = {}
@@ -148,13 +148,16 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
             _room_for(nvm, [group for group in others if group.id != one.id])
         values |= {"nvm": nvm, "why": ""}
     if not values:
-        raise GroupError("a spending rate, a number of VMs, or VMs that are to end, are right")
+        raise GroupError(
+            f"nothing to change in group {group}:"
+            " expected a spending rate, a number of VMs, or VMs to end"
+        )
     group_store.change(connection, group, **values)
     return require_group(connection, group)
 
 
 def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
-    """How many VMs it is to have; those that are named are marked to end."""
+    """Return the group's new number of VMs, and mark the VMs in `new.ending` to end."""
     named = set(new.ending)
     if not named:
         return new.nvm
@@ -169,14 +172,14 @@ def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
     nvm = one.nvm - len(named) if new.nvm is None else new.nvm
     if nvm > one.nvm - len(named):
         raise GroupError(
-            f"{len(named)} VMs that are to end leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
+            f"ending {len(named)} VMs must leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
         )
     group_vm_store.mark_group_leaving(connection, [there[vm] for vm in named])
     return nvm
 
 
 def delete(connection: sa.Connection, group: int) -> GroupRow:
-    """End all its VMs; once they are gone, it is gone too. Raises LedgerError."""
+    """Delete a group: its VMs end first, then the group itself. Raise LedgerError."""
     one = require_group(connection, group)
     if not one.ending:
         group_store.change(connection, group, ending=True)
@@ -184,7 +187,7 @@ def delete(connection: sa.Connection, group: int) -> GroupRow:
 
 
 def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
-    """Delete all groups of a removed user; return what is still to end, in words."""
+    """Delete all groups of a removed user; return what must still end, None if nothing must."""
     theirs = [one for one in group_store.living(connection, lock=True) if one.owner == owner]
     for one in theirs:
         if not one.ending:
@@ -196,9 +199,9 @@ def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str |
 
 
 def change(connection: sa.Connection, group: int, **values: int | str) -> GroupRow:
-    """Another name, owner, group or permissions. Raises LedgerError.
+    """Change a group's name, owner, user group or permissions. Raise LedgerError.
 
-    The new owner's groups and their VMs are bounded as if it created the group.
+    The new owner's limits on groups and VMs apply as for a new group.
     """
     one = _alive(connection, group)
     owner = values.get("owner", one.owner)

@@ -1,4 +1,4 @@
-"""What there is to say of a group: whose it is, what it asks for, what its VMs get."""
+"""Views of groups for users: owner, settings, VMs and their allocations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _NOWHERE = -1
 
 
 class Sights:
-    """What the latest period saw of VMs, and whose names it knows."""
+    """VMs and users' names as of the latest period."""
 
     def __init__(self, latest: Announcement | None) -> None:
         self._latest = latest
@@ -29,17 +29,17 @@ class Sights:
             self._hosts = hosts_after(latest.seen.snapshot, latest.decided.decision.plan)
 
     def user(self, owner: int) -> str | None:
-        """The user's name."""
+        """Return the user's name, None if it is not known."""
         names = {} if self._latest is None else self._latest.seen.observation.owner_name
         return names.get(owner)
 
     def user_group(self, group: int) -> str | None:
-        """The name of a group of users."""
+        """Return the name of a group of users, None if it is not known."""
         names = {} if self._latest is None else self._latest.seen.observation.group_name
         return names.get(group)
 
     def use(self, vms: Sequence[int]) -> tuple[int, float]:
-        """How many of these VMs run, and the CPU that they get together."""
+        """Return how many of these VMs run, and the sum of their CPU allocations."""
         if self._latest is None:
             return 0, 0.0
         rows = self._rows_of(vms)
@@ -48,7 +48,7 @@ class Sights:
         return sum(words[row] == RUNNING for row in rows), sum(allocations.tolist(), 0.0)
 
     def _rows_of(self, vms: Sequence[int]) -> list[int]:
-        """The rows of those that the period saw, in this order."""
+        """Return the snapshot's rows of these VMs, in this order, without VMs it lacks."""
         if self._latest is None or not len(self._latest.seen.snapshot.vms):
             return []
         known, wanted = self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64)
@@ -57,7 +57,7 @@ class Sights:
         return found
 
     def vm(self, one: GroupMember) -> Row:
-        """A VM of a group; those that the period did not see have neither host nor share."""
+        """Return the view of a group's VM; VMs not in the snapshot have neither host nor bid."""
         known: Row = {"vm": one.vm, "number": one.number, "leaving": one.leaving}
         rows = [] if one.vm is None else self._rows_of([one.vm])
         if self._latest is None or not rows:
@@ -74,7 +74,7 @@ class Sights:
 
 
 def summary(group: GroupRow, vms: Sequence[int], sights: Sights) -> Row:
-    """All but its template and its VMs one by one; given the ids of those that were made."""
+    """Return a group's view without its template and VMs; `vms` are the ids of its VMs."""
     running, cpu = sights.use(vms)
     return {
         "id": group.id,
@@ -102,13 +102,13 @@ def summary(group: GroupRow, vms: Sequence[int], sights: Sights) -> Row:
 def rows(
     connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
 ) -> list[Row]:
-    """What there is to say of these groups in short."""
+    """Return short views of these groups."""
     sights, vms = Sights(latest), group_vm_store.ids(connection, [one.id for one in some])
     return [summary(one, vms[one.id], sights) for one in some]
 
 
 def group_view(connection: sa.Connection, group: GroupRow, latest: Announcement | None) -> Row:
-    """All that is known of one."""
+    """Return the full view of a group."""
     sights, members = Sights(latest), group_vm_store.living_group_members(connection, group.id)
     made = [one.vm for one in members if one.vm is not None]
     return summary(group, made, sights) | {

@@ -1,4 +1,4 @@
-"""An OpenNebula as the period sees it: its XML-RPC, its pools as columns, steps as its calls."""
+"""OpenNebula as a period sees it: an XML-RPC client, pools as columns, steps as calls."""
 
 from merkatd.opennebula.cloud_adapter import OpenNebulaCloud
 from merkatd.opennebula.rpc.client import Client

@@ -1,4 +1,4 @@
-"""The cloud that the period sees and acts on, as an OpenNebula behind XML-RPC."""
+"""The adapter through which the daemon observes an OpenNebula cloud and acts on it."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -33,13 +33,13 @@ from merkatd.scheduler.base.ports import (
 _log = Logger()
 
 _DONE_ROWS = 100
-"""How many of the last VMs that are done are looked at, for their keys."""
+"""The number of most recent DONE VMs that are read for their keys."""
 
 
 class OpenNebulaCloud:
     """Implements `merkatd.scheduler.base.ports.CloudPort`.
 
-    From one observation to the next only that is kept which saves reading it again.
+    Between observations it keeps only data that saves reading the same again.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class OpenNebulaCloud:
         page_rows: int = 1000,
         now: Callable[[], float] | None = None,
     ) -> None:
-        """`executor` takes pools apart; `page_rows` VMs are asked for at once.
+        """Parse pools on `executor`, and request VMs in pages of `page_rows`.
 
-        `now` is the wall clock's time, `clock` one that only goes forward.
+        `now` returns the time of the wall clock; `clock` is monotonic.
         """
         self._client = client
         self._now = now or clock.seconds
@@ -69,28 +69,28 @@ class OpenNebulaCloud:
         self._messages: dict[int, str] = {}
 
     def hosts_seen(self) -> int:
-        """How many hosts there were when the cloud was last observed."""
+        """Return the number of hosts in the latest observation."""
         return 0 if self._shown is None else len(self._shown.host_rows)
 
     async def observe(self) -> Observation:
-        """Read all pools. Raises UnreachableError, also where the user may not read them."""
+        """Read all pools. Raise CloudUnreachableError, also if the user may not read them."""
         try:
             pools = await self._pools()
         except OneError as error:
             raise CloudUnreachableError(f"the pools can't be read: {error}") from error
         except BrokenError as error:
-            raise CloudUnreachableError(f"a pool is no XML, or not whole: {error}") from error
+            raise CloudUnreachableError(f"a pool is not complete XML: {error}") from error
         put_together = partial(observed_once, pools, self._now(), self._shown)
         observation, shown = await self._executor.run(put_together)
         self._shown, self._messages = shown, dict(shown.messages)
         return observation
 
     async def histories(self, vms: Collection[int], since_s: float) -> Histories:
-        """Read the history records of these VMs. Raises UnreachableError."""
+        """Read the history records of these VMs. Raise CloudUnreachableError."""
         return await read_histories(self._client, self._executor, self._clock, vms, since_s)
 
     async def send(self, step: Step) -> StepReply:
-        """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
+        """Send a step to OpenNebula. After CloudUnreachableError it may have been done or not."""
         try:
             if isinstance(step, Create):
                 return await create(self._client, self._owners, self._new_vms, self._shown, step)
@@ -102,9 +102,9 @@ class OpenNebulaCloud:
             return StepReply(ReplyKind.REFUSED, str(error))
         except BrokenError as error:
             raise CloudUnreachableError(
-                f"an answer about VM {step.vm} is no XML: {error}"
+                f"an answer about VM {step.vm} is not XML: {error}"
             ) from error
-        return StepReply(ReplyKind.REFUSED, f"{step.kind} is nothing that a cloud does")
+        return StepReply(ReplyKind.REFUSED, f"{step.kind} is not a step of a cloud")
 
     def _destination(self, step: Step) -> Destination:
         if self._shown is None or not isinstance(step, Deploy):
@@ -112,22 +112,22 @@ class OpenNebulaCloud:
         return self._shown.destination(step.vm, step.host)
 
     async def tell(self, vm: int, message: str) -> None:
-        """Show a message to the VM's owner, if it is not the one shown. Raises UnreachableError."""
+        """Write a message for the VM's owner, unless it is there. Raise CloudUnreachableError."""
         if self._shown is not None and message == self._messages.get(vm, ""):
             return
         text = f"<TEMPLATE><{MESSAGE}>{escape(message)}</{MESSAGE}></TEMPLATE>"
         if not message:
-            # oned passes over elements that are empty.
+            # oned ignores empty elements.
             text = f'{MESSAGE}=""'
         try:
             await self._client.append(vm, text)
         except OneError as error:
-            _log.warn("VM {vm} can't be told anything: {why}", vm=vm, why=error)
+            _log.warn("The message of VM {vm} can't be written: {why}", vm=vm, why=error)
         else:
             self._messages[vm] = message
 
     async def run_scheduled(self) -> None:
-        """Run the users' scheduled actions where the server leaves that to its scheduler."""
+        """Run users' scheduled actions if the server leaves that to its scheduler."""
         if self._shown is None or not self._shown.scheduled:
             return
         try:
@@ -137,7 +137,7 @@ class OpenNebulaCloud:
 
     async def _pools(self) -> Pools:
         read, done, load = await in_parallel([self._vms(), self._done(), self._load()])
-        # The hosts come last: what they count is the later word on where a VM is.
+        # Read the hosts last: their VM lists are then the newest source of where a VM is.
         hosts, known = await in_parallel([self._hosts(), self._estate.read()])
         return Pools(list(read.vms.values()), done, read.ailing, hosts, load, known)
 
@@ -151,7 +151,7 @@ class OpenNebulaCloud:
                 text = await self._client.vm_page(0, rows, STATE_DONE)
                 return (await self._executor.run(partial(read_page, text))).vms
             except (LongAnswerError, GarbledError):
-                rows //= 2  # owners' texts that can't be read: ask for fewer rows
+                rows //= 2  # an owner's text makes the page unreadable: read fewer rows
         return []
 
     async def _load(self) -> Mapping[int, HostLoad]:

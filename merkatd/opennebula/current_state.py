@@ -1,9 +1,9 @@
-"""How VMs, hosts and the server are at this moment, just before something is sent.
+"""The current state of VMs, hosts and the server, read just before a step is sent.
 
-A server that ends a connection after each call, as oned does, makes a call dear. So the VMs
-that are asked for while a look is under way, or right after one, wait until there are some or
-until a moment has passed; the next look is for all of them. Nothing is older than when it was
-asked for, and hundreds of VMs cost some tens of calls.
+Calls are expensive, because oned closes the connection after each call. So requests for VMs are
+collected: those that arrive during a call, or right after it, wait until there are several or
+until a moment has passed. The next call then reads all of them. No answer is older than its
+request, and hundreds of VMs cost some tens of calls.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,21 +36,21 @@ from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepR
 
 NOWHERE = -1
 _MAX_VMS_AT_ONCE = 8
-"""So many VMs are looked at without waiting for more."""
+"""The number of waiting VMs at which the next call starts at once."""
 _MOMENT_S = 0.05
 
 
 class VmCheck(NamedTuple):
-    """What steps are judged by."""
+    """The state and host of a VM, as a step needs them."""
 
     state: int
     life: int
     host: int
-    """Of the last history record, whether that is over or not."""
+    """The host of the last history record, whether that record is closed or not."""
 
 
 class VmChecks:
-    """Looks at VMs for whoever asks."""
+    """Reads the current state of VMs, several with each call."""
 
     def __init__(self, client: Client, clock: Time) -> None:
         self._client = client
@@ -58,13 +58,13 @@ class VmChecks:
         self._wanted: dict[int, list[Deferred[VmCheck]]] = {}
         self._looking = False
         self._next_s = 0.0
-        """When the next look is due, however few wait for it."""
+        """The time from which the next call starts, however few VMs wait for it."""
         self._alarm: Any = None
 
     async def at(self, vm: int) -> VmCheck:
-        """One VM, as it is no earlier than now.
+        """Return a VM's state, not older than this request.
 
-        Raises OneError, UnreachableError, BrokenError or UnreadableError.
+        Raise OneError, CloudUnreachableError, BrokenError or UnreadableError.
         """
         waiting: Deferred[VmCheck] = Deferred()
         self._wanted.setdefault(vm, []).append(waiting)
@@ -101,9 +101,9 @@ class VmChecks:
         try:
             found = await self._found(sorted(wanted))
         except (BrokenError, UnreadableError, OneError):
-            # One of them is to blame, or its owner's texts: each is asked for by itself.
+            # A single VM, or its owner's texts, may be the cause: read each VM by itself.
             found = {}
-        except Exception as error:  # noqa: BLE001 - it is theirs who asked
+        except Exception as error:  # noqa: BLE001 - it is passed on to the callers
             for waiting in wanted.values():
                 for each in waiting:
                     each.errback(error)
@@ -116,16 +116,17 @@ class VmChecks:
                     ensureDeferred(self._alone(vm)).chainDeferred(each)
 
     async def _found(self, vms: list[int]) -> Mapping[int, VmCheck]:
-        """Those that are there and can be seen."""
+        """Return the VMs that exist and are visible, by id."""
         if len(vms) == 1 or not (await self._client.dialect()).vm_sets:
             return {}
         text = await self._client.vm_set(vms)
         return dict(_read_vm(rows(text, "VM_POOL", "VM")))
 
     async def _alone(self, vm: int) -> VmCheck:
-        """One that was not shown among others: its own call says why.
+        """Read a VM that the common call did not return: its own call gives the reason.
 
-        There texts of its owner follow the history too. Where they forge, its outline has the host.
+        In that answer owner's texts also follow the history, and may forge it. If they do, take the
+        host from the VM's outline.
         """
         text = await self._client.vm(vm)
         element = only_child(text, "VM")
@@ -143,15 +144,15 @@ def _read_vm(elements: Iterable[Element]) -> Iterable[tuple[int, VmCheck]]:
 
 
 def _glance(vm: Element) -> VmCheck:
-    # OpenNebula's own records are the last in an outline: what stands before them an owner may have
-    # forged (Note [Texts that forge]).
+    # OpenNebula's own records are the last element of an outline. Records before them may be forged
+    # by the owner (Note [Texts that forge]).
     records = next(vm.iterchildren("HISTORY_RECORDS", reversed=True), None)
     last = None if records is None or len(records) == 0 else records[-1]
     return _state(vm, NOWHERE if last is None else whole(children(last), "HID"))
 
 
 def _state(vm: Element, host: int) -> VmCheck:
-    """The states stand before all texts."""
+    """Return the VM's state; it precedes all texts, so owners can't forge it."""
     parts = children(vm, "STATE", "LCM_STATE")
     return VmCheck(whole(parts, "STATE"), whole(parts, "LCM_STATE"), host)
 
@@ -159,27 +160,27 @@ def _state(vm: Element, host: int) -> VmCheck:
 _SOLO, _LEADER = 0, 3
 _RETRY = 2
 _FRESH_S = 2.0
-"""So old may be what is known of a host: hundreds of VMs may go there one after another."""
+"""How long a host's state may be reused: hundreds of VMs may go to a host one after another."""
 _MAX_HOSTS_AT_ONCE = 4
-"""Fewer hosts are never a reason to ask for all."""
+"""The number of waiting hosts from which reading the whole pool is considered."""
 _DEARER = 32
-"""A host that is asked for alone costs as much as so many that come with all others."""
+"""The cost of reading a host alone, as a multiple of its cost as part of the pool."""
 
 
 async def server_leads(client: Client) -> bool:
-    """Whether this server is alone or leads its zone: the others refuse what changes anything.
+    """Return whether this server is alone or leads its zone: followers refuse all changes.
 
-    Raises UnreachableError.
+    Raise CloudUnreachableError.
     """
     try:
         status = children(only_child(await client.call("one.zone.raftstatus"), "RAFT"))
         return whole(status, "STATE") in {_SOLO, _LEADER}
     except (OneError, BrokenError, UnreadableError) as error:
-        raise CloudUnreachableError(f"the server does not say whether it leads: {error}") from error
+        raise CloudUnreachableError(f"the server's Raft state can't be read: {error}") from error
 
 
 class _HostNow(NamedTuple):
-    """A host as it was no earlier than at a time."""
+    """A host's state at `at_s` or later."""
 
     at_s: float
     state: int
@@ -187,10 +188,10 @@ class _HostNow(NamedTuple):
 
 
 class HostChecks:
-    """Hosts, each looked at shortly before something is sent there.
+    """Reads the current state of hosts shortly before a step is sent to them.
 
-    Those that are asked for while a look is under way wait for the next one, which is for all
-    hosts of the cloud where that is less work.
+    Requests that arrive during a call wait for the next one. That call reads the whole pool of
+    hosts if this is cheaper than reading each host.
     """
 
     def __init__(
@@ -200,10 +201,7 @@ class HostChecks:
         now: Callable[[], float],
         count: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`count` says how many hosts there are, as far as is known.
-
-        A pool of hosts is read on `executor`.
-        """
+        """Parse pools of hosts on `executor`; `count` returns the known number of hosts."""
         self._client = client
         self._executor = executor
         self._now = now
@@ -213,23 +211,24 @@ class HostChecks:
         self._looking = False
 
     async def why_not(self, host: int, known: AbstractSet[int], since_s: float) -> str | None:
-        """Why nothing may be sent there: it takes nothing, or there are VMs that nobody counted.
+        """Return why no VM may be sent to a host, None if one may. Raise CloudUnreachableError.
 
-        What was seen before `since_s` is looked at anew. Raises UnreachableError.
+        The reason is that the host is not on, or has a VM that is not among the `known` ones.
+        A state from before `since_s` is read again.
         """
         seen = self._seen.get(host)
         if seen is None or seen.at_s < since_s or abs(self._now() - seen.at_s) >= _FRESH_S:
             try:
                 seen = await self._at_next_look(host)
             except (OneError, UnreadableError) as error:
-                return f"host {host} can't be looked at: {error}"
+                return f"host {host} can't be read: {error}"
             except BrokenError as error:
                 raise CloudUnreachableError(f"host {host}: {error}") from error
         if host_state(seen.state) is not HostState.ON:
-            return f"host {host} takes nothing any more"
+            return f"host {host} no longer accepts VMs"
         strangers = seen.vms - known
         if strangers:
-            return f"VM {min(strangers)} has come to host {host} meanwhile"
+            return f"VM {min(strangers)} has arrived on host {host} in the meantime"
         return None
 
     async def _at_next_look(self, host: int) -> _HostNow:
@@ -257,16 +256,16 @@ class HostChecks:
         self._looking = False
 
     async def _outcomes(self, hosts: Sequence[int]) -> Mapping[int, _HostNow | Exception]:
-        """By id, each of these hosts, or why it can't be looked at, and maybe others."""
+        """Return by id each of these hosts, or why it can't be read; maybe other hosts too."""
         begin_s = self._now()
         found: dict[int, _HostNow] = {}
         if len(hosts) >= _MAX_HOSTS_AT_ONCE and len(hosts) * _DEARER >= self._count():
             try:
                 pool = await self._client.host_pool()
                 found = await self._executor.run(lambda: dict(_read_host(pool, begin_s)))
-            except Exception as error:  # noqa: BLE001 - it is theirs who asked
+            except Exception as error:  # noqa: BLE001 - it is passed on to the callers
                 return dict.fromkeys(hosts, error)
-        # One that was not shown among others: its own call says why.
+        # Read each host that the pool did not contain: its own call gives the reason.
         missing = [host for host in hosts if host not in found]
         alone = await in_parallel(self._alone(host, begin_s) for host in missing)
         return {**found, **dict(zip(missing, alone, strict=True))}
@@ -274,12 +273,12 @@ class HostChecks:
     async def _alone(self, host: int, at_s: float) -> _HostNow | Exception:
         try:
             return _host(children(only_child(await self._client.host(host), "HOST")), at_s)
-        except Exception as error:  # noqa: BLE001 - it is theirs who asked
+        except Exception as error:  # noqa: BLE001 - it is passed on to the callers
             return error
 
 
 def _read_host(pool: str, at_s: float) -> Iterable[tuple[int, _HostNow]]:
-    """The hosts of a pool, but those that can't be read."""
+    """Yield the hosts of a pool, without those that can't be read."""
     for element in rows(pool, "HOST_POOL", "HOST"):
         parts = children(element)
         with suppress(UnreadableError):
@@ -291,7 +290,7 @@ def _host(parts: Mapping[str, Element], at_s: float) -> _HostNow:
 
 
 async def start_again(client: Client, step: Step) -> StepReply:
-    """Start a VM once more on the host where it failed to boot. Raises UnreachableError."""
+    """Start a VM again on the host where it failed to boot. Raise CloudUnreachableError."""
     try:
         await client.call("one.vm.recover", step.vm, _RETRY, about=f"VM {step.vm}")
     except WrongStateError as error:

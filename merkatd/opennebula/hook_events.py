@@ -1,8 +1,8 @@
-"""What happens at the server, as its hook manager publishes it: a reason to look sooner.
+"""State changes that OpenNebula's hook manager publishes: hints to observe the cloud sooner.
 
-From 5.12 on the hook manager sends each change of state to whoever listens, in two frames: a
-key, as "EVENT STATE VM/ACTIVE/RUNNING/42 ", and a message that nobody needs here. Events are
-hints: they can be lost, and nothing depends on them but how soon something is seen.
+From 5.12 on the hook manager sends each state change to all subscribers, in two frames: a key like
+"EVENT STATE VM/ACTIVE/RUNNING/42 ", and a message that Merkat ignores. Events may be lost: they
+only decide how soon the daemon notices a change.
 """
 
 import asyncio
@@ -29,17 +29,16 @@ _VMS = frozenset(
         "ACTIVE/UNKNOWN",
     }
 )
-"""What VMs come to that changes what there is to share; what they pass through on the way
-changes nothing."""
+"""VM states that change the resources to share; transitional states do not."""
 _FAILURE = "FAILURE"
 _KEPT = 1000
-"""Events that wait to be read; what comes on top says nothing new."""
+"""The most events that wait to be read; further events would add no information."""
 _LONGEST_BYTES = 1 << 24
 _AGAIN_MS, _AGAIN_MOST_MS = 100, 60_000
 
 
 def matters(key: bytes) -> bool:
-    """Whether an event is of something that calls for a look at the cloud."""
+    """Return whether an event is a reason to observe the cloud."""
     words = key.decode("ascii", "replace").split()
     if words[:2] != ["EVENT", "STATE"] or len(words) != 3:
         return False
@@ -54,12 +53,12 @@ def matters(key: bytes) -> bool:
 
 
 class Events:
-    """Listens for as long as it is not stopped, whether anybody speaks or not."""
+    """Listens for events until it is stopped, whether or not the server sends any."""
 
     def __init__(
         self, endpoint: str, clock: Time, changed: Callable[[], object], *, gather_s: float = 0.5
     ) -> None:
-        """Call `changed` so long after an event that mattered; those in between are one with it."""
+        """Call `changed` `gather_s` after an event that matters, once for all events until then."""
         self._clock = clock
         self._changed = changed
         self._gather_s = gather_s
@@ -71,7 +70,7 @@ class Events:
         self._socket.set(zmq.MAXMSGSIZE, _LONGEST_BYTES)
         self._socket.set(zmq.RECONNECT_IVL, _AGAIN_MS)
         self._socket.set(zmq.RECONNECT_IVL_MAX, _AGAIN_MOST_MS)
-        # A server that vanished without a word would be listened to for ever.
+        # Without keepalive, a server that vanishes silently would never be noticed.
         self._socket.set(zmq.TCP_KEEPALIVE, 1)
         for topic in _TOPICS:
             self._socket.subscribe(topic)
@@ -94,7 +93,7 @@ class Events:
         self._changed()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._call is not None:
             self._call.cancel()  # type: ignore[attr-defined]
             self._call = None

@@ -1,4 +1,4 @@
-"""From what the pools showed to an observation: columns, and where each VM really is."""
+"""The builder of observations from pools: columns, and the true host of each VM."""
 
 from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
@@ -26,18 +26,18 @@ _NEVER = HostLoad(np.nan, np.nan)
 _LONGEST_ERROR = 300
 _FREED_AT_ONCE = 1000
 _BALANCES = frozenset({"partial", "full"})
-"""Automation with which OneDRS migrates VMs by itself."""
+"""The cluster automation levels at which OneDRS migrates VMs by itself."""
 _BY_ID = attrgetter("id")
 _GOODS = {f"MERKAT_{name.upper()}": name for name in FURTHER}
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Everything that was read. The hosts were read after the VMs."""
+    """All data of an observation. The hosts were read after the VMs."""
 
     vms: MutableSequence[VmRow]
     done: Sequence[VmRow]
-    """The last ones that are done."""
+    """The most recent DONE VMs."""
     ailing: Mapping[int, str]
     hosts: Sequence[HostRow]
     load: Mapping[int, HostLoad]
@@ -45,30 +45,31 @@ class Pools:
 
 
 class Destination(NamedTuple):
-    """What is chosen for a VM besides its host."""
+    """The choices for a VM besides its host."""
 
     datastore: int = LET_ONED_CHOOSE
-    """Its system datastore."""
+    """The VM's system datastore."""
     networks: tuple[tuple[int, int], ...] = ()
-    """Of each automatic NIC: its id, and its network's."""
+    """Pairs of NIC id and network id, one for each automatic NIC."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What has to be known of the last observation when something is sent."""
+    """The data of the latest observation that sending a step needs."""
 
     newest: int
-    """The highest VM id that was seen."""
+    """The highest VM id of the observation."""
     keys: Mapping[str, int]
+    """VM ids by creation key."""
     messages: Mapping[int, str]
-    """By VM id, where there is one."""
+    """Messages to owners by VM id, without empty ones."""
     judged: Feasibility
     vm_rows: Mapping[int, int]
     host_rows: Mapping[int, int]
     scheduled: Sequence[Scheduled] = ()
 
     def destination(self, vm: int, host: int) -> Destination:
-        """What goes with a deployment to this host."""
+        """Return the datastore and networks for deploying this VM to this host."""
         if vm not in self.vm_rows or host not in self.host_rows:
             return Destination()
         rows = self.vm_rows[vm], self.host_rows[host]
@@ -76,14 +77,14 @@ class Shown:
 
 
 class AdapterObservation(NamedTuple):
-    """An observation, and what is kept of it."""
+    """An observation, and the data of it that the adapter keeps."""
 
     observation: Observation
     shown: Shown
 
 
 def observed(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterObservation:
-    """Put it together; `before` is what was kept of the observation before this one."""
+    """Build an observation; `before` is the data kept from the previous one."""
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
     charged_on = _charges(hosts)
@@ -108,9 +109,9 @@ def observed(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterO
 
 
 def observed_once(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterObservation:
-    """Put it together; the pools' VMs are given up a few at a time.
+    """Build an observation and free the VMs of `pools` in portions.
 
-    To free 100,000 of them in one go stops every thread for a twentieth of a second.
+    Freeing 100,000 VMs at once stops every thread for 0.05 s.
     """
     found = observed(pools, at_s, before)
     while pools.vms:
@@ -125,16 +126,16 @@ class _Place(NamedTuple):
     stays: bool = False
     idle: bool = False
     coming: int = NOWHERE
-    """The host that it is about to change to."""
+    """The host to which the VM is moving."""
 
 
 def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
-    """The VM's state, and the host that it is on.
+    """Return the VM's state and its host.
 
-    A pool shows one history record: from the moment at which a migration is asked for that is
-    the target's, and the state goes on being RUNNING for a while. But the host that the VM
-    comes from goes on counting it among its own until it has left. Hosts are read after VMs:
-    a VM that still stands only where its record says has arrived, or has never been asked to go.
+    A pool shows a VM's last history record only. As soon as a migration is requested, that is the
+    record of the target host, while the state stays RUNNING for some time. But the source host
+    counts the VM until the VM has left. As hosts are read after VMs, a VM that only the host of its
+    record counts has arrived, or is not migrating at all.
     """
     seen: StateMeaning = state_meaning(vm.state, vm.life)
     if vm.by_record and (not seen.charged or vm.host == NOWHERE):
@@ -148,12 +149,12 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
         return _Place(seen.state, seen.words, vm.host, seen.stays, seen.idle)
     if seen.state not in _STILL:
         return _Place(seen.state, seen.words, sources[0], idle=seen.idle, coming=vm.host)
-    words = f"{seen.words}, about to change its host"
+    words = f"{seen.words}, about to change hosts"
     return _Place(VmState.BUSY, words, sources[0], coming=vm.host)
 
 
 def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
-    """By VM id, the hosts that count it."""
+    """Return by VM id the hosts that count the VM."""
     found: dict[int, list[int]] = {}
     for host in hosts:
         for vm in host.vms:
@@ -162,7 +163,7 @@ def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
 
 
 def _keys(vms: Sequence[VmRow], done: Sequence[VmRow]) -> Mapping[str, int]:
-    """Of a key that was copied into another VM's template the first VM is the owner."""
+    """Return the VM of each key: if a key was copied into other VMs' templates, the first VM."""
     found: dict[str, int] = {}
     for vm in sorted((*vms, *done), key=lambda vm: vm.id):
         key = vm.attributes.get(KEY)
@@ -236,7 +237,7 @@ def _observation(
 
 
 def trouble(host: HostRow) -> str | None:
-    """OpenNebula's state of a host that it can't monitor, with its error; None where it can."""
+    """Return the state and error of a host that OpenNebula can't monitor, None if it can."""
     name = TROUBLED.get(host.state)
     if name is None:
         return None
@@ -245,15 +246,15 @@ def trouble(host: HostRow) -> str | None:
 
 
 def _goods(values: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
-    """What a host, or its cluster, says that there is of network and disk."""
+    """Return the capacities of further goods that a host or its cluster sets in its template."""
     return {good: values[name][0] for name, good in _GOODS.items() if name in values}
 
 
 def _capacities(hosts: Sequence[HostRow], vms: Sequence[VmRow]) -> Iterable[tuple[float, float]]:
-    """What there is for the VMs that could be read.
+    """Yield each host's CPU and memory for the VMs that could be read.
 
-    A host counts others as well, that are ailing or hidden from us: what oned charges it for
-    beyond those that we know is theirs.
+    A host may also run VMs that are unreadable or hidden from the daemon. They take the amount by
+    which oned's count for the host exceeds the sizes of the known VMs.
     """
     sizes = {vm.id: (vm.cpu * _UNITS_PER_CORE, vm.memory_mib) for vm in vms}
     for host in hosts:
@@ -270,5 +271,5 @@ def _ints(values: Iterable[int]) -> Ints:
 
 
 def _pairs(values: Iterable[tuple[float, float]]) -> Floats:
-    """One by one: an array of a whole list of pairs holds every thread."""
+    """Return pairs as an array, built value by value: converting a list blocks all threads."""
     return np.fromiter(chain.from_iterable(values), dtype=np.float64).reshape(-1, 2)

@@ -1,8 +1,7 @@
-"""What a VM template may not say where the daemon's own account makes an owner's VM.
+"""The guard for VM templates of owners whose VMs the daemon creates with its own account.
 
-OpenNebula refuses that account nothing. What it would refuse the owner is therefore refused here:
-attributes that the site restricts, and references that OpenNebula would check by the owner's
-rights.
+OpenNebula refuses that account nothing. So the guard rejects what OpenNebula would refuse the
+owner: attributes that the site restricts, and references to objects that the owner may not use.
 """
 
 import re
@@ -19,7 +18,7 @@ _TRUSTED: Final = re.compile(
     r"|ORIGINAL_SIZE|OPENNEBULA_MANAGED|VCENTER_\w+|SECURITY_GROUPS|VMGROUP_NAME",
     re.ASCII,
 )
-"""What OpenNebula restricts, or takes from the maker of a VM."""
+"""Attributes that OpenNebula restricts, or takes from the user that creates a VM."""
 _BY_NAME: Final = re.compile(r"(?:IMAGE|NETWORK)(?:_UNAME|_UID)?")
 _IDS: Final = {"IMAGE_ID": "one.image.info", "NETWORK_ID": "one.vn.info",
                "VMGROUP_ID": "one.vmgroup.info"}  # fmt: skip
@@ -31,9 +30,9 @@ _GUESTS_OWN: Final = "CONTEXT"
 
 
 def objection(template: Template, restricted: Iterable[str] = ()) -> str | None:
-    """Return why an owner may not have such a VM, so far as the template alone says it.
+    """Return why an owner may not create this VM, None if only references remain to be checked.
 
-    `restricted` are the site's, `RAW` or `RAW/DATA`. None: only the references are left to check.
+    `restricted` are the site's restricted attributes, such as `RAW` or `RAW/DATA`.
     """
     names = {one.upper() for one in restricted}
     for path, name, text in _values(template):
@@ -42,20 +41,20 @@ def objection(template: Template, restricted: Iterable[str] = ()) -> str | None:
         if path.startswith(f"{_GUESTS_OWN}/"):
             continue
         if _BY_NAME.fullmatch(name):
-            return f"{name}: images and networks by IMAGE_ID and NETWORK_ID"
+            return f"{name} is not accepted: use IMAGE_ID and NETWORK_ID"
         if name in _IDS and _ID.fullmatch(text) is None:
-            return f"{name}: {text!r}: an id is a whole number without blanks or signs"
+            return f"{name} must be a whole number without blanks or signs (got {text!r})"
     return None
 
 
 def variable(template: Template) -> str | None:
-    """Return a variable in the template that OpenNebula replaces by the rights of the maker."""
+    """Return a variable of the template that OpenNebula replaces with the creator's rights."""
     found = (_VARIABLE.search(text) for _, _, text in _values(template))
     return next((one[0] for one in found if one is not None), None)
 
 
 def references(template: Template) -> set[tuple[str, int]]:
-    """Return the objects that the template names, by the call that shows each."""
+    """Return the objects that the template refers to: pairs of the reading call and the id."""
     return {
         (_IDS[name], int(text))
         for path, name, text in _values(template)
@@ -64,7 +63,7 @@ def references(template: Template) -> set[tuple[str, int]]:
 
 
 def _values(template: Template) -> Iterator[tuple[str, str, str]]:
-    """Each attribute: its path, its own name, its text. Vectors come with their parts."""
+    """Yield path, name and text of each attribute; for a vector also of each of its parts."""
     for name, value in template.attributes:
         if isinstance(value, str):
             yield name, name, value

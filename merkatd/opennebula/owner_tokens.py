@@ -1,16 +1,16 @@
-"""VMs made in their owners' names, with login tokens that last no longer than they are needed.
+"""Creation of VMs in their owners' names, with short-lived login tokens.
 
 # Note [Owners' tokens]
 OpenNebula checks restricted attributes, images, networks, VM groups, quotas and access rules for
-the user who makes a VM. The daemon's own account may do everything, so the daemon makes an owner's
-VM with a token of that owner (`one.user.login`): what OpenNebula refuses the owner it refuses the
-daemon. A token is restricted to the owner's own group, which is the only kind that OpenNebula gives
-an administrator for another user.
+the user that creates a VM. The daemon's own account may do everything. So the daemon creates an
+owner's VM with a login token of the owner (`one.user.login`): OpenNebula then refuses the daemon
+whatever it refuses the owner. The token is restricted to the owner's own group, because OpenNebula
+gives an administrator no other tokens for another user.
 
-A user has at most ten tokens. VMs of one owner that are made together therefore share a token, and
-the last of them ends it. The daemon chooses the token's text: a token whose creation or end was
-not answered is ended before the next one is made, for any owner. A token that was left by a
-daemon that died ends by itself after LIFE_S, and OpenNebula forgets it when it makes the next one.
+A user has at most ten tokens. So VMs of the same owner that are created at the same time share a
+token, and the last of them ends it. The daemon chooses the token's text. If the creation or the end
+of a token was not answered, the daemon ends it before it makes the next token, for any owner. A
+token of a daemon that died expires after LIFE_S; OpenNebula deletes it when it makes the next one.
 """
 
 from collections.abc import Callable
@@ -35,25 +35,25 @@ _log = Logger()
 
 LIFE_S: Final = 120
 _ENOUGH_S: Final = 60.0
-"""A token with less time than this is not given to another VM."""
+"""The remaining time that a token needs to be used for another VM."""
 _LOGIN: Final = "one.user.login"
 _TOO_MANY: Final = "Max number of tokens"
 
 
 class NoTokensError(Exception):
-    """The site has no tokens for the daemon; the message is OpenNebula's."""
+    """OpenNebula gives the daemon no token for the owner; the message is OpenNebula's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A user for whom VMs are made."""
+    """A user for whom the daemon creates VMs."""
 
     id: int
     name: str
     group: int
     """The user's own group."""
     admin: bool
-    """Whether OpenNebula refuses the user nothing."""
+    """Whether the user is an administrator, whom OpenNebula refuses nothing."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Desk:
-    """The token of one owner that is in use, if there is one."""
+    """The current token of an owner, and the requests that wait for it."""
 
     lock: DeferredLock = field(default_factory=DeferredLock)
     current: _Token | None = None
@@ -73,23 +73,23 @@ class _Desk:
 
 
 class Owners:
-    """Makes VMs in their owners' names."""
+    """Creates VMs in their owners' names."""
 
     def __init__(
         self, client: Client, clock: Time, new_token: Callable[[], str] = token_hex
     ) -> None:
-        """Ask for tokens with the daemon's own `client`."""
+        """Request tokens with the daemon's own `client`."""
         self._client = client
         self._clock = clock
         self._new_token = new_token
         self._desks: dict[tuple[int, int], _Desk] = {}
         self._unanswered: list[tuple[Owner, _Token]] = []
-        """Tokens that may be there, or may still come."""
+        """Tokens that may exist, or that OpenNebula may still create."""
 
     async def allocate(self, owner: Owner, template: str) -> int:
-        """Return the id of a new VM of the owner. Raise NoTokensError, OneError, UnreachableError.
+        """Create a VM of the owner and return its id.
 
-        After NoTokensError nothing was made.
+        Raise NoTokensError, after which no VM was created, OneError or CloudUnreachableError.
         """
         token = await self._take(owner)
         try:
@@ -135,7 +135,7 @@ class Owners:
         return token
 
     async def _end_unanswered(self) -> None:
-        """End what an earlier call may have left. Raises UnreachableError."""
+        """End tokens that unanswered calls may have left. Raise CloudUnreachableError."""
         left, self._unanswered = self._unanswered, []
         for at, (owner, token) in enumerate(left):
             if token.until_s <= self._clock.seconds():
@@ -143,7 +143,7 @@ class Owners:
             try:
                 await self._end(owner, token)
             except OneError:
-                # It is not there: it was never made, or OpenNebula has yet to come to that.
+                # No such token: it was never made, or OpenNebula has not made it yet.
                 self._unanswered.append((owner, token))
             except CloudUnreachableError:
                 self._unanswered += left[at:]
@@ -153,7 +153,7 @@ class Owners:
         await self._client.call(_LOGIN, owner.name, token.text, 0, about=f"user {owner.name!r}")
 
     async def _give_back(self, owner: Owner, token: _Token) -> None:
-        """End the token where no other VM is made with it. A failure costs the token's life."""
+        """End the token unless other VMs use it. If that fails, it expires after LIFE_S."""
         token.users -= 1
         if token.users:
             return
@@ -169,7 +169,7 @@ class Owners:
             if isinstance(error, CloudUnreachableError):
                 self._unanswered.append((owner, token))
             _log.warn(
-                "The token of user {user} ends in {life} s by itself: {why}",
+                "The token of user {user} can't be ended, and expires in {life} s: {why}",
                 user=owner.name,
                 life=LIFE_S,
                 why=str(error),

@@ -1,7 +1,7 @@
-"""Actions that users scheduled: which are due, and running them where servers don't.
+"""Users' scheduled actions (SCHED_ACTION): due actions, and running them for older servers.
 
-From 6.8 on oned does it by itself. Everything here is about the vectors SCHED_ACTION as they
-stand in a VM's template: which of them are due, and what they say once they were run.
+From 6.8 on oned runs scheduled actions itself. For older servers this module finds the due
+SCHED_ACTION vectors of a VM's template, runs them, and writes the result into the vectors.
 """
 
 import calendar
@@ -18,12 +18,12 @@ from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
 
 Action = Mapping[str, str]
-"""One SCHED_ACTION: its parts by their upper-case names."""
+"""A SCHED_ACTION vector: its parts by their upper-case names."""
 _DAY_S = 24 * 3600
 _HOUR_S = 3600
 _LONGEST_NAME = 40
 _MOST_DAYS = 2_000
-"""Characters of DAYS that are read: more than all days of a year take."""
+"""The characters of DAYS that are read: more than all days of a year take."""
 
 
 class _Repeat(IntEnum):
@@ -41,19 +41,19 @@ class _End(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueAction:
-    """An action whose time has come."""
+    """An action that is due."""
 
     id: int
     name: str
-    """As oned calls it, lower-case: suspend, snapshot-create..."""
+    """The action's name in oned, in lower case: suspend, snapshot-create..."""
     arguments: tuple[str, ...]
     action: Action
 
 
 def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list[DueAction]:
-    """What is to be run of one VM now: the action that is due longest, and of backups too.
+    """Return the actions of a VM to run now: the longest-due backup, and the longest-due other.
 
-    `started_s` is when the VM was made: a time that begins with + counts from there.
+    `started_s` is when the VM was created: times that begin with + count from there.
     """
     due = [
         (at_s, row, action)
@@ -72,7 +72,7 @@ def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list
 
 
 def done(action: Action, now: float, started_s: float) -> Action:
-    """What the action says once it was run: when, and its next time where it is repeated."""
+    """Return the action after it was run: with that time, and its next time if it repeats."""
     at_s = _time(action, started_s)
     said = {name: value for name, value in action.items() if name != "MESSAGE"}
     said["DONE"] = str(int(now))
@@ -82,30 +82,32 @@ def done(action: Action, now: float, started_s: float) -> Action:
 
 
 def failed(action: Action, now: float, why: str) -> Action:
-    """What the action says once it could not be run: it will be tried again."""
+    """Return the action after it failed, with the reason; it will be tried again."""
     at = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(now))
     return {**action, "MESSAGE": f"{at} : {why}"}
 
 
 def call(due: DueAction, vm: int) -> tuple[str, tuple[int | str, ...]]:
-    """The method of oned that does it, and what it is given after the session.
+    """Return the method of oned for an action, and the arguments after the session.
 
-    Raises ValueError where the action is none, or not with these arguments.
+    Raise ValueError if the action is unknown or has wrong arguments.
     """
     form = _FORMS.get(due.name)
     if form is not None:
         method, kinds = form
         given = [kind(text) for kind, text in zip(kinds, due.arguments, strict=False)]
         if len(given) < len(kinds):
-            raise ValueError(f"{due.name} needs {len(kinds)} ARGS, separated by commas")
+            raise ValueError(
+                f"{due.name} needs {len(kinds)} ARGS, separated by commas (got {len(given)})"
+            )
         return method, (vm, *given)
     if due.name not in _PLAIN:
-        raise ValueError(f"{due.name} is no action")
+        raise ValueError(f"{due.name} is not an action")
     return "one.vm.action", (due.name, vm)
 
 
 def template(action: Action) -> str:
-    """The text for one.vm.schedupdate."""
+    """Return the text of an action for one.vm.schedupdate."""
     parts = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in action.items())
     return f"<TEMPLATE><SCHED_ACTION>{parts}</SCHED_ACTION></TEMPLATE>"
 
@@ -128,7 +130,10 @@ _FORMS: Mapping[str, tuple[str, tuple[type[int | str], ...]]] = {
 
 
 def _is_due(action: Action, at_s: int, now: float) -> bool:
-    """Once after its time. Who repeats it gives it a later one; the last time stays behind."""
+    """Return whether the action's time has passed and it has not run since that time.
+
+    A repeated action gets a later time after each run, so that DONE precedes TIME again.
+    """
     ran = _whole(action.get("DONE", ""))
     return at_s < int(now) and (ran is None or ran < at_s)
 
@@ -142,10 +147,10 @@ def _time(action: Action, started_s: float) -> int | None:
 
 
 def _later(action: Action, at_s: int, now: float) -> dict[str, str]:
-    """What changes where it is repeated: its first time after now, by steps of the same length.
+    """Return the changes of a repeated action: its first time after now, in steps of equal length.
 
-    However far it is behind: OpenNebula's own scheduler takes one step after another, which a
-    time long ago and a short step make a work of minutes.
+    The time is computed at once. OpenNebula's own scheduler adds one step after another, which
+    takes minutes for a time long ago and short steps.
     """
     repeat = _choice(action, "REPEAT", _Repeat)
     numbers = map(_whole, action.get("DAYS", "")[:_MOST_DAYS].split(","))
@@ -160,13 +165,13 @@ def _later(action: Action, at_s: int, now: float) -> dict[str, str]:
         return {}
     wanted = (int(now) - at_s) // step_s + 1
     steps, ended = _counted_down(action, now, wanted)
-    # Past the last moment no action is due any more.
+    # At LATEST_S or later no action is ever due.
     later_s = min(at_s + steps * step_s, int(LATEST_S))
     return {**ended, "TIME": str(later_s)} if steps > 0 else {}
 
 
 def _counted_down(action: Action, now: float, wanted: int) -> tuple[int, dict[str, str]]:
-    """How many of the wanted steps its end allows, and what changes of its end by them."""
+    """Return how many of the wanted steps the action's end allows, and the changes of its end."""
     end = _choice(action, "END_TYPE", _End)
     value = _whole(action.get("END_VALUE", ""))
     if end == _End.NEVER:
@@ -180,7 +185,7 @@ def _counted_down(action: Action, now: float, wanted: int) -> tuple[int, dict[st
 
 
 def _days_until(repeat: int, days: Sequence[int], now: float) -> int:
-    """How many days it is from today to the next of these, in the server's own time zone."""
+    """Return the days from today to the next of these days, in the server's time zone."""
     today = time.localtime(now)
     # Weeks begin on Sunday and years with day 0, as in C.
     day = {
@@ -205,7 +210,7 @@ def _choice(action: Action, name: str, choices: type[IntEnum]) -> int | None:
 
 
 def _whole(text: str) -> int | None:
-    """A whole number and nothing else."""
+    """Return the whole number that a text consists of, None if it is none."""
     text = text.strip()
     return int(text) if len(text) <= 18 and text.removeprefix("-").isdecimal() else None
 
@@ -216,7 +221,7 @@ def _id(action: Action, row: int) -> int:
 
 
 def _name(action: Action) -> str:
-    """In lower case; of a name that no action has as much as a log may hold."""
+    """Return the action's name in lower case; an unknown name is shortened for logs."""
     name = action.get("ACTION", "").strip().lower()
     return name if name in _PLAIN or name in _FORMS else ascii(name[:_LONGEST_NAME])[1:-1]
 
@@ -235,20 +240,20 @@ class Scheduled:
 
     vm: int
     made_s: float
-    """When the VM was made: times that begin with + count from there."""
+    """When the VM was created: times that begin with + count from there."""
     actions: Sequence[Mapping[str, str]]
 
 
 _MOST = 200
-"""Actions that are run in a period."""
+"""The most actions that are run in a period."""
 _TURN_S = 60.0
 
 
 async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: float) -> None:
-    """Run what is due, and write at each action what became of it. Raises UnreachableError.
+    """Run the due actions and write the result into each. Raise CloudUnreachableError.
 
-    An action that is refused is tried again in the next period, as OpenNebula's own does. Of very
-    many some are run in each period, in turns: refused ones keep no others from theirs.
+    A refused action is tried again in the next period, as OpenNebula's own scheduler does. If more
+    actions are due than a period runs, they take turns, so that refused ones don't block others.
     """
     if (await client.dialect()).runs_scheduled_actions:
         return
@@ -258,7 +263,12 @@ async def run_due_actions(client: Client, scheduled: Sequence[Scheduled], now: f
         try:
             await _run(client, one, due, now)
         except OneError as error:
-            _log.warn("{action} of VM {vm}: {why}", action=due.name, vm=one.vm, why=str(error))
+            _log.warn(
+                "The result of scheduled action {action} of VM {vm} can't be written: {why}",
+                action=due.name,
+                vm=one.vm,
+                why=str(error),
+            )
 
 
 async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> None:
@@ -268,8 +278,13 @@ async def _run(client: Client, one: Scheduled, due: DueAction, now: float) -> No
         await client.call(method, *arguments, about=about)
     except (OneError, ValueError) as error:
         said = failed(due.action, now, str(error))
-        _log.warn("{about}: {why}", about=about, why=str(error))
+        _log.warn(
+            "Scheduled action {action} of VM {vm} failed: {why}",
+            action=due.name,
+            vm=one.vm,
+            why=str(error),
+        )
     else:
         said = done(due.action, now, one.made_s)
-        _log.info("{about}: done", about=about)
+        _log.info("Scheduled action {action} of VM {vm} is done", action=due.name, vm=one.vm)
     await client.call("one.vm.schedupdate", one.vm, due.id, template(said), about=about)

@@ -1,4 +1,4 @@
-"""Steps as oned's calls, each only into a state that takes it; new VMs made once."""
+"""Steps as calls of oned: sent only in a suitable VM state; VMs are created once only."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -34,27 +34,27 @@ _ADMINISTRATORS = 0
 
 
 class GuardedError(Exception):
-    """A VM that the daemon does not make with its own rights; the message says why."""
+    """A VM that the daemon refuses to create with its own rights; the message says why."""
 
 
 class NewVms:
-    """The VMs that are newer than an observation, by key: read once, however many are made.
+    """The VMs by key that are newer than an observation, read once for all creations.
 
-    VMs made since then were made here, and are known. An attempt that failed may have made one all
-    the same: then they are read again.
+    VMs created since then were created by the daemon, and are known. A failed attempt may have
+    created a VM all the same: after it, the VMs are read again.
     """
 
     def __init__(self, client: Client, reader: VmReader) -> None:
-        """Read all with this one."""
+        """Read new VMs with `reader`."""
         self._client = client
         self._reader = reader
         self._since: Shown | None = None
         self._ids: dict[str, int] | None = None
 
     async def with_key(self, shown: Shown | None, key: str) -> VmRow | None:
-        """The oldest VM that has the key, also one that is done.
+        """Return the oldest VM with this key, even if it is DONE; None without one.
 
-        Ids ascend: what the observation did not show with its keys is newer than all it showed.
+        Ids ascend: a VM whose key is not in the observation is newer than all its VMs.
         """
         vm = None if shown is None else shown.keys.get(key)
         if vm is None:
@@ -66,18 +66,18 @@ class NewVms:
         if self._ids is None or self._since is not shown:
             vms = await self._reader.newer(-1 if shown is None else shown.newest)
             found = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
-            # Others may have read them, and made some, in the meantime.
+            # Another creation may have read the VMs, and created some, in the meantime.
             known = self._ids if self._since is shown else None
             self._since, self._ids = shown, found | (known or {})
         return self._ids
 
     def made(self, key: str, vm: int) -> None:
-        """This VM was made with this key."""
+        """Record that a VM was created with this key."""
         if self._ids is not None:
             self._ids[key] = vm
 
     def forget(self) -> None:
-        """Read them again before the next is made."""
+        """Read the new VMs again before the next creation."""
         self._ids = None
 
 
@@ -88,7 +88,7 @@ def _newest_first(vms: list[VmRow]) -> list[VmRow]:
 async def create(
     client: Client, owners: Owners, new: NewVms, shown: Shown | None, step: Create
 ) -> StepReply:
-    """Make the VM, or finish what an earlier attempt has begun."""
+    """Create the VM, or finish the creation that an earlier attempt began."""
     try:
         reply = await _create(client, owners, await new.with_key(shown, step.key), step)
     except Exception:
@@ -104,7 +104,7 @@ async def _create(client: Client, owners: Owners, found: VmRow | None, step: Cre
     if found is not None:
         if found.owner != owner.id:
             await client.chown(found.id, owner.id, owner.group)
-        return StepReply(ReplyKind.ACCEPTED, "it was there already", found.id)
+        return StepReply(ReplyKind.ACCEPTED, "the VM exists already", found.id)
     own = object_id(children(only_child(await client.user(_OWN), "USER")))
     template = with_key(step.template, step.key)
     if owner.id == own:
@@ -116,12 +116,12 @@ async def _create(client: Client, owners: Owners, found: VmRow | None, step: Cre
     try:
         return StepReply(ReplyKind.ACCEPTED, vm=await _made_by_us(client, owner, template))
     except GuardedError as error:
-        return StepReply(ReplyKind.REFUSED, f"{error}; the daemon has no login of the owner: {why}")
+        return StepReply(ReplyKind.REFUSED, f"{error}; no login token for the owner: {why}")
 
 
 def _owner(user: Element) -> Owner:
     known = children(user)
-    # Not every element GROUPS: a user's own template can forge another one.
+    # Read only the top-level GROUPS: the user's template can contain a forged one.
     groups = ids(known.get("GROUPS", ()))
     uid = object_id(known)
     admin = uid == 0 or _ADMINISTRATORS in groups
@@ -129,7 +129,7 @@ def _owner(user: Element) -> Owner:
 
 
 async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
-    """Make a VM with the daemon's own rights and give it to its owner. Raise GuardedError."""
+    """Create a VM with the daemon's own rights and give it to its owner. Raise GuardedError."""
     if not owner.admin:
         try:
             _guard(parse(text_), await client.restricted())
@@ -141,17 +141,22 @@ async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
 
 
 def _guard(template: Template, restricted: list[str]) -> None:
-    """Refuse what OpenNebula would refuse the owner. References were checked when it was stored."""
+    """Raise GuardedError if OpenNebula would refuse the owner this VM.
+
+    References were checked when the template was stored.
+    """
     why = objection(template, restricted)
     if why is not None:
         raise GuardedError(why)
     replaced = variable(template)
     if replaced is not None:
-        raise GuardedError(f"{replaced!r} would be replaced by what the daemon may see")
+        raise GuardedError(
+            f"the variable {replaced!r} is not accepted: it would show data of the daemon's account"
+        )
 
 
 def with_key(template: str, key: str) -> str:
-    """The template, in either of OpenNebula's forms, with the key in it."""
+    """Return a template with the key added; it may be XML or in OpenNebula's own syntax."""
     if template.lstrip().startswith("<"):
         head, close, tail = template.rpartition("</")
         return f"{head}<{KEY}>{key}</{KEY}>{close}{tail}"
@@ -159,7 +164,7 @@ def with_key(template: str, key: str) -> str:
 
 
 async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -> StepReply:
-    """Look at the VM, and ask for the step if it is in the state that the step is for."""
+    """Read the VM's state, and send the step if the state allows it."""
     vm = await glances.at(step.vm)
     if not _TAKES[step.kind](vm):
         words = f"it is {state_meaning(vm.state, vm.life).words}"
@@ -180,14 +185,14 @@ async def send(client: Client, glances: VmChecks, step: Step, to: Destination) -
 
 async def _ask(client: Client, step: Step, to: Destination, vm: VmCheck) -> None:
     if isinstance(step, Stop) and vm.state == POWEROFF:
-        # There is no memory to be saved; oned calls that otherwise.
+        # A VM in POWEROFF has no memory to save: oned's action for it is undeploy.
         await client.action("undeploy", step.vm)
     else:
         await _ASK[step.kind](client, step, to)
 
 
 def sendable(step: Step) -> bool:
-    """Whether this is a step on a VM that exists."""
+    """Return whether the step is a call on an existing VM."""
     return step.kind in _ASK
 
 
@@ -200,9 +205,9 @@ def _waits(vm: VmCheck) -> bool:
 
 
 def _resumes(vm: VmCheck) -> bool:
-    """One that is stopped or undeployed becomes pending by it.
+    """Return whether the VM can be resumed; a stopped or undeployed VM becomes pending.
 
-    oned would resume one that is UNKNOWN too, by starting it anew; it may be running still.
+    oned would also resume an UNKNOWN VM by starting it anew, but its guest may still be running.
     """
     return vm.state in {SUSPENDED, POWEROFF, STOPPED, UNDEPLOYED}
 
@@ -219,7 +224,7 @@ def _ends(vm: VmCheck) -> bool:
 
 
 def _nics(to: Destination) -> str:
-    """What a deployment adds to the template: the networks of automatic NICs."""
+    """Return the template lines that a deployment adds: the networks of automatic NICs."""
     return "".join(
         f'NIC=[NIC_ID="{nic}",NETWORK_MODE="auto",NETWORK_ID="{network}"]\n'
         for nic, network in to.networks
@@ -237,8 +242,8 @@ _TAKES: Mapping[str, Callable[[VmCheck], bool]] = MappingProxyType(
     }
 )
 _UNLOCKS = frozenset({Suspend.kind, Stop.kind, Terminate.kind})
-"""A lock holds for administrators too, but they can take it away. No owner keeps a host's room by a
-lock without paying for it, nor the VMs of a platform that has ended."""
+"""Steps for which the daemon unlocks a VM. Otherwise an owner could use a lock to keep an unpaid
+VM, or a VM of an ended platform, on a host. Locks bind administrators too, but they can unlock."""
 _ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = MappingProxyType(
     {
         Deploy.kind: lambda client, step, to: client.deploy(
@@ -248,8 +253,8 @@ _ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = Mapp
         Suspend.kind: lambda client, step, _: client.action("suspend", step.vm),
         Resume.kind: lambda client, step, _: client.action("resume", step.vm),
         Stop.kind: lambda client, step, _: client.action("stop", step.vm),
-        # At first not hard: the guest may end in order. One that does not is RUNNING again
-        # after the driver's own time limit, and a later period looks again.
+        # The first attempts let the guest shut down cleanly. If it does not, the VM is RUNNING
+        # again after the driver's time limit. A later period retries, after several attempts hard.
         Terminate.kind: lambda client, step, _: client.action(
             "terminate-hard" if step.hard else "terminate", step.vm
         ),

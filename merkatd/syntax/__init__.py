@@ -1,4 +1,4 @@
-"""OpenNebula's template syntax: read as its own parser reads it, and written back."""
+"""OpenNebula's template syntax: a parser that follows OpenNebula's own, and a writer."""
 
 from merkatd.syntax.one_template import Attribute, ParseError, Template, Vector, cdata, xml_name
 from merkatd.syntax.template_parser import parse

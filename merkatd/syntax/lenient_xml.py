@@ -1,11 +1,11 @@
-"""XML as OpenNebula takes it: with names that lxml refuses.
+"""OpenNebula's XML, including names that lxml rejects.
 
 # Note [Names with a colon]
-Users name attributes as they like, also "A:B". For the server that is XML: to its libxml2 a
-namespace that nobody declared is no error that ends the reading. lxml refuses such a text as a
-whole, so one attribute in one user's template would keep everybody's pool from being read. A text
-whose only mistakes are in namespaces is read once more, by a parser that goes on after mistakes.
-No other text is: on one that is no XML such a parser may take hours.
+Users may give attributes any name, also "A:B". OpenNebula accepts it: its libxml2 parser goes on
+after an undeclared namespace. lxml rejects the whole text, so a single attribute in a single
+user's template would make a whole pool unreadable. Therefore a text whose only errors are
+undeclared namespaces is parsed a second time, by a parser that recovers from errors. No other text
+gets a second attempt: on a text that is not XML, the recovering parser may take hours.
 """
 
 from typing import Any
@@ -16,14 +16,14 @@ Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 
 def only_in_names(log: Any) -> bool:
-    """Return whether all mistakes in a parser's log are in namespaces."""
+    """Return whether all errors in a parser's log are about namespaces."""
     return all(entry.domain == etree.ErrorDomains.NAMESPACE for entry in log)
 
 
 def element_of(text: bytes, parser: Any, **options: Any) -> Element:
-    """Return the element that a text is; `options` are the parser's own.
+    """Parse a text and return its root element. Raise etree.XMLSyntaxError.
 
-    Raises etree.XMLSyntaxError.
+    `options` are the options with which `parser` was made.
     """
     try:
         found = etree.fromstring(text, parser)

@@ -1,13 +1,14 @@
-"""The tokens of a template's text, as OpenNebula's lexer finds them.
+"""Tokens of a template's text, as OpenNebula's lexer finds them.
 
 # Note [Two states and the longest match]
-The lexer has two states: a value follows `=`, names and brackets are found elsewhere. In each state
-the longest match wins, the first rule among equals, and a character that no rule matches is
-skipped. So `A=1 % B=2` is two attributes, `A="2"x` has a value with quotes in it (it is longer
-than `"2"`), and `A= # x` has the value `x`: a value has no comments.
+The lexer has two states: after `=` it reads a value, elsewhere it reads names and brackets. In
+each state the longest match wins, and the first rule among matches of equal length. A character
+that no rule matches is skipped. So `A=1 % B=2` is two attributes. `A="2"x` has a value that
+contains quotes, because the bare value `"2"x` is longer than the quoted `"2"`. `A= # x` has the
+value `x`: a value has no comments.
 
-Every step takes time in proportion to the characters that it consumes. A text takes time in
-proportion to its length, whatever it says.
+Each step takes time in proportion to the characters that it consumes. So the time for a text is
+proportional to its length, whatever its content.
 """
 
 import re
@@ -18,7 +19,7 @@ from typing import Final
 
 
 class TemplateTokenKind(Enum):
-    """The kinds of tokens; the values are the names that error messages use."""
+    """The kinds of tokens; the values are their names in error messages."""
 
     VARIABLE = "VARIABLE"
     EQUAL = "EQUAL"
@@ -44,9 +45,9 @@ class TemplateToken:
 CDATA_END: Final = "]]>"
 
 _SKIPPED: Final = re.compile(r"(?:[^A-Za-z0-9_=,\]#]+|#[^\n]*\n)+")
-"""Outside values: blanks, comments, and all that begins no token."""
+"""Skipped outside values: blanks, comments, and characters that begin no token."""
 _SKIPPED_IN_LAST_LINE: Final = re.compile(r"[^A-Za-z0-9_=,\]]+")
-"""No comment ends there: # is skipped alone, and what follows it is read."""
+"""Skipped in the last line. It has no comments, as no newline ends them: only `#` is skipped."""
 _VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
 _EQUAL: Final = re.compile(r"=[ \t]*(\n?)")
 _BARE: Final = re.compile(r"[^=# \t\n,\[\]]+")
@@ -61,7 +62,7 @@ def tokens(text: str) -> Iterator[TemplateToken]:
 
 
 class _Lexer:
-    """Walks through a text from left to right."""
+    """Reads a text from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -83,7 +84,7 @@ class _Lexer:
         yield TemplateToken(TemplateTokenKind.END, "", end, end)
 
     def _other(self) -> TemplateToken | None:
-        """The next token outside values; None at the end."""
+        """Return the next token outside values, None at the end."""
         text = self._text
         at = max(_end(_SKIPPED, text, self._at, self._last_line), self._at)
         if at >= self._last_line:
@@ -100,18 +101,18 @@ class _Lexer:
         return TemplateToken(TemplateTokenKind.VARIABLE, text[at:end], at, end)
 
     def _value(self) -> TemplateToken | None:
-        """The next token of a value; None at the end."""
+        """Return the next token of a value, None at the end."""
         text = self._text
         while self._at < len(text):
             found = self._value_here(self._at)
             if found is not None:
                 return found
-            # No further than to a line with the end of a CDATA section, which is a token.
+            # Stop before a line with the end of a CDATA section: that line is a token.
             self._at = _end(_SKIPPED_BEFORE_VALUE, text, self._at, self._cdata_line)
         return None
 
     def _value_here(self, at: int) -> TemplateToken | None:
-        """The token that begins here; None where the character is skipped."""
+        """Return the token that begins at `at`, None if that character is skipped."""
         text = self._text
         quoted, line, bare = self._quoted(at), self._line_with_cdata(at), _end(_BARE, text, at)
         if line > at and line >= max(quoted, bare):
@@ -124,10 +125,10 @@ class _Lexer:
         return TemplateToken(TemplateTokenKind.OPEN, text[at:end], at, end) if end > at else None
 
     def _quoted(self, at: int) -> int:
-        """Where the quoted string that begins here ends; -1 where none does.
+        """Return the end of the quoted string that begins at `at`, -1 if none begins there.
 
-        A backslash escapes the quote behind it. Where no other quote follows, the last escaped
-        one ends the string.
+        A backslash escapes the quote after it. If only escaped quotes follow, the last of them
+        ends the string.
         """
         if self._text[at] != '"' or self._last_quote <= at:
             return -1
@@ -138,7 +139,7 @@ class _Lexer:
         return self._last_quote + 1
 
     def _line_with_cdata(self, at: int) -> int:
-        """The end of this line where it holds the end of a CDATA section; -1 elsewhere."""
+        """Return the end of this line if it contains the end of a CDATA section, else -1."""
         if self._cdata < at:
             found = self._text.find(CDATA_END, at)
             self._cdata = len(self._text) if found < 0 else found
@@ -151,6 +152,6 @@ class _Lexer:
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int, limit: int | None = None) -> int:
-    """Where a match that begins here ends; -1 where none does."""
+    """Return the end of the match that begins at `at`, -1 if there is none."""
     match = pattern.match(text, at, len(text) if limit is None else limit)
     return -1 if match is None else match.end()

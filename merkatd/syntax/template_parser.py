@@ -1,4 +1,4 @@
-"""OpenNebula's own parser, in Python: the attributes that a template's text consists of."""
+"""OpenNebula's template parser, in Python: from a template's text to its attributes."""
 
 import re
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ _NO_CDATA: Final = f"Parse error: a value may not contain {CDATA_END}"
 
 
 def parse(text: str, most: int | None = None) -> Template:
-    """Return the template that OpenNebula reads in a text of its own syntax. Raise ParseError.
+    """Parse a text as OpenNebula parses it and return the template. Raise ParseError.
 
-    A text with more than `most` values is refused before all of them are read.
+    A text with more than `most` values is rejected before all of them are read.
     """
     if _UNSENDABLE.search(text):
         raise ParseError("Parse error: the template has characters that XML cannot carry")
-    # XML-RPC carries every line end as a newline.
+    # XML-RPC turns every line end into a newline.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Template.of(_Parser(text, most).attributes())
 
 
 class _Parser:
-    """Reads attributes from tokens; it never needs more than one token ahead."""
+    """Reads attributes from tokens, with one token of lookahead."""
 
     def __init__(self, text: str, most: int | None) -> None:
         self._text = text
@@ -34,7 +34,7 @@ class _Parser:
         self._next = next(self._tokens)
 
     def attributes(self) -> Iterator[Attribute]:
-        """Yield each attribute but the vectors without content, which OpenNebula forgets."""
+        """Yield each attribute except empty vectors, which OpenNebula drops."""
         while self._next.kind is not TemplateTokenKind.END:
             name, value = self._attribute()
             if name == "NAME" and isinstance(value, str):
@@ -58,7 +58,7 @@ class _Parser:
         while True:
             name = self._take(TemplateTokenKind.VARIABLE).upper()
             self._take(TemplateTokenKind.EQUAL)
-            # The first of two values with the same name wins.
+            # Of several values with the same name, the first applies.
             pairs.setdefault(name, self._string())
             if self._has(TemplateTokenKind.CLOSE):
                 return tuple(sorted(pairs.items()))
@@ -67,7 +67,7 @@ class _Parser:
     def _string(self) -> str:
         text = self._take(TemplateTokenKind.STRING).replace('\\"', '"')
         if CDATA_END in text:
-            # OpenNebula reads such a value over several lines, and then can't store it.
+            # OpenNebula reads such a value if it spans several lines, but then can't store it.
             raise ParseError(_NO_CDATA)
         self._values += 1
         if self._most is not None and self._values > self._most:
@@ -75,14 +75,14 @@ class _Parser:
         return text
 
     def _has(self, kind: TemplateTokenKind) -> bool:
-        """Whether the next token is of this kind; it is taken then."""
+        """Return whether the next token is of this kind; if so, consume it."""
         if self._next.kind is not kind:
             return False
         self._next = next(self._tokens, self._next)
         return True
 
     def _take(self, kind: TemplateTokenKind) -> str:
-        """The text of the next token, which must be of this kind."""
+        """Consume the next token and return its text. Raise ParseError if it is not `kind`."""
         token = self._next
         if not self._has(kind):
             raise self._unexpected(token, kind)

@@ -1,4 +1,4 @@
-"""Templates as text that OpenNebula reads in one way only: a line each, every value quoted."""
+"""Templates as unambiguous text: a line for each attribute, each value quoted."""
 
 import re
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ _BARE: Final = re.compile(r"[^=# \t\r\n,\[\]\"]+")
 
 
 class UnwritableError(ValueError):
-    """A value that OpenNebula's syntax has no way to write; the message names its attribute."""
+    """A value that OpenNebula's syntax can't express; the message names its attribute."""
 
 
 def written(attributes: Iterable[Attribute]) -> str:
-    """Return the attributes' text, which may be followed by more. Raise UnwritableError."""
+    """Return the text of the attributes; more lines may be appended. Raise UnwritableError."""
     return "".join(f"{_line(name, value)}\n" for name, value in attributes)
 
 
@@ -29,7 +29,7 @@ def _line(name: str, value: str | Vector) -> str:
 
 def _checked(name: str, where: str = "") -> str:
     if _NAME.fullmatch(name) is None:
-        raise UnwritableError(f"{where}{name}: a name consists of letters, digits and _")
+        raise UnwritableError(f"{where}{name}: a name may contain only letters, digits and _")
     return name
 
 
@@ -40,13 +40,13 @@ def _pair(name: str, text: str, where: str = "") -> str:
 def _value(name: str, text: str) -> str:
     if CDATA_END in text:
         raise UnwritableError(f"{name}: a value may not contain {CDATA_END}")
-    # A backslash in front of a quote escapes it, whatever stands in front of the backslash: a
-    # value that has both can't be told from one that has a quote alone.
+    # A backslash before a quote always escapes it, even after another backslash. So the closing
+    # quote can't follow a backslash: a value that ends with one must be written without quotes.
     if text.endswith("\\"):
         if _BARE.fullmatch(text) is None:
             raise UnwritableError(
-                f"{name}: a value that ends with a backslash may have no blanks, quotes,"
-                " commas, brackets, = or # in it"
+                f"{name}: a value that ends with a backslash may not contain blanks, quotes,"
+                " commas, brackets, = or #"
             )
         return text
     escaped = text.replace('"', '\\"')

@@ -37,7 +37,7 @@ def test_pinned_vms_get_whole_cores(endpoint: Endpoint, merkat: Merkat) -> None:
     say(endpoint, 1, 'PIN_POLICY="PINNED"')
     pinned = 'VCPU="{}"\nTOPOLOGY=[PIN_POLICY="CORE"]\n'
     assert merkat.places(pinned.format(2), pinned.format(3), "") in ([1, 1, 0], [1, 1, 2])
-    assert "NUMA nodes with the cores, memory and huge pages free" in merkat.why(pinned.format(9))
+    assert "NUMA nodes with the free cores, memory and huge pages" in merkat.why(pinned.format(9))
 
 
 def test_pinned_vms_have_their_full_size(endpoint: Endpoint, merkat: Merkat) -> None:
@@ -115,7 +115,7 @@ def test_networks_are_in_clusters(endpoint: Endpoint, merkat: Merkat) -> None:
         endpoint.ok("one.cluster.adddatastore", cluster, 0)
         assert merkat.why(anywhere) == (
             "each of 1 automatic NICs needs a network of its own in the cluster of one of 2"
-            f" hosts; there is {name}"
+            f" hosts; available: {name}"
         )
     finally:
         for host in (0, 1):

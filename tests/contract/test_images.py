@@ -133,5 +133,5 @@ def test_room_on_image_datastores(endpoint: Endpoint, merkat: Merkat) -> None:
         large = image(endpoint, free * 2 // 3)
         first, second = (endpoint.new(SMALL + disk(large)) for _ in range(2))
         merkat.period()
-        room = "datastore default has no room left in this period: others come first"
+        room = "datastore default has no room left in this period: other VMs come first"
         assert [merkat.said(vm) == room for vm in (first, second)] == [False, True]

@@ -219,11 +219,11 @@ def test_where_a_site_forbids_tokens_the_vm_is_given_to_its_owner() -> None:
         ('RAW # x\n =[DATA="x"]', "RAW is for administrators"),
         ('A="x" EMULATOR=y', "EMULATOR is for administrators"),
         ('SITE=[RACK="7"]', "RACK is for administrators"),
-        ('NIC=[NETWORK="secret"]', "by IMAGE_ID and NETWORK_ID"),
-        ('DISK=[IMAGE_ID="+12"]', "an id is a whole number"),
-        ('CONTEXT=[A="$\nUSER[SSH_PRIVATE_KEY]"]', "may see"),
-        ('CONTEXT=[A="$NETWORK[DNS, NETWORK=x]"]', "may see"),
-        ('CONTEXT=[A="$UNAME"]', "may see"),
+        ('NIC=[NETWORK="secret"]', "use IMAGE_ID and NETWORK_ID"),
+        ('DISK=[IMAGE_ID="+12"]', "must be a whole number"),
+        ('CONTEXT=[A="$\nUSER[SSH_PRIVATE_KEY]"]', "data of the daemon's account"),
+        ('CONTEXT=[A="$NETWORK[DNS, NETWORK=x]"]', "data of the daemon's account"),
+        ('CONTEXT=[A="$UNAME"]', "data of the daemon's account"),
         ("A=[", "Parse error"),
     ],
 )
@@ -234,7 +234,7 @@ def test_where_a_site_forbids_tokens_the_daemon_lends_no_rights(text: str, why: 
     found = made(cloud, user, text)
     assert found.answer is ReplyKind.REFUSED
     assert why in found.why
-    assert "no login of the owner" in found.why
+    assert "no login token for the owner" in found.why
     assert vms(cloud) == 0
 
 

@@ -172,4 +172,4 @@ class TestRefusals:
         (shell.folder / "raw").write_text('CPU=1\nMEMORY=64\nRAW=[TYPE="kvm"]\n')
         assert "RAW is for administrators" in shell.refused("create raw -s 5 -n 1")
         (shell.folder / "bids").write_text("CPU=1\nMEMORY=64\nMERKAT_BID_CPU=9\n")
-        assert "MERKAT_BID_CPU is not for it" in shell.refused("create bids -s 5 -n 1")
+        assert "MERKAT_BID_CPU is not accepted" in shell.refused("create bids -s 5 -n 1")

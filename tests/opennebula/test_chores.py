@@ -67,7 +67,7 @@ def test_what_is_no_action_harms_no_other() -> None:
     odd, good = world.new(scheduled("dance", "+1")), world.running(0, scheduled("stop", "+1"))
     world.wait(10)
     run(world)
-    assert "dance is no action" in action_of(world, odd)["MESSAGE"]
+    assert "dance is not an action" in action_of(world, odd)["MESSAGE"]
     assert "DONE" in action_of(world, good)
 
 

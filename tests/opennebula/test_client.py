@@ -147,7 +147,7 @@ def test_a_refusal_says_what_would_be_right(world: World) -> None:
         world.run(client.host_pool())
     world.call("one.user.allocate", "ann", "pw")
     vm = world.new()
-    with pytest.raises(OneForbiddenError, match=r"'ann' needs a rule for it \(oneacl\)"):
+    with pytest.raises(OneForbiddenError, match=r"'ann' needs a rule for this call \(oneacl\)"):
         world.run(world.login("ann:pw").deploy(vm, 0))
 
 

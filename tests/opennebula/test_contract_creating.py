@@ -31,7 +31,7 @@ def test_newer_vms_are_read_once_for_many_creations(world: World) -> None:
     for number in range(1, 6):
         world.send(create(f"k{number}"))
     assert not [method for method in world.transport.count() if "vmpool" in method]
-    assert world.send(create("k3")).why == "it was there already"
+    assert world.send(create("k3")).why == "the VM exists already"
 
 
 def test_a_creation_without_an_answer_is_looked_for(world: World) -> None:
@@ -48,7 +48,7 @@ def test_a_creation_without_an_answer_is_looked_for(world: World) -> None:
     with pytest.raises(CloudUnreachableError):
         world.send(create("k1"))
     world.transport.after = kept
-    assert world.send(create("k1")).why == "it was there already"
+    assert world.send(create("k1")).why == "the VM exists already"
     assert len(world.observe().vm_id) == 2
 
 

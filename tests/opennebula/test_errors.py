@@ -56,5 +56,5 @@ def test_calls_that_xmlrpc_refuses(world: World) -> None:
 @pytest.mark.parametrize("reply", [[], [True], "x", None, [1, 2, 3], [False, "no", "code"]])
 def test_what_is_no_answer_of_oned(reply: object) -> None:
     """Nobody knows what was done."""
-    with pytest.raises(CloudUnreachableError, match=r"one\.x of VM 3: no answer of oned"):
+    with pytest.raises(CloudUnreachableError, match=r"one\.x of VM 3: not an answer of oned"):
         errors.value_of(reply, "one.x", "VM 3")

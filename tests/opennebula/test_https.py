@@ -197,8 +197,8 @@ def test_a_server_under_another_name(impostor: Server, trusted: Path) -> None:
     ("text", "why"),
     [
         (None, "can't be read: No such file"),
-        ("", "holds no certificate; PEM is right"),
-        ("-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----", "holds what is no cert"),
+        ("", "contains no certificate; expected certificates in PEM"),
+        ("-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----", "contains an invalid cert"),
     ],
 )
 def test_what_is_no_file_of_authorities(

@@ -48,7 +48,7 @@ def test_what_is_no_login(tmp_path: Path, text: str) -> None:
     """The file is named, and what would be right; what stands there is not repeated."""
     path = tmp_path / "one_auth"
     path.write_text(text)
-    with pytest.raises(LoginError, match="one_auth: user:password is right") as raised:
+    with pytest.raises(LoginError, match="one_auth: expected a line user:password") as raised:
         login_from(path)
     assert "hush" not in str(raised.value).replace(str(path), "")
 
@@ -58,5 +58,5 @@ def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(LoginError, match="nowhere: the login can't be read: No such file"):
         login_from(tmp_path / "nowhere")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe:")
-    with pytest.raises(LoginError, match="bytes: the login can't be read: it is no text"):
+    with pytest.raises(LoginError, match="bytes: the login can't be read: it is not text"):
         login_from(tmp_path / "bytes")

@@ -97,7 +97,7 @@ def test_a_pool_that_can_not_be_read_counts_as_it_was(fault: str) -> None:
     assert server.asked.count("user_pool") == 1 + tries
     said = [event["why"] for event in logged if event.get("pool") == "user_pool"]
     assert len(said) == tries
-    assert "counts as it was before" in said[0]
+    assert "keeps its last known content" in said[0]
     server.users(user(1), user(2))
     server.clock.advance(301.0)
     assert set(server.read().estate.users) == {1, 2}

@@ -138,8 +138,8 @@ MALFORMED = {
     "USER_TEMPLATE is missing": {"USER_TEMPLATE": ""},
     "NAME is missing": {"NAME": ""},
     "UID is '', not a whole number": {"UID": "<UID/>"},
-    "UID is -1, and no id is below 0": {"UID": "<UID>-1</UID>"},
-    "GID is -1, and no id is below 0": {"GID": "<GID>-1</GID>"},
+    "UID must be at least 0 (got -1)": {"UID": "<UID>-1</UID>"},
+    "GID must be at least 0 (got -1)": {"GID": "<GID>-1</GID>"},
     "CPU is missing": {"TEMPLATE": "<TEMPLATE><MEMORY>1</MEMORY></TEMPLATE>"},
     "CPU is 'nan', not a number above 0": {
         "TEMPLATE": "<TEMPLATE><CPU>nan</CPU><MEMORY>1</MEMORY></TEMPLATE>"
@@ -190,7 +190,7 @@ def test_what_is_there_twice_was_forged(twice: str) -> None:
     text = vm(2).replace("<STATE>", f"<{twice}></{twice}><STATE>", 1)
     page = read_page(pool(vm(3), text, vm(1)))
     assert [row.id for row in page.vms] == [3, 1]
-    assert page.ailing == {2: f"{twice} is there twice"}
+    assert page.ailing == {2: f"{twice} occurs twice"}
 
 
 @pytest.mark.parametrize("twice", ["CPU", "MEMORY", "VCPU", "TOPOLOGY", "VMGROUP"])
@@ -199,7 +199,7 @@ def test_a_size_that_is_there_twice_was_forged(twice: str) -> None:
     forged = f"<{twice}>1</{twice}><{twice}>1</{twice}><NIC/><NIC/>"
     page = read_page(pool(vm(2, template=forged), vm(1, template="<NIC/><NIC/>")))
     assert list(page.ailing) == [2]
-    assert page.ailing[2] in {f"{twice} is there twice", f"{twice} goes on after other parts"}
+    assert page.ailing[2] in {f"{twice} occurs twice", f"{twice} occurs again after other parts"}
     assert [row.id for row in page.vms] == [1]
 
 

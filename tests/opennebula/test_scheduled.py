@@ -161,7 +161,7 @@ def test_a_name_that_no_action_has_can_stand_in_a_log() -> None:
     assert found.name.isprintable()
     assert found.name.isascii()
     assert len(found.name) < 250
-    with pytest.raises(ValueError, match="is no action") as refused:
+    with pytest.raises(ValueError, match="is not an action") as refused:
         call(found, 1)
     assert str(refused.value).isprintable()
 

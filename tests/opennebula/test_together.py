@@ -86,8 +86,8 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     asked = [*range(HOSTS), 999]
     why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in asked))
-    assert why[5] == f"VM {vm} has come to host 5 meanwhile"
-    assert "host 999 can't be looked at" in why[-1]
+    assert why[5] == f"VM {vm} has arrived on host 5 in the meantime"
+    assert "host 999 can't be read" in why[-1]
     assert [one for one in why if one is None] == [None] * (HOSTS - 1)
 
 

@@ -190,12 +190,12 @@ def _cut_without_length(transport: Any) -> None:
     [
         (lambda transport: transport.loseConnection(), "closed"),
         (lambda transport: transport.write(b"rubbish\r\n\r\n"), ""),
-        (answer(GOOD, b"HTTP/1.1 503 Busy\r\n"), "HTTP 503"),
-        (answer(b"<html/>"), "no XML-RPC"),
+        (answer(GOOD, b"HTTP/1.1 503 Busy\r\n"), r"status must be 200 \(got 503"),
+        (answer(b"<html/>"), "not XML-RPC"),
         (answer(b"<methodResponse><params><param><value>x</value></param></params>"
-                b"</methodResponse>"), "no array"),
+                b"</methodResponse>"), "must be an array"),
         (_cut, ""),
-        (_cut_without_length, "no XML-RPC"),
+        (_cut_without_length, "not XML-RPC"),
     ],
 )  # fmt: skip
 def test_no_answer(port: Port, script: Script, why: str) -> None:
@@ -215,7 +215,7 @@ def test_a_server_that_is_not_there(port: Port) -> None:
 def test_an_answer_that_is_too_long_is_not_read_to_its_end(port: Port) -> None:
     """The connection is ended where the limit is reached."""
     port.script = answer(GOOD)
-    with pytest.raises(CloudUnreachableError, match="longer than any should be"):
+    with pytest.raises(CloudUnreachableError, match="more than 50000 bytes"):
         port.ask(body_bytes=50_000)
     assert port.ask(body_bytes=200_000) == "x" * 100_000
 

@@ -84,7 +84,7 @@ def test_all_that_can_be_said_is_read() -> None:
         ),
         (
             {"cluster": '[[cluster]]\nname = "a"\ntemplate = "CPU=1\\nMEMORY=1\\nMERKAT_KEY=x"'},
-            "MERKAT_KEY is not for it",
+            "MERKAT_KEY is not accepted",
         ),
         ({"cluster": '[[cluster]]\nname = "a"\ntemplate = "CPU=1"'}, "MEMORY"),
         ({"cluster": '[[cluster]]\nname = "a"\ntemplate = "<VM/>"'}, "not XML"),

@@ -87,7 +87,7 @@ def test_a_host_disabled_in_between_takes_nothing(frontend: Frontend) -> None:
     frontend.period()
     [(vm, state, reply)] = replies(frontend)
     assert state == "refused"
-    assert reply == "look again: host 0 takes nothing any more"
+    assert reply == "look again: host 0 no longer accepts VMs"
     frontend.clock.advance(60)
     frontend.periods(2)
     assert frontend.state(vm) == "RUNNING"
@@ -110,7 +110,7 @@ def test_capacity_taken_by_somebody_else_in_between_is_not_taken_twice(
     before(frontend, "one.host.info", take)
     frontend.period()
     assert replies(frontend) == [
-        (vm, "refused", f"look again: VM {stranger} has come to host 0 meanwhile")
+        (vm, "refused", f"look again: VM {stranger} has arrived on host 0 in the meantime")
     ]
     frontend.clock.advance(60)
     frontend.periods(2)

@@ -133,7 +133,7 @@ def test_the_last_lease_is_given_once(site: Site) -> None:
     site.told.estate = SiteFacts(networks=[network(0, "red", free=2)])
     assert [host == -1 for host in site.after(1, *vms)] == [False, False, True, True]
     assert site.told.shown[vms[3]] == (
-        "network red has no lease left in this period: others come first"
+        "network red has no lease left in this period: other VMs come first"
     )
 
 

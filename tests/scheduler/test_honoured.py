@@ -21,7 +21,7 @@ def test_requirements_are_kept_told_and_withdrawn(frontend: Frontend) -> None:
     assert frontend.host_of(there) == 1
     assert told(frontend, waits) == (
         "no host satisfies SCHED_REQUIREMENTS RACK > 9: 2 hosts have no attribute RACK;"
-        " there is RACK '7'"
+        " existing values: '7'"
     )
     frontend.bench.ok("one.host.update", 2, 'RACK="10"', 1)
     frontend.periods(3)

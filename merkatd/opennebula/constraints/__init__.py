@@ -1,6 +1,7 @@
-"""Honour: what OpenNebula lets users and administrators say about places is judged here.
+"""Placement constraints of users and administrators, as OpenNebula defines them.
 
-Everything its own scheduler considers but CPU and memory, which are the market's.
+They cover all that OpenNebula's own scheduler considers, except CPU and memory: these belong to the
+market.
 """
 
 from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE

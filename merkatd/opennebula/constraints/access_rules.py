@@ -1,7 +1,7 @@
-"""Who may use what: OpenNebula's access control rules and the owners' permissions.
+"""Access rights: OpenNebula's access control rules and the permissions of objects.
 
-oned does not ask whether the owner of a VM may use a host, since a scheduler's own rights are
-an administrator's: the scheduler has to.
+oned does not check whether the owner of a VM may use a host, because it sees only the rights of the
+scheduler, which are an administrator's. So the scheduler must check the owner's rights.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,27 +25,27 @@ DATASTORE = 0x100000000000
 USE, MANAGE = 0x1, 0x2
 
 ONEADMIN = 0
-"""The id of the user, and of the group, for whom nothing is asked."""
+"""The id of the user, and of the group, that may use everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """What somebody wants to use."""
+    """An object to use: a host, a network or a datastore."""
 
     id: int
     clusters: frozenset[int]
     owner: int = -1
     group: int = -1
     permissions: int = 0
-    """The nine bits, of the owner, the group and others; a host has none."""
+    """The nine permission bits of owner, group and others; a host has none."""
 
 
 class Rights:
-    """What the rules and permissions of a cloud allow."""
+    """The rights that the rules and permissions of a cloud give."""
 
     def __init__(self, estate: SiteFacts) -> None:
         self.judged = bool(estate.users)
-        """Whether anything is known of users at all."""
+        """Whether the cloud's users are known; if not, rights are not checked."""
         self._users = estate.users
         self._rules: dict[int, list[AccessRule]] = {}
         for rule in estate.acl:
@@ -56,19 +56,19 @@ class Rights:
         self._owners |= {one.owner for one in estate.networks}
 
     def subject(self, owner: int, group: int) -> UserFacts | None:
-        """Who is to be asked about; None: such a VM may use everything."""
+        """Return the user whose rights apply to a VM, None if the VM may use everything."""
         if not self.judged or ONEADMIN in {owner, group}:
             return None
         return self._users.get(owner, UserFacts(owner, str(owner), ()))
 
     def likeness(self, user: UserFacts) -> tuple[int, frozenset[int]]:
-        """The same for users who have the same rights for sure."""
+        """Return a key that is equal only for users with equal rights."""
         own = INDIVIDUAL | user.id in self._rules or user.id in self._owners
         known = user.id in self._users
         return (user.id if own else -1 if known else -2), frozenset(user.groups)
 
     def may(self, user: UserFacts, kind: int, right: int, things: Sequence[Thing]) -> Bools:
-        """[things]: which of these the user has the right to use."""
+        """Return for each thing whether the user has the right to use it."""
         if user.id not in self._users:
             return np.zeros(len(things), dtype=bool)
         rules = [rule.resource for rule in self._rules_for(user) if rule.rights & right == right]
@@ -86,7 +86,7 @@ class Rights:
 
 
 def _covers(resource: int, kind: int, thing: Thing) -> bool:
-    """Whether a rule about this resource is about this thing."""
+    """Return whether a rule's resource includes this thing."""
     if resource & (kind | EVERYBODY) == kind | EVERYBODY:
         return True
     if resource & (kind | INDIVIDUAL | _ID) == kind | INDIVIDUAL | thing.id:
@@ -100,8 +100,8 @@ def _covers(resource: int, kind: int, thing: Thing) -> bool:
 
 
 def _owned(user: UserFacts, thing: Thing, right: int) -> bool:
-    """Whether the thing's own permissions give the right."""
-    # USE, MANAGE and ADMIN of each stand in this order, the highest bit first.
+    """Return whether the thing's own permissions give the user the right."""
+    # Each class has the bits USE, MANAGE and ADMIN, the highest bit first.
     bit = {USE: 0o4, MANAGE: 0o2}[right]
     if thing.permissions & bit:
         return True

@@ -1,4 +1,4 @@
-"""What VMs are judged against, as columns; roles of VM groups."""
+"""Candidates for VMs: hosts, datastores and networks as columns; roles of VM groups."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -38,24 +38,25 @@ _POLICIES = {"AFFINED": RolePolicy.TOGETHER, "ANTI_AFFINED": RolePolicy.APART}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VmGroupRoles:
-    """The roles of VM groups, in a row."""
+    """The roles of all VM groups, as rows."""
 
     rows: Mapping[tuple[int, str], int]
-    """By group and name of the role."""
+    """Rows by group id and name of the role."""
     roles: Sequence[Role]
     names: tuple[str, ...]
     policy: Ints
     pairs: tuple[tuple[int, int, int], ...]
+    """Pairs of bound roles: two rows and a `RolePolicy`."""
 
     def row(self, member: RoleMember | None) -> int:
-        """The row of a VM's role; -1 where it has none, or one that is gone."""
+        """Return the row of a VM's role; -1 if it has no role, or one that was removed."""
         return -1 if member is None else self.rows.get((member.group, member.role), -1)
 
 
 def groups_of(rules: Sequence[GroupRule], used: Collection[int]) -> VmGroupRoles:
-    """Return the roles of the groups with these ids, and the pairs of roles that are bound.
+    """Return the roles of the groups with the ids `used`, and the pairs of bound roles.
 
-    A group that no VM uses asks nothing of any host.
+    A group without VMs puts no constraint on hosts.
     """
     rules = [rule for rule in rules if rule.id in used]
     every = [(rule, role) for rule in rules for role in rule.roles]
@@ -71,7 +72,7 @@ def groups_of(rules: Sequence[GroupRule], used: Collection[int]) -> VmGroupRoles
 
 
 def _names(every: Sequence[tuple[GroupRule, Role]]) -> tuple[str, ...]:
-    """Two users may have groups of one name: then the id says which."""
+    """Return the roles' names; they include the group's id if the group's name is ambiguous."""
     plain = [f"{rule.name}/{role.name}" for rule, role in every]
     count = Counter(plain)
     return tuple(
@@ -81,9 +82,10 @@ def _names(every: Sequence[tuple[GroupRule, Role]]) -> tuple[str, ...]:
 
 
 def _pairs(rule: GroupRule, rows: Mapping[tuple[int, str], int]) -> Iterator[tuple[int, int, int]]:
-    """Yield each pair of roles once, however many lines name it.
+    """Yield each pair of bound roles once, however many lines name it.
 
-    A line is read into one bit for each role, so the time follows the length of the text.
+    Each line becomes a mask with a bit for each role. So the time depends on the length of the
+    lines, not on the number of pairs that they repeat.
     """
     place = {role.name: bit for bit, role in enumerate(rule.roles)}
     for lines, policy in (
@@ -103,76 +105,76 @@ def _pairs(rule: GroupRule, rows: Mapping[tuple[int, str], int]) -> Iterator[tup
 
 
 SYSTEM = 1
-"""The kind of a datastore that VMs run on."""
+"""OpenNebula's type number of system datastores."""
 
 
 class AskingVm(Protocol):
-    """What is used of a VM."""
+    """The properties of a VM that constraints use."""
 
     @property
     def id(self) -> int:
-        """OpenNebula's id."""
+        """OpenNebula's id of the VM."""
 
     @property
     def owner(self) -> int:
-        """Its user's id."""
+        """The id of the VM's user."""
 
     @property
     def group(self) -> int:
-        """Its group's id."""
+        """The id of the VM's user group."""
 
     @property
     def wants(self) -> VmRequirements:
-        """What it says."""
+        """The requirements of the VM."""
 
     @property
     def member(self) -> RoleMember | None:
-        """Its role in a VM group."""
+        """The VM's role in a VM group."""
 
     @property
     def stay(self) -> DiskLocation | None:
-        """Where its disks are already."""
+        """The location of the VM's disks, None if it has none yet."""
 
 
 class OfferingHost(Protocol):
-    """What is used of a host."""
+    """The properties of a host that constraints use."""
 
     @property
     def id(self) -> int:
-        """OpenNebula's id."""
+        """OpenNebula's id of the host."""
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The host's name."""
 
     @property
     def facts(self) -> HostFacts:
-        """What it is asked."""
+        """The facts with which requirements are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class VmClass:
-    """What VMs have in common that may be on the same hosts."""
+    """The common properties of VMs that may run on the same hosts."""
 
     wants: VmRequirements
     stay: DiskLocation | None
     user: UserFacts | None
-    """One of those who have the same rights; None: may use everything."""
+    """A user with the rights of the VMs' owners; None if the VMs may use everything."""
     hosts_only: frozenset[int] | None = None
-    """Ids of the only hosts that its role may be on,"""
+    """Ids of the only hosts that the VMs' role allows; None if it allows all."""
     hosts_never: frozenset[int] = frozenset()
-    """and of those that it may not."""
+    """Ids of the hosts that the VMs' role forbids."""
     beyond: str = ""
-    """Why none of the owner's texts are compared, where that is so."""
+    """The reason why the owner's texts are not evaluated; empty if they are."""
 
 
 Why = Callable[[Bools], str]
-"""Given the hosts that were left before: why none of them is left."""
+"""A function from the hosts before a constraint to the reason why none is left after it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint:
-    """Where something holds."""
+    """The hosts that fulfil a constraint."""
 
     hosts: Bools
     why: Why
@@ -180,22 +182,22 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """What requirements are asked of."""
+    """The facts with which requirements are compared, and cached results."""
 
     hosts: FactTable
     datastores: FactTable
     networks: FactTable
     rooms: Rooms
-    """What was found of NUMA nodes."""
+    """Cached results for NUMA nodes."""
 
 
 class Candidates:
-    """Hosts, datastores and networks."""
+    """The hosts, datastores and networks of a cloud."""
 
     def __init__(
         self, hosts: Sequence[OfferingHost], estate: SiteFacts, before: Tables | None = None
     ) -> None:
-        """`before` are the tables of the scene before this one."""
+        """`before` are the tables of the previous period."""
         self.estate = estate
         self.rights = Rights(estate)
         self.facts: Sequence[HostFacts] = [host.facts for host in hosts]
@@ -231,13 +233,13 @@ class Candidates:
         return len(self.facts)
 
     def reach(self, clusters: frozenset[int]) -> Bools:
-        """[hosts]: which are in one of these clusters."""
+        """Return for each host whether it is in any of these clusters."""
         if clusters not in self._reach:
             self._reach[clusters] = np.isin(self.cluster, sorted(clusters))
         return self._reach[clusters]
 
     def may(self, user: UserFacts | None, kind: int) -> Bools:
-        """[rows of that kind]: which of them the user may use."""
+        """Return for each object of a kind whether the user may use it."""
         things = {HOST: self._hosts, DATASTORE: self._stores, NETWORK: self._nets}[kind]
         if user is None:
             return np.ones(len(things()), dtype=bool)
@@ -265,7 +267,7 @@ def _owned(one: DatastoreFacts | NetworkFacts) -> Thing:
 
 
 def _datastore_facts(one: DatastoreFacts) -> dict[str, Sequence[str]]:
-    """What its requirements can always be asked of, and what it says."""
+    """Return a datastore's facts for requirements; attributes of its template take precedence."""
     return {
         **_common_facts(one),
         "TYPE": [str(one.kind)],

@@ -1,4 +1,4 @@
-"""Datastores: which system datastore a VM would have on each host, and whether images have room."""
+"""Datastore constraints: the system datastore of a VM on each host, and space for its images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,32 +17,32 @@ LET_ONED_CHOOSE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsableDatastores:
-    """The datastores of VMs of one sort."""
+    """The system datastores of the VMs of a class."""
 
     constraint: Constraint
     datastore: Ints
-    """[hosts]: the id of the system datastore it would have there."""
+    """[hosts]: the id of the VM's system datastore on each host."""
 
 
 def fits(wanted_mib: float, free_mib: float) -> bool:
-    """As OpenNebula asks it: nothing always fits, anything else must leave something over."""
+    """Return whether a size fits, by OpenNebula's rule: 0 always fits, else space must remain."""
     return wanted_mib == 0 or wanted_mib < free_mib
 
 
 def free_on(facts: HostFacts, datastore: int) -> float:
-    """What is free of the host's own part of a datastore that is not shared."""
+    """Return the free space of a non-shared datastore on a host, in MiB."""
     return facts.datastore_mib.get(datastore, facts.disk_mib)
 
 
 def image_constraint(scene: Candidates, sort: VmClass) -> Constraint | None:
-    """Whether there is room for the images that are cloned where they are."""
+    """Return the constraint of images that are cloned in their datastore, None if they fit."""
     if sort.stay is not None:
         return None
     for datastore, wanted_mib in sort.wants.image_mib:
         found = scene.images.get(datastore)
         if found is not None and fits(wanted_mib, found.free_mib):
             continue
-        why = f"image datastore {datastore} is not there, or can't be seen"
+        why = f"image datastore {datastore} does not exist or is not visible"
         if found is not None:
             why = (
                 f"image datastore {found.name}: {size(found.free_mib)} free,"
@@ -53,14 +53,14 @@ def image_constraint(scene: Candidates, sort: VmClass) -> Constraint | None:
 
 
 def system_constraint(scene: Candidates, sort: VmClass) -> UsableDatastores | None:
-    """The best system datastore on each host; None where nothing is known of any."""
+    """Return the best system datastore on each host, None if no datastore is known."""
     if not scene.estate.datastores:
         return None
     if sort.stay is not None and sort.stay.running:
         return _where_it_is(scene, sort, sort.stay.datastore)
     may = scene.may(sort.user, DATASTORE)
     left = np.ones(len(scene.datastores), dtype=bool)
-    reason = "there is no system datastore that is ready"
+    reason = "no system datastore is ready"
     for rows, why in _filters(scene, sort, may):
         if not left.any():
             break
@@ -81,7 +81,7 @@ def system_constraint(scene: Candidates, sort: VmClass) -> UsableDatastores | No
 def _filters(
     scene: Candidates, sort: VmClass, may: Bools
 ) -> list[tuple[Bools, Callable[[Bools], str]]]:
-    """What a system datastore must pass, wherever the host is, in the order of the reasons."""
+    """Return the filters of system datastores that don't depend on the host, in order."""
     stores, wants = scene.datastores, sort.wants
     filters = [(may, _forbidden(scene, sort))]
     for name, text, limits in (
@@ -103,12 +103,12 @@ def _filters(
 
 
 def _seen(one: DatastoreFacts) -> bool:
-    """Whether it was monitored: one that never was shows no space at all."""
+    """Return whether the datastore was monitored: before that, its total and free space are 0."""
     return one.total_mib > 0 or one.free_mib > 0
 
 
 def _by_rank(scene: Candidates, sort: VmClass, left: Bools) -> list[int]:
-    """The highest rank first, then the most space, as OpenNebula spreads VMs by default."""
+    """Return the datastores by rank, then by free space, as OpenNebula does by default."""
     rank = ranked(sort.wants.rank_ds, scene.datastore_table).worth
     rows = np.flatnonzero(left).tolist()
     return sorted(rows, key=lambda row: (-rank[row], -scene.datastores[row].free_mib, row))
@@ -126,7 +126,7 @@ def _room_on_hosts(scene: Candidates, sort: VmClass, one: DatastoreFacts) -> Boo
 
 
 def _where_it_is(scene: Candidates, sort: VmClass, datastore: int) -> UsableDatastores | None:
-    """A VM that moves keeps its datastore."""
+    """Return the datastore of a running VM, which keeps it when it moves; None if unknown."""
     one = next((one for one in scene.datastores if one.id == datastore), None)
     if one is None:
         return None

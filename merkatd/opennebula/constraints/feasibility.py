@@ -1,4 +1,4 @@
-"""Who may be where: every VM against every host, once for all VMs that are judged alike."""
+"""Feasible hosts of each VM, computed once for each class of VMs with equal properties."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,41 +39,41 @@ from merkatd.scheduler.base.ports import Constraints
 
 _ANY = -1
 USER = "{user}"
-"""Stands in a reason for the name of the VM's owner."""
+"""The placeholder for the name of the VM's owner in a reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feasibility:
-    """Rows of VMs and hosts are those that were given."""
+    """The feasible hosts of all VMs; rows of VMs and hosts are those of the arguments."""
 
     constraints: Constraints
-    """For the period."""
+    """The constraints in the form that the period uses."""
     sort: Ints
-    """[vms]: the row of what follows that is about the VM."""
+    """[vms]: the row of each VM's class."""
     datastore: Ints
-    """[sorts, hosts]: the id of the system datastore to deploy to, LET_ONED_CHOOSE: any."""
+    """[classes, hosts]: the id of the system datastore to deploy to, or LET_ONED_CHOOSE."""
     networks: Sequence[Mapping[int, Chosen]]
-    """[sorts], by cluster: the network for each automatic NIC."""
+    """[classes], by cluster: the network for each automatic NIC."""
     host_cluster: Ints
     tables: Tables
-    """For the next judgement."""
+    """The tables to reuse in the next period."""
 
     def datastore_of(self, vm: int, host: int) -> int:
-        """The system datastore for the VM in this row on the host in this row."""
+        """Return the id of the system datastore of a VM on a host, both given by row."""
         return int(self.datastore[self.sort[vm], host])
 
     def networks_of(self, vm: int, host: int) -> Chosen:
-        """Of each automatic NIC of the VM: its id, and the id of the network it gets there."""
+        """Return the networks of a VM's automatic NICs on a host, both given by row."""
         return self.networks[int(self.sort[vm])].get(int(self.host_cluster[host]), ())
 
 
 @dataclass(slots=True)
 class _Opinion:
-    """What was found of one sort."""
+    """The result for a class of VMs."""
 
     allowed: Bools
     why: str = ""
-    """Why no host is left."""
+    """The reason why no host is left; empty if one is."""
     rank: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     remark: str = ""
     datastore: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -86,10 +86,9 @@ def judge_feasibility(
     estate: SiteFacts,
     before: Tables | None = None,
 ) -> Feasibility:
-    """Everything that OpenNebula's own scheduler would consider, but for CPU and memory.
+    """Find the feasible hosts of all VMs by all constraints of OpenNebula but CPU and memory.
 
-    `before` are the tables of the judgement before this one: of what has not changed since, the
-    answers are taken from there.
+    `before` are the tables of the previous period: results that have not changed are reused.
     """
     scene = Candidates(hosts, estate, before)
     used = {vm.member.group for vm in vms if vm.member is not None}
@@ -120,10 +119,10 @@ def judge_feasibility(
 def _sorted_out(
     vms: Sequence[AskingVm], scene: Candidates, groups: VmGroupRoles
 ) -> tuple[Ints, list[VmClass], Ints]:
-    """The sort of each VM, the sorts, and the role of each VM."""
+    """Return the class of each VM, the classes, and the role of each VM."""
     known: dict[object, int] = {}
     sorts: list[VmClass] = []
-    # Equal wants are mostly one object: then its identity says so at far less cost.
+    # Equal requirements are usually the same object: comparing its identity is far cheaper.
     at_a_glance: dict[object, int] = {}
     allowances = Allowances(len(scene))
     roles = [_ANY if vm.member is None else groups.row(vm.member) for vm in vms]
@@ -145,7 +144,7 @@ def _sorted_out(
 def _sort(
     vm: AskingVm, role: int, scene: Candidates, groups: VmGroupRoles, beyond: str
 ) -> tuple[VmClass, object]:
-    """What the VM is judged by, and who has the same rights as its owner."""
+    """Return the VM's class, and the key of its owner's rights."""
     wants = without_texts(vm.wants) if beyond else vm.wants
     user = scene.rights.subject(vm.owner, vm.group)
     likeness = None if user is None else scene.rights.likeness(user)
@@ -160,7 +159,7 @@ def _host_rules(groups: VmGroupRoles, role: int) -> tuple[frozenset[int] | None,
 
 
 def _opinion(scene: Candidates, nets: Networks, sort: VmClass) -> _Opinion:
-    """Each constraint in turn, until none of the hosts is left."""
+    """Apply each constraint in turn, until no host is left."""
     opinion = _Opinion(np.ones(len(scene), dtype=bool))
     opinion.datastore = np.full(len(scene), LET_ONED_CHOOSE)
     opinion.rank = ranked(sort.wants.rank, scene.host_table).worth
@@ -178,7 +177,7 @@ def _opinion(scene: Candidates, nets: Networks, sort: VmClass) -> _Opinion:
 def _constraints_of(
     scene: Candidates, nets: Networks, sort: VmClass, opinion: _Opinion
 ) -> Iterator[Constraint]:
-    """In the order in which they are named; what is chosen on the way goes into the opinion."""
+    """Yield the constraints in the order of their reasons; store choices in `opinion`."""
     wants = sort.wants
     if sort.beyond:
         yield Constraint(np.zeros(len(scene), dtype=bool), lambda _left: sort.beyond)
@@ -188,7 +187,7 @@ def _constraints_of(
         ("AUTOMATIC_REQUIREMENTS", wants.automatic, OF_ONED),
         ("SCHED_REQUIREMENTS", wants.requirements, OF_USERS),
     ):
-        # Not joined into one text: a bracket closed too early could do away with the first.
+        # Don't join the texts: a stray closing bracket in the second could disable the first.
         if text:
             yield requirement_constraint(name, text, scene.host_table, "host", limits)
     if sort.hosts_only is not None or sort.hosts_never:
@@ -222,8 +221,8 @@ def _of_hardware(scene: Candidates, sort: VmClass) -> Iterator[Constraint]:
         yield Constraint(
             np.array(room, dtype=bool),
             lambda left: (
-                f"{_none_of(left)} NUMA nodes with the cores, memory and huge pages free that it"
-                f" needs (PIN_POLICY {policy})"
+                f"{_none_of(left)} NUMA nodes with the free cores, memory and huge pages that the"
+                f" VM needs (PIN_POLICY {policy})"
             ),
         )
 
@@ -245,8 +244,8 @@ def _of_role(scene: Candidates, sort: VmClass) -> Bools:
 
 def _role_forbids(left: Bools) -> str:
     return (
-        f"{counted(int(np.count_nonzero(left)), 'host')} what it needs, but its role's HOST_AFFINED"
-        " and HOST_ANTI_AFFINED allow none of them"
+        f"{counted(int(np.count_nonzero(left)), 'host')} what the VM needs, but its role's"
+        " HOST_AFFINED and HOST_ANTI_AFFINED allow none of them"
     )
 
 
@@ -278,7 +277,7 @@ def _constraints(
     opinions: Sequence[_Opinion],
     needs: Needs,
 ) -> Constraints:
-    """The opinions in the period's terms: those that allow everything are no class."""
+    """Return the results as the period's constraints; classes without any effect are left out."""
     matters = [row for row, one in enumerate(opinions) if not one.allowed.all() or one.rank.any()]
     number = np.full(len(sorts), _ANY)
     number[matters] = np.arange(len(matters))
@@ -315,7 +314,7 @@ def _user(scene: Candidates, owner: int) -> str:
 
 
 def _names(sorts: Sequence[VmClass]) -> tuple[str, ...]:
-    """What each asks for, and a number where others ask the same."""
+    """Return a name for each class: its main requirement, numbered if several have the same."""
     seen: dict[str, int] = {}
     names = []
     for sort in sorts:

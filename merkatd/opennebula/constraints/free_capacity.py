@@ -1,7 +1,8 @@
-"""What only so many VMs can have, counted down place by place.
+"""Free capacity of limited resources, counted down with each placement of a period.
 
-Whoever decides sees what is free at the start of a period, and several VMs may count on the
-same last device, lease or gigabyte. Here each takes its part; for whom nothing is left waits.
+Placements are decided on the state at the start of a period. So several VMs may count on the same
+last device, lease or gigabyte. Here each placed VM takes its part, and a VM for which none is left
+waits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from merkatd.opennebula.pools.constraint_facts import HostFacts
 
 @dataclass(frozen=True, slots=True)
 class CapacityNeed:
-    """What one VM takes on one host."""
+    """The resources that a VM takes on a host."""
 
     sort: VmClass
     datastore: int
@@ -31,21 +32,22 @@ class CapacityNeed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Needs:
-    """What each VM would take on each host, by ids."""
+    """The resources that each VM would take on each host, by ids."""
 
     scene: Candidates
     sorts: Mapping[int, int]
-    """By VM id: its row among the sorts."""
+    """Rows of VM classes by VM id."""
     rows: Mapping[int, int]
-    """By host id."""
+    """Rows of hosts by host id."""
     every: Sequence[VmClass]
+    """All VM classes."""
     datastore: Sequence[Sequence[int]]
-    """[sorts, hosts]"""
+    """[classes, hosts]: ids of system datastores."""
     networks: Sequence[Mapping[int, Chosen]]
-    """[sorts], by cluster."""
+    """[classes]: chosen networks by cluster."""
 
     def of(self, vm: int, host: int) -> CapacityNeed:
-        """What the VM takes on the host."""
+        """Return the resources that the VM takes on the host."""
         sort, row = self.sorts[vm], self.rows[host]
         cluster = self.scene.facts[row].cluster
         return CapacityNeed(
@@ -64,15 +66,15 @@ class FreeCapacity:
         self._stores = {one.id: one for one in estate.datastores}
         self._nets = {one.id: one for one in estate.networks}
         self._space: dict[tuple[int, int], float] = {}
-        """Taken, by datastore and host; -1: of what is shared."""
+        """Space taken, by datastore and host; the host is -1 for shared datastores."""
         self._leases: dict[int, int] = {}
-        """Taken, by network."""
+        """Leases taken, by network."""
         self._devices: dict[int, set[str]] = {}
-        """Addresses taken, by host."""
+        """Addresses of PCI devices taken, by host."""
         self._nodes = {host: list(needs.scene.facts[row].numa) for host, row in needs.rows.items()}
 
     def take(self, vm: int, host: int) -> str | None:
-        """Set aside what the VM needs on the host; why that can't be, and then nothing is."""
+        """Reserve what the VM needs on the host, or return why that fails and reserve nothing."""
         if vm not in self._needs.sorts or host not in self._needs.rows:
             return None
         need = self._needs.of(vm, host)
@@ -83,7 +85,7 @@ class FreeCapacity:
         placed, why_no_node = self._wanted_nodes(need, host)
         why = why or why_no_device or why_no_node
         if why:
-            return f"{why} in this period: others come first"
+            return f"{why} in this period: other VMs come first"
         for shelf, wanted_mib in space.items():
             self._space[shelf] = self._space.get(shelf, 0.0) + wanted_mib
         for _, network in need.networks:
@@ -141,5 +143,5 @@ class FreeCapacity:
             return (), ""
         found = numa_placements(numa, self._nodes[host])
         if found is None:
-            return (), "the host has no NUMA node left for it"
+            return (), "the host has no NUMA node left for the VM"
         return found, ""

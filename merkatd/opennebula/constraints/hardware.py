@@ -1,8 +1,8 @@
-"""PCI devices and NUMA nodes: what a host has free of what a VM wants.
+"""PCI devices and NUMA nodes: whether a host has what a VM requires.
 
-Careful where OpenNebula is not: a virtual node's cores and memory must be free on the same
-node of the host, and together with what the VM's other nodes take there. What is refused here
-for that alone would run with memory farther away than it was meant to be.
+The check is stricter than OpenNebula's: a virtual node's cores and memory must be free on the same
+node of the host, in addition to what the VM's other virtual nodes take there. Without this rule the
+VM would run, but with memory farther away than requested.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +14,9 @@ from merkatd.opennebula.pools.constraint_facts import NOBODY, Node, NumaWant, Pc
 
 
 def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> list[str] | None:
-    """The addresses that oned would give, None where it can't.
+    """Return the addresses of the devices that oned would assign, None if they don't suffice.
 
-    As oned does it: wants for one very device first, then each in turn the first that fits.
+    Like oned, assign requests for a specific address first; each gets the first device that fits.
     """
     free = sorted(map(_has, (one for one in devices if one.vm == NOBODY)))
     if len(wants) > len(free):
@@ -27,13 +27,13 @@ def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> 
         row = next((row for row, one in enumerate(free) if _fits(want, asked, one)), None)
         if row is None:
             return None
-        # Each is looked at once by those that come later: they ask for no device that is taken.
+        # A taken device is removed, so that later requests don't check it again.
         taken.append(free.pop(row).address)
     return taken
 
 
 def device_text(want: PciWant) -> str:
-    """What was asked for, in words."""
+    """Return a readable description of a requested device."""
     parts = {
         "vendor": want.vendor,
         "device": want.device,
@@ -43,16 +43,19 @@ def device_text(want: PciWant) -> str:
     words = [f"{name} {text}" for name, text in parts.items() if text]
     if not _by_name(want):
         words = [f"address {want.address}"]
-    return ", ".join(words) or "nothing that names it (VENDOR, DEVICE, CLASS or SHORT_ADDRESS)"
+    return ", ".join(words) or "a request without VENDOR, DEVICE, CLASS and SHORT_ADDRESS"
 
 
 def _by_name(want: PciWant) -> bool:
-    """Whether it is chosen by what it is: a want that was served once still shows an address."""
+    """Return whether a request is for a kind of device, not for an address.
+
+    A request for a kind keeps the address of the device that it got in an earlier deployment.
+    """
     return bool(want.vendor or want.device or want.kind) or not want.address
 
 
 class _Free(NamedTuple):
-    """A device that is free."""
+    """A free device."""
 
     address: str
     ids: tuple[str, ...]
@@ -74,12 +77,12 @@ def _fits(want: PciWant, asked: tuple[str, ...], device: _Free) -> bool:
 
 
 def _ids(one: PciWant | PciDevice) -> tuple[str, ...]:
-    """Vendor, device and class; an empty text where none is named."""
+    """Return vendor, device and class; empty texts for missing ones."""
     return _id(one.vendor), _id(one.device), _id(one.kind)
 
 
 def _id(text: str) -> str:
-    """Ids are hexadecimal, with or without leading zeros; other texts stay as they are."""
+    """Return a hexadecimal id without leading zeros; other texts are left unchanged."""
     try:
         return f"{int(text, 16):x}"
     except ValueError:
@@ -88,26 +91,26 @@ def _id(text: str) -> str:
 
 _DEDICATED = "CORE"
 _MOST_NODES = 128
-"""Virtual nodes of a VM: no hypervisor makes more."""
+"""The most virtual nodes of a VM: no hypervisor supports more."""
 _UNPINNED = frozenset({"", "NONE", "NODE_AFFINITY"})
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """What one virtual node takes of a node of the host."""
+    """The resources that a virtual node takes on a node of the host."""
 
     node: int
-    """Which one: its place among the host's."""
+    """The index of the node on the host."""
     cores: tuple[tuple[int, int], ...]
-    """Of each core that is used: its place, and how many of its threads."""
+    """Used cores: pairs of the core's index and the number of used threads."""
     dedicated: bool
     memory_mib: int
     hugepages: tuple[int, int]
-    """Their size in MiB, and how many."""
+    """The size of the huge pages in MiB, and their number."""
 
 
 def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
-    """Where the VM's nodes would be, None where they do not fit."""
+    """Return the placement of each virtual node of a VM, None if they don't fit."""
     if not want.nodes:
         return ()
     if len(want.nodes) > _MOST_NODES:
@@ -122,17 +125,17 @@ def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] |
 
 
 class Rooms:
-    """Whether VMs fit on hosts: found once for all VMs that want the same, and hosts alike."""
+    """Whether VMs fit on hosts: computed once for equal requests and equal hosts."""
 
     def __init__(self, hosts: Sequence[Sequence[Node]], before: "Rooms | None" = None) -> None:
-        """`before` are the rooms of the judgement before: what has not changed is taken there."""
+        """`before` are the rooms of the previous period: results for equal hosts are reused."""
         self._hosts = hosts
         self._alike: list[bytes] | None = None
         self._before: dict[NumaWant, dict[bytes, bool]] = {} if before is None else before.found
         self.found: dict[NumaWant, dict[bytes, bool]] = {}
 
     def fit(self, want: NumaWant) -> list[bool]:
-        """[hosts]: whether such a VM fits."""
+        """Return for each host whether such a VM fits."""
         if want not in self.found:
             before, found = self._before.get(want, {}), dict[bytes, bool]()
             for alike, nodes in zip(self._likenesses(), self._hosts, strict=True):
@@ -151,13 +154,13 @@ class Rooms:
 
 
 def _likeness(nodes: Sequence[Node]) -> bytes:
-    """The same for hosts whose nodes are the same."""
+    """Return a key that is equal for hosts with equal nodes."""
     said = [(one.id, one.cores, one.free_mib, sorted(one.free_hugepages.items())) for one in nodes]
     return blake2b(repr(said).encode(), digest_size=16).digest()
 
 
 def nodes_after(nodes: Sequence[Node], spots: Sequence[Spot]) -> list[Node]:
-    """The nodes once these are taken."""
+    """Return the nodes after these spots are taken."""
     left = list(nodes)
     for spot in spots:
         node = left[spot.node]
@@ -174,7 +177,10 @@ def nodes_after(nodes: Sequence[Node], spots: Sequence[Spot]) -> list[Node]:
 
 
 def _threads(want: NumaWant, nodes: Sequence[Node]) -> list[int]:
-    """How many threads of a core a virtual node may have, the most first: powers of two."""
+    """Return the numbers of threads of a core that a virtual node may use, largest first.
+
+    They are powers of two.
+    """
     if want.policy == _DEDICATED:
         return [1]
     host = max((core[0] for node in nodes for core in node.cores), default=1)
@@ -187,7 +193,7 @@ def _threads(want: NumaWant, nodes: Sequence[Node]) -> list[int]:
 
 
 def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[Spot, ...] | None:
-    """The largest virtual node first, each where it leaves least over."""
+    """Place the largest virtual node first, each on the node with the fewest free threads."""
     dedicated = want.policy == _DEDICATED
     left = [_Left(at, node, threads, dedicated=dedicated) for at, node in enumerate(nodes)]
     found: list[Spot] = []
@@ -202,19 +208,19 @@ def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[Spot, 
 
 
 class _Left:
-    """What is left of one node of the host, counted down as virtual nodes take of it.
+    """The free resources of a node of the host, counted down as virtual nodes are placed.
 
-    A virtual node's CPUs are a multiple of the threads that it may have of a core. So each takes
-    as much of the node's room as it has CPUs, and no core needs a second look.
+    A virtual node's CPUs are a multiple of the threads that it uses of a core. So it takes exactly
+    its number of CPUs from the node's room, and no core is left with an unusable rest.
     """
 
     def __init__(self, at: int, node: Node, threads: int, *, dedicated: bool) -> None:
         self._at, self._dedicated = at, dedicated
         self._mib, self._pages = node.free_mib, dict(node.free_hugepages)
         self.free = sum(0 if taken else free for _, free, taken in node.cores)
-        """Threads."""
+        """The number of free threads."""
         self._cores: list[tuple[int, int, int]] = []
-        """Of each core with room, the last first: its place, its room, and all of its threads."""
+        """Cores with room, the last first: index, room, and number of all threads of each."""
         for core in range(len(node.cores) - 1, -1, -1):
             all_threads, free, taken = node.cores[core]
             room = int(free == all_threads) if dedicated else free // threads * threads
@@ -223,13 +229,13 @@ class _Left:
         self._room = sum(room for _, room, _ in self._cores)
 
     def fits(self, cpus: int, memory_mib: int, pages: tuple[int, int]) -> bool:
-        """Whether there is room for a virtual node."""
+        """Return whether a virtual node fits."""
         size, count = pages
         has_pages = size == 0 or self._pages.get(size, 0) >= max(count, 1)
         return has_pages and self._mib >= memory_mib and self._room >= cpus
 
     def take(self, cpus: int, memory_mib: int, pages: tuple[int, int]) -> Spot:
-        """Take the first cores that have room."""
+        """Take the first cores that have room, and return what was taken."""
         cores: list[tuple[int, int]] = []
         needed = max(cpus, 0)
         while needed > 0:
@@ -250,7 +256,7 @@ class _Left:
 
 
 def _memory_alone(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
-    """All of its memory on one node: the one it names, or that with most huge pages free."""
+    """Place all memory of a VM on a node: the requested one, or that with most free huge pages."""
     memory_mib = sum(memory for _, memory in want.nodes)
     pages = _pages(want, memory_mib)
     of_size: Callable[[int], int] = lambda at: nodes[at].free_hugepages.get(pages[0], 0)  # noqa: E731 - used as a key

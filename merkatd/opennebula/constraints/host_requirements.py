@@ -1,4 +1,4 @@
-"""Requirements on hosts, and the words for those that no host satisfies."""
+"""Requirements on hosts, and the reasons if no host satisfies them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,7 +26,7 @@ _MOST_VALUES = 3
 def requirement_constraint(
     name: str, text: str, table: FactTable, what: str, limits: Limits = OF_USERS
 ) -> Constraint:
-    """Which rows satisfy the text; `name` is the attribute that says it, `what` a row is."""
+    """Return which rows satisfy a requirement; `name` is its attribute, `what` a row is."""
     found = answered(text, limits, table)
     expression = found.expression
     if expression is None:
@@ -36,15 +36,15 @@ def requirement_constraint(
 
 
 def wrong_rank(name: str, text: str, table: FactTable) -> str:
-    """Why the rank says nothing; empty where it does."""
+    """Return why a rank is ignored, empty if it is not."""
     wrong = ranked(text, table).wrong
-    return f"{name} can't be understood and is not considered: {wrong}" if wrong else ""
+    return f"{name} can't be understood and is ignored: {wrong}" if wrong else ""
 
 
 def _unmet(
     name: str, text: str, expression: Expression, table: FactTable, left: Bools, what: str
 ) -> str:
-    """Which of the parts that must all hold none of the rows satisfies."""
+    """Return why no row is left, with the first part of a conjunction that no row satisfies."""
     parts = list(_all_of(expression))
     for part in parts:
         if not (hosts_where(part, table) & left).any():
@@ -60,7 +60,7 @@ def _unmet(
 
 
 def _all_of(expression: Expression) -> Iterator[Expression]:
-    """The parts of a conjunction."""
+    """Yield the parts of a conjunction."""
     if isinstance(expression, Chain) and all(joint == "&" for joint, _ in expression.rest):
         for part in (expression.first, *(part for _, part in expression.rest)):
             yield from _all_of(part)
@@ -69,7 +69,7 @@ def _all_of(expression: Expression) -> Iterator[Expression]:
 
 
 def _said(part: Compare, table: FactTable, left: Bools, what: str) -> str:
-    """How many rows lack the attribute, and what the others have there."""
+    """Return how many rows lack the attribute, and the values of the others."""
     rows = np.flatnonzero(left).tolist()
     having = [table.rows[row].get(part.attribute, ()) for row in rows]
     missing = sum(not values for values in having)
@@ -80,26 +80,26 @@ def _said(part: Compare, table: FactTable, left: Bools, what: str) -> str:
     if values:
         shown = ", ".join(repr(shortened(text, 30)) for text in values[:_MOST_VALUES])
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
-        words.append(f"there is {part.attribute} {shown}{more}")
+        words.append(f"existing values: {shown}{more}")
     return "; ".join(words)
 
 
 def counted(count: int, what: str) -> str:
-    """How many have something: `1 host has`, `12 hosts have`."""
+    """Return the beginning of a sentence on a number: `1 host has`, `12 hosts have`."""
     return f"1 {what} has" if count == 1 else f"{count} {what}s have"
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
-    """The text, cut where it is too long for a sentence."""
+    """Return the text, cut to `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names."""
+    """Return the first few names, and the number of the others."""
     shown = ", ".join(names[:_MOST_VALUES])
     return f"{shown} and {len(names) - _MOST_VALUES} more" if len(names) > _MOST_VALUES else shown
 
 
 def size(mib: float) -> str:
-    """An amount of space, for people."""
+    """Return an amount of space in readable form."""
     return f"{mib / 1024:,.1f} GiB" if abs(mib) >= 1024 else f"{mib:,.0f} MiB"

@@ -1,4 +1,4 @@
-"""Networks for NICs that let the scheduler pick one: leases, rights, requirements, clusters."""
+"""Networks for automatic NICs: leases, rights, requirements and clusters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from merkatd.opennebula.pools.constraint_facts import NicWant
 from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 
 Chosen = tuple[tuple[int, int], ...]
-"""Of each automatic NIC: its id and its network's."""
+"""Pairs of NIC id and network id, one for each automatic NIC."""
 
 
 _Kind = tuple[str, str, str]
-"""What a NIC asks: of oned, of its owner, and which networks are best."""
+"""A kind of NIC: oned's requirements, the owner's requirements, and the rank of networks."""
 _MANY = 2**62
-"""More leases than this, as networks of IPv6 have, are as good as this many."""
+"""The most free leases that are counted; IPv6 networks have more."""
 _NIC = "{nic}"
-"""Stands in a reason for the id of the NIC."""
+"""The placeholder for the NIC's id in a reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Connected:
-    """The networks of VMs of one sort."""
+    """The networks of the VMs of a class."""
 
     constraint: Constraint
     by_cluster: Mapping[int, Chosen]
@@ -34,20 +34,20 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Usable:
-    """The networks that NICs of one kind may have."""
+    """The networks that NICs of a kind may use."""
 
     rows: Ints
-    """Best first."""
+    """Rows of networks, best first."""
     why: str
-    """Why there is none."""
+    """The reason why there is no such network."""
     here: Mapping[int, list[int]]
-    """The rows by cluster."""
+    """Rows of networks by cluster, best first."""
 
 
 class Networks:
-    """The networks of one judgement: what NICs and VMs that ask the same may have is found once.
+    """The choice of networks in a period, computed once for equal NICs and VMs.
 
-    A tenant may have a thousand pending VMs of hundreds of NICs each, most of which ask the same.
+    A tenant may have a thousand pending VMs with hundreds of NICs each, most of them equal.
     """
 
     def __init__(self, scene: Candidates) -> None:
@@ -66,7 +66,10 @@ class Networks:
         self._connected: dict[object, Connected] = {}
 
     def connected(self, sort: VmClass) -> Connected | None:
-        """A different network for each automatic NIC, in each cluster where that can be."""
+        """Choose a different network for each automatic NIC, in each cluster with enough of them.
+
+        Return None if the VM has no automatic NICs, or is running already.
+        """
         wanted = sort.wants.nics
         if not wanted or (sort.stay is not None and sort.stay.running):
             return None
@@ -112,15 +115,15 @@ class Networks:
         return self._usable[key]
 
     def _in_order(self, rank: str) -> Ints:
-        """All rows, best first."""
+        """Return the rows of all networks, best first."""
         if rank not in self._order:
             worth = ranked(rank, self._scene.network_table).worth
-            # The last key counts first; what is equal stays in the order of rows.
+            # The last key is the primary one; equal networks keep their order.
             self._order[rank] = np.lexsort((-self._free, -worth))
         return self._order[rank]
 
     def _left(self, sort: VmClass, nic: NicWant) -> tuple[Bools, str]:
-        """Which networks the NIC may have, and why it may have none."""
+        """Return which networks the NIC may use, and the reason if there is none."""
         scene = self._scene
         filters = [
             (scene.may(sort.user, NETWORK), _forbidden(scene)),
@@ -134,7 +137,7 @@ class Networks:
                 asked = requirement_constraint(name, text, scene.network_table, "network", limits)
                 filters.append((asked.hosts, asked.why))
         left = np.ones(len(scene.networks), dtype=bool)
-        reason = "there is no network"
+        reason = "the cloud has no network"
         for rows, why in filters:
             if not left.any():
                 break
@@ -147,8 +150,8 @@ class Networks:
 def _choose(
     cluster: int, kinds: Sequence[_Kind], usable: Mapping[_Kind, Usable]
 ) -> list[int] | None:
-    """For each NIC in turn the best network of the cluster that no other NIC has."""
-    # What NICs of a kind have passed over is taken, and stays taken: none looks there again.
+    """Return for each NIC the best network of the cluster that no NIC before it has."""
+    # A network that NICs of a kind skipped is taken, and stays taken: later ones need not check it.
     left = {kind: iter(one.here[cluster]) for kind, one in usable.items()}
     taken: set[int] = set()
     chosen: list[int] = []
@@ -171,7 +174,7 @@ def _why(scene: Candidates, nics: int, usable: list[Usable], reason: str) -> Cal
         names = sorted({scene.networks[row].name for row in np.flatnonzero(rows).tolist()})
         return (
             f"each of {nics} automatic NICs needs a network of its own in the cluster of"
-            f" one of {int(np.count_nonzero(left))} hosts; there is {listed(names)}"
+            f" one of {int(np.count_nonzero(left))} hosts; available: {listed(names)}"
         )
 
     return why

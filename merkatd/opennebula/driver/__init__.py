@@ -1,1 +1,1 @@
-"""The scheduler driver of OpenNebula 7.x: its questions on a local socket, plans as answers."""
+"""The scheduler driver of OpenNebula 7.x: questions of oned on a local socket, plans as answers."""

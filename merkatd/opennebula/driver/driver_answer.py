@@ -1,4 +1,4 @@
-"""A period decides; oned carries out what concerns it."""
+"""Answers to oned's scheduler driver: the period's decisions as plans that oned carries out."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -18,15 +18,15 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import NotActingError
 
 PLACEMENT = -1
-"""The id of the plan that is of no single cluster."""
+"""The id of a plan for placements, which belongs to no single cluster."""
 UNUSED = -1
 LONGEST_LINE = 300
 EMPTY = f"<PLAN><ID>{PLACEMENT}</ID></PLAN>"
-"""Nothing is to be done; oned takes it for any question."""
+"""The plan without any action, which oned accepts for every question."""
 
 
 def answer(handed: Handed, action: DriverRequest, cluster: int | None) -> str:
-    """All that is said to oned: lines for its log, and the plan in the last one."""
+    """Return the whole answer to oned: lines for its log, then the plan as the last line."""
     lines = [line("ERROR", why, vm) for vm, why in sorted(handed.reasons.items())]
     if action.unread:
         lines.append(line("WARN", f"{action.unread} elements of the pools could not be read"))
@@ -34,13 +34,13 @@ def answer(handed: Handed, action: DriverRequest, cluster: int | None) -> str:
 
 
 def line(severity: str, text: str, vm: int | None = None) -> str:
-    """One line of a log; ERROR with a VM becomes what its owner is told."""
+    """Return a line for oned's log; an ERROR with a VM becomes the message to the VM's owner."""
     said = " ".join("".join(one if one.isprintable() else " " for one in text).split())
     return f"{severity}: {'' if vm is None else f'{vm} '}{said[:LONGEST_LINE]}"
 
 
 def plan(steps: Iterable[Deploy | Migrate], action: DriverRequest, cluster: int | None) -> str:
-    """The plan, as oned parses it: whole numbers everywhere, or it rejects all of it."""
+    """Return the plan as oned parses it: oned rejects a plan with a non-integer number."""
     actions = "".join(_action(step, action) for step in steps)
     if not actions:
         return EMPTY
@@ -65,7 +65,10 @@ def _action(step: Deploy | Migrate, action: DriverRequest) -> str:
 
 
 def _best(among: frozenset[int], known: Mapping[int, OfferedHost], cluster: int) -> int | None:
-    """Of those that the host's cluster can use the one with most room, the first of equals."""
+    """Return the usable one with the most free space in the host's cluster, None without one.
+
+    Of several with equal space, return the one with the lowest id.
+    """
     usable = [one for one in sorted(among) if one in known and cluster in known[one].clusters]
     return max(usable, key=lambda one: known[one].free, default=None)
 
@@ -74,15 +77,15 @@ _log = Logger()
 
 
 class DriverAnswers:
-    """What a scheduler says when oned's driver asks."""
+    """Answers the questions of oned's driver with the scheduler's decisions."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     async def answer(self, cluster: int | None, payload: bytes, waits: Callable[[], bool]) -> str:
-        """Places for VMs that wait, or what to migrate in a cluster; `waits`: whether oned does.
+        """Return a plan: places for waiting VMs, or the migrations in a cluster.
 
-        Where Merkat acts by itself the answer is the empty plan: nothing is to be done.
+        `waits` returns whether oned still waits. If Merkat acts by itself, the plan is empty.
         """
         world = self._scheduler.world
         if not world.handing:
@@ -91,17 +94,17 @@ class DriverAnswers:
             action = await world.executor.run(lambda: read_action(payload))
             handed = await self._scheduler.places(handover_request(action, cluster), waits)
         except DriverRequestError as error:
-            _log.warn("OpenNebula's driver handed over what can't be read: {why}", why=str(error))
+            _log.warn("A question of OpenNebula's driver can't be read: {why}", why=str(error))
             return line("WARN", f"merkatd can't read the question: {error}") + "\n" + EMPTY
         except (NotActingError, LeaseLostError) as error:
             return line("INFO", f"merkatd does nothing: {error}") + "\n" + EMPTY
         except CloudUnreachableError as error:
-            return line("WARN", f"merkatd can't see the cloud: {error}") + "\n" + EMPTY
+            return line("WARN", f"merkatd can't read the cloud: {error}") + "\n" + EMPTY
         return answer(handed, action, cluster)
 
 
 def handover_request(action: DriverRequest, cluster: int | None) -> HandoverRequest:
-    """What is asked about, as the period takes it."""
+    """Return a question of oned in the form that the period takes."""
     if cluster is None:
         return HandoverRequest(hosts=action.hosts, room=action.room)
     inside = frozenset(host for host, its in action.clusters.items() if its == cluster)

@@ -1,7 +1,7 @@
-"""What oned hands to a scheduler driver: base64 of one XML document, read once at the border.
+"""A question of oned to its scheduler driver: an XML document in base64.
 
-Bids and the VMs that run are seen by the period itself. What counts here is what oned has
-worked out already: who may be where, which datastores and networks match, what room is left.
+The period reads bids and running VMs itself. This module reads the results that oned has computed:
+the matching hosts, datastores and networks of each VM, and the free room of each host.
 """
 
 import base64
@@ -21,19 +21,19 @@ Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 _KIB = 1024
 _CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
 _TAG = re.compile(rb"<(/?)(?:VM|VM_GROUP)_POOL>")
-"""Pools of users' texts, which are not read."""
+"""Pools that contain users' texts, which are not read."""
 _DIGITS = 18
 _MANY = 5_000
-"""Elements of users' own that are called like those of pools, in one question."""
+"""The most elements of users' texts with names of pool elements, in a question."""
 
 
 class DriverRequestError(Exception):
-    """This is nothing that oned hands to a driver; the message says what is wrong with it."""
+    """An invalid question; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedHost:
-    """A datastore or a network: where it can be used, and how much it has left."""
+    """A datastore or a network: the clusters that can use it, and its free space."""
 
     clusters: frozenset[int]
     free: int = 0
@@ -41,45 +41,45 @@ class OfferedHost:
 
 @dataclass(slots=True)
 class DriverRequest:
-    """One question of oned."""
+    """A question of oned."""
 
     hosts: dict[int, frozenset[int]] = field(default_factory=dict)
-    """By VM id: the hosts that match all its requirements,"""
+    """The hosts that match all requirements of a VM, by VM id."""
     stores: dict[int, frozenset[int]] = field(default_factory=dict)
-    """the system datastores that do,"""
+    """The system datastores that match all requirements of a VM, by VM id."""
     networks: dict[int, Mapping[int, frozenset[int]]] = field(default_factory=dict)
-    """and by the id of each NIC that is to be chosen for, the networks."""
+    """The matching networks by VM id and by id of each automatic NIC."""
     room: dict[int, HostRoom] = field(default_factory=dict)
-    """By host id."""
+    """The free room of hosts, by host id."""
     clusters: dict[int, int] = field(default_factory=dict)
-    """By host id: its cluster."""
+    """The clusters of hosts, by host id."""
     datastores: dict[int, OfferedHost] = field(default_factory=dict)
     vnets: dict[int, OfferedHost] = field(default_factory=dict)
     unread: int = 0
-    """Elements that were not as they should be, and left out."""
+    """The number of invalid elements, which are left out."""
 
 
 def read_action(payload: bytes) -> DriverRequest:
-    """The question in what was handed over. Raises ActionError.
+    """Read a question. Raise DriverRequestError.
 
-    Users' own texts may be as long as oned takes them, no XML, or have a hundred thousand elements
-    called like those of pools. Nothing is needed of the pools that they stand in, so these are left
-    out then.
+    Users' texts may be as long as oned accepts, may not be XML, or may contain 100,000 elements
+    with names of pool elements. If the question can't be read because of them, the pools with
+    users' texts are cut out: they are not needed.
     """
     try:
         text = base64.b64decode(payload, validate=False)
     except (binascii.Error, ValueError) as error:
-        raise DriverRequestError(f"no base64: {error}") from None
+        raise DriverRequestError(f"it is not base64: {error}") from None
     with suppress(DriverRequestError):
         return _read(text, _MANY)
     return _read(_without_users(text), len(text))
 
 
 def _without_users(text: bytes) -> bytes:
-    """Return the text without users' pools, found by their depth in the document.
+    """Return the text without the pools of users' texts, found by their depth in the document.
 
-    What users write stands in CDATA sections, and looks there like whatever they like; and they
-    name their attributes as they like, also like a pool.
+    Names alone don't identify a pool. Users' values are CDATA sections, which may contain any tags,
+    and users may give an attribute the name of a pool.
     """
     kept, start, depth, begin = [], 0, 0, -1
     for first, stop in _outside_texts(text):
@@ -100,13 +100,13 @@ def _without_users(text: bytes) -> bytes:
 
 
 def _deeper(text: bytes, start: int, stop: int) -> int:
-    """Return by how many elements the text is deeper at its stop: those that begin, less ends."""
+    """Return by how many levels the depth grows between start and stop: begin minus end tags."""
     begins = text.count(b"<", start, stop) - text.count(b"</", start, stop)
     return begins - text.count(b"</", start, stop) - text.count(b"/>", start, stop)
 
 
 def _outside_texts(text: bytes) -> Iterator[tuple[int, int]]:
-    """Return where each part begins and stops that is in no CDATA section."""
+    """Yield begin and end of each part outside CDATA sections."""
     start = 0
     while True:
         begin = text.find(_CDATA, start)
@@ -118,7 +118,7 @@ def _outside_texts(text: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _read(text: bytes, most: int) -> DriverRequest:
-    """Read it. Raises ActionError, also where more elements are users' own than `most`."""
+    """Read a question. Raise DriverRequestError, also for more than `most` elements of users."""
     action = DriverRequest()
     try:
         parsed = etree.iterparse(
@@ -132,16 +132,16 @@ def _read(text: bytes, most: int) -> DriverRequest:
         for _, element in parsed:
             most -= not _one(action, element)
             if most < 0:
-                raise DriverRequestError("there are too many elements of users")
+                raise DriverRequestError("it has too many elements of users")
     except etree.XMLSyntaxError as error:
-        raise DriverRequestError(f"no XML, or not whole: {error.msg}") from None
+        raise DriverRequestError(f"it is not complete XML: {error.msg}") from None
     if parsed.root is None or parsed.root.tag != "SCHEDULER_DRIVER_ACTION":
-        raise DriverRequestError("there is no SCHEDULER_DRIVER_ACTION")
+        raise DriverRequestError("its root element must be SCHEDULER_DRIVER_ACTION")
     return action
 
 
 def _one(action: DriverRequest, element: Element) -> bool:
-    """Take one element of a pool; False where it is none: users name attributes as they like."""
+    """Read an element of a pool. Return False if it is in no pool, but an attribute of a user."""
     pool = element.getparent()
     root = None if pool is None else pool.getparent()
     if pool is None or root is None or root.getparent() is not None:
@@ -191,7 +191,7 @@ _READ = {
 
 
 def _whole(element: Element, path: str) -> int:
-    """The whole number at a path. Raises ValueError."""
+    """Return the whole number at a path. Raise ValueError."""
     text = element.findtext(path) or ""
     if len(text) > _DIGITS or not text.isascii():
         raise ValueError(path)
@@ -203,5 +203,5 @@ def _ids(element: Element, path: str) -> frozenset[int]:
 
 
 def _numbers(texts: Iterable[str]) -> Iterable[int]:
-    """Those that an id can be; what is none is left out."""
+    """Return the texts that are valid ids, as numbers."""
     return (int(one) for one in texts if one.isascii() and one.isdigit() and len(one) <= _DIGITS)

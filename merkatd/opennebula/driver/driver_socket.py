@@ -1,6 +1,6 @@
-"""The socket that oned's driver speaks to: a question with its length, an answer, the end.
+"""The socket for oned's driver: a question and an answer on each connection.
 
-A question is "place LENGTH" or "optimize CLUSTER LENGTH", a line of its own, and so many bytes.
+A question is a line "place LENGTH" or "optimize CLUSTER LENGTH", followed by LENGTH bytes.
 """
 
 import grp
@@ -20,14 +20,14 @@ LONGEST_QUESTION = 1 << 29
 LONGEST_HEADER = 80
 
 Answering = Callable[[int | None, bytes, Callable[[], bool]], Awaitable[str]]
-"""To a cluster that is to be optimised (None: places are wanted), what oned hands over, and
-whether it still waits."""
+"""A function that answers a question. Its arguments are the cluster to optimise (None for a
+question for places), the bytes from oned, and a function that returns whether oned still waits."""
 
 _log = Logger()
 
 
 class SocketError(Exception):
-    """The socket can't be opened as it is configured."""
+    """The socket can't be opened as configured."""
 
 
 class _Head(NamedTuple):
@@ -36,7 +36,7 @@ class _Head(NamedTuple):
 
 
 def _begun(head: bytes) -> _Head | None:
-    """What the first line says; None where no question begins so."""
+    """Parse the first line of a question; return None if it is invalid."""
     if len(head) > LONGEST_HEADER:
         return None
     match head.split():
@@ -55,7 +55,7 @@ def _begun(head: bytes) -> _Head | None:
 
 
 class _Question(Protocol):
-    """One connection, one question."""
+    """A connection with its question."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -67,7 +67,7 @@ class _Question(Protocol):
         self._there = True
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Collect the question, and answer it when it is whole."""
+        """Collect the question, and answer it when it is complete."""
         if self._asked:
             return
         if self._begun is None:
@@ -77,7 +77,11 @@ class _Question(Protocol):
                 return
             self._begun = _begun(head)
             if self._begun is None:
-                self._end(line("WARN", "merkatd: no question begins like this") + "\n" + EMPTY)
+                why = (
+                    "merkatd: expected a line `place LENGTH` or `optimize CLUSTER LENGTH`,"
+                    f" LENGTH at most {LONGEST_QUESTION}"
+                )
+                self._end(line("WARN", why) + "\n" + EMPTY)
                 return
         self._parts.append(data)
         self._length += len(data)
@@ -102,7 +106,7 @@ class _Question(Protocol):
             transport.loseConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802, ARG002
-        """Nobody waits any more."""
+        """Record that oned does not wait any more."""
         self._there = False
 
 
@@ -113,14 +117,15 @@ class _Questions(Factory):
         self._answering = answering
 
     def buildProtocol(self, _address: object) -> _Question:  # noqa: N802 - Twisted's name
-        """A new connection."""
+        """Return the protocol of a new connection."""
         return _Question(self._answering)
 
 
 def serve(reactor: Any, path: Path, group: str, answering: Answering) -> Any:
-    """Open the socket, for our own user and for this group. Raises SocketError."""
+    """Open the socket for the daemon's own user and for this group. Raise SocketError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # the state directory is ours alone: whoever had it is dead
+    # No other running daemon uses the state directory: an existing socket is left from a dead one.
+    path.unlink(missing_ok=True)
     mode = 0o660 if group else 0o600
     port: Any = reactor.listenUNIX(str(path), _Questions(answering), mode=mode)
     if group:
@@ -129,7 +134,7 @@ def serve(reactor: Any, path: Path, group: str, answering: Answering) -> Any:
         except (KeyError, OSError) as error:
             port.stopListening()
             raise SocketError(
-                f"{path}: it can't be given to group {group!r}: an existing group that"
-                f" merkatd's user is in is right ({error})"
+                f"{path} can't be given to group {group!r} ({error}):"
+                " expected an existing group that merkatd's user belongs to"
             ) from None
     return port

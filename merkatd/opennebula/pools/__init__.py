@@ -1,1 +1,1 @@
-"""Pools read from XML to rows."""
+"""OpenNebula's pools, read from XML into rows."""

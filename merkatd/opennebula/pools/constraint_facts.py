@@ -1,7 +1,7 @@
-"""What a VM, a host and the rest say about who may be where: the words, as the pools give them.
+"""Facts for placement constraints: texts and numbers of VMs, hosts and other objects of a cloud.
 
-Everything here is text and numbers taken from the pools; `honour` judges them. Most VMs of a
-cloud say the same, so equal wants are one object where they were read together.
+The facts are taken from the pools unchanged; `constraints` evaluates them. Most VMs of a cloud have
+the same requirements, so equal requirements are the same object if they were read together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,45 +12,45 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class PciWant:
-    """One PCI device that a VM asks for; an empty text: any."""
+    """A VM's request for a PCI device; empty texts match any device."""
 
     vendor: str = ""
     device: str = ""
     kind: str = ""
-    """The class."""
+    """The CLASS of the device."""
     address: str = ""
-    """SHORT_ADDRESS: that very device."""
+    """The SHORT_ADDRESS of a specific device."""
     profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NicWant:
-    """A NIC with NETWORK_MODE = auto: the scheduler picks its network."""
+    """A NIC with NETWORK_MODE = auto, whose network the scheduler chooses."""
 
     nic: int
     requirements: str = ""
     rank: str = ""
     automatic: str = ""
-    """What oned asks of its network, where its owner asks for something."""
+    """oned's requirements on the network; empty if the owner has no requirements."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumaWant:
-    """A VM with a PIN_POLICY or nodes of its own: whole cores of single NUMA nodes."""
+    """The NUMA request of a VM with a PIN_POLICY or virtual nodes."""
 
     policy: str
     """CORE, THREAD, SHARED or NODE_AFFINITY."""
     nodes: tuple[tuple[int, int], ...]
-    """Of each node: virtual CPUs and memory in MiB."""
+    """Pairs of virtual CPUs and memory in MiB, one for each virtual node."""
     threads: int = 0
-    """Threads a core, 0: any."""
+    """Threads per core; 0 for any number."""
     hugepage_mib: int = 0
     node_affinity: int = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
 class VmRequirements:
-    """What one VM says about where it may be."""
+    """The placement requirements of a VM."""
 
     automatic: str = ""
     """AUTOMATIC_REQUIREMENTS"""
@@ -64,24 +64,24 @@ class VmRequirements:
     nics: tuple[NicWant, ...] = ()
     numa: NumaWant | None = None
     system_mib: int = 0
-    """What its disks take of a system datastore."""
+    """The space that the VM's disks take in a system datastore."""
     image_mib: tuple[tuple[int, int], ...] = ()
-    """Image datastore id and what its disks take there (CLONE_TARGET = SELF)."""
+    """Pairs of image datastore id and the MiB of the VM's disks there (CLONE_TARGET = SELF)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskLocation:
-    """Where the disks of a VM are that was on a host before; a new VM has none."""
+    """The location of the disks of a VM that has been on a host; a new VM has none."""
 
     datastore: int
-    """Its system datastore."""
+    """The id of the VM's system datastore."""
     running: bool
-    """On a host now, or suspended there; otherwise it was stopped or undeployed and waits."""
+    """Whether the VM is on a host; if not, it was stopped or undeployed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleMember:
-    """The VM's place in a VM group."""
+    """A VM's role in a VM group."""
 
     group: int
     role: str
@@ -89,10 +89,10 @@ class RoleMember:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What a host is asked by requirements: attribute names upper-case, first value first.
+    """The facts of a host for requirements: upper-case attribute names, first value first.
 
-    The host's template, its share and monitoring, its own elements (NAME, ID, HYPERVISOR...),
-    and its cluster's template, in the order in which OpenNebula looks for them.
+    They come from the host's own elements (NAME, ID, HYPERVISOR...), share, template and monitoring
+    and from its cluster's template, in the order in which OpenNebula searches them.
     """
 
     host: int
@@ -103,14 +103,14 @@ class HostFacts:
     pcis: Sequence["PciDevice"] = ()
     numa: Sequence["Node"] = ()
     disk_mib: float = 0.0
-    """FREE_DISK of the host's share: what datastores have there that are not shared,"""
+    """FREE_DISK of the host's share: the free space of non-shared datastores on the host."""
     datastore_mib: Mapping[int, float] = field(default_factory=dict)
-    """and by datastore (DATASTORES/DS: ID, FREE_MB) where the host says so."""
+    """Free space on the host by datastore id (DATASTORES/DS: ID, FREE_MB), if measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """A PCI device of a host; `vm` is who has it, NOBODY: free."""
+    """A PCI device of a host; `vm` is the id of the VM that uses it, or NOBODY."""
 
     vendor: str
     device: str
@@ -122,14 +122,14 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A NUMA node of a host, less what its pinned VMs have."""
+    """A NUMA node of a host, without the resources of pinned VMs."""
 
     id: int
     cores: Sequence[tuple[int, int, bool]]
-    """Of each core: its threads, how many are free, and whether it is dedicated."""
+    """For each core: all threads, free threads, and whether it is dedicated to a VM."""
     free_mib: int
     free_hugepages: Mapping[int, int] = field(default_factory=dict)
-    """By size in MiB."""
+    """The number of free huge pages by size in MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,30 +142,30 @@ class DatastoreFacts:
     """TYPE: 0 image, 1 system, 2 file."""
     clusters: frozenset[int]
     usable: bool
-    """STATE is READY."""
+    """Whether STATE is READY."""
     free_mib: float
     total_mib: float
     shared: bool
-    """Its space is its own; a local one (TM_MAD ssh...) takes the host's."""
+    """Whether the datastore has its own space; a local one (TM_MAD ssh...) uses the host's."""
     owner: int
     group: int
     permissions: int
-    """The nine bits, owner's use first (0o400) to other's admin (0o001)."""
+    """The nine permission bits, from the owner's use (0o400) to others' admin (0o001)."""
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """For requirements and rank."""
+    """Attributes for requirements and ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
-    """One VM group, as far as placement goes."""
+    """The placement rules of a VM group."""
 
     id: int
     name: str
     roles: Sequence["Role"]
     affined: Sequence[tuple[str, ...]] = ()
-    """Names of roles that must share a host,"""
+    """Sets of names of roles that must share a host."""
     anti_affined: Sequence[tuple[str, ...]] = ()
-    """and of roles that must not."""
+    """Sets of names of roles that must not share a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Role:
     id: int
     name: str
     policy: str = "NONE"
-    """AFFINED, ANTI_AFFINED or NONE, among its own members."""
+    """AFFINED, ANTI_AFFINED or NONE, for the members of the role."""
     host_affined: frozenset[int] = frozenset()
     host_anti_affined: frozenset[int] = frozenset()
 
@@ -196,9 +196,9 @@ class NetworkFacts:
 
 @dataclass(frozen=True, slots=True)
 class UserFacts:
-    """A user, and the groups that they are in; the first is the primary one.
+    """A user and the user's groups; the first group is the primary one.
 
-    Where no user at all is known, rights are not judged.
+    If no user is known at all, rights are not checked.
     """
 
     id: int
@@ -208,7 +208,7 @@ class UserFacts:
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule: four numbers as OpenNebula keeps them (user, resource, rights, zone)."""
+    """An access rule: four numbers as OpenNebula stores them (user, resource, rights, zone)."""
 
     id: int
     user: int
@@ -219,7 +219,7 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """Everything besides VMs and hosts that says who may be where."""
+    """The objects that constrain placements, besides VMs and hosts."""
 
     datastores: Sequence[DatastoreFacts] = ()
     groups: Sequence[GroupRule] = ()
@@ -228,6 +228,6 @@ class SiteFacts:
     group_names: Mapping[int, str] = field(default_factory=dict)
     acl: Sequence[AccessRule] = ()
     clusters: Mapping[int, str] = field(default_factory=dict)
-    """Names by id."""
+    """Names of clusters by id."""
     zone: int = 0
-    """The server's own, for ACL rules that hold in one zone alone."""
+    """The id of the server's zone, for ACL rules that apply to a single zone."""

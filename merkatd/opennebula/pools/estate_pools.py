@@ -1,4 +1,4 @@
-"""Datastores, networks, VM groups, users, rules and clusters from the texts of their pools."""
+"""Parsers for the pools of datastores, networks, VM groups, users, groups, rules and clusters."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ _log = Logger()
 Thing = TypeVar("Thing")
 
 MOST_ROLES = 32
-"""Of a VM group, as in OpenNebula: what they ask of each other is read pair by pair."""
+"""The most roles of a VM group, as in OpenNebula; the time to read them is quadratic."""
 _READY = 0
 _ROOT = re.compile(r"<(\w+)_POOL>")
 _NUMBER = re.compile(rb"<ID>(\d{1,18})</ID>")
@@ -51,51 +51,51 @@ _BITS: Mapping[str, int] = MappingProxyType(
         )
     }
 )
-"""What each part of PERMISSIONS is worth: the owner's use is 0o400, the others' admin 0o001."""
+"""The value of each part of PERMISSIONS: 0o400 for the owner's use, 0o001 for others' admin."""
 
 
 def read_datastores(pool: str) -> tuple[DatastoreFacts, ...]:
-    """All that can be read. Raises BrokenError."""
+    """Return all readable datastores. Raise BrokenError."""
     return tuple(_each(pool, "DATASTORE_POOL", "DATASTORE", _datastore))
 
 
 def read_networks(pool: str) -> tuple[NetworkFacts, ...]:
-    """All that can be read. Raises BrokenError."""
+    """Return all readable networks. Raise BrokenError."""
     return tuple(_each(pool, "VNET_POOL", "VNET", _network))
 
 
 def read_vm_groups(pool: str) -> tuple[GroupRule, ...]:
-    """All that can be read. Raises BrokenError."""
+    """Return all readable VM groups. Raise BrokenError."""
     return tuple(_each(pool, "VM_GROUP_POOL", "VM_GROUP", _vm_group))
 
 
 def read_users(pool: str) -> Mapping[int, UserFacts]:
-    """By id, all that can be read. Raises BrokenError."""
+    """Return all readable users by id. Raise BrokenError."""
     return {one.id: one for one in _each(pool, "USER_POOL", "USER", _user)}
 
 
 def read_groups(pool: str) -> Mapping[int, str]:
-    """Names by id. Raises BrokenError."""
+    """Return the names of all readable groups of users by id. Raise BrokenError."""
     return dict(_each(pool, "GROUP_POOL", "GROUP", _named))
 
 
 def read_rules(pool: str) -> tuple[AccessRule, ...]:
-    """All that can be read. Raises BrokenError."""
+    """Return all readable access rules. Raise BrokenError."""
     return tuple(_each(pool, "ACL_POOL", "ACL", _rule))
 
 
 AUTOMATION = "ONE_DRS.AUTOMATION"
-"""Among a cluster's words. A requirement can't name it, for its dot."""
+"""A key among a cluster's facts. The dot keeps requirements from naming it."""
 
 
 def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
-    """Names by id, and what their templates say to requirements. Raises BrokenError."""
+    """Return the clusters' names and their templates' facts, by id. Raise BrokenError."""
     found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
     return {one: name for one, name, _ in found}, {one: values for one, _, values in found}
 
 
 def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
-    """Those that can be read; the others are left out, and logged."""
+    """Return all readable objects of a pool; unreadable ones are left out and logged."""
     try:
         found = _read_each(rows(pool, name, tag), tag, read)
     except BrokenError:
@@ -116,7 +116,7 @@ def _read_each(
 
 
 def _whole_ones(pool: str, name: str, tag: str) -> Iterator[Element]:
-    """Those that are XML. Raises BrokenError where the pool breaks off."""
+    """Yield the objects that are XML. Raise BrokenError if the pool is incomplete."""
     for piece in separate(pool, name, tag):
         try:
             element = parsed(piece)
@@ -161,7 +161,7 @@ def _datastore(element: Element) -> DatastoreFacts:
 
 def _network(element: Element) -> NetworkFacts:
     parts = children(element)
-    # A text that ends its section may show another one (Note [Texts that forge]).
+    # With several AR_POOLs, one may be forged by an owner's text (Note [Texts that forge]).
     pools = list(element.iterchildren("AR_POOL"))
     ranges = pools[0].iterchildren("AR") if len(pools) == 1 else ()
     leases = sum(whole_number(first(one, "SIZE")) or 0 for one in ranges)
@@ -186,7 +186,7 @@ def _vm_group(element: Element) -> GroupRule:
     parts = children(element)
     rules, roles = parts.get("TEMPLATE"), parts.get("ROLES", ())
     if len(roles) > MOST_ROLES:
-        raise UnreadableError(f"it has {len(roles)} roles, and OpenNebula allows {MOST_ROLES}")
+        raise UnreadableError(f"it must have at most {MOST_ROLES} roles (got {len(roles)})")
     return GroupRule(
         id=object_id(parts),
         name=text(parts, "NAME"),
@@ -212,7 +212,7 @@ def _hosts(listed: str) -> frozenset[int]:
 
 
 def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
-    """The names in each rule of this kind."""
+    """Return the names in each rule of a kind."""
     found = () if rules is None else rules.iterchildren(tag)
     return tuple(
         tuple(filter(None, (name.strip() for name in (rule.text or "").split(","))))
@@ -259,13 +259,13 @@ def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
 
 
 def longest_of(pool: str) -> str:
-    """Return the object that takes most of a pool's text, and how much that is."""
+    """Return a description of the longest object in a pool's text, with its length."""
     root = _ROOT.match(pool)
     tag = root[1] if root else "-"
     begins = [*re.finditer(rf"<{tag}><ID>(\d{{1,18}})</ID>", pool)]
     ends = [*(found.start() for found in begins[1:]), len(pool)]
     lengths = [end - found.start() for found, end in zip(begins, ends, strict=False)]
     if not lengths:
-        return "nothing with an id"
+        return "no object with an id"
     number = begins[lengths.index(max(lengths))][1]
     return f"{tag} {number} with {max(lengths) / (1 << 20):.1f} MiB"

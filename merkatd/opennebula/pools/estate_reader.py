@@ -1,12 +1,13 @@
-"""What changes seldom: each pool is asked for every period, and taken apart where it changed.
+"""The reader of pools that change seldom: each is requested every period, but parsed on changes.
 
 # Note [Long texts in pools]
-Any user may write megabytes into the own template, and into as many VM groups as OpenNebula takes.
-A pool that is longer than an answer may be, or that takes longer than a call may, would stop every
-period. So a pool in which tenants' texts stand counts as it was read last, and is asked for again
-some minutes later; one that is long is asked for as seldom. A connection that was lost once says
-nothing of the text: that pool is asked for in the next period. Where it was never read, it counts
-as one that is not shown to us. That is said in the log, with the object that has the longest text.
+Users may write megabytes into their own template, and into as many VM groups as OpenNebula accepts.
+A pool that exceeds the longest answer, or the longest time of a call, would stop every period. So a
+pool with tenants' texts that can't be read keeps its last known content, and is requested again
+after five minutes. A pool that is readable but long is requested as seldom. A connection that was
+lost only once says nothing about the text: that pool is requested again in the next period. A pool
+that was never read counts as hidden from the daemon. The log names the object with the longest
+text.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,19 +43,19 @@ _Reader = Callable[[str], Any]
 
 _REST_S = 300.0
 LONG = 1 << 25
-"""A longer pool is not asked for in each period; a user takes one kB or two."""
+"""The length in characters from which a pool is requested less often; a user takes 1 or 2 kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstateReading:
-    """The estate, and what clusters say to requirements on their hosts."""
+    """The objects that constrain placements, and the clusters' facts for requirements on hosts."""
 
     estate: SiteFacts = field(default_factory=SiteFacts)
     cluster_words: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 class SitePools:
-    """Reads them again and again."""
+    """Reads the pools in each period, and keeps what has not changed."""
 
     def __init__(self, client: Client, executor: Executor, clock: Time) -> None:
         self._client = client
@@ -63,12 +64,12 @@ class SitePools:
         self._read: dict[str, tuple[bytes, Any]] = {}
         self._refused: set[str] = set()
         self._again_s: dict[str, float] = {}
-        """When pools that were long, or could not be read, are asked for again."""
+        """When long or unreadable pools are requested again."""
         self._unanswered: set[str] = set()
         """Pools without an answer in the last period."""
 
     async def read(self) -> EstateReading:
-        """All of it. Raises UnreachableError, BrokenError, or OneError."""
+        """Read all pools. Raise CloudUnreachableError, BrokenError or OneError."""
         client = self._client
         resting: dict[str, str] = {}
         unanswered: set[str] = set()
@@ -93,17 +94,17 @@ class SitePools:
                 client.zone(),
             ]
         )
-        # Only now: where the server is away, every pool fails, and none is to blame.
+        # Reached only if the other calls succeeded: if the server is down, no pool is the cause.
         for name, why in resting.items():
             if not (name in unanswered and name not in self._unanswered):
                 self._again_s[name] = self._clock.seconds() + _REST_S
-            _log.warn("{pool} {why}; it is asked for again later", pool=name, why=why)
+            _log.warn("{pool} {why}; it will be read again later", pool=name, why=why)
         self._unanswered = unanswered
         estate = SiteFacts(
             datastores=datastores,
             groups=groups,
             networks=networks,
-            # Without the rules nobody can say who may use what.
+            # Without the rules, rights can't be checked.
             users={} if rules is None else users,
             group_names=group_names,
             acl=rules or (),
@@ -120,9 +121,10 @@ class SitePools:
         resting: dict[str, str],
         unanswered: set[str],
     ) -> Any:
-        """The same of a pool with tenants' texts.
+        """Read a pool with tenants' texts, or return its last known content.
 
-        `resting` is told why it is left to rest, `unanswered` where there was no answer at all.
+        If the pool should rest, store the reason in `resting`; if there was no answer at all, also
+        add the pool to `unanswered`.
         """
         name = ask.__name__
         known = self._read.get(name, (b"", without))[1]
@@ -132,7 +134,7 @@ class SitePools:
             text = await self._shown(ask)
             found = without if text is None else await self._taken_apart(name, text, read)
         except (LongAnswerError, BrokenError, CloudUnreachableError) as error:
-            resting[name] = f"can't be read and counts as it was before: {error}"
+            resting[name] = f"can't be read and keeps its last known content: {error}"
             if isinstance(error, CloudUnreachableError):
                 unanswered.add(name)
             return known
@@ -142,7 +144,7 @@ class SitePools:
         return found
 
     async def _pool(self, ask: _Ask, read: _Reader, without: Any) -> Any:
-        """What a pool says; `without` where the server has none such, or does not show it to us."""
+        """Read a pool; return `without` if the server lacks it or refuses to show it."""
         text = await self._shown(ask)
         return without if text is None else await self._taken_apart(ask.__name__, text, read)
 
@@ -152,7 +154,9 @@ class SitePools:
             text = await ask()
         except (OneForbiddenError, OneBadCallError) as error:
             if name not in self._refused:
-                _log.warn("It is left out of account: {why}", why=str(error))
+                _log.warn(
+                    "OpenNebula refuses {pool}, which is left out: {why}", pool=name, why=str(error)
+                )
             self._refused.add(name)
             return None
         self._refused.discard(name)

@@ -1,29 +1,32 @@
-"""Texts of owners that end their sections and go on as XML: whether a VM's parts were forged.
+"""Detection of forged parts of a VM: owners' texts that end their section and continue as XML.
 
 # Note [Texts that forge]
 
-OpenNebula writes owners' texts into CDATA sections as they are. A text with "]]>" ends its section,
-and what follows it is XML: `x]]></A></CONTEXT><CPU>0.01</CPU><CONTEXT><A><![CDATA[y` in the context
-of a VM with CPU=8 gives its template two elements CPU, the forged one first. OpenNebula itself goes
-on charging the host 8. The whole stays XML of a single VM (the server checks that), so no text can
-show another VM, but each can show something else of its own: a size, cores of its own (PIN_POLICY),
-another tenant's VM group, a history in which it never ran.
+OpenNebula writes owners' texts into CDATA sections without escaping. A text with "]]>" ends its
+section, and the rest of it is XML. Example: a VM with CPU=8 has an attribute A in its context with
+the text `x]]></A></CONTEXT><CPU>0.01</CPU><CONTEXT><A><![CDATA[y`. Its template then has two
+elements CPU, the forged 0.01 before the true 8, while OpenNebula counts 8 cores on the host.
+The server checks that the whole remains XML of a single VM. So a text can't forge another VM, but
+it can forge other properties of its own VM: the size, dedicated cores (PIN_POLICY), another
+tenant's VM group, or a history in which the VM never ran.
 
-So a VM is believed only if its XML can't be anything else than what OpenNebula wrote:
+So the daemon trusts a VM's XML only if no text can have forged a part of it. The rules:
 
-1. What OpenNebula says once is there once.
-2. A text in an attribute must begin the same attribute anew before the section's true end comes. So
-   no name occurs again after another one stood between, and none twice inside a vector.
-3. Two texts may work together: the first begins an element of any name, which swallows all up to
-   the second. What it swallows has parts of its own, or it ends TEMPLATE or USER_TEMPLATE; so
-   neither stands inside anything, and vectors hold nothing but texts. Where the first text is that
-   of an attribute without parts, this attribute is among the element's parts, and also stands
-   before it. In USER_TEMPLATE that counts only beside what no owner may set: users' own vectors,
-   such as USER_INPUTS, may well have names of attributes in them.
-4. A comment, or an instruction to a program, swallows as well; and in a namespace a name is another
-   one. OpenNebula writes nothing of the kind, and nothing but a name into any tag.
+1. Parts that OpenNebula writes once occur once.
+2. A text that ends its attribute must begin the same attribute again before the true end of its
+   section. So no name occurs again after a different one, and no name occurs twice in a vector.
+3. Two texts may work together: the first begins an element of any name, which swallows everything
+   up to the second. The swallowed part contains elements with parts, or the end of TEMPLATE or
+   USER_TEMPLATE. So neither of these is inside another element, and vectors contain only texts. If
+   the first text is in an attribute without parts, this attribute occurs before the element and
+   among its parts. So a vector has no part with the name of an earlier attribute without parts. In
+   USER_TEMPLATE this applies only if an attribute occurs that owners may not set, because users'
+   own vectors, such as USER_INPUTS, may have parts with names of attributes.
+4. Comments and processing instructions can swallow parts too, and a namespace changes a name.
+   OpenNebula writes neither, and its tags contain only a name.
 
-Of any other VM OpenNebula's own record counts, which it writes before any text of an owner.
+`check` applies the rules to each VM that is read. For VMs that break one, such as the example, the
+daemon uses OpenNebula's own record, which precedes all texts of an owner.
 """
 
 import re
@@ -33,32 +36,32 @@ from merkatd.opennebula.rpc.xml_elements import Element, UnreadableError
 
 _SECTION = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.DOTALL)
 _ODD = re.compile(rb"<[!?]|<[^>]*[\s=\"']")
-"""Outside the texts: what is no tag, or a tag with more than a name."""
+"""Outside of texts: markup other than a tag, or a tag with more than a name."""
 _TEMPLATES = ("TEMPLATE", "USER_TEMPLATE")
 _NUMA_NODE = frozenset({"CPUS", "MEMORY", "MEMORY_NODE_ID", "NODE_ID", "TOTAL_CPUS"})
-"""Parts of a vector that OpenNebula writes; MEMORY stands before it too."""
+"""Parts of the vector NUMA_NODE, which OpenNebula writes after an attribute MEMORY."""
 
 
 _RESTRICTED = "USER_PRIORITY"
-"""Of all that is read of USER_TEMPLATE its owner may not set this alone."""
+"""The only attribute read from USER_TEMPLATE that its owner may not set."""
 _NONE: AbstractSet[str] = frozenset()
 _MOST_CHECKED = 200_000
 _CHECKED: set[int] = set()
-"""Hashes of what was found well from TEMPLATE on: it changes seldom, and is read in every period.
-Python's hashes of bytes are keyed, so that no text is like another on purpose."""
+"""Hashes of texts from TEMPLATE on that passed the check: they change seldom, and are read in every
+period. Python's hashes of bytes are keyed, so an owner can't construct a collision."""
 
 
 def check(vm: Element, text: bytes) -> None:
-    """Raise UnreadableError where owners' texts may have forged parts of a VM.
+    """Raise UnreadableError if owners' texts may have forged parts of a VM.
 
-    `text` is the one that the element was read from.
+    `text` is the text from which the element was parsed.
     """
     at = max(text.find(b"<TEMPLATE>"), 0)
     rest = text[at:]
     _check_tags(text[:at])
     for part in vm.iter(*_TEMPLATES):
         if len(part) and part.getparent() is not vm:
-            raise UnreadableError(f"{part.tag} stands inside another part")
+            raise UnreadableError(f"{part.tag} is inside another part")
     found = hash(rest)
     if found in _CHECKED:
         return
@@ -72,7 +75,7 @@ def check(vm: Element, text: bytes) -> None:
 
 def _check_tags(text: bytes) -> None:
     if _ODD.search(_SECTION.sub(b"", text)):
-        raise UnreadableError("there is more in its XML than texts and tags")
+        raise UnreadableError("its XML contains more than tags and texts")
 
 
 def _check_template(template: Element) -> None:
@@ -81,7 +84,7 @@ def _check_template(template: Element) -> None:
     for child in template:
         name = child.tag
         if name != last and name in before:
-            raise UnreadableError(f"{name} goes on after other parts")
+            raise UnreadableError(f"{name} occurs again after other parts")
         parts = list(child)
         if parts:
             _check_vector(name, parts, plain if strict else _NONE)
@@ -92,13 +95,13 @@ def _check_template(template: Element) -> None:
 
 
 def _check_vector(name: str, parts: list[Element], before: AbstractSet[str]) -> None:
-    """`before` are the attributes without parts that stand before it."""
+    """Check a vector; `before` are the names of earlier attributes without parts."""
     names = [part.tag for part in parts]
     if len(set(names)) < len(names):
-        raise UnreadableError(f"{name} has {_again(names)} twice")
+        raise UnreadableError(f"{name} contains {_again(names)} twice")
     begins_anew = not before.isdisjoint(names) and not _is_numa_node(name, names)
     if begins_anew or any(map(len, parts)):
-        raise UnreadableError(f"{name} has other parts inside")
+        raise UnreadableError(f"{name} contains other parts")
 
 
 def _is_numa_node(name: str, names: list[str]) -> bool:

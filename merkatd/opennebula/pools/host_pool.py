@@ -1,6 +1,7 @@
-"""Hosts, their samples, and what they say to requirements.
+"""The pool of hosts: their capacities, monitoring samples, and facts for requirements.
 
-Few VMs ask for devices or NUMA nodes, and a host can have hundreds of either.
+PCI devices and NUMA nodes are parsed only on demand: few VMs request them, and a host can have
+hundreds of both.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,16 +38,16 @@ Values = dict[str, Sequence[str]]
 Thing = TypeVar("Thing")
 _KIB = 1024
 _MOST_DEVICES = 2048
-"""Devices of one host that are read,"""
+"""The most PCI devices of a host that are read."""
 _MOST_NODES = 256
-"""and NUMA nodes."""
+"""The most NUMA nodes of a host that are read."""
 _RESERVED = "-2"
-"""In place of a VM, where a thread is kept from VMs."""
+"""The VM id of a thread that is reserved from VMs."""
 _NOT_WORDS = frozenset({"PCI_DEVICES", "NUMA_NODES", "DATASTORES", "VMS"})
 
 
 class LazyParts(Sequence[Thing]):
-    """Things that are read when somebody asks for them."""
+    """A sequence that is read on its first use."""
 
     def __init__(self, read: Callable[[], Sequence[Thing]]) -> None:
         self._read: Callable[[], Sequence[Thing]] | None = read
@@ -76,7 +77,7 @@ class LazyParts(Sequence[Thing]):
 def facts_of(
     host: int, cluster: int, vms: frozenset[int], element: Element, text: bytes
 ) -> HostFacts:
-    """What a host says by itself; `text` is what the element was read from."""
+    """Return a host's own facts; `text` is the text from which the element was parsed."""
     share = next(element.iterchildren("HOST_SHARE"), None)
     disks = None if share is None else next(share.iterchildren("DATASTORES"), None)
     return HostFacts(
@@ -92,7 +93,7 @@ def facts_of(
 
 
 def words_of(*elements: Element | None) -> Values:
-    """By name the texts inside these elements, in their order, without what vectors hold."""
+    """Return the texts inside these elements by name, in their order, without vectors."""
     found: dict[str, list[str]] = {}
     for element in elements:
         for child in () if element is None else element:
@@ -102,7 +103,7 @@ def words_of(*elements: Element | None) -> Values:
 
 
 def joined(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]]) -> Values:
-    """All words, those of the first one first."""
+    """Return all facts, those of the first mapping first."""
     found: Values = dict(own)
     for other in others:
         for name, texts in other.items():
@@ -111,7 +112,7 @@ def joined(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]
 
 
 def _space(disks: Element) -> Mapping[int, float]:
-    """Free space by datastore, of those whose parts on this host were measured."""
+    """Return the free space by datastore, for datastores that were measured on this host."""
     found: dict[int, float] = {}
     for one in disks.iterchildren("DS"):
         datastore = whole_number(first(one, "ID"))
@@ -163,9 +164,9 @@ def _node(element: Element, most: int) -> Node:
 
 
 def _core(parts: Mapping[str, Element], most: int) -> tuple[int, int, bool]:
-    """Its threads, how many are free, and whether one VM has all of it.
+    """Return a core's threads, its free threads, and whether it is dedicated to a VM.
 
-    CPUS names each thread with each VM on it: "0:-1,16:7,16:9".
+    CPUS lists each thread with each VM on it, -1 for none: "0:-1,16:7,16:9".
     """
     pairs = [pair.partition(":") for pair in optional_text(parts, "CPUS").split(",") if pair]
     threads = {thread for thread, _, vm in pairs if vm != _RESERVED}
@@ -176,7 +177,7 @@ def _core(parts: Mapping[str, Element], most: int) -> tuple[int, int, bool]:
 
 
 def _hugepages(element: Element) -> Iterator[tuple[int, int]]:
-    """By size in MiB, how many are free."""
+    """Yield the size in MiB and the number of free huge pages of each size."""
     for page in element.iterchildren("HUGEPAGE"):
         parts = children(page)
         free = measured(optional_text(parts, "PAGES")) - measured(optional_text(parts, "USAGE"))
@@ -187,42 +188,43 @@ _log = Logger()
 
 
 class HostRow(NamedTuple):
-    """What is used of a host."""
+    """The used properties of a host."""
 
     id: int
     name: str
     cluster: int
     state: int
     cpu: float
-    """In percent of a core, less what is reserved."""
+    """Capacity in percent of a core, without reserved CPU."""
     memory_mib: float
     vms: tuple[int, ...]
-    """That oned charges it for."""
+    """Ids of the VMs that oned counts on the host."""
     charged_cpu: float
-    """What oned charges it for them,"""
+    """The CPU that oned counts for these VMs, in percent of a core."""
     charged_mib: float
+    """The memory that oned counts for these VMs."""
     facts: HostFacts
 
 
 class HostLoad(NamedTuple):
-    """What a host was last seen to use."""
+    """The latest monitored use of a host."""
 
     cpu: float
     memory_mib: float
     words: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """All that the sample says."""
+    """All facts of the sample."""
 
 
 class HostPool:
-    """Reads hosts again and again: most of them say what they said before."""
+    """Reads the pool of hosts in each period, and parses only hosts whose text has changed."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, HostRow] = {}
 
     def read(self, pool: str) -> list[HostRow]:
-        """The hosts of a pool's text; those that can't be read are left out, and logged.
+        """Return the hosts of a pool's text; unreadable ones are left out and logged.
 
-        Raises BrokenError where the text breaks off.
+        Raise BrokenError if the text is incomplete.
         """
         found = pieces(pool, "HOST_POOL", "HOST")
         if found is None:
@@ -249,7 +251,7 @@ class HostPool:
 
 
 def read_hosts(pool: str) -> list[HostRow]:
-    """The hosts of a pool's text, read for the first time."""
+    """Return the hosts of a pool's text, without a cache."""
     return HostPool().read(pool)
 
 
@@ -258,7 +260,7 @@ def with_facts(
     load: Mapping[int, HostLoad],
     clusters: Mapping[int, Mapping[str, Sequence[str]]],
 ) -> list[HostRow]:
-    """The hosts with all that requirements can ask of them."""
+    """Return the hosts with all their facts, including those of samples and clusters."""
     nothing: Mapping[str, Sequence[str]] = {}
     found = []
     for host in hosts:
@@ -270,7 +272,7 @@ def with_facts(
 
 
 def _streamed(pool: str) -> list[bytes]:
-    """Each host's own text. Raises BrokenError."""
+    """Return the text of each host. Raise BrokenError."""
     elements = rows(pool, "HOST_POOL", "HOST")
     return [etree.tostring(one, encoding="utf-8", with_tail=False) for one in elements]
 
@@ -279,19 +281,19 @@ def _is_whole(piece: bytes) -> bool:
     try:
         parsed(piece)
     except BrokenError as error:
-        _log.warn("a host is no XML and is left out: {why}", why=error)
+        _log.warn("A host is not XML and is left out: {why}", why=error)
         return False
     return True
 
 
 def _row_of(piece: bytes) -> HostRow | None:
-    """The host, None where it can't be read. Raises BrokenError where it is no XML."""
+    """Return the host, None if it can't be read. Raise BrokenError if it is not XML."""
     element = parsed(piece)
     try:
         return _row(element, piece)
     except UnreadableError as error:
         host = element.findtext("ID")
-        _log.warn("host {host} can't be read and is left out: {why}", host=host, why=error)
+        _log.warn("Host {host} can't be read and is left out: {why}", host=host, why=error)
         return None
 
 
@@ -315,7 +317,7 @@ def _row(host: Element, piece: bytes) -> HostRow:
 
 
 def read_samples(pool: str) -> Mapping[int, HostLoad]:
-    """By host id: what the last samples show; those that can't be read are left out."""
+    """Return the latest samples by host id; unreadable ones are left out."""
     found = {}
     for element in rows(pool, "MONITORING_DATA", "MONITORING"):
         try:

@@ -1,4 +1,4 @@
-"""OpenNebula's states of VMs and hosts, by number: their names, and what they are to the heart."""
+"""OpenNebula's numeric states of VMs and hosts: their names, and their meaning for Merkat."""
 
 from functools import cache
 from typing import NamedTuple
@@ -14,7 +14,7 @@ DONE = 6
 POWEROFF = 8
 UNDEPLOYED = 9
 CLONING = frozenset({10, 11})
-"""Being cloned, or failed at that."""
+"""The states CLONING and CLONING_FAILURE."""
 
 _STATES = {
     0: "INIT",
@@ -48,7 +48,7 @@ _LIFE = (
     "DISK_RESIZE_UNDEPLOYED", "HOTPLUG_NIC_POWEROFF", "HOTPLUG_RESIZE", "HOTPLUG_SAVEAS_UNDEPLOYED",
     "HOTPLUG_SAVEAS_STOPPED", "BACKUP", "BACKUP_POWEROFF", "RESTORE",
 )  # fmt: skip
-"""By LCM_STATE; some are no more in use."""
+"""Names by LCM_STATE; some are no longer in use."""
 
 _UNKNOWN = _LIFE.index("UNKNOWN")
 _AT_WORK = frozenset(
@@ -61,7 +61,7 @@ _AT_WORK = frozenset(
         ),
     )
 )  # fmt: skip
-"""Owners cause these as often and for as long as they like, and the guest goes on computing."""
+"""Busy states in which the guest goes on computing; owners can cause them as they like."""
 _IDLE = frozenset(
     map(
         _LIFE.index,
@@ -79,27 +79,27 @@ _IDLE = frozenset(
         ),
     )
 )  # fmt: skip
-"""The VM has no guest yet: its disks are copied, or something else is done to them, or it boots."""
+"""Busy states without a computing guest: disk operations, or booting."""
 _DISKS_ONLY = frozenset(
     map(
         _LIFE.index,
         ("DISK_RESIZE_UNDEPLOYED", "HOTPLUG_SAVEAS_UNDEPLOYED", "HOTPLUG_SAVEAS_STOPPED"),
     )
 )
-"""Something is done to the disks of a VM that is on no host."""
+"""Disk operations on a VM that is on no host."""
 
 
 class StateMeaning(NamedTuple):
-    """What a pair of STATE and LCM_STATE means."""
+    """The meaning of a pair of STATE and LCM_STATE."""
 
     state: VmState
     words: str
     charged: bool
-    """Whether oned charges a host for the VM: the one of its last history record."""
+    """Whether oned counts the VM on a host, that of its last history record."""
     stays: bool = False
-    """Whether a busy VM runs on its host meanwhile, and can be limited there."""
+    """Whether a busy VM still runs on its host, and can be limited there."""
     idle: bool = False
-    """Whether a busy VM has no guest that could compute meanwhile."""
+    """Whether a busy VM has no computing guest."""
 
 
 _SETTLED = {
@@ -111,12 +111,12 @@ _SETTLED = {
 
 @cache
 def state_meaning(state: int, life: int) -> StateMeaning:
-    """The VM's state for the heart, its name for people, and whether a host is charged.
+    """Return the VM's state for Merkat, its readable name, and whether oned counts it on a host.
 
-    A VM of which oned knows nothing (UNKNOWN: its host is not seen, or the guest is gone from
-    it) is charged to its host and may be running there: like one that is powered off it bids
-    and pays nothing, and its floor stays reserved until somebody knows more. One that failed on
-    its way holds nothing for the heart, though oned still charges the host that it names.
+    An UNKNOWN VM, whose host is not monitored or whose guest has disappeared, is counted on its
+    host and may still run there. Like a powered-off VM, it bids and pays nothing, and its floor
+    stays reserved until its state is known. A failed VM takes nothing for Merkat, although oned
+    still counts it on the host of its record.
     """
     if state == ACTIVE:
         return _active(life)
@@ -146,13 +146,13 @@ _HOSTS = {
     4: HostState.DISABLED,
     7: HostState.DISABLED,
 }
-"""Monitoring and monitored; disabled, also while it is monitored."""
+"""States by OpenNebula's number: MONITORING and MONITORED are on; 4 and 7 are disabled."""
 
 
 TROUBLED = {3: "ERROR", 5: "ERROR", 8: "OFFLINE"}
-"""Hosts that OpenNebula does not reach: in error, also while it tries again, and taken offline."""
+"""Names of the states in which OpenNebula does not reach a host; in 5 it tries again."""
 
 
 def host_state(state: int) -> HostState:
-    """A host's state for the heart; off in error, offline, or not yet seen."""
+    """Return a host's state for Merkat; OFF if it has an error, is offline or not yet monitored."""
     return _HOSTS.get(state, HostState.OFF)

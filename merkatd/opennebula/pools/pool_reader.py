@@ -1,8 +1,8 @@
-"""All VMs of a pool in pages, each taken apart where the executor runs, and none missed.
+"""The reader of the VM pool: pages of VMs, parsed on the executor, without gaps.
 
-Texts of tenants may be too long to read, or be no XML. Such VMs are found by
-halving the range of ids that shows them. From then on all others are read around them, and they
-themselves by OpenNebula's own record, until it is time to try their texts again.
+Tenants' texts may be too long to read, or may not be XML. The reader finds such a VM by halving the
+range of ids that contains it. From then on it reads the ranges of the other VMs, and for the VM
+itself OpenNebula's own record, until it is time to try its texts again.
 """
 
 import re
@@ -32,39 +32,39 @@ _LENGTH = f"its texts take more than {LONG >> 20} MiB"
 _SUM = f"the texts of its owner's VMs take more than {MOST_OF_AN_OWNER >> 20} MiB in all"
 
 _Range = tuple[int, int | None]
-"""The lowest id and the highest, None: all from there on."""
+"""The lowest and the highest id of a range; the highest is None for an open range."""
 
 
 @dataclass(slots=True)
 class PoolReading:
-    """What was read of a pool."""
+    """The VMs of a pool."""
 
     vms: dict[int, VmRow] = field(default_factory=dict)
     ailing: dict[int, str] = field(default_factory=dict)
-    """By VM id: why not even OpenNebula's record of it could be read."""
+    """The reasons by VM id why not even OpenNebula's record of the VM could be read."""
 
 
 class VmReader:
-    """Reads all VMs, again and again."""
+    """Reads all VMs in each period."""
 
     def __init__(self, client: Client, executor: Executor, clock: Time, rows: int) -> None:
-        """Ask for so many `rows` at once."""
+        """Request VMs in pages of `rows`."""
         self._client = client
         self._executor = executor
         self._clock = clock
         self._rows = rows
         self._resting = Resting()
         self._known: Sequence[int] = ()
-        """The ids that were seen last, ascending."""
+        """The ids of the last reading, ascending."""
 
     async def read(self, state: int = NOT_DONE) -> PoolReading:
-        """Return the VMs in this state. Raise BrokenError where a pool breaks off."""
+        """Return the VMs in this state. Raise BrokenError if a pool is incomplete."""
         found = await self._all(state)
         self._known = await self._executor.run(lambda: sorted(found.vms))
         return found
 
     async def newer(self, vm: int) -> list[VmRow]:
-        """The VMs with higher ids, done or not, as far as they can be read."""
+        """Return all readable VMs with ids above `vm`, also DONE ones."""
         pages = await self.range(vm + 1, None, ANY_STATE)
         return [row for page in pages for row in page.vms]
 
@@ -73,7 +73,7 @@ class VmReader:
             try:
                 return await self._own_words(await self._pages(state), state)
             except (LongAnswerError, GarbledError):
-                pass  # one of them is to blame, and is found below
+                pass  # a single VM may be the cause: find it below
         resting = self._resting.at(self._clock.seconds())
         pages = [
             page
@@ -87,11 +87,11 @@ class VmReader:
         return await self._own_words(merged, state)
 
     async def _pages(self, state: int) -> Page:
-        """All of the pool.
+        """Read the whole pool, page by page.
 
-        Pages are counted from the newest VM. When VMs vanish between two calls the rest moves up,
-        and a page that began where the last one ended would leave some out. So each page begins
-        with the last VM of the one before; where that is gone we go back until a VM is known again.
+        Pages count from the newest VM. If VMs vanish between two calls, the others move up, and the
+        next page would skip some. So each page begins with the last VM of the page before. If that
+        VM is gone, the reader goes back by half a page until the pages overlap again.
         """
         found, start, last = Page(), 0, None
         while True:
@@ -107,7 +107,7 @@ class VmReader:
             start += len(page.ids) - 1
 
     async def range(self, low: int, high: int | None, state: int) -> list[Page]:
-        """The VMs with these ids; those whose texts can't be read are left to rest."""
+        """Return the VMs with these ids; unreadable ones are put to rest."""
         try:
             text = await self._client.vm_range(low, high, state)
             head, why = text[:_HEAD], ""
@@ -115,11 +115,11 @@ class VmReader:
         except LongAnswerError as error:
             head, why = error.head, _LENGTH
         except GarbledError as error:
-            why = f"its texts are no XML ({error})"
+            why = f"its texts are not XML ({error})"
         return await self._halves(low, head, why, state)
 
     async def _halves(self, low: int, head: str, why: str, state: int) -> list[Page]:
-        """The same range in two parts; its highest VM stands first in the head."""
+        """Read a range in two halves; `head` begins with its highest VM."""
         top = _HIGHEST.match(head)
         if top is None:
             raise BrokenError("VM_POOL does not begin with a VM")
@@ -138,7 +138,7 @@ class VmReader:
         return page
 
     async def _own_words(self, page: Page, state: int) -> PoolReading:
-        """Put OpenNebula's record in the place of each VM that can't be read."""
+        """Replace each unreadable VM by OpenNebula's own record of it."""
         now_s = self._clock.seconds()
         rows = await self._executor.run(lambda: {vm.id: vm for vm in page.vms})
         shorter = {vm: size for vm, size in page.lengths.items() if vm not in page.long}
@@ -162,7 +162,7 @@ class VmReader:
         return found
 
     async def _record(self, vm: int, why: str, state: int) -> VmRow | str | None:
-        """The VM, None where it is gone; or why it can't be read."""
+        """Return OpenNebula's record of a VM, None if it is gone, or why it can't be read."""
         head, end = await self._client.vm_record(vm, state)
         try:
             return read_record(head, vm, why, self._resting.kept(vm), end)
@@ -170,7 +170,7 @@ class VmReader:
             return str(error)
 
     async def _complete(self, page: Page) -> None:
-        """Ask for each VM of which the server's pool shows only an outline, as before 5.10."""
+        """Read each VM of which the pool has only an outline, as in servers before 5.10."""
         short = sorted(page.short - {NAMELESS})
         texts = await in_parallel(self._whole(vm) for vm in short)
         read = partial(_read_each, dict(zip(short, texts, strict=True)))
@@ -180,7 +180,7 @@ class VmReader:
         page.ailing |= full.ailing
 
     async def _whole(self, vm: int) -> str | None:
-        """The VM's own text, None where it is gone meanwhile; "" where it is too long."""
+        """Return the VM's own text, None if the VM is gone, "" if the text is too long."""
         try:
             return await self._client.vm(vm)
         except OneMissingError:
@@ -211,7 +211,7 @@ def _add(found: Page, page: Page) -> None:
 
 
 def _around(known: Sequence[int], resting: Sequence[int], rows: int) -> Iterator[_Range]:
-    """Ranges of ids that leave out those that rest, with about so many known ids in each."""
+    """Yield ranges of ids without the resting VMs, each with about `rows` known ids."""
     ends = sorted({*resting, *(vm - 1 for vm in known[rows::rows])})
     low = 0
     skipped = frozenset(resting)

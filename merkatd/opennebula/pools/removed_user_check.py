@@ -1,4 +1,4 @@
-"""Users that OpenNebula has removed."""
+"""Detection of users that OpenNebula has removed."""
 
 from collections.abc import Collection
 
@@ -11,9 +11,9 @@ _log = Logger()
 
 
 async def missing_users(client: Client, users: Collection[int]) -> frozenset[int]:
-    """Return the users that do not exist, as oned says; an error of another kind says nothing.
+    """Return the users that do not exist according to oned. Raise CloudUnreachableError.
 
-    Raises UnreachableError.
+    Users that can't be read for another reason are not returned.
     """
     found = set()
     for user in users:

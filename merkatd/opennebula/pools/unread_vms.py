@@ -1,4 +1,4 @@
-"""VMs whose texts are not read: what OpenNebula itself says of them, before any owner's text."""
+"""VMs whose texts are not read: OpenNebula's own record of them, which precedes owners' texts."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
 FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
 MOST_OF_AN_OWNER = 8 << 20
-"""Bytes of the long texts of all VMs of an owner that are read each time."""
+"""The most bytes of long texts of all VMs of an owner that are read in each period."""
 
 _EMPTY = re.compile(r"<VM_POOL\s*/>|<VM_POOL>\s*</VM_POOL>")
 _RECORD = re.compile(
@@ -30,7 +30,7 @@ _RECORD = re.compile(
     r"<TEMPLATE><CPU>(?P<cpu>[^<]*)</CPU><MEMORY>(?P<memory>[^<]*)</MEMORY>"
     r"<VCPU>(?P<vcpus>\d{0,9})</VCPU>"
 )
-"""The beginning of an outline. No name that OpenNebula accepts has a `<` in it."""
+"""The beginning of an outline. Names that OpenNebula accepts contain no `<`."""
 _PLACES = "<HISTORY_RECORDS"
 _LAST_PLACE = re.compile(
     r"<HISTORY_RECORDS><HISTORY><OID>\d{1,18}</OID><SEQ>(?P<seq>\d{1,9})</SEQ>"
@@ -39,23 +39,23 @@ _LAST_PLACE = re.compile(
     re.DOTALL,
 )
 _NO_PLACE = re.compile(r"<HISTORY_RECORDS\s*/></VM></VM_POOL>\s*")
-"""The end of an outline, which OpenNebula writes after all texts of the owner."""
+"""The end of an outline without history. OpenNebula writes the history after owners' texts."""
 
 
 def read_record(
     text: str, vm: int, why: str, kept: VmRow | None = None, end: str = ""
 ) -> VmRow | None:
-    """The VM by OpenNebula's record, None where it is gone. Raises UnreadableError.
+    """Return a VM by OpenNebula's own record, None if it is gone. Raise UnreadableError.
 
-    `text` is the beginning of its outline, `end` the end of it, where that was read. What its owner
-    wrote is as it was in `kept`, or missing; where it runs only the hosts say, and of its last
-    history record only the number is known.
+    `text` is the beginning of the VM's outline, and `end` its end, if that was read. Properties
+    from the owner's texts are taken from `kept`, or are missing. The host is not set: only the
+    hosts show it. Of the last history record only the number is known.
     """
     if _EMPTY.match(text):
         return None
     found = _RECORD.match(text)
     if found is None or int(found["id"]) != vm:
-        raise UnreadableError(f"{why}; OpenNebula's own record of it can't be read either")
+        raise UnreadableError(f"{why}; OpenNebula's own record of the VM can't be read either")
     if int(found["state"]) == DONE:
         return None
     vcpus, cpu = int(found["vcpus"] or 0), amount_of(found["cpu"], "CPU")
@@ -96,7 +96,7 @@ def read_record(
 
 
 def _last_number(end: str) -> int:
-    """The number of the last history record: NO_RECORD's where there is none, else UNKNOWN."""
+    """Return the last history record's number, NO_RECORD.seq without one, UNKNOWN if unreadable."""
     last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
         return NO_RECORD.seq
@@ -105,13 +105,13 @@ def _last_number(end: str) -> int:
 
 
 def last_host(end: str) -> int:
-    """The host in the last history record, by the end of a VM's outline. Raises UnreadableError."""
+    """Return the last history record's host, from the end of an outline. Raise UnreadableError."""
     last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
         return NOWHERE
     found = _LAST_PLACE.fullmatch(last)
     if found is None:
-        raise UnreadableError("OpenNebula's own record of its host can't be read")
+        raise UnreadableError("OpenNebula's own record of the VM's host can't be read")
     return int(found["host"])
 
 
@@ -120,16 +120,17 @@ def _last_place(end: str) -> str:
 
 
 def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:
-    """The VM on the host that counts it, where its own record of places was not read."""
+    """Return the VM with the host that counts it, if its history was not read."""
     if not vm.by_record or vm.id not in charged_on:
         return vm
     return vm._replace(host=charged_on[vm.id][-1])
 
 
 def beyond(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[int]:
-    """Those of these VMs whose texts are too much for their owner, the longest of each first.
+    """Return the VMs whose texts exceed their owner's bound; the longest texts are dropped first.
 
-    `lengths` are those of long texts, in bytes: one text is bounded, their number is not.
+    `lengths` are the bytes of long texts. This is needed because the length of a text is bounded,
+    but not the number of an owner's texts.
     """
     total: Counter[int] = Counter()
     found = []
@@ -149,7 +150,7 @@ class _Rest:
 
 
 class Resting:
-    """VMs whose texts are read seldom, for their length or because they are no XML."""
+    """VMs whose texts are read seldom, because they are long or not XML."""
 
     def __init__(self) -> None:
         self._rests: dict[int, _Rest] = {}
@@ -158,29 +159,29 @@ class Resting:
         return bool(self._rests)
 
     def at(self, now_s: float) -> list[int]:
-        """The VMs, by id ascending, whose texts are not to be read now."""
+        """Return the VMs whose texts must not be read now, by ascending id."""
         return sorted(vm for vm, rest in self._rests.items() if now_s < rest.until_s)
 
     def why(self, vm: int) -> str:
-        """Why its texts are not read."""
+        """Return why a VM's texts are not read."""
         return self._rests[vm].why
 
     def kept(self, vm: int) -> VmRow | None:
-        """The VM as it was when its texts were last read, if they ever were."""
+        """Return the VM as of the last reading of its texts, None if they were never read."""
         rest = self._rests.get(vm)
         return None if rest is None else rest.kept
 
     def rest(self, vm: int, why: str, now_s: float, kept: VmRow | None = None) -> None:
-        """Leave its texts alone for a while, twice as long each time."""
+        """Don't read a VM's texts for some time, which doubles each time."""
         before = self._rests.get(vm)
         for_s = FIRST_REST_S if before is None else min(before.for_s * 2, LONGEST_REST_S)
         self._rests[vm] = _Rest(why, now_s + for_s, for_s, kept)
 
     def wake(self, vm: int) -> None:
-        """It is read like all others, or is gone."""
+        """Read a VM like all others again, or forget it if it is gone."""
         self._rests.pop(vm, None)
 
     def wake_but(self, long: AbstractSet[int], known: AbstractSet[int]) -> None:
-        """All of the known ones are read like others but for the long ones."""
+        """Read all known VMs like others again, except the long ones."""
         for vm in [vm for vm in self._rests if vm in known and vm not in long]:
             del self._rests[vm]

@@ -1,4 +1,4 @@
-"""History records: when VMs ran, as `one.vm.info`, pools and `one.vmpool.accounting` show it."""
+"""History records of VMs: when they ran, from `one.vm.info`, pools or `one.vmpool.accounting`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -24,16 +24,17 @@ from merkatd.scheduler.base.ports import NO_RECORD, CloudUnreachableError, Guest
 _log = Logger()
 
 _FEW = 50
-"""So many VMs are asked for one by one. For more, one call for all is cheaper: its records carry
-the VMs' templates, and it shows every VM that runs."""
+"""The most VMs that are read one by one. For more VMs a single call is cheaper, although it returns
+all running VMs, with their templates in each record."""
 _AT_ONCE = 4
-"""So many of their texts are in memory at once: each may be as long as an answer."""
+"""The most texts of single VMs in memory at once: each may be as long as an answer."""
 _PATIENCE_S = 20.0
-"""So long a period waits for the histories of single VMs."""
+"""The longest time that a period waits for the histories of single VMs."""
 _MOST = 500
-"""Records of one VM that are read: the last ones."""
+"""The number of a VM's latest records that are read."""
 _CLOCKS_DIFFER_S = 3600
-"""By no more do OpenNebula's clock and ours differ where its records are cut off by time."""
+"""The assumed largest difference of OpenNebula's clock and the daemon's, when records are cut off
+by time."""
 
 
 _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
@@ -41,9 +42,9 @@ _PLACE = ("HID", "DS_ID", "ACTION")
 
 
 def last_record(records: Element | None) -> Mapping[str, str] | None:
-    """Return the parts that are read of the last of these records, by name; None without a record.
+    """Return the used parts of the last record by name, None without a record.
 
-    One walk over the record for all of them: this is read of every VM in every period.
+    This runs for every VM in every period, so it reads all parts in a single pass.
     """
     if records is None or len(records) == 0:
         return None
@@ -68,10 +69,10 @@ def _parts(element: Element, *names: str) -> Mapping[str, str]:
 async def read_histories(
     client: Client, executor: Executor, clock: Time, vms: Collection[int], since_s: float
 ) -> Histories:
-    """Return the history records of these VMs, also of VMs that are done.
+    """Return the history records of these VMs, also of DONE ones. Raise CloudUnreachableError.
 
-    A VM whose records can't be read is left out, and spoils no other VM's: owners' texts stand in
-    them, as long as OpenNebula takes texts. Raises UnreachableError.
+    VMs whose records can't be read are left out without any effect on others: the records contain
+    owners' texts, as long as OpenNebula accepts them.
     """
     if not vms:
         return {}
@@ -80,7 +81,7 @@ async def read_histories(
             text = await client.accounting(max(int(since_s) - _CLOCKS_DIFFER_S, 0))
             return await executor.run(lambda: _of_many(text, frozenset(vms)))
         except (OneError, BrokenError, UnreadableError, CloudUnreachableError) as error:
-            _log.warn("All history records at once can't be read: {why}", why=str(error))
+            _log.warn("The history records can't be read in a single call: {why}", why=str(error))
     until_s = clock.seconds() + _PATIENCE_S
     found: dict[int, Sequence[GuestRecord]] = {}
     wanted = sorted(vms)
@@ -88,8 +89,8 @@ async def read_histories(
         some = wanted[start : start + _FEW]
         if clock.seconds() > until_s:
             _log.warn(
-                "History records of {count} VMs are not read: it takes too long. These VMs count as"
-                " running all the time",
+                "The history records of {count} VMs are not read, because reading takes too long."
+                " These VMs count as running all the time",
                 count=len(wanted) - start,
             )
             break
@@ -99,20 +100,20 @@ async def read_histories(
 
 
 async def _read(client: Client, executor: Executor, vm: int) -> Sequence[GuestRecord] | None:
-    """The VM's own page; None where OpenNebula refuses it, which spoils no other VM's.
+    """Read the records of a VM, None if OpenNebula refuses or they can't be read.
 
-    Its text may be long: nothing of it is kept but the records.
+    The VM's text may be long: only the records are kept.
     """
     try:
         text = await client.vm(vm)
     except OneError as error:
-        _log.warn("VM {vm} has no history that can be read: {why}", vm=vm, why=str(error))
+        _log.warn("The history of VM {vm} can't be read: {why}", vm=vm, why=str(error))
         return None
     return await executor.run(partial(_of_one, text))
 
 
 def _of_one(text: str) -> Sequence[GuestRecord] | None:
-    """The records; None where they can't be read, or were forged (Note [Texts that forge])."""
+    """Return the records, None if they are unreadable or forged (Note [Texts that forge])."""
     try:
         vm = only_child(text, "VM")
         check(vm, text.encode("utf-8", "replace"))
@@ -122,7 +123,7 @@ def _of_one(text: str) -> Sequence[GuestRecord] | None:
     if len(there) > 1:
         return None
     records = there[0] if there else None
-    # A period needs those that it saw; a VM that was resumed for years has many more.
+    # A period needs only recent records; a VM that was resumed often for years has many more.
     if records is None:
         return []
     last = islice(records.iterchildren("HISTORY", reversed=True), _MOST)

@@ -1,4 +1,4 @@
-"""VMs from the text of a pool: each read by itself, so that a bad one harms no other."""
+"""The parser of the VM pool: each VM is parsed by itself, so that a bad one harms no other."""
 
 import re
 from collections import Counter
@@ -40,7 +40,7 @@ from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
 NOWHERE = -1
 NAMELESS = -1
-"""In place of the id of a VM whose ID could not be read."""
+"""The id of a VM whose ID could not be read."""
 
 KEY = "MERKAT_KEY"
 MESSAGE = "SCHED_MESSAGE"
@@ -76,18 +76,18 @@ _ONCE = (
     "AUTOMATIC_DS_REQUIREMENTS",
     "AUTOMATIC_NIC_REQUIREMENTS",
 )
-"""What OpenNebula keeps once in a template."""
+"""Attributes that OpenNebula stores once in a template."""
 LONG = 1 << 20
-"""Bytes of a VM's texts that are read each time; an ordinary VM takes 6 kB."""
+"""The most bytes of a VM's texts that are read in each period; an ordinary VM takes 6 kB."""
 NOTED = 1 << 14
-"""Of longer ones the length is noted."""
+"""The number of bytes above which the length of a VM's texts is recorded."""
 MOST_TAGS = 10_000
-"""A VM with more is not taken apart; an ordinary one has some hundred."""
+"""The most tags of a VM that is parsed; an ordinary VM has some hundred."""
 _ID = re.compile(rb"<VM><ID>(\d{1,18})</ID>")
 
 
 class VmRow(NamedTuple):
-    """What is used of a VM."""
+    """The used properties of a VM."""
 
     id: int
     name: str
@@ -96,59 +96,63 @@ class VmRow(NamedTuple):
     state: int
     life: int
     host: int
-    """Of the last history record, whether that is over or not."""
+    """The host of the last history record, whether that record is closed or not."""
     cpu: float
-    """Cores that oned charges."""
+    """The number of cores that oned counts for the VM."""
     vcpus: int
     size_cores: int
     memory_mib: int
     movable: bool
     pinned: bool
-    """Whether OpenNebula chooses its cores (PIN_POLICY)."""
+    """Whether OpenNebula chooses the VM's cores (PIN_POLICY)."""
     attributes: Mapping[str, str]
     message: str
     wants: VmRequirements = VmRequirements()
     member: RoleMember | None = None
     stay: DiskLocation | None = None
     leaves: bool = False
-    """Whether it is to be moved away from its host (RESCHED)."""
+    """Whether the VM must be moved away from its host (RESCHED)."""
     locked: bool = False
-    """Whether OpenNebula refuses to deploy or to move it, whoever asks."""
+    """Whether the VM is locked: OpenNebula refuses to deploy or to move it."""
     priority: float = 0.0
     """USER_PRIORITY"""
     actions: tuple[Mapping[str, str], ...] = ()
-    """Its scheduled actions."""
+    """The VM's scheduled actions."""
     made_s: float = 0.0
     error: str = ""
-    """What OpenNebula last said that went wrong with it."""
+    """The last error that OpenNebula reported for the VM."""
     record: RunRecord = NO_RECORD
-    """When it ran, by its last history record."""
+    """When the VM ran, by its last history record."""
     by_record: str = ""
-    """Why its own texts were not read, where OpenNebula's record stands in for them."""
+    """Why OpenNebula's own record replaces the VM's texts; empty if the texts were read."""
 
 
 @dataclass(slots=True)
 class Page:
-    """What a part of the pool showed, in its order."""
+    """The VMs of a part of the pool, in its order."""
 
     ids: list[int] = field(default_factory=list)
-    """Of all, also of those that could not be read."""
+    """Ids of all VMs, also of unreadable ones."""
     vms: list[VmRow] = field(default_factory=list)
     ailing: dict[int, str] = field(default_factory=dict)
+    """The reasons by VM id why VMs are unreadable."""
     long: set[int] = field(default_factory=set)
-    """Whose texts are longer than `LONG`, or have more tags than `MOST_TAGS`."""
+    """VMs whose texts are longer than `LONG`, or have more tags than `MOST_TAGS`."""
     lengths: dict[int, int] = field(default_factory=dict)
-    """In bytes, of those that are longer than `NOTED`."""
+    """Lengths in bytes by VM id, for texts longer than `NOTED`."""
     short: set[int] = field(default_factory=set)
-    """Of which the pool showed no more than an outline, as older servers do."""
+    """VMs of which the pool has only an outline, as in older servers."""
 
 
 class GarbledError(BrokenError):
-    """A pool that came whole, and in which something is no XML."""
+    """A complete pool in which a part is not XML."""
 
 
 def read_page(pool: str) -> Page:
-    """The VMs of a pool's text. Raises BrokenError where it breaks off, GarbledError within."""
+    """Return the VMs of a pool's text.
+
+    Raise BrokenError if the text is incomplete, GarbledError if a part of it is not XML.
+    """
     cut = pieces(pool, "VM_POOL", "VM")
     if cut is not None:
         try:
@@ -164,7 +168,7 @@ def read_page(pool: str) -> Page:
 
 
 def read_vm(vm: str) -> VmRow:
-    """One VM. Raises BrokenError or UnreadableError where that can't be."""
+    """Return the VM of a text. Raise BrokenError or UnreadableError."""
     element = only_child(vm, "VM")
     check(element, vm.encode("utf-8", "replace"))
     return _row(_parts(element))
@@ -199,14 +203,14 @@ def _read(pieces_of_pool: Iterable[bytes]) -> Page:
 
 
 def _parts(vm: Element) -> Mapping[str, Element]:
-    """Return the used parts of a VM's element. Raise UnreadableError where one occurs twice.
+    """Return the used parts of a VM's element. Raise UnreadableError if one occurs twice.
 
-    Note [Texts that forge].
+    See Note [Texts that forge].
     """
     found = list(vm.iterchildren(*_USED))
     parts: Mapping[str, Element] = {str(child.tag): child for child in found}
     if len(parts) < len(found):
-        raise UnreadableError(f"{_twice(found, parts)} is there twice")
+        raise UnreadableError(f"{_twice(found, parts)} occurs twice")
     return parts
 
 
@@ -220,7 +224,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
     cpu = amount(template, "CPU")
     vcpus = whole(template, "VCPU") if optional_text(template, "VCPU") else 0
     if vcpus < 0:
-        raise UnreadableError(f"VCPU is {vcpus}, not above 0")
+        raise UnreadableError(f"VCPU must be above 0 (got {vcpus})")
     attributes = _attributes(user, template)
     state, life = whole(parts, "STATE"), whole(parts, "LCM_STATE")
     last = last_record(parts.get("HISTORY_RECORDS"))
@@ -264,12 +268,12 @@ def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:
     if len(found) < len(part) and name == "TEMPLATE":
         once = list(part.iterchildren(*_ONCE))
         if len({child.tag for child in once}) < len(once):
-            raise UnreadableError(f"{_twice(once, _ONCE)} is there twice")
+            raise UnreadableError(f"{_twice(once, _ONCE)} occurs twice")
     return found
 
 
 def _last(last: Mapping[str, str] | None) -> LastRecord | None:
-    """Where a VM is or was, from the parts of its last record. Raises UnreadableError."""
+    """Return a VM's last record from its parts, None without one. Raise UnreadableError."""
     if last is None:
         return None
     if "HID" not in last:
@@ -286,7 +290,7 @@ def _known(found: str | None) -> int:
 
 
 def _pinned(template: Mapping[str, Element]) -> bool:
-    """Whether oned pins it to cores, and so can't move it live."""
+    """Return whether oned pins the VM to cores, so that it can't be moved live."""
     if "TOPOLOGY" not in template:
         return False
     policy = template["TOPOLOGY"].findtext("PIN_POLICY") or ""
@@ -294,13 +298,13 @@ def _pinned(template: Mapping[str, Element]) -> bool:
 
 
 def _held(user: Mapping[str, Element], attributes: Mapping[str, str]) -> bool:
-    """Whether its owner wants it to stay, as we or OpenNebula's own balancer let him say it."""
+    """Return whether the owner wants the VM to stay, by Merkat's or OneDRS's attribute."""
     asked = attributes.get("MERKAT_PINNED", ""), optional_text(user, "ONEDRS_BLOCKED")
     return any(word.strip().upper() not in _NO for word in asked if word)
 
 
 def _attributes(*templates: Mapping[str, Element]) -> Mapping[str, str]:
-    """What is said to us; of two places that say it the first counts, and a name before a part."""
+    """Return Merkat's attributes; the first template, and names before parts, take precedence."""
     found: dict[str, str] = {}
     for template in templates:
         for name in [name for name in template if name.startswith("MERKAT_")]:

@@ -1,4 +1,4 @@
-"""What a VM's templates say about where it may be: most VMs say the same, which is kept once."""
+"""Placement requirements from a VM's templates; equal requirements are stored once."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -26,11 +26,11 @@ from merkatd.opennebula.rpc.xml_elements import (
 )
 
 _DISTINCT = 1 << 14
-"""So many different stays are remembered."""
+"""The number of different disk locations in the cache."""
 _MOST_KEPT_BYTES = 1 << 26
-"""So many bytes of different wants are remembered."""
+"""The bytes of different requirements in the cache."""
 _OF_A_TUPLE = 60
-"""Bytes of a tuple that holds two texts."""
+"""The bytes of a tuple of two texts."""
 _DISK = (
     "SIZE",
     "DISK_SNAPSHOT_TOTAL_SIZE",
@@ -46,16 +46,16 @@ _NUMA_NODE = ("TOTAL_CPUS", "MEMORY")
 _TOPOLOGY = ("PIN_POLICY", "THREADS", "HUGEPAGE_SIZE", "NODE_AFFINITY")
 _VOLATILE = frozenset({"SWAP", "FS"})
 _KEPT_BY = frozenset({5, 6, 9})
-"""Undeploy, undeploy-hard and stop: the actions after which a VM that waits has disks somewhere."""
+"""Undeploy, undeploy-hard and stop: the actions after which a pending VM already has disks."""
 _KIB = 1024
 _MOST_OF_A_KIND = 512
-"""Disks, NICs, PCI devices and scheduled actions of one VM: none that runs has more."""
+"""The most disks, NICs, PCI devices and scheduled actions of a VM: no running VM has more."""
 
 _Words = tuple[tuple[str, str], ...]
 
 
 class LastRecord(NamedTuple):
-    """The last history record."""
+    """The last history record of a VM."""
 
     host: int
     datastore: int
@@ -63,7 +63,7 @@ class LastRecord(NamedTuple):
 
 
 class _Says(NamedTuple):
-    """All that wants are made of, as it was said."""
+    """The unparsed texts of a VM's requirements."""
 
     automatic: str
     requirements: str
@@ -82,7 +82,7 @@ class _Says(NamedTuple):
 def wants_of(
     template: Element, parts: Mapping[str, Element], user: Mapping[str, Element]
 ) -> VmRequirements:
-    """What it asks for; equal wants are one object. Raises UnreadableError."""
+    """Return a VM's requirements; equal ones are the same object. Raise UnreadableError."""
     nics = () if "NIC" not in parts else _automatic(template)
     pcis = () if "PCI" not in parts else _all(template, "PCI", _PCI)
     topology = () if "TOPOLOGY" not in parts else _words(parts["TOPOLOGY"], _TOPOLOGY)
@@ -105,7 +105,7 @@ def wants_of(
 
 
 def member_of(parts: Mapping[str, Element]) -> RoleMember | None:
-    """Its role in a VM group. Raises UnreadableError."""
+    """Return the VM's role in a VM group, None without one. Raise UnreadableError."""
     if "VMGROUP" not in parts:
         return None
     words = dict(_words(parts["VMGROUP"], ("VMGROUP_ID", "ROLE")))
@@ -113,7 +113,10 @@ def member_of(parts: Mapping[str, Element]) -> RoleMember | None:
 
 
 def stay_of(state: int, life: int, record: LastRecord | None) -> DiskLocation | None:
-    """Where its disks are. A VM that was made anew waits with a record, and has none."""
+    """Return the location of a VM's disks, None if it has none.
+
+    A pending VM that was recreated has a record, but no disks.
+    """
     if record is None or record.datastore < 0:
         return None
     if state_meaning(state, life).charged:
@@ -125,7 +128,7 @@ def stay_of(state: int, life: int, record: LastRecord | None) -> DiskLocation | 
 
 
 def actions_of(template: Element, parts: Mapping[str, Element]) -> tuple[Mapping[str, str], ...]:
-    """The scheduled actions that stand in a template, attribute by attribute."""
+    """Return the scheduled actions of a template, each as its parts by name."""
     if "SCHED_ACTION" not in parts:
         return ()
     actions = islice(template.iterchildren("SCHED_ACTION"), _MOST_OF_A_KIND)
@@ -133,7 +136,7 @@ def actions_of(template: Element, parts: Mapping[str, Element]) -> tuple[Mapping
 
 
 def _cut(text: str) -> str:
-    """What a user wrote; of what is too long as much as shows that it is."""
+    """Return a user's text; of a too long one, only enough to show that it is too long."""
     return text[: OF_USERS.characters + 1]
 
 
@@ -147,7 +150,10 @@ def _all(template: Element, tag: str, names: tuple[str, ...]) -> tuple[_Words, .
 
 
 def _automatic(template: Element) -> tuple[_Words, ...]:
-    """The NICs whose network the scheduler picks: oned keeps a lease over all but the VM's end."""
+    """Return the NICs whose network the scheduler must choose.
+
+    A NIC with a network id has a lease already, which oned keeps until the VM ends.
+    """
     return tuple(
         [
             _words(nic, _NIC)
@@ -180,7 +186,7 @@ def _made(says: _Says) -> VmRequirements:
 
 
 def _bytes(says: _Says) -> int:
-    """About what the words of a VM take, and the wants that hold most of them too."""
+    """Estimate the bytes of a VM's texts and of the requirements made from them."""
     total = 0
     for part in says:
         total += sum(map(_taken, part)) if isinstance(part, tuple) else len(part)
@@ -197,7 +203,7 @@ _wants = Remembered(_made, lambda says, _wants: _bytes(says), _MOST_KEPT_BYTES)
 
 
 def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """What disks take of a system datastore, and of image datastores by id."""
+    """Return the space of disks in a system datastore, and in image datastores by id."""
     system_mib = 0
     images: dict[int, int] = {}
     for disk in map(dict, disks):
@@ -230,7 +236,7 @@ def _pci(words: Mapping[str, str]) -> PciWant:
 
 
 def _nic(words: Mapping[str, str], automatic: str) -> NicWant:
-    """What oned asks of every NIC's network counts where its owner asks for something."""
+    """Return a NIC's request; oned's requirements apply only if the owner has some too."""
     asked = _cut(words.get("SCHED_REQUIREMENTS", ""))
     rank = _cut(words.get("SCHED_RANK", ""))
     return NicWant(_number(words, "NIC_ID", "NIC"), asked, rank, automatic if asked else "")

@@ -1,1 +1,1 @@
-"""What an administrator should know before Merkat acts."""
+"""Checks of a cloud and a configuration before Merkat acts on the cloud."""

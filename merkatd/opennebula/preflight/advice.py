@@ -1,6 +1,6 @@
-"""What an administrator should know before Merkat acts: which mode fits, who else balances.
+"""Advice to administrators before Merkat acts: fitting modes, other balancers, missing rights.
 
-Everything here is said about facts that `inquiry` collected; nothing is asked and nothing done.
+The advice is derived from the facts that `inquiry` collected; this module makes no calls.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,19 +9,19 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """Merkat can't work like this."""
+    """Merkat can't work."""
     WARNING = "warning"
-    """It can, but something will go wrong or be left out."""
+    """Merkat can work, but something will fail or be left out."""
     NOTE = "note"
-    """What is as it should be, or what to do next."""
+    """A confirmation, or a next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that an administrator should know."""
+    """A fact that an administrator should know, with its severity."""
 
     level: Level
     text: str
@@ -35,24 +35,24 @@ class ClusterFacts:
     name: str
     hosts: int = 0
     automation: str = ""
-    """Of its ONE_DRS, in small letters."""
+    """The AUTOMATION of the cluster's ONE_DRS, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What was found out about a server."""
+    """The facts about a server."""
 
     version: str
     user: int
     groups: frozenset[int]
     clusters: Sequence[ClusterFacts] = ()
     missing: Sequence[str] = ()
-    """Rights that the login lacks, as `oneacl` writes them."""
+    """Rights that the login lacks, in the form of `oneacl`."""
     drivers: Sequence[str] | None = None
-    """ARGUMENTS of each SCHED_MAD; None where the login may not see the configuration."""
+    """ARGUMENTS of each SCHED_MAD; None if the login may not read the configuration."""
     drs_interval_s: float | None = None
     raft_state: int | None = 0
-    """None where the login may not know."""
+    """The server's Raft state; None if the login may not read it."""
     embedded: bool = False
     """Whether it is an embedded cloud, whose hosts are simulated."""
     schedulers: Sequence[int] = ()
@@ -61,13 +61,13 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceInput:
-    """What the configuration says."""
+    """The settings of the configuration that the advice depends on."""
 
     driver_mode: bool
     simulated_hosts: bool = False
     """Whether limits are set on the hosts of an embedded cloud."""
     markets: Mapping[str, frozenset[int | str] | None]
-    """By name: the ids and names of its clusters, None for those that no other market has."""
+    """Cluster ids and names by market; None for the market that has all remaining clusters."""
 
 
 ON_RULES = "ACL/* MANAGE"
@@ -78,7 +78,7 @@ _RAFT = {0: "it is alone", 3: "it leads its zone"}
 
 
 def findings(facts: ServerFacts, wish: AdviceInput) -> list[Finding]:
-    """All there is to say."""
+    """Return all findings."""
     return [
         *_mode(facts, wish),
         *_balancers(facts, wish),
@@ -90,7 +90,7 @@ def findings(facts: ServerFacts, wish: AdviceInput) -> list[Finding]:
 
 
 def release(version: str) -> tuple[int, int]:
-    """The first two numbers of a version; 0.0 where it has none."""
+    """Return the first two numbers of a version; missing ones are 0."""
     numbers = [int(part) if part.isascii() and part.isdigit() else 0 for part in version.split(".")]
     first, second, *_ = [*numbers, 0, 0]
     return first, second
@@ -101,8 +101,8 @@ def _mode(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
         if wish.driver_mode:
             yield Finding(
                 Level.ERROR,
-                f"cloud.mode is driver, but OpenNebula {facts.version} runs no scheduler drivers:"
-                " daemon is right",
+                f"cloud.mode must be daemon (got driver): OpenNebula {facts.version} has no"
+                " scheduler drivers",
             )
         else:
             yield Finding(
@@ -116,7 +116,7 @@ def _mode(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
         f"OpenNebula {facts.version}: both modes fit, {'driver' if wish.driver_mode else 'daemon'}"
         " is configured; in both oned.conf needs"
         f' SCHED_MAD = [ EXECUTABLE = "one_sched", ARGUMENTS = "-t 15 -p {_NAME} -o {_NAME}" ]'
-        f" and remotes/scheduler/{_NAME} what `merkatd driver` writes",
+        f" and remotes/scheduler/{_NAME} must contain the files that `merkatd driver` writes",
     )
 
 
@@ -132,8 +132,8 @@ def _balancers(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     if facts.drivers is None:
         yield Finding(
             Level.WARNING,
-            "this login may not see oned's configuration: whether SCHED_MAD is Merkat's has to"
-            " be looked up in oned.conf",
+            "this login may not see oned's configuration: check in oned.conf whether SCHED_MAD is"
+            " Merkat's",
         )
     for arguments in facts.drivers or ():
         words = arguments.split()
@@ -149,8 +149,8 @@ def _balancers(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     if wish.driver_mode and not automated:
         yield Finding(
             Level.WARNING,
-            "in mode driver Merkat migrates only where oned asks: no cluster has"
-            ' ONE_DRS = [ AUTOMATION = "full" ], so nothing is ever migrated',
+            "in mode driver Merkat migrates only in clusters for which oned asks: no cluster has"
+            ' ONE_DRS = [ AUTOMATION = "full" ], so no VM is ever migrated',
         )
 
 
@@ -167,7 +167,10 @@ def _clusters(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
         called_so = {cluster.id, cluster.name}
         owners = [name for name, ones in wish.markets.items() if ones and called_so & ones]
         if len(owners) > 1:
-            yield Finding(Level.ERROR, f"{called} belongs to the markets {', '.join(owners)}")
+            yield Finding(
+                Level.ERROR,
+                f"{called} belongs to the markets {', '.join(owners)}: it must be in only one",
+            )
         if not owners and not rest:
             yield Finding(
                 Level.WARNING,
@@ -177,18 +180,18 @@ def _clusters(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     for name, ones in wish.markets.items():
         for missing in sorted((ones or frozenset()) - known, key=str):
             yield Finding(
-                Level.WARNING, f"market {name}: there is no cluster {missing}, or it can't be seen"
+                Level.WARNING, f"market {name}: cluster {missing} does not exist or is not visible"
             )
     if not any(cluster.hosts for cluster in facts.clusters):
-        yield Finding(Level.WARNING, "no host can be seen: none is there, or rights are missing")
+        yield Finding(Level.WARNING, "no host can be seen: none exists, or rights are missing")
 
 
 def _hosts(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     if wish.simulated_hosts and not facts.embedded:
         yield Finding(
             Level.ERROR,
-            "hypervisor.kind is embedded, but these hosts are not simulated: no period could read"
-            " them; libvirt is right where limits are to be set, and none where they are not",
+            "hypervisor.kind must not be embedded, because the hosts are not simulated and no"
+            " period could read them: use libvirt to set limits, or none",
         )
 
 
@@ -200,11 +203,11 @@ def _login(facts: ServerFacts) -> Iterator[Finding]:
         given = f"oneacl create {_rule(facts.user, right)}"
         yield Finding(Level.ERROR, f"the login lacks a right: {given} gives it")
     if not facts.missing:
-        yield Finding(Level.NOTE, f"the login, user {facts.user}, has all rights that are needed")
+        yield Finding(Level.NOTE, f"the login, user {facts.user}, has all necessary rights")
 
 
 def _rule(user: int, right: str) -> str:
-    """As `oneacl` takes it, which knows no word for the rules themselves: they go by numbers."""
+    """Return a rule in the form of `oneacl`: rules on rules, which it can't name, as numbers."""
     if right == ON_RULES:
         return f"{_USER | user:x} {_RULES} {_MANAGE}"
     return f"'#{user} {right}'"
@@ -214,9 +217,9 @@ def _raft(facts: ServerFacts) -> Iterator[Finding]:
     if facts.raft_state is None:
         return
     if facts.raft_state in _RAFT:
-        yield Finding(Level.NOTE, f"the server may be told what to do: {_RAFT[facts.raft_state]}")
+        yield Finding(Level.NOTE, f"the server accepts changes: {_RAFT[facts.raft_state]}")
     else:
         yield Finding(
             Level.WARNING,
-            "the server does not lead its zone: Merkat stands by here until it does",
+            "the server does not lead its zone: Merkat is on standby until it does",
         )

@@ -1,4 +1,4 @@
-"""A few calls to a server, one after another."""
+"""Collection of the facts about a server, by a few calls in sequence."""
 
 import http.client
 import ssl
@@ -14,15 +14,18 @@ from merkatd.opennebula.preflight.advice import ON_RULES, ClusterFacts, ServerFa
 from merkatd.syntax.lenient_xml import element_of
 
 Call = Callable[..., Any]
-"""A method and its arguments, without the session: its value. Raises RefusedError, OSError."""
+"""A function that calls a method with arguments, without the session, and returns its value.
+
+It raises CallRefusedError or OSError.
+"""
 
 
 class CallRefusedError(Exception):
-    """The server answered and would not, or can't be believed; the message says which."""
+    """The server refused a call or gave an invalid answer; the message says which."""
 
 
 class _Patient(xmlrpc.client.Transport):
-    """Waits for an answer only so long."""
+    """A transport that waits `limit_s` for an answer."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(use_builtin_types=True)
@@ -35,7 +38,7 @@ class _Patient(xmlrpc.client.Transport):
 
 
 class _PatientTls(xmlrpc.client.SafeTransport):
-    """The same where the server's certificate is verified first."""
+    """A transport over TLS that verifies the server's certificate and waits `limit_s`."""
 
     def __init__(self, limit_s: float, context: ssl.SSLContext) -> None:
         super().__init__(use_builtin_types=True, context=context)
@@ -51,7 +54,7 @@ class _PatientTls(xmlrpc.client.SafeTransport):
 def calling(
     endpoint: str, session: str, limit_s: float, authorities: Path | None = None
 ) -> Iterator[Call]:
-    """Calls to a server; behind https it is believed as the daemon would believe it.
+    """Open a connection for calls to a server; with https, verify it as the daemon does.
 
     `authorities` is a file of certificates (PEM) that are trusted instead of the system's.
     """
@@ -68,7 +71,7 @@ def calling(
                 return value
             case [False, text, *_]:
                 raise CallRefusedError(str(text))
-        raise CallRefusedError(f"{method}: this is no answer of OpenNebula: {str(reply)[:60]}")
+        raise CallRefusedError(f"{method}: not an answer of OpenNebula: {str(reply)[:60]}")
 
     try:
         yield call
@@ -82,7 +85,9 @@ def _transport(endpoint: str, limit_s: float, authorities: Path | None) -> _Pati
     try:
         context = ssl.create_default_context(cafile=authorities)
     except ssl.SSLError:
-        raise CallRefusedError(f"{authorities}: holds no certificate; PEM is right") from None
+        raise CallRefusedError(
+            f"{authorities}: contains no certificate; expected certificates in PEM format"
+        ) from None
     except OSError as error:
         raise CallRefusedError(f"{authorities}: can't be read: {error.strerror}") from None
     return _PatientTls(limit_s, context)
@@ -114,11 +119,11 @@ NEEDED = (
     (("ACL",), ("MANAGE",)),
     (("ZONE",), ("ADMIN",)),
 )
-"""Kinds of objects and the rights on all of them, for a login that is no administrator's."""
+"""The necessary rights of a login that is no administrator's, on all objects of each kind."""
 
 
 def inquire(call: Call) -> ServerFacts:
-    """Find out what `advice` is given about. Raises RefusedError, OSError."""
+    """Collect the facts that `advice` needs. Raise CallRefusedError, OSError."""
     version = str(call("one.system.version"))
     me = _tree(call("one.user.info", -1))
     user, groups = int(me.findtext("ID", "-1")), _ids(me, "GROUPS/ID")
@@ -143,7 +148,7 @@ def _tree(text: Any) -> Any:
         parser = etree.XMLParser(resolve_entities=False)
         return element_of(str(text).encode(), parser, resolve_entities=False)
     except etree.XMLSyntaxError as error:
-        raise CallRefusedError(f"an answer is no XML: {error.msg}") from None
+        raise CallRefusedError(f"an answer is not XML: {error.msg}") from None
 
 
 def _ids(element: Any, path: str) -> frozenset[int]:
@@ -164,7 +169,7 @@ def _clusters(pool: Any, hosts: Any) -> tuple[ClusterFacts, ...]:
 
 
 def _configured(call: Call) -> tuple[tuple[str, ...] | None, float | None]:
-    """The scheduler drivers' arguments and how often clusters are optimised, if we may know."""
+    """Return the scheduler drivers' arguments and the DRS interval, None if not readable."""
     try:
         config = _tree(call("one.system.config"))
     except CallRefusedError:
@@ -177,7 +182,7 @@ def _configured(call: Call) -> tuple[tuple[str, ...] | None, float | None]:
 
 
 def _embedded(call: Call) -> bool:
-    """Whether the server answers what no OpenNebula does."""
+    """Return whether the server answers a call that only the embedded cloud has."""
     try:
         call("embedded.limits.table", [])
     except CallRefusedError:
@@ -186,7 +191,7 @@ def _embedded(call: Call) -> bool:
 
 
 def _raft_state(call: Call) -> int | None:
-    """Whether the server leads its zone; None where the login may not know."""
+    """Return the server's Raft state, None if the login may not read it."""
     try:
         return int(_tree(call("one.zone.raftstatus")).findtext("STATE", "-1"))
     except CallRefusedError:
@@ -194,9 +199,9 @@ def _raft_state(call: Call) -> int | None:
 
 
 def _missing(call: Call, user: int, groups: frozenset[int]) -> tuple[str, ...]:
-    """The rights that no rule gives this login on everything, as `oneacl` writes them.
+    """Return the rights that no rule gives this login on all objects, in the form of `oneacl`.
 
-    Whoever may not read the rules lacks that right, and nothing is known of the others.
+    If the login may not read the rules, return that right alone: the others are unknown.
     """
     try:
         known = _tree(call("one.acl.info")).findall("ACL")
@@ -224,10 +229,10 @@ def _given(rules: list[tuple[int, int]], kind: str, right: str) -> bool:
 
 
 def processes_named(proc: Path, name: str) -> Iterator[int]:
-    """The ids of processes of this name."""
+    """Yield the ids of processes with this name."""
     for entry in sorted(proc.glob("[0-9]*")):
         try:
             if (entry / "comm").read_text().strip() == name:
                 yield int(entry.name)
         except OSError:
-            continue  # it has ended, or is nobody's business
+            continue  # the process has ended, or may not be read

@@ -1,8 +1,9 @@
 """OpenNebula's language of requirements and ranks, as its own scheduler reads it.
 
-`parse` and `parse_rank` make trees of texts; `holds` and `worth` ask one host, `holding` and
-`worths` all hosts of a `FactTable` at once, with the same answers. `answered` and `ranked`
-remember what a text came to until the text changes, or what it asks about.
+`parse` and `parse_rank` turn texts into trees. `holds` and `rank_of` evaluate a tree on a single
+host; `hosts_where` and `host_ranks_of` evaluate it on all hosts of a `FactTable` at once, with the
+same results. `answered` and `ranked` cache the result of a text until the text, or an attribute
+that it names, changes.
 """
 
 from merkatd.opennebula.requirements.evaluate import (

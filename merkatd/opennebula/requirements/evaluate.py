@@ -1,4 +1,4 @@
-"""One expression on one host, and on all at once."""
+"""Evaluation of requirements and ranks, on a single host and on all hosts at once."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def holds(expression: Expression, values: Values, vms: AbstractSet[int] = frozenset()) -> bool:
-    """Whether a host with these values and VMs satisfies the expression."""
+    """Return whether a host with these values and VMs satisfies the expression."""
     if isinstance(expression, Compare):
         return _compare_one(expression, values, vms)
     if isinstance(expression, Not):
@@ -97,9 +97,10 @@ def _has_one(value: Value, texts: Sequence[str]) -> bool:
 
 
 def current_vms(wanted: Compare, *, has: bool) -> bool:
-    """OpenNebula shows the VM's number where the host has it, and -1 where it has not.
+    """Return whether a comparison of CURRENT_VMS holds on a host that has the VM or not.
 
-    Only a whole number is looked for, and only by = and !=.
+    In OpenNebula, CURRENT_VMS is the VM's id if the host has the VM, and -1 if not. The host's VMs
+    are searched only for whole numbers, and only by = and !=.
     """
     value, relation = wanted.value, wanted.relation
     if isinstance(value, str):
@@ -109,7 +110,7 @@ def current_vms(wanted: Compare, *, has: bool) -> bool:
 
 
 def rank_of(rank: Rank, values: Values) -> int:
-    """A host's rank: whole, as OpenNebula cuts it off."""
+    """Return a host's rank, truncated to a whole number as in OpenNebula."""
     with np.errstate(all="ignore"):
         return int(cut_off(np.asarray(_worth_one(rank, values))))
 
@@ -128,9 +129,9 @@ def _worth_one(rank: Rank, values: Values) -> np.float32:
 
 
 def cut_off(worth: npt.NDArray[np.float32]) -> Ints:
-    """Whole numbers of 32 bits: the last one where it is larger, the first where it is no number.
+    """Return the values as whole numbers in the range of 32 bits, NaN as the smallest number.
 
-    What is not in that range has no defined rank in OpenNebula.
+    OpenNebula defines no rank for values outside this range.
     """
     limited = np.clip(worth.astype(np.float64), MIN_NUMBER, MAX_NUMBER)
     cut: Ints = np.where(np.isnan(limited), MIN_NUMBER, limited).astype(np.int64)
@@ -146,7 +147,7 @@ _COMPARED: Mapping[Relation, Callable[[Any, Any], Any]] = {
 
 
 def hosts_where(expression: Expression, table: FactTable) -> Bools:
-    """[rows]: where the expression holds."""
+    """Return for each row whether the expression holds."""
     if isinstance(expression, Compare):
         key = (expression, type(expression.value))
         known = table.compared(key)
@@ -165,7 +166,7 @@ def hosts_where(expression: Expression, table: FactTable) -> Bools:
 
 
 def answered(text: str, limits: Limits, table: FactTable) -> Answer:
-    """What a text comes to, worked out once until the text changes, or what it asks about."""
+    """Return the result of a requirement, from the table's cache if nothing has changed."""
     found = table.answer((text, limits))
     if found is None:
         found = table.answers[text, limits] = _answer(text, limits, table)
@@ -182,7 +183,7 @@ def _answer(text: str, limits: Limits, table: FactTable) -> Answer:
 
 
 def ranked(text: str, table: FactTable) -> Ranked:
-    """What each row is worth by a text, worked out once like the answer to a requirement."""
+    """Return each row's rank by a text, from the table's cache if nothing has changed."""
     found = table.ranked(text)
     if found is None:
         found = table.ranks[text] = _ranked(text, table)
@@ -246,7 +247,7 @@ def _current_vms(wanted: Compare, table: FactTable) -> Bools:
 
 
 def host_ranks_of(rank: Rank, table: FactTable) -> Ints:
-    """[rows]: what each is worth by the rank."""
+    """Return each row's rank."""
     with np.errstate(all="ignore"):
         worth: Ints = np.broadcast_to(cut_off(np.asarray(_worth_all(rank, table))), len(table))
     return worth

@@ -1,4 +1,4 @@
-"""Requirements and ranks from their text."""
+"""The grammar of requirements and ranks: from texts to trees."""
 
 from merkatd.opennebula.requirements.syntax_tree import (
     Always,
@@ -23,12 +23,12 @@ from merkatd.opennebula.requirements.tokens import (
 )
 
 DEEPEST = 100
-"""So many brackets and negations may stand inside one another."""
+"""The deepest nesting of brackets and negations."""
 _NUMBERS = (TokenKind.WHOLE, TokenKind.DECIMAL)
 
 
 def parse(text: str, limits: Limits = OF_USERS) -> Expression:
-    """The requirement that the text states. Raises RequirementError."""
+    """Parse a requirement. Raise RequirementError."""
     reading = TokenReader(text, limits)
     if reading.over():
         return Always()
@@ -51,8 +51,8 @@ def _chain(reading: TokenReader, depth: int) -> Expression:
 def _operand(reading: TokenReader, depth: int) -> Expression:
     if depth > DEEPEST:
         raise RequirementError(
-            f"at character {reading.ahead.at}: more than {DEEPEST} brackets and negations"
-            " stand inside one another"
+            f"at character {reading.ahead.at}: brackets and negations must be nested at most"
+            f" {DEEPEST} deep"
         )
     if reading.taken("!"):
         return Not(_operand(reading, depth + 1))
@@ -78,7 +78,7 @@ def _comparison(reading: TokenReader) -> Compare:
 
 def _relation(reading: TokenReader) -> Relation:
     first = reading.taken("=", "!", ">", "<", "@")
-    # The scanner sees two signs, so blanks may stand between them.
+    # OpenNebula's scanner reads two signs, so there may be blanks between them.
     second = {"!": "=", "@": ">"}.get(first, "")
     if not first:
         raise reading.refuse("=, !=, >, < or @>")
@@ -88,7 +88,7 @@ def _relation(reading: TokenReader) -> Relation:
 
 
 def parse_rank(text: str) -> Rank:
-    """The rank that the text states, 0 for none. Raises RequirementError."""
+    """Parse a rank; an empty text is the rank 0. Raise RequirementError."""
     reading = TokenReader(text, OF_USERS)
     if reading.over():
         return RankNumber(0)
@@ -117,8 +117,8 @@ def _product(reading: TokenReader, depth: int) -> Rank:
 def _factor(reading: TokenReader, depth: int) -> Rank:
     if depth > DEEPEST:
         raise RequirementError(
-            f"at character {reading.ahead.at}: more than {DEEPEST} brackets and signs"
-            " stand inside one another"
+            f"at character {reading.ahead.at}: brackets and signs must be nested at most"
+            f" {DEEPEST} deep"
         )
     if reading.taken("-"):
         return Minus(_product(reading, depth + 1))

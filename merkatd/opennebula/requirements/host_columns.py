@@ -1,4 +1,4 @@
-"""What all hosts say, attribute by attribute: columns, each made when it is first asked for."""
+"""Columns of facts: the values of an attribute on all hosts, made on first use."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from merkatd.opennebula.requirements.syntax_tree import Compare, Expression
 from merkatd.opennebula.requirements.tokens import Limits
 
 CURRENT_VMS = "CURRENT_VMS"
-"""The VMs that a host has, which are compared by their numbers."""
+"""The attribute for the VMs of a host, which are compared by id."""
 
 Values = Mapping[str, Sequence[str]]
 
@@ -22,48 +22,50 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Texts, each kept once."""
+    """The texts of a column, each stored once."""
 
     row: Ints
-    """Of each entry: the host,"""
+    """The row of each entry."""
     code: Ints
-    """and which of the different texts it is."""
+    """The index of each entry's text in `different`."""
     different: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """A number of each host."""
+    """A number for each row."""
 
     known: Bools
+    """Whether the row has a number."""
     value: npt.NDArray[Any]
     """Whole numbers, or numbers of single precision."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What was found out about the text of a requirement."""
+    """The result of a requirement."""
 
     expression: Expression | None
-    """None where it can't be understood:"""
+    """The parsed requirement; None if it can't be parsed."""
     wrong: str
+    """Why the text can't be parsed; empty if it can."""
     attributes: frozenset[str]
-    """All that it asks about."""
+    """All attributes that the requirement names."""
     holds: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """What was found out about the text of a rank."""
+    """The result of a rank."""
 
     wrong: str
-    """Why it can't be understood, if so."""
+    """Why the text can't be parsed; empty if it can."""
     attributes: frozenset[str]
     worth: Ints
 
 
 class FactTable:
-    """What hosts, datastores or networks say; rows as given."""
+    """The facts of hosts, datastores or networks, with cached results; a row for each object."""
 
     def __init__(
         self,
@@ -73,16 +75,16 @@ class FactTable:
     ) -> None:
         """`vms` are the VMs of each host.
 
-        What was found out about the table `before` counts for this one, as far as nothing has
-        changed that it depends on.
+        Results of the table `before` are reused if the attributes that they depend on have not
+        changed.
         """
         self.rows = rows
         self.answers: dict[tuple[str, Limits], Answer] = {}
-        """By text and what it may say: what was found out about it, for this table and the next."""
+        """Results of requirements by text and limits, for this table and the next."""
         self.ranks: dict[str, Ranked] = {}
         self.known: dict[tuple[Compare, type], Bools] = {}
-        """Comparisons that were made: many requirements have some in common."""
-        # Even what asks about nothing has an answer for each row.
+        """Results of comparisons: many requirements share some."""
+        # Results have an entry for each row, so they can't be reused if the number of rows differs.
         self._before = before if before is not None and len(before) == len(rows) else None
         if before is not None:
             before.forget_before()
@@ -99,18 +101,18 @@ class FactTable:
         return len(self.rows)
 
     def forget_before(self) -> None:
-        """Let go of the table before this one."""
+        """Release the previous table."""
         self._before = None
 
     @property
     def names(self) -> frozenset[str]:
-        """The attributes that any row has."""
+        """Return the attributes that any row has."""
         if self._names is None:
             self._names = frozenset().union(*self.rows)
         return self._names
 
     def answer(self, key: tuple[str, Limits]) -> "Answer | None":
-        """What was found out about the text of a requirement, if that still holds."""
+        """Return the cached result of a requirement, None if there is none that is still valid."""
         if key not in self.answers and self._before is not None:
             found = self._before.answers.get(key)
             if found is None or not all(map(self._unchanged, found.attributes)):
@@ -119,7 +121,7 @@ class FactTable:
         return self.answers.get(key)
 
     def ranked(self, text: str) -> "Ranked | None":
-        """What was found out about the text of a rank, if that still holds."""
+        """Return the cached result of a rank, None if there is none that is still valid."""
         if text not in self.ranks and self._before is not None:
             found = self._before.ranks.get(text)
             if found is None or not all(map(self._unchanged, found.attributes)):
@@ -128,7 +130,7 @@ class FactTable:
         return self.ranks.get(text)
 
     def compared(self, key: tuple[Compare, type]) -> Bools | None:
-        """What a comparison came to, if that still holds."""
+        """Return the cached result of a comparison, None if there is none that is still valid."""
         if key not in self.known and self._before is not None:
             found = self._before.known.get(key)
             if found is None or not self._unchanged(key[0].attribute):
@@ -137,7 +139,7 @@ class FactTable:
         return self.known.get(key)
 
     def _unchanged(self, attribute: str) -> bool:
-        """Whether all rows have the same values of an attribute as in the table before."""
+        """Return whether all rows have the same values of an attribute as in the table before."""
         if attribute not in self._same:
             self._same[attribute] = self._is_same(attribute)
         return self._same[attribute]
@@ -154,31 +156,31 @@ class FactTable:
         )
 
     def firsts(self, attribute: str) -> Texts:
-        """The first value of those that have the attribute."""
+        """Return the first value of each row that has the attribute."""
         if attribute not in self._firsts:
             self._firsts[attribute] = self._texts(attribute, 1)
         return self._firsts[attribute]
 
     def everything(self, attribute: str) -> Texts:
-        """All values."""
+        """Return all values of an attribute."""
         if attribute not in self._all:
             self._all[attribute] = self._texts(attribute, None)
         return self._all[attribute]
 
     def wholes(self, attribute: str) -> Numbers:
-        """The first value that is a whole number."""
+        """Return each row's first value that is a whole number."""
         if attribute not in self._wholes:
             self._wholes[attribute] = self._numbers(attribute, whole, np.dtype(np.int64))
         return self._wholes[attribute]
 
     def decimals(self, attribute: str) -> Numbers:
-        """The first value that is a number."""
+        """Return each row's first value that is a number."""
         if attribute not in self._decimals:
             self._decimals[attribute] = self._numbers(attribute, decimal, np.dtype(np.float32))
         return self._decimals[attribute]
 
     def with_vm(self, vm: int) -> Bools:
-        """The hosts that have this VM."""
+        """Return for each row whether the host has this VM."""
         if self._hosts_of is None:
             self._hosts_of = {}
             for row, vms in enumerate(self.vms):
@@ -204,7 +206,7 @@ class FactTable:
         read: Callable[[str], _Number | None],
         kind: "np.dtype[np.int64] | np.dtype[np.float32]",
     ) -> Numbers:
-        """A first value that is no number is passed over, like a value that is missing."""
+        """Return each row's first value that is a number; other values are skipped."""
         texts = self.everything(attribute)
         read_once = [read(text) for text in texts.different]
         known = np.zeros(len(self.rows), dtype=bool)
@@ -212,7 +214,7 @@ class FactTable:
         if read_once:
             good = np.array([number is not None for number in read_once])[texts.code]
             numbers = np.array([number or 0 for number in read_once], dtype=kind)[texts.code]
-            # From the last to the first, so that the first is what remains.
+            # Assign from the last to the first, so that the first value of a row remains.
             value[texts.row[good][::-1]] = numbers[good][::-1]
             known[texts.row[good]] = True
         return Numbers(known, value)

@@ -1,4 +1,4 @@
-"""What a text is worth: globs as C's fnmatch takes them, numbers as C++'s streams read them."""
+"""The meaning of literals: globs as in C's fnmatch, numbers as C++'s streams read them."""
 
 import re
 from collections.abc import Callable
@@ -15,11 +15,11 @@ _DECIMAL = re.compile(
 )
 _SINGLE = Struct("<f")
 _LONGEST = 300
-"""Digits in a number; longer ones are outside of every range."""
+"""The most digits of a number; longer numbers are outside every range."""
 
 
 def whole(text: str) -> int | None:
-    """The whole number that the text begins with, if it fits 32 bits."""
+    """Return the whole number at the beginning of a text, None without one that fits 32 bits."""
     match = _WHOLE.match(text)
     if match is None:
         return None
@@ -29,7 +29,7 @@ def whole(text: str) -> int | None:
 
 
 def decimal(text: str) -> float | None:
-    """The number that the text begins with, in single precision."""
+    """Return the number at the beginning of a text in single precision, None without one."""
     match = _DECIMAL.match(text)
     if match is None or (match["scaled"] and not match["exponent"].lstrip("+-")):
         return None
@@ -40,7 +40,7 @@ def decimal(text: str) -> float | None:
 
 
 def single(number: float) -> float:
-    """The number in single precision. Raises OverflowError where it has none."""
+    """Return the number in single precision. Raise OverflowError if it is too large."""
     if number in {inf, -inf}:
         raise OverflowError
     value: float = _SINGLE.unpack(_SINGLE.pack(number))[0]
@@ -65,10 +65,10 @@ _CLASSES = {
 
 @lru_cache(maxsize=4096)
 def glob(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole text matches the pattern.
+    """Return a function that checks whether a whole text matches the pattern.
 
-    Between stars only the leftmost match is tried, which is enough and keeps a pattern of many
-    stars from taking forever.
+    For each part between stars only the leftmost match is tried. This is sufficient, and bounds the
+    time for patterns with many stars.
     """
     plain = _without_regex(pattern)
     if plain is not None:
@@ -85,7 +85,7 @@ def glob(pattern: str) -> Callable[[str], bool]:
 
 
 def _without_regex(pattern: str) -> Callable[[str], bool] | None:
-    """The same for the usual patterns, in less time: `a`, `a*`, `*a`, `*a*`; None for others."""
+    """Return a faster function for the usual patterns `a`, `a*`, `*a`, `*a*`; None for others."""
     text = pattern.strip("*")
     if _SPECIAL.search(text) is not None:
         return None
@@ -98,7 +98,10 @@ def _without_regex(pattern: str) -> Callable[[str], bool] | None:
 
 
 def _parts(pattern: str) -> list[list[str]] | None:
-    """The pieces between stars, a regular expression a character; None: nothing matches."""
+    """Return the parts between stars, as a regular expression for each character.
+
+    Return None if nothing can match.
+    """
     parts: list[list[str]] = [[]]
     at = 0
     while at < len(pattern):
@@ -124,7 +127,7 @@ def _parts(pattern: str) -> list[list[str]] | None:
 _SPECIAL = re.compile(r"[*?\[\\]")
 _MEMBER = rf"\[:(?:{'|'.join(_CLASSES)}):\]|(?:\\.|.)(?:-(?=[^\]])(?:\\.|.))?"
 _BRACKET = re.compile(rf"[!^]?+(?:{_MEMBER})?+(?:(?!\])(?:{_MEMBER}))*+\]", re.DOTALL)
-"""What follows an opening bracket that is closed: found before it is taken apart."""
+"""The text after an opening bracket up to its closing bracket, found before it is parsed."""
 _NEXT = re.compile(
     rf"\[:(?P<named>{'|'.join(_CLASSES)}):\]|(?P<low>\\.|.)(?:-(?=[^\]])(?P<high>\\.|.))?",
     re.DOTALL,
@@ -132,7 +135,7 @@ _NEXT = re.compile(
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
-    """A bracket's regular expression and where it ends; None where it has no end."""
+    """Return a bracket's regular expression and its end, None if the bracket is not closed."""
     found = _BRACKET.match(pattern, at)
     if found is None:
         return None
@@ -150,7 +153,7 @@ def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
 
 
 def _member(found: re.Match[str]) -> str:
-    """A class, a range or a character, as it stands in the brackets of a regular expression."""
+    """Return a class, a range or a character in the form of a regular expression's brackets."""
     if found["named"] is not None:
         return _CLASSES[found["named"]]
     low = found["low"][-1]

@@ -1,4 +1,4 @@
-"""What an expression says, as a tree; `str` writes it so that it reads as the same tree again."""
+"""Syntax trees of requirements and ranks; parsing the `str` of a tree gives the same tree."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ Value: TypeAlias = str | int | float
 
 
 class Relation(StrEnum):
-    """How an attribute is compared."""
+    """The relation of an attribute and a value."""
 
     IS = "="
     IS_NOT = "!="
     ABOVE = ">"
     BELOW = "<"
     HAS = "@>"
-    """One of its values is."""
+    """Any value of the attribute is equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite."""
+    """The negation of an expression."""
 
     of: "Expression"
 
@@ -53,11 +53,11 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Parts joined from left to right: to OpenNebula & binds no tighter than |."""
+    """Expressions joined from left to right: in OpenNebula, & and | have the same precedence."""
 
     first: "Expression"
     rest: tuple[tuple[str, "Expression"], ...]
-    """Each with the & or | before it."""
+    """The further expressions, each with the & or | before it."""
 
     def __str__(self) -> str:
         return " ".join(
@@ -69,7 +69,7 @@ Expression: TypeAlias = Always | Compare | Not | Chain
 
 
 def attributes_of(expression: Expression) -> Iterator[str]:
-    """Yield the attributes that are compared."""
+    """Yield the attributes that an expression compares."""
     if isinstance(expression, Compare):
         yield expression.attribute
     elif isinstance(expression, Not):
@@ -91,7 +91,7 @@ class RankNumber:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute's value, 0 where it is missing or no number."""
+    """An attribute's value; 0 if it is missing or not a number."""
 
     name: str
 
@@ -120,7 +120,7 @@ class Product:
         factors = (("", self.first), *self.rest)
         last = len(factors) - 1
         return " ".join(
-            # A minus would take the factors after it along.
+            # A minus applies to all factors after it, so enclose it if there are any.
             f"{sign} {_enclosed(part, Sum, Product, *([Minus] if at < last else []))}".lstrip()
             for at, (sign, part) in enumerate(factors)
         )
@@ -142,7 +142,7 @@ Rank: TypeAlias = RankNumber | Attribute | Minus | Product | Sum
 
 
 def operands_of(rank: Rank) -> Iterator[str]:
-    """Yield the attributes whose values count."""
+    """Yield the attributes that a rank uses."""
     if isinstance(rank, Attribute):
         yield rank.name
     elif isinstance(rank, Minus):

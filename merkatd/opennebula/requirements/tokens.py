@@ -1,7 +1,7 @@
-"""The words of an expression, cut as OpenNebula's scanner cuts them.
+"""Tokens of an expression, as OpenNebula's scanner finds them.
 
-What that scanner knows no rule for (a dot, a line's end, a quote that nothing closes) it
-passes over, and so does this one: an expression means the same to both.
+OpenNebula's scanner skips characters for which it has no rule: a dot, a line's end, an unclosed
+quote. So does this one, so that an expression has the same meaning in both.
 """
 
 import re
@@ -14,14 +14,14 @@ import numpy as np
 
 
 class RequirementError(ValueError):
-    """An expression that OpenNebula would not understand either.
+    """An expression that OpenNebula can't parse either, or that exceeds the limits.
 
-    The message names the place, what stands there and what was expected.
+    The message names the position, what was found there and what was expected.
     """
 
 
 class TokenKind(Enum):
-    """What a word is."""
+    """The kinds of tokens."""
 
     NAME = "a name or a text"
     WHOLE = "a whole number"
@@ -31,12 +31,12 @@ class TokenKind(Enum):
 
 
 class RequirementToken(NamedTuple):
-    """One word."""
+    """A token of an expression."""
 
     kind: TokenKind
     value: str | int | float
     at: int
-    """Its first character's place in the text, from 1 on."""
+    """The position of its first character in the text, from 1 on."""
 
     def __str__(self) -> str:
         return "the end" if self.kind is TokenKind.END else repr(self.value)
@@ -54,11 +54,11 @@ _WORD = re.compile(
 )
 
 MIN_NUMBER, MAX_NUMBER = -(2**31), 2**31 - 1
-"""OpenNebula keeps whole numbers in 32 bits."""
+"""The range of whole numbers: OpenNebula stores them in 32 bits."""
 
 
 def cut(text: str) -> list[RequirementToken]:
-    """The words of the text, and the end. Raises RequirementError for a number too large."""
+    """Return the tokens of a text, with END. Raise RequirementError for a too large number."""
     tokens = [_token(match) for match in _WORD.finditer(text)]
     return [*tokens, RequirementToken(TokenKind.END, "", len(text) + 1)]
 
@@ -73,7 +73,7 @@ def _token(match: re.Match[str]) -> RequirementToken:
 
 
 def _whole(text: str, at: int) -> int:
-    # A shorter text can't be outside; a far longer one is not worth converting.
+    # Don't convert longer texts: the number is outside the range, and conversion takes time.
     number = int(text) if len(text) <= 12 else MAX_NUMBER + 1
     if not MIN_NUMBER <= number <= MAX_NUMBER:
         raise RequirementError(
@@ -86,36 +86,35 @@ def _decimal(text: str, at: int) -> float:
     with np.errstate(over="ignore"):
         number = float(np.float32(float(text)))
     if not np.isfinite(number):
-        raise RequirementError(f"at character {at}: {text[:20]}... is too large")
+        raise RequirementError(f"at character {at}: the number {text[:20]}... is too large")
     return number
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a text may say."""
+    """The limits of an expression."""
 
     characters: int
     terms: int
-    """Comparisons, or operands of a rank."""
+    """The most comparisons, or operands of a rank."""
     text: int
-    """Characters of a text that is compared."""
+    """The most characters of a text in a comparison."""
 
 
 OF_USERS = Limits(characters=4_096, terms=100, text=256)
-"""What users write: each period may have thousands of such texts to judge."""
+"""The limits for users' expressions: a period may have to evaluate thousands of them."""
 OF_ONED = Limits(characters=1 << 17, terms=1 << 13, text=1 << 13)
-"""What oned writes: it grows with the number of clusters."""
+"""The limits for oned's expressions, which grow with the number of clusters."""
 
 
 class TokenReader:
-    """The words of a text, one after another."""
+    """Reads the tokens of a text in order."""
 
     def __init__(self, text: str, limits: Limits) -> None:
         """Raise RequirementError if the text is longer than `limits` allow."""
         if len(text) > limits.characters:
             raise RequirementError(
-                f"it has more than {limits.characters} characters, which are the most that it"
-                " may have"
+                f"it has more than {limits.characters} characters, the most that are accepted"
             )
         self._tokens: Sequence[RequirementToken] = cut(text)
         self._next = 0
@@ -123,49 +122,50 @@ class TokenReader:
         self._terms = 0
 
     def count_term(self) -> None:
-        """Count a comparison, or an operand of a rank. Raise RequirementError at one too many."""
+        """Count a comparison, or an operand of a rank. Raise RequirementError above the limit."""
         self._terms += 1
         if self._terms > self._limits.terms:
             raise RequirementError(
                 f"at character {self.ahead.at}: it has more than {self._limits.terms} terms,"
-                " which are the most that it may have"
+                " the most that are accepted"
             )
 
     @property
     def ahead(self) -> RequirementToken:
-        """The next word."""
+        """Return the next token."""
         return self._tokens[self._next]
 
     def take(self) -> RequirementToken:
-        """The next word, which is then behind; the end stays ahead."""
+        """Consume and return the next token; END is never consumed."""
         token = self.ahead
         if token.kind is not TokenKind.END:
             self._next += 1
         return token
 
     def take_value(self) -> str | int | float:
-        """What is compared with. Raise RequirementError if it is a text that is too long."""
+        """Consume and return a value. Raise RequirementError if it is a too long text."""
         most = self._limits.text
         if isinstance(self.ahead.value, str) and len(self.ahead.value) > most:
             raise RequirementError(
-                f"at character {self.ahead.at}: a text of at most {most} characters is right"
+                f"at character {self.ahead.at}: expected a text of at most {most} characters"
+                f" (got {len(self.ahead.value)})"
             )
         return self.take().value
 
     def over(self) -> bool:
-        """Whether nothing but the end is ahead."""
+        """Return whether the next token is END."""
         return self.ahead.kind is TokenKind.END
 
     def comes(self, *signs: str) -> bool:
-        """Whether one of these signs is ahead."""
+        """Return whether the next token is one of these signs."""
         return self.ahead.kind is TokenKind.SIGN and self.ahead.value in signs
 
     def taken(self, *signs: str) -> str:
-        """The sign ahead, taken, if it is one of these; nothing otherwise."""
+        """Consume and return the next token if it is one of these signs, else return ""."""
         return str(self.take().value) if self.comes(*signs) else ""
 
     def refuse(self, expected: str) -> RequirementError:
-        """The error that what is ahead is not what was expected."""
+        """Return the error for an unexpected next token."""
         return RequirementError(
-            f"at character {self.ahead.at}: {self.ahead} stands where {expected} is right"
+            f"at character {self.ahead.at}: expected {expected}, not {self.ahead}"
         )

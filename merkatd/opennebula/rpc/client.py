@@ -1,8 +1,8 @@
-"""oned's calls by name: the session goes with each, time and number are bounded, errors typed.
+"""The client of oned: calls with a session, bounded time and number, and typed errors.
 
-A call that may be repeated without harm is, where the way to the server fails: pools and
-objects are read, and a text appended that stands there already changes nothing. Whatever else
-was sent may have been done; what became of it is for the next observation to tell.
+If the connection fails, the client repeats calls that can be repeated without harm: reads of pools
+and objects, and appending to a template. Other calls may have been executed or not: the next
+observation shows the result.
 """
 
 import random
@@ -32,14 +32,14 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 
 ALL_USERS = -2
 NOT_DONE, ANY_STATE, STATE_DONE = -1, -2, 6
-"""Which VMs a pool shows."""
+"""States of the VMs that a pool call returns."""
 
 _DEFAULT_DATASTORE = -1
 _SAVE = 0
 _APPEND = 1
 _ALL = (ALL_USERS, -1, -1)
 _STEPS = frozenset({"one.vm.allocate", "one.vm.deploy", "one.vm.migrate", "one.vm.action"})
-"""Steps of the plan. The period bounds how many are in flight (`period.in_flight`)."""
+"""Calls for steps of the plan. The period bounds their number in flight (`period.in_flight`)."""
 _READS = re.compile(
     r"one\.\w+\.(info|infoextended|infoset|monitoring|accounting|version|config|raftstatus)"
 )
@@ -48,7 +48,7 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class Client:
-    """Calls of one user to one server."""
+    """Sends calls of a user to a server."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Client:
         vms_bytes: int = VMS_BYTES,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """Speak as `session`, "user:password", of which `origin` says where it was found.
+        """Send calls with `session`, "user:password"; `origin` names its source in errors.
 
-        At most `in_flight` reads are under way at once, and as many calls that write; steps of the
-        plan are not bounded here. So a call that hangs holds up none of another kind. A call
-        that may be repeated is made up to `attempts` times within its time, after pauses that
-        `jitter` draws from 0 to 1. A text about VMs that is longer than `vms_bytes` is not taken.
+        At most `in_flight` reads and `in_flight` writes run at once; steps of the plan are not
+        bounded here. So a hanging call blocks no call of another kind. A repeatable call is sent up
+        to `attempts` times within its time limit, with pauses that `jitter` varies by a random
+        number from 0 to 1. A text about VMs that is longer than `vms_bytes` is rejected.
         """
         self._transport = transport
         self._session = session
@@ -83,16 +83,16 @@ class Client:
         self._zone: int | None = None
 
     def speaking_as(self, session: str) -> "Client":
-        """Return a client of another user, which shares this one's way, limits and turns."""
+        """Return a client of another user that shares this client's connection and limits."""
         other = copy(self)
         other._session = session  # noqa: SLF001 - its own
         other._origin = ""  # noqa: SLF001 - its own
         return other
 
     async def call(self, method: str, *arguments: Any, about: str = "", again: bool = False) -> Any:
-        """The value that a call answers with; `again` where it may be made twice.
+        """Send a call and return its value; `again` marks a call that may be repeated.
 
-        Raises OneError where oned says no, and UnreachableError where nobody knows what it did.
+        Raise OneError if oned refuses, and CloudUnreachableError if the result is unknown.
         """
         repeatable = again or _READS.fullmatch(method) is not None
         until_s = self._clock.seconds() + self._timeout_s
@@ -112,7 +112,10 @@ class Client:
             await self._pass(pause_s)
 
     def _pause_s(self, attempt: int) -> float:
-        """Twice as long each time, less what chance takes off: clients must not march in step."""
+        """Return a pause that doubles with each attempt, randomly shortened by up to half.
+
+        So clients do not repeat their calls at the same time.
+        """
         longest_s = min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S)
         return longest_s * (1 + self._jitter()) / 2
 
@@ -136,21 +139,23 @@ class Client:
                 turns.release()
 
     def _turns(self, method: str) -> DeferredSemaphore | None:
-        """What bounds the calls of this kind; None for the plan's steps."""
+        """Return the semaphore that bounds this kind of calls, None for steps of the plan."""
         if method in _STEPS:
             return None
         return self._reads if _READS.fullmatch(method) else self._writes
 
     def _advised(self, error: OneError) -> OneError:
-        """The error with what would be right."""
+        """Return the error with a way out in its message."""
         who = self._session.partition(":")[0] or "nobody"
         if isinstance(error, OneAuthenticationError):
             origin = f" from {self._origin}" if self._origin else ""
             return error.with_advice(
-                f"the login of {who!r}{origin} is not the server's: put user:password, or"
-                " user:token, of an account there"
+                f"the server does not accept the login of {who!r}{origin}: expected user:password"
+                " or user:token of an account of the server"
             )
-        return error.with_advice(f"{who!r} needs a rule for it (oneacl), or the object is locked")
+        return error.with_advice(
+            f"{who!r} needs a rule for this call (oneacl), or the object is locked"
+        )
 
     async def _reply(
         self, method: str, arguments: tuple[Any, ...], about: str, limit_s: float
@@ -172,25 +177,25 @@ class Client:
                 f"{subject}: {str(error) or type(error).__name__}"
             ) from error
         except (ValueError, OverflowError) as error:
-            # What XML or XML-RPC can't carry is found before anything is sent.
+            # Values that XML or XML-RPC can't express: nothing was sent.
             raise OneBadCallError(method, about, str(error), 0) from error
 
     # -- the server ---------------------------------------------------------------------------
 
     async def dialect(self) -> Dialect:
-        """How this server wants to be spoken to; asked once, and again after the way was lost."""
+        """Return the server's dialect; it is requested once, and again after a lost connection."""
         if self._dialect is None:
             self._dialect = dialect_of(await self._text("one.system.version"))
         return self._dialect
 
     async def restricted(self) -> list[str]:
-        """Return the attributes of VMs that only administrators may set, every site's own too."""
+        """Return the VM attributes that only administrators may set, including the site's own."""
         text = await self._text("one.system.config")
         found = only_child(text, "OPENNEBULA_CONFIGURATION").iterfind("VM_RESTRICTED_ATTR")
         return [row.text for row in found if row.text]
 
     async def zone(self) -> int:
-        """The server's own zone; 0 where it does not tell us."""
+        """Return the id of the server's zone, 0 if the server does not show it."""
         if self._zone is None:
             try:
                 text = await self._text("one.system.config")
@@ -203,19 +208,20 @@ class Client:
     # -- pools --------------------------------------------------------------------------------
 
     async def vm_page(self, start: int, rows: int, state: int = NOT_DONE) -> str:
-        """So many VMs (at least 2), the newest first, after leaving out `start` of them."""
+        """Return `rows` VMs (at least 2), the newest first, without the `start` newest ones."""
         method = (await self.dialect()).vm_pool
         return await self._vms(method, ALL_USERS, start, -rows, state)
 
     async def vm_range(self, low: int, high: int | None, state: int = NOT_DONE) -> str:
-        """The VMs with ids from `low` to `high`, or to the highest, the newest first."""
+        """Return the VMs with ids from `low` to `high`, or to the highest, the newest first."""
         method = (await self.dialect()).vm_pool
         return await self._vms(method, ALL_USERS, low, -1 if high is None else high, state)
 
     async def vm_record(self, vm: int, state: int = NOT_DONE) -> tuple[str, str]:
-        """What OpenNebula says of a VM before any of its owner's texts, and what after all of them.
+        """Return the beginning and the end of a VM's outline.
 
-        They are the two ends of its outline; the second is empty where the outline is too long.
+        OpenNebula writes the beginning before any text of the owner, and the end after all of them.
+        The end is empty if the outline is too long.
         """
         try:
             text = await self._vms("one.vmpool.info", ALL_USERS, vm, vm, state)
@@ -224,67 +230,67 @@ class Client:
         return text[:HEAD_BYTES], text[-HEAD_BYTES:]
 
     async def host_pool(self) -> str:
-        """All hosts; their live load is in the samples."""
+        """Return all hosts; their current load is in the samples."""
         return await self._text("one.hostpool.info")
 
     async def host_samples(self) -> str:
-        """The last monitoring sample of each host."""
+        """Return the last monitoring sample of each host."""
         return await self._text("one.hostpool.monitoring", 0)
 
     async def cluster_pool(self) -> str:
-        """All clusters."""
+        """Return all clusters."""
         return await self._text("one.clusterpool.info")
 
     async def datastore_pool(self) -> str:
-        """All datastores."""
+        """Return all datastores."""
         return await self._text("one.datastorepool.info")
 
     async def network_pool(self) -> str:
-        """All virtual networks."""
+        """Return all virtual networks."""
         return await self._text("one.vnpool.info", *_ALL)
 
     async def vm_group_pool(self) -> str:
-        """All VM groups."""
+        """Return all VM groups."""
         if not (await self.dialect()).vm_groups:
             return "<VM_GROUP_POOL/>"
         return await self._text("one.vmgrouppool.info", *_ALL)
 
     async def user_pool(self) -> str:
-        """All users."""
+        """Return all users."""
         return await self._text("one.userpool.info")
 
     async def group_pool(self) -> str:
-        """All groups of users."""
+        """Return all groups of users."""
         return await self._text("one.grouppool.info")
 
     async def rules(self) -> str:
-        """All access control rules."""
+        """Return all access control rules."""
         return await self._text("one.acl.info")
 
     async def host(self, host: int) -> str:
-        """One host."""
+        """Return a host."""
         return await self._text("one.host.info", host, about=f"host {host}")
 
     async def user(self, user: int) -> str:
-        """One user; -1 is the session's own."""
+        """Return a user; -1 is the user of the session."""
         return await self._text("one.user.info", user, about=f"user {user}")
 
     # -- VMs ----------------------------------------------------------------------------------
 
     async def vm(self, vm: int) -> str:
-        """One VM with all its history."""
+        """Return a VM with its whole history."""
         return await self._vms("one.vm.info", vm, about=f"VM {vm}")
 
     async def accounting(self, since_s: int) -> str:
-        """The history records of all VMs, done or not, that ended later than this or not at all."""
+        """Return the history records of all VMs, also DONE ones, that are open or ended later."""
         return await self._text("one.vmpool.accounting", ALL_USERS, since_s, -1)
 
     async def vm_set(self, vms: Sequence[int]) -> str:
-        """The outlines of these VMs, those left out that are not there or not ours to see."""
+        """Return the outlines of these VMs, without missing and hidden ones."""
         return await self._vms("one.vmpool.infoset", ",".join(map(str, vms)), False)
 
     async def allocate(self, template: str) -> int:
-        """The id of a new VM, pending."""
+        """Create a pending VM and return its id."""
         return int(await self.call("one.vm.allocate", template, False, about="a new VM"))
 
     async def chown(self, vm: int, user: int, group: int) -> None:
@@ -295,9 +301,9 @@ class Client:
     async def deploy(
         self, vm: int, host: int, datastore: int = _DEFAULT_DATASTORE, template: str = ""
     ) -> None:
-        """Start a VM on a host, whether oned thinks that it fits or not.
+        """Start a VM on a host, without oned's check of capacity.
 
-        `datastore` is the system datastore, `template` what is added to the VM's own.
+        `datastore` is the system datastore; `template` is added to the VM's own.
         """
         enforce = False
         arguments = [vm, host, enforce, datastore, template]
@@ -306,7 +312,7 @@ class Client:
         await self.call("one.vm.deploy", *arguments[:count], about=about)
 
     async def migrate(self, vm: int, host: int) -> None:
-        """Move a VM live to a host, whether oned thinks that it fits or not."""
+        """Migrate a VM live to a host, without oned's check of capacity."""
         live, enforce = True, False
         arguments = [vm, host, live, enforce, _DEFAULT_DATASTORE, _SAVE]
         count = (await self.dialect()).migrate_arguments
@@ -314,15 +320,15 @@ class Client:
         await self.call("one.vm.migrate", *arguments[:count], about=about)
 
     async def action(self, action: str, vm: int) -> None:
-        """Do to a VM what needs no more than a word."""
+        """Run an action without arguments on a VM."""
         await self.call("one.vm.action", action, vm, about=f"VM {vm} ({action})")
 
     async def append(self, vm: int, template: str) -> None:
-        """Add to a VM's user template, in place of what has the same names."""
+        """Append to a VM's user template, replacing attributes with the same names."""
         await self.call("one.vm.update", vm, template, _APPEND, about=f"VM {vm}", again=True)
 
     async def _vms(self, method: str, *arguments: Any, about: str = "") -> str:
-        """A text about VMs. Raises LongAnswerError where it is longer than is taken."""
+        """Return a text about VMs. Raise LongAnswerError if it is too long."""
         text = await self._text(method, *arguments, about=about)
         if len(text) > self._vms_bytes:
             raise LongAnswerError(method, about, self._vms_bytes, text[:HEAD_BYTES])
@@ -331,7 +337,5 @@ class Client:
     async def _text(self, method: str, *arguments: Any, about: str = "") -> str:
         value = await self.call(method, *arguments, about=about)
         if not isinstance(value, str):
-            raise CloudUnreachableError(
-                f"{method}: a text was expected, not {type(value).__name__}"
-            )
+            raise CloudUnreachableError(f"{method}: expected a text, not {type(value).__name__}")
         return value

@@ -1,4 +1,4 @@
-"""Who we are and where the server is: OpenNebula's own conventions, and the configuration first."""
+"""The daemon's login and the server's address, from the configuration or OpenNebula's defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ _ENDPOINT = "ONE_XMLRPC"
 
 
 class LoginError(Exception):
-    """There is no login; the message names the file and says what would be right."""
+    """A missing or invalid login; the message names the file and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A session, and where it was found."""
+    """A session and its source."""
 
     session: str = field(repr=False)
     """user:password, or user:token."""
@@ -23,7 +23,7 @@ class Credentials:
 
 
 def auth_file(configured: Path | None, environment: Mapping[str, str], home: Path) -> Path:
-    """The file with the login: the configured one, else ONE_AUTH's, else the home folder's."""
+    """Return the file with the login: as configured, from ONE_AUTH, or in the home folder."""
     if configured is not None:
         return configured
     if environment.get(_AUTH):
@@ -32,7 +32,7 @@ def auth_file(configured: Path | None, environment: Mapping[str, str], home: Pat
 
 
 def endpoint(configured: str, environment: Mapping[str, str], home: Path) -> str:
-    """The configured address, else ONE_XMLRPC, else the home folder's, else the usual one."""
+    """Return the server's address: as configured, from ONE_XMLRPC, the home folder, or default."""
     if configured:
         return configured
     if environment.get(_ENDPOINT):
@@ -45,14 +45,14 @@ def endpoint(configured: str, environment: Mapping[str, str], home: Path) -> str
 
 
 def login_from(path: Path) -> Credentials:
-    """The login that a file holds, as OpenNebula's tools keep it. Raises LoginError."""
+    """Read the login from a file of OpenNebula's tools. Raise LoginError."""
     try:
         lines = path.read_text().strip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise LoginError(f"{path}: the login can't be read: {why}") from None
     session = lines[0].strip() if lines else ""
     user, colon, secret = session.partition(":")
     if not (user and colon and secret):
-        raise LoginError(f"{path}: user:password is right")
+        raise LoginError(f"{path}: expected a line user:password")
     return Credentials(session, str(path))

@@ -1,4 +1,4 @@
-"""What oned answers when it does not do what it was asked: one error for each thing to do then."""
+"""Errors of oned's calls: a class for each reaction that they need."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 
 
 class OneError(Exception):
-    """A call that was understood and not done. The message names call, object and oned's text."""
+    """A call that oned refused. The message names the call, the object and oned's text."""
 
     def __init__(self, method: str, about: str, text: str, code: int) -> None:
         said = text.removeprefix(f"[{method}]").strip() or "no reason given"
@@ -19,45 +19,45 @@ class OneError(Exception):
         self.code = code
 
     def with_advice(self, advice: str) -> "OneError":
-        """The same, and what would be right."""
+        """Return the same error with a way out in its message."""
         error = type(self)(self.method, self.about, self.text, self.code)
         error.args = (f"{error}; {advice}",)
         return error
 
 
 class OneAuthenticationError(OneError):
-    """The session is of nobody that oned knows."""
+    """oned does not accept the session's user or password."""
 
 
 class OneForbiddenError(OneError):
-    """The session's user may not do this, or the object is locked."""
+    """The session's user has no right for this call, or the object is locked."""
 
 
 class OneMissingError(OneError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class WrongStateError(OneError):
-    """The object is in no state for this, or its host has no room: look again."""
+    """The object's state does not allow the call, or its host has no room: read it again."""
 
 
 class OneBadCallError(OneError):
-    """The arguments are not what the server takes."""
+    """The server does not accept the arguments."""
 
 
 class OneInternalError(OneError):
-    """The server failed in itself, or a template is wrong."""
+    """The server has an internal error, or a template is invalid."""
 
 
 class AllocateError(OneError):
-    """A new object could not be made."""
+    """A new object could not be created."""
 
 
 class LongAnswerError(OneError):
     """The answer is longer than the client reads; `head` is its beginning."""
 
     def __init__(self, method: str, about: str, most_bytes: int, head: str) -> None:
-        super().__init__(method, about, f"the answer takes more than {most_bytes} bytes", 0)
+        super().__init__(method, about, f"the answer has more than {most_bytes} bytes", 0)
         self.head = head
 
 
@@ -72,14 +72,14 @@ ERRORS: Mapping[int, type[OneError]] = MappingProxyType(
         16384: AllocateError,
     }
 )
-"""By oned's code."""
+"""Errors by oned's code."""
 
 NOT_CALLED = frozenset({-501, -503, -506, -507, -509})
-"""Faults by which XML-RPC refuses a call before oned sees it: types, syntax, name, size."""
+"""XML-RPC faults for calls that don't reach oned: wrong types, syntax, name or size."""
 
 
 def value_of(reply: Any, method: str, about: str) -> Any:
-    """The value of an answer that says success; raises the error that it says otherwise."""
+    """Return the value of a successful answer; raise the error of any other."""
     match reply:
         case [True, value, *_]:
             return value
@@ -87,5 +87,5 @@ def value_of(reply: Any, method: str, about: str) -> Any:
             raise ERRORS.get(code, OneError)(method, about, str(text), code)
     shown = repr(reply)[:80]
     raise CloudUnreachableError(
-        f"{method}{f' of {about}' if about else ''}: no answer of oned: {shown}"
+        f"{method}{f' of {about}' if about else ''}: not an answer of oned: {shown}"
     )

@@ -1,16 +1,16 @@
-"""A reply from its bytes: HTTP, then XML-RPC.
+"""The parser of replies: HTTP, then XML-RPC.
 
-The standard library's own parser is told each entity of a text by itself; a pool is one text
-with millions of them. Here expat joins them before anybody is told.
+The standard library's XML-RPC parser handles each entity of a text by itself, and a pool is a text
+with millions of them. Here expat joins them before they are handled.
 
 # Note [Long texts]
-The pool of 10,000 hosts is one text of 66 MB. To join its parts in one go, or to give up all of
-them in one go, stops every thread for a tenth of a second; and the standard library joins them
-once more at the end of each element around the text. So a text grows part by part, each part is
-given up as it is taken, and so are the bytes that it was read from.
+The pool of 10,000 hosts is a single text of 66 MB. Joining all its parts at once, or freeing all of
+them at once, stops every thread for 0.1 s. The standard library also joins them again at the end of
+each enclosing element. So the text grows part by part; each part, and the bytes from which it was
+read, is freed as soon as it is appended.
 
-No more of HTTP is known here than a call needs. A response of which it is not certain where it
-ends is none, for the next one on its connection would begin at the wrong place.
+The HTTP parser supports only what calls need. A response whose end is uncertain is rejected,
+because the next response on its connection would begin at the wrong place.
 """
 
 import re
@@ -22,11 +22,11 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 Part = TypeVar("Part")
 HEAD_BYTES = 1 << 12
-"""How much is read of a reply that is too long: OpenNebula's own words about its first object."""
+"""The bytes read of a too long reply: OpenNebula's own record of its first object."""
 _SLICE_BYTES = 1 << 16
 _TEXT_BYTES = 1 << 18
 _CONTROLS = bytes.maketrans(bytes(byte for byte in range(32) if byte not in b"\t\n\r"), b"?" * 29)
-"""Characters that XML can't carry, and that someone's VM may carry all the same."""
+"""A table that replaces control characters. XML forbids them, but users' texts may have them."""
 _NONSENSE = (
     ExpatError,
     ArithmeticError,
@@ -36,39 +36,39 @@ _NONSENSE = (
     ValueError,
     xmlrpc.client.Error,
 )
-"""What the standard library's unmarshaller raises at one or another kind of nonsense."""
+"""The errors that the standard library's unmarshaller raises for invalid replies."""
 
 
 class NoReplyError(xmlrpc.client.Error):
-    """Bytes that are no XML-RPC reply."""
+    """Bytes that are not an XML-RPC reply."""
 
 
 class TooLongError(NoReplyError):
-    """A reply longer than the reader takes; `head` is the part that was read."""
+    """A too long reply; `head` is its beginning."""
 
     def __init__(self, most_bytes: int, head: str = "") -> None:
-        super().__init__(f"the answer is longer than any should be: more than {most_bytes} bytes")
+        super().__init__(f"the answer has more than {most_bytes} bytes, the most that are accepted")
         self.most_bytes = most_bytes
         self.head = head
 
 
 def head_of(chunks: Iterable[bytes]) -> str:
-    """Return the text that the first bytes of a reply carry, unescaped and without its envelope."""
+    """Return the text in the first bytes of a reply, unescaped and without the envelope."""
     read = b"".join(chunks)[:HEAD_BYTES].decode("utf-8", "replace")
     return unescape(read.rpartition("<string>")[2])
 
 
 def decoded(chunks: MutableSequence[bytes]) -> Any:
-    """The value in a reply, whose bytes are given up meanwhile: no chunk is left.
+    """Return the value of a reply, and free its bytes on the way: `chunks` is empty afterwards.
 
-    Raises NoReplyError, or xmlrpc.client.Fault where it is a fault. See Note [Long texts].
+    Raise NoReplyError, or xmlrpc.client.Fault if the reply is a fault. See Note [Long texts].
     """
     try:
         return _value(chunks)
     except xmlrpc.client.Fault:
         raise
     except _NONSENSE as error:
-        raise NoReplyError(f"the answer is no XML-RPC: {error}") from error
+        raise NoReplyError(f"the answer is not XML-RPC: {error}") from error
 
 
 def _value(chunks: MutableSequence[bytes]) -> Any:
@@ -98,7 +98,7 @@ def _value(chunks: MutableSequence[bytes]) -> Any:
 
 
 def _joined(parts: MutableSequence[str]) -> str:
-    """The text of the parts, none of which is left."""
+    """Join the parts and return their text; `parts` is empty afterwards."""
     text = ""
     for part in _taken(parts):
         text += part  # in place: nothing else refers to the text
@@ -106,14 +106,14 @@ def _joined(parts: MutableSequence[str]) -> str:
 
 
 def _taken(parts: MutableSequence[Part]) -> Iterator[Part]:
-    """One part after another, each of which is forgotten as it is taken."""
+    """Yield each part and remove it from the sequence."""
     parts.reverse()
     while parts:
         yield parts.pop()
 
 
 def _refuse_doctype(*_arguments: Any) -> None:
-    raise ValueError("a reply has no document type")
+    raise ValueError("it must not have a document type")
 
 
 def _slices(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ _OK = 200
 _INTERIM = range(100, 200)
 _HEAD_BYTES = 1 << 16
 _LINE_BYTES = 1 << 10
-"""The longest line that says how long a chunk is."""
+"""The most bytes of a line with a chunk's length."""
 _STATUS = re.compile(rb"HTTP/1\.(\d) (\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;|$)")
 _LENGTH = re.compile(rb"\d{1,18}")
@@ -134,73 +134,73 @@ _END_OF_LINE, _END_OF_HEAD = b"\r\n", b"\r\n\r\n"
 
 
 class Response:
-    """What has come so far of a response."""
+    """A response that is being received."""
 
     def __init__(self, most_bytes: int) -> None:
-        """A body may not be longer than `most_bytes`."""
+        """Accept a body of at most `most_bytes`."""
         self.chunks: list[bytes] = []
-        """The body."""
+        """The received parts of the body."""
         self.size = 0
-        """Its bytes."""
+        """The announced or received bytes of the body."""
         self.whole = False
         self.reusable = False
-        """Whether another call may be made on the connection."""
+        """Whether the connection can be used for another call."""
         self._most_bytes = most_bytes
         self._rest = b""
-        """What can't be taken before more has come."""
+        """Received bytes that can't be parsed before more are received."""
         self._left: int | None = None
-        """Bytes of the body, or of a chunk, that are still to come; None: up to the end."""
+        """Missing bytes of the body or of a chunk; None if the body ends with the connection."""
         self._take = self._take_head
 
     def feed(self, data: bytes) -> None:
-        """Take what came. Raises NoReplyError where this is no answer to a call."""
+        """Parse received bytes. Raise NoReplyError if they are not an answer to a call."""
         if self._rest:
             data, self._rest = self._rest + data, b""
         while data and not self.whole:
             data = self._take(data)
             self._look_at_length()
         if data:
-            # Nobody asked for more: whatever it is, it is no answer to the next call.
+            # Bytes after the response belong to no call: the connection can't be trusted.
             self.reusable = False
 
     def end(self) -> None:
-        """Nothing more will come. Raises ConnectionError where something is missing."""
+        """Handle the end of the connection. Raise ConnectionError if the response is incomplete."""
         if self._take == self._take_body and self._left is None:
             self.whole = True
         if not self.whole:
-            raise ConnectionAbortedError("the connection was closed before the answer was whole")
+            raise ConnectionAbortedError("the connection was closed before the answer was complete")
 
     def _take_head(self, data: bytes) -> bytes:
         head, found, body = data.partition(_END_OF_HEAD)
         if len(head) > _HEAD_BYTES:
-            raise NoReplyError("the answer's head is longer than any should be")
+            raise NoReplyError(f"the answer's head must have at most {_HEAD_BYTES} bytes")
         if not found:
             self._rest = data
             return b""
         status, *lines = head.split(_END_OF_LINE)
         match = _STATUS.match(status)
         if match is None:
-            raise NoReplyError("the answer is no HTTP")
+            raise NoReplyError("the answer is not HTTP")
         code = int(match[2])
         if code in _INTERIM:
             return body
         if code != _OK:
-            raise NoReplyError(f"the answer is HTTP {code}")
+            raise NoReplyError(f"the answer's HTTP status must be {_OK} (got {code})")
         self._measure(_headers(lines), persistent=match[1] != b"0")
         return body
 
     def _measure(self, headers: dict[bytes, bytes], *, persistent: bool) -> None:
-        """Find out where the body ends."""
+        """Determine from the headers how the body ends."""
         wishes = headers.get(b"connection", b"").lower()
         self.reusable = b"close" not in wishes and (persistent or b"keep-alive" in wishes)
         coding, length = headers.get(b"transfer-encoding"), headers.get(b"content-length")
         if coding is not None:
             if coding.lower() != b"chunked" or length is not None:
-                raise NoReplyError("nobody can tell how long the answer is")
+                raise NoReplyError("the answer's length is not certain")
             self._take = self._take_size
         elif length is not None:
             if not _LENGTH.fullmatch(length):
-                raise NoReplyError("nobody can tell how long the answer is")
+                raise NoReplyError("the answer's length is not certain")
             self._left = int(length)
             self._count(self._left)
             self._take = self._take_body
@@ -219,7 +219,7 @@ class Response:
         return rest
 
     def _take_some(self, data: bytes, left: int) -> bytes:
-        """Take up to so many bytes."""
+        """Take up to `left` bytes and return the rest."""
         taken, rest = (data, b"") if len(data) <= left else (data[:left], data[left:])
         self.chunks.append(taken)
         self._left = left - len(taken)
@@ -231,7 +231,7 @@ class Response:
             return b""
         match = _SIZE.match(line)
         if match is None:
-            raise NoReplyError("the answer is no HTTP: a chunk has no length")
+            raise NoReplyError("the answer is not HTTP: a chunk has no length")
         self._left = int(match[1], 16)
         self._count(self._left)
         self._take = self._take_chunk if self._left else self._take_trailer
@@ -244,7 +244,7 @@ class Response:
         if line is None:
             return b""
         if line:
-            raise NoReplyError("the answer is no HTTP: a chunk is longer than was said")
+            raise NoReplyError("the answer is not HTTP: a chunk is longer than its length")
         self._take = self._take_size
         return rest
 
@@ -255,10 +255,10 @@ class Response:
         return rest
 
     def _line(self, data: bytes) -> tuple[bytes | None, bytes]:
-        """The line that begins here and what comes after it; None while it is not whole."""
+        """Return the next line, None while it is incomplete, and the bytes after it."""
         line, found, rest = data.partition(_END_OF_LINE)
         if len(line) > _LINE_BYTES:
-            raise NoReplyError("the answer is no HTTP: a line does not end")
+            raise NoReplyError("the answer is not HTTP: a line does not end")
         if not found:
             self._rest = data
             return None, b""
@@ -268,7 +268,7 @@ class Response:
         self.size += more
 
     def _look_at_length(self) -> None:
-        """Raise TooLongError as soon as the head of a body that is too long has been read."""
+        """Raise TooLongError as soon as the head of a too long body has been received."""
         if self.size <= self._most_bytes:
             return
         if self.whole or sum(map(len, self.chunks)) >= min(HEAD_BYTES, self._most_bytes):
@@ -276,13 +276,13 @@ class Response:
 
 
 def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
-    """By name in lower case; what is said twice is said in one, as HTTP has it."""
+    """Return the headers by name in lower case; repeated headers are joined, as in HTTP."""
     headers: dict[bytes, bytes] = {}
     for line in lines:
         name, colon, value = line.partition(b":")
         name = name.lower()
         if not colon or not name or name != name.strip():
-            raise NoReplyError("the answer is no HTTP: a header has no name")
+            raise NoReplyError("the answer is not HTTP: a header has no name")
         value = value.strip()
         headers[name] = headers[name] + b", " + value if name in headers else value
     return headers

@@ -1,7 +1,7 @@
-"""Plain HTTP over connections that are kept.
+"""Plain HTTP over persistent connections.
 
-oned ends a connection after each call, so that what a connection costs is what a call costs:
-here it is a socket and two registrations with the reactor, and no more.
+oned closes a connection after each call, so the cost of a connection is the cost of a call. Here a
+connection costs only a socket and two registrations with the reactor.
 """
 
 import errno
@@ -22,32 +22,32 @@ from merkatd.opennebula.rpc.http_reply import NoReplyError, Response
 
 _READ_BYTES = 1 << 18
 Address = tuple[socket.AddressFamily, Any]
-"""A family and what its sockets connect to."""
+"""An address family and an address for its sockets."""
 
 
 class NotConnectedError(ConnectionError):
-    """There is no connection: nothing has been sent."""
+    """A failed connection: nothing was sent."""
 
 
 @implementer(IReadWriteDescriptor)
 class HttpConnection:
-    """A connection."""
+    """A connection to a server."""
 
     def __init__(
         self, reactor: Any, address: Address, when_free: Callable[["HttpConnection"], None]
     ) -> None:
-        """Begin to connect; `when_free` is told each time that another exchange may begin.
+        """Start to connect. Raise NotConnectedError.
 
-        Raises NotConnectedError.
+        `when_free` is called each time the connection can be used for another exchange.
         """
         self.since_s = 0.0
-        """When it became free."""
+        """The time at which the connection became free."""
         self._reactor = reactor
         self._when_free = when_free
         self._connected = False
         self._writing = False
         self._left = memoryview(b"")
-        """Of the request, what is still to be sent."""
+        """The bytes of the request that are not sent yet."""
         self._response: Response | None = None
         self._over: Deferred[None] | None = None
         family, where = address
@@ -61,7 +61,7 @@ class HttpConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether the other side has neither ended it nor said anything that nobody asked for."""
+        """Return whether the connection is open, without unrequested bytes from the server."""
         if self.fileno() < 0:
             return False
         try:
@@ -73,9 +73,9 @@ class HttpConnection:
         return False
 
     def exchange(self, request: bytes, response: Response) -> Deferred[None]:
-        """Send a request and fill the response; fires when that is whole.
+        """Send a request and receive the response; the result fires when that is complete.
 
-        Fails with NotConnectedError, another OSError or NoReplyError.
+        It fails with NotConnectedError, another OSError or NoReplyError.
         """
         over: Deferred[None] = Deferred(lambda _: self.close())
         self._over, self._response, self._left = over, response, memoryview(request)
@@ -83,7 +83,7 @@ class HttpConnection:
         return over
 
     def close(self) -> None:
-        """End it; what is under way is never over."""
+        """Close the connection; the result of a running exchange never fires."""
         if self.fileno() >= 0:
             self._reactor.removeReader(self)
             self._watch_for_room(wanted=False)
@@ -91,12 +91,12 @@ class HttpConnection:
         self._over = self._response = None
 
     def give_up_connecting(self) -> None:
-        """Fail where there is no connection yet."""
+        """Fail if the connection is not established yet."""
         if not self._connected:
             self._fail(TimeoutError(errno.ETIMEDOUT, "no connection in time"))
 
     def doWrite(self) -> None:  # noqa: N802 - Twisted's name
-        """Send as much as can be sent now."""
+        """Send as many bytes as possible."""
         try:
             sent = self._socket.send(self._left)
         except BlockingIOError:
@@ -112,18 +112,18 @@ class HttpConnection:
         self._watch_for_room(wanted=len(self._left) > 0)
 
     def _watch_for_room(self, *, wanted: bool) -> None:
-        """Be told by the reactor when more can be sent, or no more."""
+        """Start or stop watching for the moment when more bytes can be sent."""
         if wanted is not self._writing:
             self._writing = wanted
             (self._reactor.addWriter if wanted else self._reactor.removeWriter)(self)
 
     def doRead(self) -> None:  # noqa: N802 - Twisted's name
-        """Take what has come."""
+        """Receive bytes."""
         response = self._response
         try:
             data = self._socket.recv(_READ_BYTES)
             if response is None:
-                # What nobody asked for, or the end of a connection that nobody used.
+                # Unrequested bytes, or the end of an idle connection.
                 self.close()
                 return
             if data:
@@ -156,21 +156,21 @@ class HttpConnection:
             over.errback(error)
 
     def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
-        """The reactor gives it up, at its own end; why it does is nothing an answer could say."""
+        """Fail when the reactor drops the connection, for example at its own end."""
         self._fail(ConnectionAbortedError(errno.ECONNABORTED, f"given up: {reason.value}"))
 
     def logPrefix(self) -> str:  # noqa: N802 - Twisted's name
-        """Whose errors these are."""
+        """Return the prefix of the connection's log lines."""
         return "opennebula"
 
 
 _PORT = 80
 _IDLE_S = 10.0
-"""How long a connection that nobody uses is kept: less than the 15 s after which oned ends it."""
+"""How long an idle connection is kept: less than the 15 s after which oned closes it."""
 _KNOWN_S = 60.0
-"""How long a name is not looked up again."""
+"""How long a resolved name is kept."""
 _CONNECT_S = 2.0
-"""How long one address may take to answer where there are others."""
+"""How long an address may take to answer if there are others."""
 _IN_NUMBERS: Sequence[tuple[socket.AddressFamily, Callable[[str], bool]]] = (
     (socket.AF_INET, isIPAddress),
     (socket.AF_INET6, isIPv6Address),
@@ -178,10 +178,10 @@ _IN_NUMBERS: Sequence[tuple[socket.AddressFamily, Callable[[str], bool]]] = (
 
 
 class PlainHttp:
-    """The way to one server."""
+    """The HTTP client of a server."""
 
     def __init__(self, reactor: Any, url: SplitResult, *, connections: int) -> None:
-        """Keep up to so many `connections`."""
+        """Keep at most this number of idle `connections`."""
         self._reactor = reactor
         self._connections = connections
         self._addresses = _Addresses(reactor, url.hostname or "", url.port or _PORT)
@@ -193,7 +193,10 @@ class PlainHttp:
         ).encode("ascii")
 
     async def exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
-        """The body of the answer, in pieces, up to `most_bytes`. Raises OSError or NoReplyError."""
+        """Send a request and return the answer's body of at most `most_bytes`, in pieces.
+
+        Raise OSError or NoReplyError.
+        """
         request = b"%s%d\r\n\r\n%s" % (self._head, len(body), body)
         response = Response(most_bytes)
         line = self._kept()
@@ -204,13 +207,13 @@ class PlainHttp:
         return response.chunks
 
     async def close(self) -> None:
-        """End the connections that nobody uses."""
+        """Close all idle connections."""
         for line in self._free:
             line.close()
         self._free.clear()
 
     async def _anew(self, request: bytes, response: Response) -> None:
-        """Over a new connection, to the first of the server's addresses that can be reached."""
+        """Exchange over a new connection to the first reachable address of the server."""
         failure: NotConnectedError | None = None
         left = await self._addresses.known()
         while left:
@@ -242,7 +245,7 @@ class PlainHttp:
             line.close()
 
     def _kept(self) -> HttpConnection | None:
-        """The connection that was used last, if the server will not have ended it."""
+        """Return the connection that was used last, None if the server may have closed it."""
         while self._free:
             line = self._free.pop()
             if line.usable and self._reactor.seconds() - line.since_s < _IDLE_S:
@@ -252,7 +255,7 @@ class PlainHttp:
 
 
 class _Addresses:
-    """Where a server can be reached; one that is given in numbers is not looked up."""
+    """The addresses of a server; a numeric address is not resolved."""
 
     def __init__(self, reactor: Any, host: str, port: int) -> None:
         self._reactor = reactor
@@ -263,7 +266,7 @@ class _Addresses:
         self._until_s = 0.0
 
     async def known(self) -> list[Address]:
-        """All of them, the one that answered last first. Raises OSError where there is none."""
+        """Return all addresses, the last reachable one first. Raise OSError if there is none."""
         if self._given:
             return self._given
         if self._reactor.seconds() >= self._until_s:
@@ -277,9 +280,9 @@ class _Addresses:
         return list(self._found)
 
     def prefer(self, address: Address) -> None:
-        """Try this one first from now on."""
+        """Try this address first from now on."""
         self._found.sort(key=lambda other: other != address)
 
     def forget(self) -> None:
-        """Look the name up again before it is used."""
+        """Resolve the name again before its next use."""
         self._until_s = 0.0

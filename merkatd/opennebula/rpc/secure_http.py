@@ -1,6 +1,6 @@
-"""Calls over https: the server has to prove its name, to the system's authorities or a file's.
+"""Calls over https: the server's certificate must be valid for its name.
 
-There is no way to do without.
+It is verified by the system's authorities or those of a file. Verification can't be disabled.
 """
 
 import re
@@ -33,7 +33,7 @@ from merkatd.opennebula.rpc.http_reply import NoReplyError, TooLongError, head_o
 
 _OK = 200
 _KEPT_S = 10
-"""How long a connection that nobody uses is kept: less than the 15 s after which oned ends it."""
+"""How long an idle connection is kept: less than the 15 s after which oned closes it."""
 
 _LOST = (
     ConnectError,
@@ -50,11 +50,11 @@ _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-
 
 
 class TrustError(Exception):
-    """The file of certificates can't be used; the message names it."""
+    """An unusable file of certificates; the message names it."""
 
 
 class SecureHttp:
-    """The way to one server."""
+    """The https client of a server."""
 
     def __init__(
         self,
@@ -64,10 +64,9 @@ class SecureHttp:
         connections: int,
         authorities: Path | None,
     ) -> None:
-        """Keep up to so many `connections`.
+        """Keep at most this number of idle `connections`. Raise TrustError.
 
         `authorities` is a file of certificates (PEM) that are trusted instead of the system's.
-        Raises TrustError.
         """
         self._url = url.geturl().encode("ascii")
         self._pool: Any = HTTPConnectionPool(reactor)  # type: ignore[no-untyped-call]  # Twisted's web has no types
@@ -79,14 +78,17 @@ class SecureHttp:
         )
 
     async def exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
-        """The body of the answer, in pieces, up to `most_bytes`. Raises OSError or NoReplyError."""
+        """Send a request and return the answer's body of at most `most_bytes`, in pieces.
+
+        Raise OSError or NoReplyError.
+        """
         try:
             return await self._exchange(body, most_bytes)
         except _LOST as error:
             raise ConnectionError(_reason(error)) from error
 
     async def close(self) -> None:
-        """End the connections that are kept."""
+        """Close all idle connections."""
         await self._pool.closeCachedConnections()
 
     async def _exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
@@ -96,16 +98,16 @@ class SecureHttp:
         response.deliverBody(received)
         chunks = await received.whole
         if response.code != _OK:
-            raise NoReplyError(f"the answer is HTTP {response.code}")
+            raise NoReplyError(f"the answer's HTTP status must be {_OK} (got {response.code})")
         return chunks
 
 
 @implementer(IAgentEndpointFactory)
 class _Endpoints:
-    """Where requests go; an address in numbers is not looked up first.
+    """The endpoints of requests; numeric addresses are not resolved.
 
-    Twisted's own factory has every name looked up by a thread, and oned ends a connection after
-    each call, so that this would be done for each.
+    Twisted's own factory resolves every name in a thread. As oned closes the connection after each
+    call, this would happen for each call.
     """
 
     def __init__(self, reactor: Any, policy: Any) -> None:
@@ -113,7 +115,7 @@ class _Endpoints:
         self._policy = policy
 
     def endpointForURI(self, uri: Any) -> Any:  # noqa: N802 - Twisted's name
-        """The server of an address."""
+        """Return the endpoint of a server's address."""
         host = uri.host.decode("ascii")
         kind: Any = TCP4ClientEndpoint if isIPAddress(host) else HostnameEndpoint
         endpoint = kind(self._reactor, host, uri.port)
@@ -128,15 +130,17 @@ def _trust(authorities: Path | None) -> Any:
         certificates = [Certificate.loadPEM(pem) for pem in found]
     except OSError as error:
         raise TrustError(f"{authorities}: can't be read: {error.strerror}") from None
-    except Exception as error:  # noqa: BLE001 - whatever the library says of what is no certificate
-        raise TrustError(f"{authorities}: holds what is no certificate: {error}") from None
+    except Exception as error:  # noqa: BLE001 - the library's errors for invalid certificates vary
+        raise TrustError(f"{authorities}: contains an invalid certificate: {error}") from None
     if not certificates:
-        raise TrustError(f"{authorities}: holds no certificate; PEM is right")
+        raise TrustError(
+            f"{authorities}: contains no certificate; expected certificates in PEM format"
+        )
     return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]  # so it is
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong beneath the layers of the HTTP client."""
+    """Return the innermost reason of an error of the HTTP client."""
     reasons = getattr(error, "reasons", None)
     if reasons:
         return ", ".join(failure.getErrorMessage() for failure in reasons)
@@ -151,22 +155,22 @@ class _Body:
         self.length = len(body)
 
     def startProducing(self, consumer: Any) -> Deferred[None]:  # noqa: N802 - Twisted's name
-        """Write it."""
+        """Write the body."""
         consumer.write(self._body)
         return succeed(None)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """It has been written."""
+        """Do nothing: the body is written already."""
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """It has been written."""
+        """Do nothing: the body is written already."""
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """It has been written."""
+        """Do nothing: the body is written already."""
 
 
 class _Received(Connection):
-    """A response's body as it arrives, up to a size."""
+    """A response's body that is being received, up to a size."""
 
     def __init__(self, most_bytes: int) -> None:
         self.whole: Deferred[list[bytes]] = Deferred(lambda _: self._abort())
@@ -175,7 +179,7 @@ class _Received(Connection):
         self._size = 0
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Keep it."""
+        """Store received bytes, or fail if they are too many."""
         self._size += len(data)
         if self._size <= self._most_bytes:
             self._chunks.append(data)
@@ -184,10 +188,10 @@ class _Received(Connection):
             self._abort()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
-        """It is whole, or never will be."""
+        """Finish with the body, or fail if it is incomplete."""
         if self.whole.called:
             return
-        # Where no length was said, only the reader of the text can tell whether it is whole.
+        # Without a length, only the XML parser can find out whether the body is complete.
         if reason.check(ResponseDone, PotentialDataLoss):
             self.whole.callback(self._chunks)
         else:

@@ -1,7 +1,7 @@
-"""The way of calls to a server, and a guard that lets no change through unless we lead.
+"""Transport of calls to a server, and a guard that blocks changes unless the daemon leads.
 
-Between the look at a VM and the call that deploys it the process can be stopped for minutes,
-and another daemon have begun to act. So the last question before a call is put here.
+Between the reading of a VM and the call that deploys it, the process may be stopped for minutes,
+and another daemon may have become the leader. So the guard checks the lease just before each call.
 """
 
 import re
@@ -29,26 +29,26 @@ __all__ = [
 Result = TypeVar("Result")
 _BODY_BYTES = 1 << 28
 VMS_BYTES = 1 << 25
-"""The longest answer about VMs, whose texts their owners write: a longer one is asked for in
-smaller pieces. A thousand ordinary VMs take 6 MB."""
+"""The most bytes of an answer about VMs, which contains owners' texts: longer answers are requested
+again in smaller pieces. A thousand ordinary VMs take 6 MB."""
 _OF_VMS = re.compile(r"one\.vm(pool\.(info|infoextended|infoset)|\.info)")
 _SMALL_BYTES = 1 << 15
-"""An answer that is taken apart in less time than it takes to have that done elsewhere."""
+"""The most bytes of an answer that is parsed at once: the executor would take longer."""
 
 
 class Transport(Protocol):
     """Carries calls to a server."""
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """The array that the server answers with.
+        """Call a method and return the array of the answer.
 
-        Raises OSError or xmlrpc.client.Error where there is none; ValueError or OverflowError
-        where the arguments can't be carried, before anything is sent.
+        Raise OSError or xmlrpc.client.Error if there is no valid answer; ValueError or
+        OverflowError, before anything is sent, if the arguments can't be written in XML-RPC.
         """
 
 
 class HttpTransport:
-    """Calls a server over HTTP; answers are taken apart where the executor runs."""
+    """Calls a server over HTTP, and parses answers on the executor."""
 
     def __init__(
         self,
@@ -61,12 +61,10 @@ class HttpTransport:
         vms_bytes: int = VMS_BYTES,
         authorities: Path | None = None,
     ) -> None:
-        """Keep at most so many `connections`.
+        """Keep at most this number of idle `connections`. Raise TrustError.
 
-        No answer may be longer than `body_bytes`, and none about VMs longer than `vms_bytes`.
-
+        An answer may have at most `body_bytes`, an answer about VMs at most `vms_bytes`.
         `authorities` is a file of certificates (PEM) that are trusted instead of the system's.
-        Raises TrustError.
         """
         self._executor = executor
         url = urlsplit(endpoint)
@@ -78,7 +76,7 @@ class HttpTransport:
             self._way = PlainHttp(reactor, url, connections=connections)
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method. Raises OSError, NoReplyError, or xmlrpc.client.Fault."""
+        """Call a method. Raise OSError, NoReplyError, or xmlrpc.client.Fault."""
         body = xmlrpc.client.dumps(arguments, method).encode()
         most_bytes = self._vms_bytes if _OF_VMS.fullmatch(method) else self._body_bytes
         chunks = await self._way.exchange(body, most_bytes)
@@ -87,11 +85,11 @@ class HttpTransport:
         else:
             value = await self._executor.run(partial(decoded, chunks))
         if not isinstance(value, list):
-            raise NoReplyError("the answer is no array")
+            raise NoReplyError("the answer must be an array")
         return value
 
     async def close(self) -> None:
-        """End the connections that are kept."""
+        """Close all idle connections."""
         await self._way.close()
 
 
@@ -105,19 +103,19 @@ _LOOKS = (
     "raftstatus",
     "table",
 )
-"""What calls are called that change nothing."""
+"""The endings of the names of calls that change nothing."""
 
 
 class LeaderOnlyTransport:
-    """Implements `transport.Transport` over another one."""
+    """A `Transport` over another one that checks the lease before each change."""
 
     def __init__(self, transport: Transport, certain: Callable[[], Awaitable[None]]) -> None:
-        """`certain` raises LeaseLostError where another daemon may be acting already."""
+        """`certain` raises LeaseLostError if another daemon may be acting already."""
         self._transport = transport
         self._certain = certain
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """As the other transport. Raises ConnectionAbortedError where we may not act."""
+        """Call over the other transport. Raise ConnectionAbortedError if the lease is lost."""
         if not method.endswith(_LOOKS):
             try:
                 await self._certain()

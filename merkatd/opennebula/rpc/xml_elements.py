@@ -1,9 +1,9 @@
-"""Pools as elements, one after another: parsed as they are asked for and given up as they go.
+"""Elements of a pool, parsed on demand and freed one after another.
 
-A pool is cut where one of its elements ends and the next begins, and each piece is parsed by
-itself: that takes less time than events, a tree is never larger than one VM, and a piece that
-is no XML spoils no other. A cut in the wrong place, in a text that somebody gave to his VM,
-leaves pieces that are no XML; then the pool is streamed as a whole.
+A pool is cut between its elements, and each piece is parsed by itself. This is faster than event
+parsing, a tree is never larger than a VM, and a piece that is not XML spoils no other. If an
+owner's text contains the place of a cut, the pieces are not XML: then the pool is parsed as a
+stream.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 _SAFE: dict[str, Any] = {
     "resolve_entities": False,
-    # Tenants write texts of any length: libxml2 takes 10 MB of one at most unless it is told.
+    # Tenants write texts of any length: by default libxml2 accepts at most 10 MB of a text.
     "huge_tree": True,
     "no_network": True,
     "remove_comments": True,
@@ -29,19 +29,19 @@ _CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
 _DIGITS = 18
 _LARGEST = 10**_DIGITS
 _MOST = 1e15
-"""Larger numbers don't fit into columns; nobody's cloud has them."""
+"""The largest number of a column; no cloud has larger ones."""
 
 
 class BrokenError(Exception):
-    """A text that breaks off, or is no XML."""
+    """A text that is incomplete or not XML."""
 
 
 class UnreadableError(Exception):
-    """An element that is not as it should be; the message names it and its text."""
+    """An element with an invalid value; the message names the element and its text."""
 
 
 def pieces(text: str, pool: str, tag: str) -> Iterator[bytes] | None:
-    """The bytes of each element inside the pool's; None where that can't be told by their look."""
+    """Return the bytes of each element of a pool, None if the text has an unexpected form."""
     body = text.strip()
     if body == f"<{pool}/>":
         return iter(())
@@ -55,9 +55,9 @@ def pieces(text: str, pool: str, tag: str) -> Iterator[bytes] | None:
 
 
 def _cut(body: str, start: int, stop: int, joint: str, kept: int) -> Iterator[bytes]:
-    """From start to stop, cut where a joint is, so much of which belongs to what ends there.
+    """Yield the pieces from start to stop, cut in each joint after its first `kept` characters.
 
-    Each piece becomes bytes by itself: to turn the whole text at once stops every thread for long.
+    Each piece is encoded by itself: encoding the whole text at once blocks every thread for long.
     """
     while True:
         at = body.find(joint, start, stop)
@@ -69,15 +69,15 @@ def _cut(body: str, start: int, stop: int, joint: str, kept: int) -> Iterator[by
 
 
 def parsed(piece: bytes) -> Element:
-    """The element that these bytes are. Raises BrokenError where they are none."""
+    """Parse an element. Raise BrokenError if the bytes are not XML."""
     try:
         return element_of(piece, _PARSERS.parser, **_SAFE)
     except etree.XMLSyntaxError as error:
-        raise BrokenError(error.msg or "no XML") from None
+        raise BrokenError(error.msg or "not XML") from None
 
 
 class _Parsers(local):
-    """A parser for each thread: one that is shared would make them wait for each other."""
+    """A parser for each thread: threads would wait for each other with a shared parser."""
 
     def __init__(self) -> None:
         self.parser = etree.XMLParser(**_SAFE)
@@ -87,9 +87,9 @@ _PARSERS = _Parsers()
 
 
 def rows(text: str, pool: str, tag: str) -> Iterator[Element]:
-    """The elements of this tag right inside the pool's; each is emptied when the next is asked for.
+    """Yield the elements of a pool with this tag; each is freed when the next is requested.
 
-    Raises BrokenError where the text breaks off or is no XML. See Note [Names with a colon] in
+    Raise BrokenError if the text is incomplete or not XML. See Note [Names with a colon] in
     merkatd.syntax.lenient_xml.
     """
     count = 0
@@ -104,11 +104,11 @@ def rows(text: str, pool: str, tag: str) -> Iterator[Element]:
 
 
 class _NameError(Exception):
-    """An attribute has a name that is none to lxml."""
+    """An attribute's name that lxml rejects."""
 
 
 def _streamed(text: str, pool: str, tag: str) -> Iterator[Element]:
-    """The same. Raises _NameError where nothing but names keeps the text from being read."""
+    """Yield the elements of a pool. Raise _NameError if only names make the text unreadable."""
     parsed = etree.iterparse(
         BytesIO(text.encode("utf-8", "replace")),
         events=("end",),
@@ -119,7 +119,7 @@ def _streamed(text: str, pool: str, tag: str) -> Iterator[Element]:
     try:
         for _, element in parsed:
             root = element.getparent()
-            # Users name their attributes as they like, also like this.
+            # Skip users' attributes with the same name: users may choose any name.
             if root is None or root.getparent() is not None or root.tag != pool:
                 continue
             yield element
@@ -129,18 +129,18 @@ def _streamed(text: str, pool: str, tag: str) -> Iterator[Element]:
             raise _NameError from None
         raise BrokenError(f"{pool}: {error.msg}") from None
     if parsed.root is None or parsed.root.tag != pool:
-        raise BrokenError(f"there is no {pool}")
+        raise BrokenError(f"{pool} is missing")
 
 
 def separate(text: str, pool: str, tag: str) -> Iterator[bytes]:
-    """Return the bytes of each element inside the pool's, whatever some of them are.
+    """Yield the bytes of each element of a pool, even if some of them are not XML.
 
-    They are cut where no text of a user can stand. Raises BrokenError where the pool breaks off.
+    They are cut only outside users' texts. Raise BrokenError if the pool is incomplete.
     """
     body = text.strip().encode("utf-8", "replace")
     head, tail = f"<{pool}>".encode(), f"</{pool}>".encode()
     if not (body.startswith(head) and body.endswith(tail)):
-        raise BrokenError(f"{pool} breaks off")
+        raise BrokenError(f"{pool} is incomplete")
     begin, end = f"<{tag}>".encode(), f"</{tag}>".encode()
     start, stop = len(head), len(body) - len(tail)
     for at in _outside_texts(body, end + begin, start, stop):
@@ -151,7 +151,7 @@ def separate(text: str, pool: str, tag: str) -> Iterator[bytes]:
 
 
 def _outside_texts(body: bytes, joint: bytes, start: int, stop: int) -> Iterator[int]:
-    """Return where the joint stands, but for those in CDATA sections."""
+    """Yield the positions of the joint outside CDATA sections."""
     while start < stop:
         section = body.find(_CDATA, start, stop)
         until = stop if section < 0 else section
@@ -165,35 +165,35 @@ def _outside_texts(body: bytes, joint: bytes, start: int, stop: int) -> Iterator
 
 
 def only_child(text: str, tag: str) -> Element:
-    """The only element of a text. Raises BrokenError where it is no XML, or another."""
+    """Return the root element of a text. Raise BrokenError if it is not XML or has another tag."""
     try:
         element = parsed(text.encode("utf-8", "replace"))
     except BrokenError as error:
         raise BrokenError(f"{tag}: {error}") from None
     if element.tag != tag:
-        raise BrokenError(f"a {tag} was expected, not a {element.tag!s}")
+        raise BrokenError(f"expected an element {tag}, not {element.tag!s}")
     return element
 
 
 def children(element: Element, *names: str) -> Mapping[str, Element]:
-    """The elements inside, by name, or those with these names; of those with one name the first."""
+    """Return the child elements by name, all or those with these names; the first of each name."""
     return {child.tag: child for child in element.iterchildren(*names, reversed=True)}
 
 
 def first(element: Element, tag: str) -> str | None:
-    """The text of the first child with this tag, None where there is none."""
+    """Return the text of the first child with this tag, None without one."""
     child = next(element.iterchildren(tag), None)
     return None if child is None else child.text or ""
 
 
 def optional_text(parts: Mapping[str, Element], name: str) -> str:
-    """The text of a part that need not be there."""
+    """Return the text of an optional part, empty if it is missing."""
     part = parts.get(name)
     return "" if part is None else part.text or ""
 
 
 def text(parts: Mapping[str, Element], name: str) -> str:
-    """The text of a part that must be there, if only empty."""
+    """Return the text of a part, which may be empty. Raise UnreadableError if it is missing."""
     part = parts.get(name)
     if part is None:
         raise UnreadableError(f"{name} is missing")
@@ -201,7 +201,7 @@ def text(parts: Mapping[str, Element], name: str) -> str:
 
 
 def whole(parts: Mapping[str, Element], name: str) -> int:
-    """The whole number in a part that must be there."""
+    """Return the whole number in a part. Raise UnreadableError if there is none."""
     try:
         number = int(parts[name].text or "")
     except (KeyError, ValueError):
@@ -212,21 +212,21 @@ def whole(parts: Mapping[str, Element], name: str) -> int:
 
 
 def object_id(parts: Mapping[str, Element], name: str = "ID") -> int:
-    """The id of an object of OpenNebula, in a part that must be there; ids are never negative."""
+    """Return the id in a part. Raise UnreadableError if there is none; ids are never negative."""
     number = whole(parts, name)
     if number < 0:
-        raise UnreadableError(f"{name} is {number}, and no id is below 0")
+        raise UnreadableError(f"{name} must be at least 0 (got {number})")
     return number
 
 
 def ids(elements: Iterable[Element]) -> tuple[int, ...]:
-    """The ids that the elements hold; what is none is left out."""
+    """Return the ids in the elements, without invalid ones."""
     texts = (element.text or "" for element in elements)
     return tuple(int(one) for one in texts if one.isdecimal() and len(one) <= _DIGITS)
 
 
 def whole_number(found: str | None) -> int | None:
-    """The whole number that a text is, None where it is none."""
+    """Return the whole number that a text consists of, None if it is none."""
     try:
         number = int(found or "")
     except ValueError:
@@ -235,7 +235,7 @@ def whole_number(found: str | None) -> int | None:
 
 
 def measured(found: str | None) -> float:
-    """The number that a text is; 0 where it is none that fits into columns."""
+    """Return the number that a text consists of, 0 if it is none or too large."""
     try:
         number = float(found or "0")
     except ValueError:
@@ -244,12 +244,12 @@ def measured(found: str | None) -> float:
 
 
 def amount(parts: Mapping[str, Element], name: str) -> float:
-    """The number above 0 in a part that must be there."""
+    """Return the number above 0 in a part. Raise UnreadableError if there is none."""
     return amount_of(text(parts, name), name)
 
 
 def amount_of(said: str, name: str) -> float:
-    """The number above 0 that a text is."""
+    """Return the number above 0 that a text consists of. Raise UnreadableError if it is none."""
     try:
         number = float(said)
     except ValueError:

@@ -29,7 +29,7 @@ class TestRights:
         ("words", "said"),
         [
             ('RAW=[ TYPE="kvm", DATA="<x/>" ]', "RAW is for administrators"),
-            ('DISK=[ IMAGE="secret" ]', "by IMAGE_ID"),
+            ('DISK=[ IMAGE="secret" ]', "use IMAGE_ID"),
             ('DISK=[ IMAGE_ID="4711" ]', "nodes"),
             ('NIC=[ MAC="02:00:00:00:00:01" ]', "MAC is for administrators"),
         ],
@@ -107,7 +107,7 @@ class TestOpenNebulasTemplates:
             for source, session, said in (
                 (f"template_id = {one}", bobs, "Not authorized to perform USE TEMPLATE"),
                 ("template_id = 4711", merkat, "template [4711]"),
-                ('template_name = "none"', merkat, "0 are called 'none'"),
+                ('template_name = "none"', merkat, "0 templates are named 'none'"),
                 (f"template_id = {its}", merkat, "RAW is for administrators to set"),
             ):
                 with pytest.raises(BadCallError, match=re.escape(said)):

@@ -43,7 +43,7 @@ class TestRequirements:
         wants = VmRequirements(automatic="CORES > 0", requirements='CORES > 1 & ARCH = "gpu"')
         assert why(HOSTS, wants=wants) == (
             'no host satisfies SCHED_REQUIREMENTS ARCH = "gpu": 1 host has no attribute ARCH;'
-            " there is ARCH 'arm', 'x86'"
+            " existing values: 'arm', 'x86'"
         )
 
     def test_parts_that_are_met_but_not_together(self) -> None:

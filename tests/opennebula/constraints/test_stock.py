@@ -45,7 +45,7 @@ def test_local_space_is_counted_by_host() -> None:
         datastores=[datastore(0, "ssh", shared=False)],
     )
     assert stock.take(0, 0) is None
-    assert stock.take(1, 0) == "datastore ssh has no room left in this period: others come first"
+    assert stock.take(1, 0) == "datastore ssh has no room left in this period: other VMs come first"
     assert stock.take(1, 1) is None
 
 

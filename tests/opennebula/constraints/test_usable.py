@@ -136,8 +136,8 @@ class TestDatastores:
             ({"free_mib": 10240}, "system datastore s: 10.0 GiB free, 40.0 GiB needed"),
             ({"free_mib": 40960}, "system datastore s: 40.0 GiB free, 40.0 GiB needed"),
             ({"free_mib": 0, "total_mib": 0}, "system datastore s is not monitored"),
-            ({"usable": False}, "there is no system datastore that is ready"),
-            ({"kind": 0}, "there is no system datastore that is ready"),
+            ({"usable": False}, "no system datastore is ready"),
+            ({"kind": 0}, "no system datastore is ready"),
             ({"shared": False}, "system datastore s: at most 20.0 GiB free on a host, 40.0 GiB"),
         ],
     )
@@ -175,7 +175,7 @@ class TestDatastores:
         wants = VmRequirements(requirements_ds="SPEED > 20")
         assert why(HOSTS, estate, wants=wants) == (
             "no system datastore satisfies SCHED_DS_REQUIREMENTS SPEED > 20: 2 system datastores"
-            " have no attribute SPEED; there is SPEED '9'"
+            " have no attribute SPEED; existing values: '9'"
         )
 
     def test_a_vm_that_moves_keeps_its_own(self) -> None:

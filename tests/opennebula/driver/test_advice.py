@@ -55,7 +55,7 @@ def test_a_cloud_that_is_as_it_should_be(facts: ServerFacts, wish: AdviceInput) 
 def test_up_to_6_10_the_daemon_acts_and_the_scheduler_is_masked() -> None:
     """There is nothing else."""
     assert "systemctl mask --now opennebula-scheduler" in said(OLD, DAEMON, Level.NOTE)[0]
-    assert ["cloud.mode is driver" in one for one in said(OLD, DRIVER, Level.ERROR)] == [True]
+    assert ["cloud.mode must be daemon" in one for one in said(OLD, DRIVER, Level.ERROR)] == [True]
 
 
 def test_from_7_on_both_modes_fit() -> None:
@@ -74,11 +74,19 @@ def test_from_7_on_both_modes_fit() -> None:
         (replace(NEW, drivers=("-t 15 -p merkat -o one_drs",)), DAEMON, "one_drs optimises"),
         (replace(NEW, drivers=("-t 15 -p merkat",)), DAEMON, "by default optimises"),
         (replace(NEW, clusters=(FULL,)), DAEMON, "automation full: two balancers fight"),
-        (NEW, DRIVER, "nothing is ever migrated"),
+        (NEW, DRIVER, "no VM is ever migrated"),
         (replace(OLD, clusters=()), DAEMON, "no host can be seen"),
         (replace(OLD, raft_state=2), DAEMON, "does not lead its zone"),
-        (OLD, replace(DAEMON, markets={"a": frozenset({3}), "b": None}), "there is no cluster 3"),
-        (OLD, replace(DAEMON, markets={"a": frozenset({"x"}), "b": None}), "there is no cluster x"),
+        (
+            OLD,
+            replace(DAEMON, markets={"a": frozenset({3}), "b": None}),
+            "cluster 3 does not exist",
+        ),
+        (
+            OLD,
+            replace(DAEMON, markets={"a": frozenset({"x"}), "b": None}),
+            "cluster x does not exist",
+        ),
         (OLD, replace(DAEMON, markets={"a": frozenset({3})}), "is outside every market"),
     ],
 )
@@ -98,7 +106,7 @@ def test_two_markets_on_one_cluster_are_an_error() -> None:
 def test_simulated_hosts_of_a_real_server_are_an_error() -> None:
     """No period could read them."""
     wish = replace(DAEMON, simulated_hosts=True)
-    assert "hypervisor.kind is embedded" in said(OLD, wish, Level.ERROR)[0]
+    assert "hypervisor.kind must not be embedded" in said(OLD, wish, Level.ERROR)[0]
     assert said(replace(OLD, embedded=True), wish, Level.ERROR) == []
 
 

@@ -54,7 +54,8 @@ def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("empty", "holds no certificate"), ("nobody", "can't be read: No such file")]
+    ("name", "why"),
+    [("empty", "contains no certificate"), ("nobody", "can't be read: No such file")],
 )
 def test_what_is_no_file_of_authorities(tmp_path: Path, name: str, why: str) -> None:
     """It is said before anything is sent."""
@@ -66,7 +67,7 @@ def test_what_is_no_file_of_authorities(tmp_path: Path, name: str, why: str) -> 
 
 @pytest.mark.parametrize(
     ("authorities", "said"),
-    [("ours", "an answer is no XML"), ("stranger", "certificate verify failed")],
+    [("ours", "an answer is not XML"), ("stranger", "certificate verify failed")],
 )
 def test_merkatd_check_believes_whom_the_configuration_believes(
     server: Server,

@@ -202,7 +202,7 @@ def test_a_cloud_that_can_not_be_seen_is_no_reason_to_fail(oned: Oned) -> None:
     question = oned.question(PENDING)
     oned.frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.*pool*"})
     said, plan = oned.ask(None, question).splitlines()
-    assert said.startswith("WARN: merkatd can't see the cloud")
+    assert said.startswith("WARN: merkatd can't read the cloud")
     assert plan == EMPTY
 
 

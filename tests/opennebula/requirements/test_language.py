@@ -114,7 +114,7 @@ def test_what_a_host_satisfies(text: str, answer: bool) -> None:
         ("A @ 3", 5, "the > of @>"),
         ("A = 99999999999", 5, "expected -2147483648 to"),
         ("HOST/ARCH = 1", 5, "=, !="),
-        ("(" * 200 + "A = 1" + ")" * 200, 102, "inside one another"),
+        ("(" * 200 + "A = 1" + ")" * 200, 102, "nested at most 100 deep"),
     ],
 )
 def test_an_error_names_the_place_and_what_is_right(text: str, at: int, word: str) -> None:

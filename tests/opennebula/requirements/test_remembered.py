@@ -153,5 +153,5 @@ class TestBounds:
         estate = SiteFacts(datastores=[datastore(5, "a")], networks=[network(1, "lan")])
         said = why([host(0)], estate, wants=VmRequirements(**wants))
         assert said.startswith(f"{name} can't be understood: ")
-        assert "which are the most that it may have" in said
+        assert "the most that are accepted" in said
         assert len(said) < 200

@@ -1,7 +1,7 @@
-"""Hands oned's question to merkatd on its socket, and its answer to oned, within a deadline.
+"""The driver script: sends oned's question to merkatd, and the answer to oned within a deadline.
 
-It runs with Python's standard library alone, each time that OpenNebula wants places. The file
-merkat.conf beside it holds SOCKET, a path, and DEADLINE, in seconds.
+OpenNebula starts it for each question; it uses only Python's standard library. The file merkat.conf
+beside it contains SOCKET, a path, and DEADLINE, in seconds.
 """
 
 import re
@@ -20,7 +20,7 @@ _ANSWER = re.compile(
     rf"(?P<plan><PLAN><ID>-?\d+</ID>(?:{_ACTION})*</PLAN>)\n"
 )
 _FIRST_S = 5.0
-"""Until the configuration is read."""
+"""The deadline until the configuration is read."""
 
 
 class _TooLateError(Exception):
@@ -32,7 +32,7 @@ def _late(*_: object) -> None:
 
 
 def _configured() -> dict[str, str]:
-    # pathlib would take a third of the time that all of this takes.
+    # Without pathlib: importing it would take a third of the script's whole time.
     path = __file__.rpartition("/")[0] + "/merkat.conf"
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         pairs = (line.strip().partition("=") for line in file if "=" in line)
@@ -53,7 +53,7 @@ def _answer(question: str) -> str:
 
 
 def main() -> None:
-    """Print a plan on standard output and lines for oned's log on standard error."""
+    """Print a plan to standard output and lines for oned's log to standard error."""
     signal.signal(signal.SIGALRM, _late)
     signal.setitimer(signal.ITIMER_REAL, _FIRST_S)
     try:
