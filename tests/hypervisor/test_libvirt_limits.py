@@ -165,7 +165,7 @@ class TestPins:
         bed = Bed({0: host}, PINNING)
         bed.read()
         step = pin(0, ((9,), (1,)))
-        assert "has the cores 0 to 3" in bed.apply(step)[step.id]
+        assert "has only the cores 0 to 3" in bed.apply(step)[step.id]
 
     def test_containers_have_none(self) -> None:
         """They are never asked to, and refuse."""
@@ -175,7 +175,7 @@ class TestPins:
         bed.read()
         assert bed.adapter.topologies() == {}
         step = pin(0, ((1,),))
-        assert "knows no pins" in bed.apply(step)[step.id]
+        assert "does not support pins" in bed.apply(step)[step.id]
 
 
 class TestDrift:
