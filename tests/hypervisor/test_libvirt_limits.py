@@ -324,7 +324,7 @@ class TestMemory:
         bed.read()
         there.used_mib = 700.0 - left + 1
         step = balloon(0, 700)
-        assert f"less than {left} more" in bed.apply(step)[step.id]
+        assert f"less than {left} MiB free" in bed.apply(step)[step.id]
         assert there.held_kib == there.size_kib
         there.used_mib = 700.0 - left
         assert bed.apply(step) == {}
