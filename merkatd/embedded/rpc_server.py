@@ -87,7 +87,7 @@ class _Site(Site):
     displayTracebacks = False  # noqa: N815 - Twisted's name
 
     def __init__(self, resource: Resource, reactor: Any) -> None:
-        super().__init__(resource, reactor=reactor)  # type: ignore[no-untyped-call]  # so it is
+        super().__init__(resource, reactor=reactor)  # type: ignore[no-untyped-call]  # untyped
         self.transports: WeakSet[Any] = WeakSet()
 
     def log(self, request: Any) -> None:
@@ -103,7 +103,7 @@ class _Endpoint(Resource):
     isLeaf = True  # noqa: N815 - Twisted's name
 
     def __init__(self, cloud: EmbeddedCloud, reactor: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # so it is
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped
         self._cloud = cloud
         self._reactor = reactor
 

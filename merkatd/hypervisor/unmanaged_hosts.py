@@ -27,19 +27,19 @@ class UntouchedHypervisors:
 
     async def read(self, vms: Mapping[int, int]) -> GuestUse:
         """Return no guests, and every host as away."""
-        nobody: Ints = np.zeros(0, dtype=np.int64)
-        nothing = np.zeros(0)
+        no_ids: Ints = np.zeros(0, dtype=np.int64)
+        no_values = np.zeros(0)
         in_force = EnforcedLimits(
-            vcpu_quota_us=nobody,
-            global_quota_us=nobody,
-            shares=nobody,
-            memory_mib=nobody,
-            used_mib=nothing,
+            vcpu_quota_us=no_ids,
+            global_quota_us=no_ids,
+            shares=no_ids,
+            memory_mib=no_ids,
+            used_mib=no_values,
             balloon=np.zeros(0, dtype=bool),
             pin_policy=np.zeros(0, dtype=bool),
         )
         away = dict.fromkeys((*self._hosts, *vms.values()), _WHY)
-        return GuestUse(nobody, nothing, nothing, nothing, in_force, away)
+        return GuestUse(no_ids, no_values, no_values, no_values, in_force, away)
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
         """Return nothing, without a call to a host."""
@@ -59,5 +59,5 @@ class UntouchedHypervisors:
         return HostReachability()
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
-        """Report that there are no limits to take back."""
+        """Report that no limits were ever set."""
         return {vm.vm: Released("no limits were ever set") for vm in vms}
