@@ -8,7 +8,7 @@ from typing import Any
 class MerkatError(Exception):
     """A failed call; the message is the daemon's own text."""
 
-    def __init__(self, text: str, code: int = 0, id: int = -1) -> None:  # noqa: A002 - the usual name
+    def __init__(self, text: str, code: int = 0, id: int = -1) -> None:  # noqa: A002 - public
         super().__init__(text)
         self.code = code
         self.id = id
