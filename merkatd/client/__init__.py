@@ -1,11 +1,11 @@
-"""A small client for tenants' own programs: blocking, typed, and nothing but the standard library.
+"""A small client for tenants' own programs: blocking, typed, standard library only.
 
 from merkatd.client import Merkat
 
-with Merkat() as merkat:  # as ONE_AUTH and MERKAT_XMLRPC say
-print(merkat.prices())
-print(merkat.quote(7, cpu=4.0).cost)
-merkat.bid(7, cpu=4.0)
+with Merkat() as merkat:  # reads ONE_AUTH and MERKAT_XMLRPC
+    print(merkat.prices())
+    print(merkat.quote(7, cpu=4.0).cost)
+    merkat.bid(7, cpu=4.0)
 """
 
 from merkatd.client.administration import Administration, Daemon, Mode, Plan, PlanStep

@@ -1,4 +1,4 @@
-"""What administrators order: `Administration(merkat).approve(plan.plan, skip=[2])`."""
+"""Administrators' calls: `Administration(merkat).approve(plan.plan, skip=[2])`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _WHICHEVER = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """How the daemon is."""
+    """The state of the daemon."""
 
     mode: str
     paused: bool
@@ -23,7 +23,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """How much of what is decided is done."""
+    """The mode: which part of the decisions the daemon carries out."""
 
     mode: str
     configured: str
@@ -48,7 +48,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan that waits for an administrator, or did."""
+    """A plan that waits for an administrator's approval, or an earlier one."""
 
     plan: int
     period: int
@@ -59,38 +59,38 @@ class Plan:
 
 
 class Administration:
-    """The orders that one login may give; everybody may ask how the daemon is."""
+    """The administrators' calls of one login; every login may read the daemon's state."""
 
     def __init__(self, merkat: Merkat) -> None:
         self._merkat = merkat
 
     def daemon(self) -> Daemon:
-        """Whether it acts, and how much of what it decides is done."""
+        """Return the daemon's state: its mode, whether it is paused, the latest period."""
         return read(Daemon, self._merkat.call("merkat.daemon.info"))
 
     def pause(self) -> bool:
-        """Begin no more periods; False where that was so."""
+        """Start no more periods; return False if the daemon was already paused."""
         return bool(self._merkat.call("merkat.daemon.pause")["changed"])
 
     def resume(self) -> bool:
-        """Go on; False where there was no pause."""
+        """Start periods again; return False if the daemon was not paused."""
         return bool(self._merkat.call("merkat.daemon.resume")["changed"])
 
     def mode(self, mode: str | None = None) -> Mode:
-        """How much is done; order another one (`dry`, `shadow`, `ask`, `on`, `configured`)."""
+        """Return the mode, or set it first: `dry`, `shadow`, `ask`, `on` or `configured`."""
         if mode is None:
             return read(Mode, self._merkat.call("merkat.mode.info"))
         return read(Mode, self._merkat.call("merkat.mode.set", mode))
 
     def plan(self) -> Plan:
-        """The newest plan, whatever became of it."""
+        """Return the newest plan, whatever its state."""
         return read(Plan, self._merkat.call("merkat.plan.info"), steps=PlanStep)
 
     def approve(self, plan: int = _WHICHEVER, *, skip: Sequence[int] = ()) -> Plan:
-        """Have the plan that waits carried out, without these steps."""
+        """Approve the waiting plan, without the steps in `skip`."""
         answer = self._merkat.call("merkat.plan.approve", plan, {"numbers": list(skip)})
         return read(Plan, answer, steps=PlanStep)
 
     def refuse(self, plan: int = _WHICHEVER) -> Plan:
-        """Have nothing done of the plan that waits."""
+        """Refuse the whole waiting plan."""
         return read(Plan, self._merkat.call("merkat.plan.refuse", plan), steps=PlanStep)

@@ -1,4 +1,4 @@
-"""The answers as values. What the daemon leaves out, as there is none, is None."""
+"""The daemon's answers as dataclasses. A member that the daemon leaves out is None."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a unit of a resource costs: a percent of a core, or a MiB, for a period."""
+    """The price of one unit of a resource for one period: a percent of a core, or a MiB."""
 
     market: str
     resource: str
@@ -32,12 +32,12 @@ class PastPrice:
     network: float | None = None
     disk: float | None = None
     supply: str | None = None
-    """How the supply of credits was changed in this period, and why, if it was."""
+    """The change of the supply of credits in this period, with its reason; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotedResource:
-    """What a bid gets and costs; no bid where none gets what was wanted."""
+    """The share and the cost of a bid; `bid` is None if no bid gets the wanted share."""
 
     resource: str
     share: float
@@ -50,7 +50,7 @@ class QuotedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What bids would get and cost a VM now."""
+    """What a VM's bids would get and cost now."""
 
     market: str
     period: int
@@ -64,7 +64,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a VM bids for a resource, gets of it and pays."""
+    """A VM's bid for a resource, its share and its cost."""
 
     resource: str
     bid: float
@@ -74,7 +74,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmBid:
-    """What a VM bids."""
+    """A VM's bids."""
 
     id: int
     name: str
@@ -83,7 +83,7 @@ class VmBid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBid:
-    """The old and the new bid for a resource, and what each gets and costs now."""
+    """The old and the new bid for a resource, with the share and the cost of each now."""
 
     resource: str
     old: float
@@ -96,7 +96,7 @@ class NewBid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a VM gets what it gets."""
+    """The explanation of a VM's allocation."""
 
     id: int
     name: str
@@ -153,7 +153,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementVm:
-    """What a VM used in a month, and what it cost; amounts in credits."""
+    """A VM's usage and cost in a month; amounts in credits."""
 
     vm: int
     name: str
@@ -172,7 +172,7 @@ class StatementVm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A month of a tenant; amounts in credits."""
+    """A tenant's monthly statement; amounts in credits."""
 
     id: int
     month: str
@@ -187,12 +187,12 @@ class Statement:
 
 
 def read(kind: type[Answer], value: Any, **parts: type) -> Answer:
-    """A struct as a value; `parts` are what the members that are arrays of structs become.
+    """Return a struct as a dataclass; `parts` are the classes of its arrays of structs.
 
-    Members that this client does not know are passed over: a newer daemon may send them.
+    Unknown members are ignored: a newer daemon may send them.
     """
     if not isinstance(value, dict):
-        raise UnreachableError(f"what answers is no merkatd: {str(value)[:80]}")
+        raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
     known = {one.name for one in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
     found = {name: member for name, member in value.items() if name in known}
     for name, part in parts.items():
@@ -200,11 +200,13 @@ def read(kind: type[Answer], value: Any, **parts: type) -> Answer:
     try:
         return kind(**found)
     except TypeError as error:
-        raise UnreachableError(f"what answers speaks otherwise than this client: {error}") from None
+        raise UnreachableError(
+            f"the daemon runs a version incompatible with this client: {error}"
+        ) from None
 
 
 def read_all(kind: type[Answer], value: Any) -> tuple[Answer, ...]:
-    """An array of structs as values."""
+    """Return an array of structs as dataclasses."""
     if not isinstance(value, list):
-        raise UnreachableError(f"what answers is no merkatd: {str(value)[:80]}")
+        raise UnreachableError(f"expected an answer of merkatd (got {str(value)[:80]})")
     return tuple(read(kind, one) for one in value)

@@ -1,4 +1,4 @@
-"""What can go wrong with a call: one error for each thing to do then."""
+"""The errors of a call: one class for each way to handle it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,17 +6,17 @@ from typing import Any
 
 
 class MerkatError(Exception):
-    """A call that was not done; the message is the daemon's own."""
+    """A failed call; the message is the daemon's own text."""
 
-    def __init__(self, text: str, code: int = 0, id: int = -1) -> None:  # noqa: A002 - its name everywhere
+    def __init__(self, text: str, code: int = 0, id: int = -1) -> None:  # noqa: A002 - public
         super().__init__(text)
         self.code = code
         self.id = id
-        """What it was about, -1 for nothing in particular."""
+        """The id of the object concerned; -1 for none."""
 
 
 class AuthenticationError(MerkatError):
-    """The login is nobody's."""
+    """The daemon rejected the login."""
 
 
 class ForbiddenError(MerkatError):
@@ -24,15 +24,15 @@ class ForbiddenError(MerkatError):
 
 
 class MissingError(MerkatError):
-    """There is no such VM, application or tenant."""
+    """The VM, application or tenant does not exist."""
 
 
 class NotNowError(MerkatError):
-    """It can't be done now: try again in a moment."""
+    """The call is not possible now: try again in a moment."""
 
 
 class BadCallError(MerkatError):
-    """The arguments are not what the daemon takes."""
+    """The arguments are invalid."""
 
 
 class InternalError(MerkatError):
@@ -40,7 +40,7 @@ class InternalError(MerkatError):
 
 
 class UnreachableError(MerkatError):
-    """No answer came, or none of a daemon: what was asked for may have been done or not."""
+    """No valid answer arrived: the daemon may or may not have carried out the call."""
 
 
 ERRORS: Mapping[int, type[MerkatError]] = MappingProxyType(
@@ -53,14 +53,14 @@ ERRORS: Mapping[int, type[MerkatError]] = MappingProxyType(
         8192: InternalError,
     }
 )
-"""By OpenNebula's code."""
+"""The error classes by OpenNebula's error code."""
 
 
 def value_of(reply: Any) -> Any:
-    """The value of an answer that says success; raises the error that it says otherwise."""
+    """Return the value of a successful answer; raise the error of a failed one."""
     match reply:
         case [True, value, int()]:
             return value
         case [False, str(text), int(code), int(about), *_]:
             raise ERRORS.get(code, MerkatError)(text, code, about)
-    raise UnreachableError(f"what answers is no merkatd: {str(reply)[:80]}")
+    raise UnreachableError(f"expected an answer of merkatd (got {str(reply)[:80]})")

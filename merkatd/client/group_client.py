@@ -1,4 +1,4 @@
-"""Groups as a user's program sees them: `Groups(merkat).create(template=..., rate=60, count=4)`."""
+"""A tenant's calls on groups: `Groups(merkat).create(template=..., rate=60, count=4)`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _STAYS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVm:
-    """One of a group's VMs; `vm` is None until it is made, the rest until it was seen."""
+    """A VM of a group; `vm` is None until the VM exists, the rest until a period has seen it."""
 
     number: int
     state: str
@@ -25,7 +25,7 @@ class GroupVm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group. Template and VMs are there where one group was asked for."""
+    """A group. Lists of groups leave out `template` and `vms`."""
 
     id: int
     name: str
@@ -51,7 +51,7 @@ class Group:
 
 
 class Groups:
-    """The groups that one login may use."""
+    """The calls on groups of one login."""
 
     def __init__(self, merkat: Merkat) -> None:
         self._merkat = merkat
@@ -67,7 +67,7 @@ class Groups:
         name: str | None = None,
         market: str | None = None,
     ) -> Group:
-        """So many VMs that share a spending rate, from a text or one of OpenNebula's templates."""
+        """Create `count` VMs that share a spending rate, from a text or an OpenNebula template."""
         asked = without_none(
             rate=float(rate),
             count=count,
@@ -80,11 +80,11 @@ class Groups:
         return self._one("create", asked)
 
     def list(self, user: int = SELF) -> tuple[Group, ...]:
-        """All that may be used, or one user's of them."""
+        """Return the groups that this login may use, of all users or of one."""
         return read_all(Group, self._merkat.call("merkat.group.list", user))
 
     def info(self, group: int) -> Group:
-        """One of them, with its VMs."""
+        """Return a group with its VMs."""
         return self._one("info", group)
 
     def edit(
@@ -95,26 +95,26 @@ class Groups:
         count: int | None = None,
         vms: Sequence[int] = (),
     ) -> Group:
-        """Another rate or number; of VMs that are too many the newest end, or these."""
+        """Change the rate or the number of VMs; surplus VMs end, the newest or those in `vms`."""
         change = without_none(
             rate=None if rate is None else float(rate), count=count, vms=[*vms] or None
         )
         return self._one("edit", group, change)
 
     def delete(self, group: int) -> Group:
-        """End it and its VMs."""
+        """Delete a group and its VMs."""
         return self._one("delete", group)
 
     def rename(self, group: int, name: str) -> Group:
-        """Call it otherwise."""
+        """Rename a group."""
         return self._one("rename", group, name)
 
     def chmod(self, group: int, permissions: str) -> Group:
-        """Change who may use and manage it: three octal digits."""
+        """Change a group's permissions: three octal digits."""
         return self._one("chmod", group, permissions)
 
     def chown(self, group: int, user: int = _STAYS, user_group: int = _STAYS) -> Group:
-        """Change whose it is."""
+        """Change a group's owner, its user group, or both."""
         return self._one("chown", group, user, user_group)
 
     def _one(self, method: str, *arguments: Any) -> Group:

@@ -1,4 +1,4 @@
-"""The daemon as a tenant's program sees it: prices, bids, quotes, money; and where it is."""
+"""A tenant's calls: prices, bids, quotes, money; and the daemon's address."""
 
 import http.client
 import os
@@ -32,19 +32,19 @@ DEFAULT_ENDPOINT = "http://localhost:2634/RPC2"
 
 
 def default_endpoint(environment: Mapping[str, str] = os.environ) -> str:
-    """MERKAT_XMLRPC, or the first line of ~/.one/merkat_xmlrpc, or port 2634 of this machine."""
+    """Return MERKAT_XMLRPC, else the first line of ~/.one/merkat_xmlrpc, else local port 2634."""
     if said := environment.get("MERKAT_XMLRPC", "").strip():
         return said
     return _line(_home(environment) / ".one" / "merkat_xmlrpc") or DEFAULT_ENDPOINT
 
 
 def default_session(environment: Mapping[str, str] = os.environ) -> str:
-    """user:password, from the file that ONE_AUTH names, else ~/.one/one_auth."""
+    """Return user:password from the file that ONE_AUTH names, else from ~/.one/one_auth."""
     named = environment.get("ONE_AUTH", "")
     path = Path(named).expanduser() if named else _home(environment) / ".one" / "one_auth"
     session = _line(path)
     if ":" not in session:
-        raise MerkatError(f"{path}: no login is there; a line with user:password is right")
+        raise MerkatError(f"{path} contains no login; expected a first line with user:password")
     return session
 
 
@@ -54,7 +54,7 @@ def _home(environment: Mapping[str, str]) -> Path:
 
 
 def _line(path: Path) -> str:
-    """The first line of a file, nothing where there is none."""
+    """Return the first line of a file; empty if the file is missing or unreadable."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -63,15 +63,15 @@ def _line(path: Path) -> str:
 
 
 SELF = -1
-"""Whoever asks, in the place of a tenant's id."""
+"""The caller, in the place of a tenant's id."""
 NEW_VM = -1
-"""A VM that there is not yet, in the place of a VM's id."""
+"""A VM that does not exist yet, in the place of a VM's id."""
 _BAD_CALLS = frozenset({-501, -503, -506, -509})
 _LOST = (OSError, http.client.HTTPException, xmlrpc.client.Error, ExpatError, ValueError)
 
 
 class Merkat:
-    """One daemon and one login. It keeps a connection: each thread needs one of its own."""
+    """One daemon and one login. It keeps a connection open: each thread needs its own Merkat."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class Merkat:
         timeout_s: float = 30.0,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """Where nothing is said, as MERKAT_XMLRPC and ONE_AUTH say.
+        """Without `endpoint` and `session`, read MERKAT_XMLRPC and ONE_AUTH.
 
-        `context` is for an https address whose certificate this machine does not know.
+        `context` is for an https address whose certificate this machine does not trust.
         """
         self.endpoint = default_endpoint() if endpoint is None else endpoint
         self._session = default_session() if session is None else session
@@ -108,11 +108,11 @@ class Merkat:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._server("close")()
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """The value that a method answers with. Raises MerkatError."""
+        """Call a method and return its value. Raise MerkatError if it fails."""
         try:
             reply = getattr(self._server, method)(self._session, *arguments)
         except xmlrpc.client.Fault as fault:
@@ -120,7 +120,7 @@ class Merkat:
                 raise BadCallError(fault.faultString, fault.faultCode) from None
             raise UnreachableError(fault.faultString, fault.faultCode) from None
         except (OverflowError, TypeError) as error:
-            raise BadCallError(f"XML-RPC can't carry this: {error}") from None
+            raise BadCallError(f"an argument can't be sent over XML-RPC: {error}") from None
         except _LOST as error:
             why = str(error) or type(error).__name__
             raise UnreachableError(f"{self.endpoint}: no answer: {why}") from None
@@ -129,51 +129,51 @@ class Merkat:
     # -- the market ---------------------------------------------------------------------------
 
     def version(self) -> str:
-        """Which version of Merkat answers."""
+        """Return the daemon's version of Merkat."""
         return str(self.call("merkat.system.version"))
 
     def prices(self, market: str = "") -> tuple[Price, ...]:
-        """The present prices, of one market or of all."""
+        """Return the present prices of one market or of all."""
         return read_all(Price, self.call("merkat.price.info", market))
 
     def price_history(self, periods: int = 60, market: str = "") -> tuple[PastPrice, ...]:
-        """The prices of the newest periods, oldest first."""
+        """Return the prices of the newest periods, oldest first."""
         return read_all(PastPrice, self.call("merkat.price.history", periods, market))
 
     def quote(self, vm: int = NEW_VM, *, size: dict[str, Any] | None = None, **bid: float) -> Quote:
-        """What bids (`cpu`, `memory`) would get now, and cost, the VM or a new one of a size."""
+        """Return what bids (`cpu`, `memory`) of a VM, or of a new one, would get and cost now."""
         return self._quote("merkat.quote.bid", vm, bid, size)
 
     def quote_for(
         self, vm: int = NEW_VM, *, size: dict[str, Any] | None = None, **wanted: float
     ) -> Quote:
-        """What it would take to get so much `cpu` (percent of a core) or `memory` (MiB)."""
+        """Return the bids needed for so much `cpu` (percent of a core) or `memory` (MiB)."""
         return self._quote("merkat.quote.want", vm, wanted, size)
 
     def bid_of(self, vm: int) -> VmBid:
-        """What a VM bids, gets and pays."""
+        """Return a VM's bids, shares and costs."""
         return read(VmBid, self.call("merkat.bid.info", vm), resources=Share)
 
     def bid(self, vm: int, **bid: float) -> tuple[NewBid, ...]:
-        """Change what a VM bids (`cpu`, `memory`), from the next period on."""
+        """Change a VM's bids (`cpu`, `memory`) from the next period on."""
         return read_all(NewBid, self.call("merkat.bid.set", vm, bid)["resources"])
 
     def explain(self, vm: int) -> Explanation:
-        """Why a VM gets what it gets."""
+        """Return the explanation of a VM's allocation."""
         return read(Explanation, self.call("merkat.vm.explain", vm))
 
     # -- money --------------------------------------------------------------------------------
 
     def tenant(self, tenant: int = SELF) -> Tenant:
-        """What a tenant holds and is entitled to."""
+        """Return a tenant's balance and entitlement."""
         return read(Tenant, self.call("merkat.tenant.info", tenant))
 
     def tenants(self) -> tuple[Tenant, ...]:
-        """All that the login may see."""
+        """Return all tenants that the login may see."""
         return read_all(Tenant, self.call("merkat.tenant.list"))
 
     def budgets(self, tenant: int = SELF) -> tuple[Budget, ...]:
-        """The budgets of a tenant's applications."""
+        """Return the budgets of a tenant's applications."""
         return read_all(Budget, self.call("merkat.budget.info", tenant))
 
     def set_budget(
@@ -183,12 +183,12 @@ class Merkat:
         budget: float | None = None,
         replenishment: float | None = None,
     ) -> Budget:
-        """Change what an application may spend; None leaves it as it is."""
+        """Change an application's budget or replenishment; None leaves a value unchanged."""
         change = without_none(budget=budget, replenishment=replenishment)
         return read(Budget, self.call("merkat.budget.set", application, change))
 
     def statement(self, tenant: int = SELF, month: str = "") -> Statement:
-        """A tenant's month, as 2026-05; the present one unless said."""
+        """Return a tenant's statement of a month, such as 2026-05; by default the present month."""
         answer = self.call("merkat.statement.info", tenant, month)
         return read(Statement, answer, vms=StatementVm)
 
@@ -199,33 +199,33 @@ class Merkat:
 
 
 def without_none(**said: Any) -> dict[str, Any]:
-    """The members of a struct; what is None is left out."""
+    """Return the members of a struct, without those that are None."""
     return {name: value for name, value in said.items() if value is not None}
 
 
 class _Plain(xmlrpc.client.Transport):
-    """HTTP that waits for an answer only so long."""
+    """HTTP with a timeout."""
 
     def __init__(self, timeout_s: float) -> None:
         super().__init__(use_builtin_types=True)
         self._timeout_s = timeout_s
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        """A new connection, or the one that is kept."""
+        """Return the open connection, or a new one."""
         connection = super().make_connection(host)
         connection.timeout = self._timeout_s
         return connection
 
 
 class _Secure(xmlrpc.client.SafeTransport):
-    """The same over TLS."""
+    """HTTPS with a timeout."""
 
     def __init__(self, timeout_s: float, context: ssl.SSLContext | None) -> None:
         super().__init__(use_builtin_types=True, context=context)
         self._timeout_s = timeout_s
 
     def make_connection(self, host: Any) -> http.client.HTTPSConnection:
-        """A new connection, or the one that is kept."""
+        """Return the open connection, or a new one."""
         connection = super().make_connection(host)
         connection.timeout = self._timeout_s
         return connection

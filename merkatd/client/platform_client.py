@@ -1,4 +1,4 @@
-"""Platforms as a tenant's program sees them: `Platforms(merkat).submit(text).id`."""
+"""A tenant's calls on virtual platforms: `Platforms(merkat).submit(text).id`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from merkatd.client.merkat import SELF, Merkat, without_none
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformVm:
-    """One of a platform's VMs; what it bids and gets is None until a period has seen it."""
+    """A VM of a platform; its bids and shares are None until a period has seen it."""
 
     vm: int
     cluster: str
@@ -24,7 +24,7 @@ class PlatformVm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What was done to a platform, or refused: when, by whom, and why."""
+    """An action on a platform, done or refused: its time, actor and reason."""
 
     at_s: float
     who: str
@@ -35,7 +35,7 @@ class Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A platform; amounts in credits. From `unattended` on: where one platform was asked for."""
+    """A platform; amounts in credits. Lists leave out the fields from `unattended` on."""
 
     id: int
     name: str
@@ -58,45 +58,45 @@ class Platform:
     on_track: bool | None = None
     projected_end_s: float | None = None
     slack_s: float | None = None
-    """So long before its deadline it expects to be done; after it where negative."""
+    """The seconds between its projected end and its deadline; negative if it ends too late."""
     performance: float | None = None
     reference: float | None = None
     done: float | None = None
     report: str | None = None
     application: int | None = None
     unattended: str | None = None
-    """Why the daemon fails to look after it; its VMs and bids stay as they are meanwhile."""
+    """The reason why the daemon can't manage it; its VMs and bids stay unchanged meanwhile."""
     market: str | None = None
     give_up: bool | None = None
     ideal_s: float | None = None
     prices: Mapping[str, float] | None = None
     full_cost: float | None = None
-    """Of a period in which its VMs get all they can use, at these prices."""
+    """The cost of a period in which its VMs get all they can use, at these prices."""
     bids: float | None = None
-    """What its VMs bid for a period, together."""
+    """The sum of its VMs' bids for a period."""
     outlook: str | None = None
     takes: str | None = None
     vms: Sequence[PlatformVm] = ()
     actions: Sequence[Deed] = ()
-    """Newest first."""
+    """The latest actions, newest first."""
 
 
 class Platforms:
-    """The platforms that one login may look after."""
+    """The calls on platforms of one login."""
 
     def __init__(self, merkat: Merkat) -> None:
         self._merkat = merkat
 
     def submit(self, template: str, tenant: int = SELF) -> Platform:
-        """Have a template's platform looked after from now on; its budget is set aside at once."""
+        """Submit a template's platform; the daemon sets its budget aside at once."""
         return self._one("submit", template, tenant)
 
     def list(self, tenant: int = SELF) -> tuple[Platform, ...]:
-        """All of a tenant, also those that are over, in short."""
+        """Return all platforms of a tenant in short form, ended ones included."""
         return read_all(Platform, self._merkat.call("merkat.platform.list", tenant))
 
     def show(self, platform: int) -> Platform:
-        """How it fares, what it cost, what it would take, its VMs, what was done last."""
+        """Return a platform's progress, costs, outlook, VMs and latest actions."""
         return self._one("info", platform)
 
     def update(
@@ -108,22 +108,22 @@ class Platforms:
         budget: float | None = None,
         replenishment: float | None = None,
     ) -> Platform:
-        """Change what it is to reach or may spend; a deadline as "6h" or a time with its zone."""
+        """Change a platform's goals or budget; a deadline is "6h" or a time with its zone."""
         change = without_none(
             deadline=deadline, performance=performance, budget=budget, replenishment=replenishment
         )
         return self._one("update", platform, change)
 
     def suspend(self, platform: int) -> Platform:
-        """Suspend it until it is resumed; one that waits to start is held back."""
+        """Suspend a platform until it is resumed; a platform that waits to start is held back."""
         return self._one("suspend", platform)
 
     def resume(self, platform: int) -> Platform:
-        """Resume it now, whatever the price."""
+        """Resume a platform now, whatever the price."""
         return self._one("resume", platform)
 
     def stop(self, platform: int) -> Platform:
-        """End it and its VMs; what is left of its budget goes back."""
+        """End a platform and its VMs; the rest of its budget returns to the tenant."""
         return self._one("stop", platform)
 
     def _one(self, verb: str, *arguments: Any) -> Platform:

@@ -1,1 +1,1 @@
-"""An OpenNebula-compatible cloud: the default of a first run, and the ground of most tests."""
+"""An OpenNebula-compatible simulated cloud, for first runs and for most tests."""

@@ -1,4 +1,4 @@
-"""The cloud: founded, called, written down."""
+"""The embedded cloud: its creation, its calls and its storage."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ __all__ = [
 
 _log = Logger()
 _LAST = "\uffff"
-"""The last letter that oned's XML-RPC can read."""
+"""The highest character that oned's XML-RPC accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallReply:
-    """The answer to a call, and how it is to fare on its way."""
+    """The reply to a call, with the faults of its delivery."""
 
     success: bool
     value: Answer
@@ -63,7 +63,7 @@ class CallReply:
     verdict: FaultVerdict = field(default_factory=FaultVerdict)
 
     def plain(self) -> list[Plain]:
-        """The array that XML-RPC carries."""
+        """Return the reply as an XML-RPC array."""
         value = (
             self.value
             if isinstance(self.value, (str, int, float, list, dict))
@@ -77,17 +77,17 @@ class CallReply:
 
 
 class Store(Protocol):
-    """Where a cloud is written down."""
+    """The storage of a cloud."""
 
     def commit(self) -> None:
-        """Write down all that has changed."""
+        """Store all changes."""
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the storage."""
 
 
 class EmbeddedCloud:
-    """The whole cloud. `call` is the one way in for users; the other methods are for tests."""
+    """The whole cloud. Users reach it by `call` only; the other methods are for tests."""
 
     def __init__(
         self,
@@ -109,10 +109,10 @@ class EmbeddedCloud:
         self.lifecycle.fails = self._fails
         self.world.agenda.after_turn = self.commit
 
-    # -- the first things ---------------------------------------------------------------------
+    # -- creation -----------------------------------------------------------------------------
 
     def found(self, password: str) -> None:
-        """Make what every new cloud has: oneadmin, two groups, a cluster, three datastores."""
+        """Create the first objects: oneadmin, two groups, a cluster, three datastores."""
         world = self.world
         for oid, name in enumerate(("oneadmin", "users")):
             world.groups.add(UserGroup(oid, name))
@@ -131,7 +131,7 @@ class EmbeddedCloud:
     def add_hosts(
         self, number: int, size: HostSize | None = None, cluster: int = 0, prefix: str = "host"
     ) -> list[Host]:
-        """Add so many hosts of one size."""
+        """Add hosts of one size."""
         size = size or self.host_size
         home = self.world.clusters.rows[cluster]
         return [
@@ -148,9 +148,9 @@ class EmbeddedCloud:
     # -- calls --------------------------------------------------------------------------------
 
     def call(self, method: str, arguments: Sequence[object]) -> CallReply:
-        """Do a call as far as doing it goes; its reply says how it is to be delivered.
+        """Execute a call; the reply names the faults of its delivery.
 
-        Raises RpcFault where XML-RPC itself refuses. What was done is written down on return.
+        Raise OneFault if the call breaks XML-RPC's own rules. The changes are stored on return.
         """
         found, user_arguments = self._resolve(method, arguments)
         verdict = self.faults.on_call(method, user_arguments)
@@ -172,7 +172,9 @@ class EmbeddedCloud:
         if found is None or method in self.world.settings.missing_methods:
             raise OneFault(UNKNOWN_METHOD, f"Method '{method}' not defined")
         if not arguments or type(arguments[0]) is not str:
-            raise OneFault(WRONG_TYPE, f"The first parameter of {method} is the session string")
+            raise OneFault(
+                WRONG_TYPE, f"The first parameter of {method} must be the session string"
+            )
         if any(isinstance(value, str) and max(value, default="") > _LAST for value in arguments):
             raise OneFault(NO_CALL, "Call XML not a proper XML-RPC call.")
         values = list(arguments[1:])
@@ -190,13 +192,13 @@ class EmbeddedCloud:
         return found.function(MethodCall(self, user, found.name), *values)
 
     def commit(self) -> None:
-        """Settle the hosts, and write down all that has changed."""
+        """Divide changed hosts anew, and store all changes."""
         self.guests.settle()
         if self.store is not None:
             self.store.commit()
 
     def close(self) -> None:
-        """Stop time, and write down the last."""
+        """Stop the clock, and store the last changes."""
         self.commit()
         self.world.agenda.stop()
         if self.store is not None:
@@ -205,7 +207,7 @@ class EmbeddedCloud:
     # -- hosts that fail ----------------------------------------------------------------------
 
     def host_down(self, host_id: int, *, crash: bool = True) -> None:
-        """A host is seen no longer: dead with its guests, or only cut off from monitoring."""
+        """Let a host fail: it dies with its guests, or only its monitoring is lost."""
         host = self.world.hosts.rows[host_id]
         host.prev_state, host.state = host.state, OneHostState.ERROR
         if crash:
@@ -216,7 +218,7 @@ class EmbeddedCloud:
             self.lifecycle.lose(vm)
 
     def host_up(self, host_id: int) -> None:
-        """A host is seen again; guests that died with it are found powered off."""
+        """Let a host return; guests that died with it are found powered off."""
         host = self.world.hosts.rows[host_id]
         survived, host.alive = host.alive, True
         host.prev_state, host.state = host.state, OneHostState.MONITORED
@@ -230,7 +232,9 @@ class EmbeddedCloud:
 
     def _fails(self, vm: Vm, lcm: Lcm) -> bool:
         if lcm is Lcm.MIGRATE and not self.guests.can_arrive(vm):
-            _log.info("live migration of VM {vm} fails: the target lacks its pins", vm=vm.id)
+            _log.info(
+                "Live migration of VM {vm} fails: the target lacks its pinned cores", vm=vm.id
+            )
             return True
         return self.faults.on_step(vm, lcm)
 
@@ -239,7 +243,7 @@ def _store_template(kind: int) -> Template:
     texts = {
         "ALLOW_ORPHANS": "NO",
         "RESTRICTED_DIRS": "/",
-        "SAFE_DIRS": "/var/tmp",  # noqa: S108 - what oned shows; nothing is written there
+        "SAFE_DIRS": "/var/tmp",  # noqa: S108 - as oned shows it; nothing is written there
         "TM_MAD": "dummy",
         "TYPE": ("IMAGE_DS", "SYSTEM_DS", "FILE_DS")[kind],
     }

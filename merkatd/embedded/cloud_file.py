@@ -1,4 +1,4 @@
-"""A cloud from the TOML file that describes it, or from its state."""
+"""A cloud built from a TOML description, or restored from its state file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class CloudFileError(ValueError):
-    """A file that can't be understood; the message names the key and what would be right."""
+    """An invalid description; the message names the key and the accepted values."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostGroup:
-    """Some hosts that are alike."""
+    """Hosts of the same size, cluster and template."""
 
     count: int = 1
     size: HostSize = field(default_factory=HostSize)
@@ -43,7 +43,7 @@ class HostGroup:
 
 @dataclass(frozen=True, slots=True)
 class DescribedUser:
-    """A user to be."""
+    """The description of a user."""
 
     name: str
     password: str
@@ -53,7 +53,7 @@ class DescribedUser:
 
 @dataclass(frozen=True, slots=True)
 class CloudDescription:
-    """A cloud to be."""
+    """The description of a cloud."""
 
     clusters: tuple[str, ...] = ()
     hosts: tuple[HostGroup, ...] = ()
@@ -62,7 +62,7 @@ class CloudDescription:
 
 
 def read(path: Path) -> CloudDescription:
-    """The plan that a file holds."""
+    """Read a description from a file. Raise CloudFileError if it is invalid."""
     try:
         with path.open("rb") as file:
             document = tomllib.load(file)
@@ -81,7 +81,7 @@ def read(path: Path) -> CloudDescription:
 
 
 def build(cloud: EmbeddedCloud, plan: CloudDescription) -> None:
-    """Add everything planned to a cloud that has been founded; clusters share its datastores."""
+    """Add the described objects to a new cloud; all clusters share its datastores."""
     for name in plan.clusters:
         cluster = new_cluster(cloud.world, name)
         for store in cloud.world.datastores:
@@ -102,35 +102,37 @@ def _named(cloud: EmbeddedCloud, what: str, name: str) -> int:
     found = table.named(name)
     if found is None:
         names = ", ".join(str(row.name) for row in table)
-        raise CloudFileError(f"{what}: there is no {name!r}; there are {names}")
+        raise CloudFileError(f"unknown name {name!r} in {what}; known names: {names}")
     return int(found.id)
 
 
 def memory_mib(text: str) -> int:
-    """MiB from "4096", "64GiB" or "512MiB"."""
+    """Return MiB from "4096", "64GiB" or "512MiB"."""
     match = re.fullmatch(r"([0-9]+)\s*(MiB|GiB|TiB|)", text.strip())
     if match is None or int(match.group(1)) == 0:
-        raise CloudFileError(f'memory {text!r}: it must be like "64GiB" or "512MiB"')
+        raise CloudFileError(f'memory must be a size such as "64GiB" or "512MiB" (got {text!r})')
     return int(match.group(1)) * {"": 1, "MiB": 1, "GiB": 1024, "TiB": 1024**2}[match.group(2)]
 
 
 def _rows(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
     rows = document.get(name, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise CloudFileError(f"{name}: it must be an array of tables, [[{name}]]")
+        raise CloudFileError(f"{name} must be an array of tables, [[{name}]]")
     return rows
 
 
 def _known(row: dict[str, Any], names: set[str], where: str) -> None:
     for name in row:
         if name not in names:
-            raise CloudFileError(f"{where}: unknown key {name!r}; known are {sorted(names)}")
+            raise CloudFileError(
+                f"{where}: unknown key {name!r}; known keys: {', '.join(sorted(names))}"
+            )
 
 
 def _text(row: dict[str, Any], name: str, where: str, default: str | None = None) -> str:
     value = row.get(name, default)
     if not isinstance(value, str) or not value:
-        raise CloudFileError(f"{where}: {name} must be a text that isn't empty, not {value!r}")
+        raise CloudFileError(f"{where}: {name} must be a non-empty string (got {value!r})")
     return value
 
 
@@ -145,9 +147,11 @@ def _host_group(row: dict[str, Any]) -> HostGroup:
     _known(row, {"count", "cpu", "memory", "cluster", "prefix", "template"}, "hosts")
     count, cores = row.get("count", 1), row.get("cpu", 8)
     if type(count) is not int or count < 1:
-        raise CloudFileError(f"hosts: count must be a whole number from 1 on, not {count!r}")
+        raise CloudFileError(f"hosts: count must be a whole number of at least 1 (got {count!r})")
     if type(cores) is not int or cores < 1:
-        raise CloudFileError(f"hosts: cpu must be a whole number of cores, not {cores!r}")
+        raise CloudFileError(
+            f"hosts: cpu must be a whole number of cores, at least 1 (got {cores!r})"
+        )
     size = HostSize(cores * 100, memory_mib(str(row.get("memory", "16GiB"))))
     cluster = _text(row, "cluster", "hosts", "default")
     prefix = _text(row, "prefix", "hosts", "host")
@@ -158,7 +162,7 @@ def _login(row: dict[str, Any]) -> DescribedUser:
     _known(row, {"name", "password", "groups", "template"}, "users")
     groups = row.get("groups", ["users"])
     if not isinstance(groups, list) or not groups or not all(type(g) is str for g in groups):
-        raise CloudFileError(f"users: groups must be a list of names, not {groups!r}")
+        raise CloudFileError(f"users: groups must be a non-empty list of names (got {groups!r})")
     return DescribedUser(
         _text(row, "name", "users"),
         _text(row, "password", "users"),
@@ -173,7 +177,7 @@ _EVENTS_PER_TURN = 100
 def open_cloud(
     clock: Time, plan: CloudDescription, password: str, seed: int, store: SqliteStore | None
 ) -> EmbeddedCloud:
-    """The cloud in the store, or a new one made as planned and followed by the store."""
+    """Restore the cloud in the store, or build a new cloud that the store follows."""
     settings = EmbeddedSettings(events_per_turn=_EVENTS_PER_TURN)
     cloud = EmbeddedCloud(clock, np.random.default_rng(_seed(seed, store)), settings)
     if store is not None and not store.empty:
@@ -188,7 +192,7 @@ def open_cloud(
 
 
 def clock_of(speed: float, store: SqliteStore | None, reactor: Time) -> ScaledClock:
-    """The world's clock: it went on while the process was away, and never jumps back."""
+    """Return the world's clock: it ran on while the process was down, and never jumps back."""
     wall_s = world_s = time.time()
     if store is not None:
         old_wall_s, old_world_s, old_speed = json.loads(
@@ -200,7 +204,7 @@ def clock_of(speed: float, store: SqliteStore | None, reactor: Time) -> ScaledCl
 
 
 def _seed(seed: int, store: SqliteStore | None) -> list[int]:
-    """A seed for this life of the process, so that one restored doesn't draw the same again."""
+    """Return a seed for this run of the process: a restored cloud must not repeat its draws."""
     if store is None:
         return [seed]
     life = int(store.fact("life", "0")) + 1

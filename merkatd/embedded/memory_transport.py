@@ -1,4 +1,4 @@
-"""The way to a cloud in the same process: no sockets, the marshalling rules of XML-RPC."""
+"""The transport to a cloud in the same process: XML-RPC's marshalling without sockets."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 _UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-class ConnectionDropped(ConnectionError):  # noqa: N818 - it is one of the connection errors
-    """The connection ended before an answer came."""
+class ConnectionDropped(ConnectionError):  # noqa: N818 - named like the connection errors
+    """The connection ended before the reply arrived."""
 
 
 class MemoryTransport:
-    """Calls a cloud directly. Without faults the answer is there when `call` is first awaited."""
+    """Direct calls to a cloud. Without faults, awaiting `call` returns at once."""
 
     def __init__(self, cloud: EmbeddedCloud) -> None:
         self._cloud = cloud
 
     async def call(self, method: str, *arguments: Any) -> list[Plain]:
-        """Call a method, with what the socket would do to values and with its exceptions."""
+        """Call a method; values and exceptions are the same as over a socket."""
         sent = [carried(argument) for argument in arguments]
         try:
             reply = self._cloud.call(method, sent)
@@ -56,7 +56,7 @@ class MemoryTransport:
 
 
 def carried(value: Any) -> Plain:
-    """A value as it comes out at the other end of an XML-RPC connection."""
+    """Return a value as it arrives at the other end of an XML-RPC connection."""
     if isinstance(value, str):
         if _UNSENDABLE.search(value):
             raise ValueError("XML can't carry this text's control characters")

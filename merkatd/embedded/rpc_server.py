@@ -1,4 +1,4 @@
-"""A cloud served over XML-RPC on a socket, at /RPC2, without ever holding the reactor for long."""
+"""The XML-RPC server of a cloud, at /RPC2; it never blocks the reactor for long."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _NO_CALL = (
     TypeError,
     ValueError,
 )
-"""What the standard library's parser raises at one or another kind of nonsense."""
+"""The exceptions of the standard library's parser for invalid input."""
 PARSE_ERROR = -503
 TOO_LARGE = -509
 
 
 class RpcServer:
-    """A port on which a cloud answers."""
+    """A listening port of a cloud."""
 
     def __init__(self, port: Any, site: _Site) -> None:
         self._port = port
@@ -81,20 +81,20 @@ def serve(cloud: EmbeddedCloud, reactor: Any, host: str = "127.0.0.1", port: int
 
 
 class _Site(Site):
-    """A site that logs nothing for each request, and knows its connections."""
+    """A site that logs no requests and tracks its connections."""
 
     noisy = False
     displayTracebacks = False  # noqa: N815 - Twisted's name
 
     def __init__(self, resource: Resource, reactor: Any) -> None:
-        super().__init__(resource, reactor=reactor)  # type: ignore[no-untyped-call]  # so it is
+        super().__init__(resource, reactor=reactor)  # type: ignore[no-untyped-call]  # untyped
         self.transports: WeakSet[Any] = WeakSet()
 
     def log(self, request: Any) -> None:
-        """Nothing: tests and demos make thousands of calls."""
+        """Log nothing: tests and demos make thousands of calls."""
 
     def drop_all(self) -> None:
-        """End every connection at once."""
+        """Abort every connection."""
         for transport in list(self.transports):
             transport.abortConnection()
 
@@ -103,17 +103,17 @@ class _Endpoint(Resource):
     isLeaf = True  # noqa: N815 - Twisted's name
 
     def __init__(self, cloud: EmbeddedCloud, reactor: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # so it is
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped
         self._cloud = cloud
         self._reactor = reactor
 
     def render_GET(self, request: Any) -> bytes:  # noqa: N802 - Twisted's name
-        """Nothing is to be read here."""
+        """Refuse GET."""
         request.setResponseCode(405)
-        return b"XML-RPC is spoken here, by POST"
+        return b"expected an XML-RPC call by POST"
 
     def render_POST(self, request: Any) -> int:  # noqa: N802 - Twisted's name
-        """One call."""
+        """Start the exchange of one call."""
         request.site.transports.add(request.transport)
         exchange = _Exchange(request, self._cloud, self._reactor)
         ensureDeferred(exchange.run()).addErrback(exchange.broken)
@@ -121,7 +121,7 @@ class _Endpoint(Resource):
 
 
 class _Exchange:
-    """One call on its way: parsed, done, rendered in turns, sent in chunks."""
+    """The exchange of one call: parse it, execute it, render it in turns, send it in chunks."""
 
     def __init__(self, request: Any, cloud: EmbeddedCloud, reactor: Any) -> None:
         self._request = request
@@ -131,7 +131,7 @@ class _Exchange:
         request.notifyFinish().addErrback(self._lost)
 
     async def run(self) -> None:
-        """Do the call and send its answer."""
+        """Execute the call and send its reply."""
         try:
             method, arguments = _parse(self._request)
             reply = self._cloud.call(method, arguments)
@@ -151,11 +151,11 @@ class _Exchange:
         self._send(body)
 
     def broken(self, failure: Any) -> None:
-        """Something of ours went wrong: say so rather than let the client wait."""
+        """Send an internal error as a fault, so that the client does not wait."""
         if not self._gone:
             text = f"internal error: {failure.getErrorMessage()}"
             self._send([xmlrpc.client.dumps(xmlrpc.client.Fault(-500, text)).encode()])
-        _log.failure("a call ended in an error of ours", failure=failure)
+        _log.failure("A call ended in an internal error", failure=failure)
 
     async def _render(self, reply: CallReply) -> list[bytes]:
         if reply.verdict.fate is FaultKind.GARBAGE:
@@ -198,9 +198,10 @@ class _Exchange:
 
 
 class _Chunks:
-    """Sends a long body as fast as the client takes it.
+    """A producer that sends a long body as fast as the client accepts it.
 
-    It pushes: what is pulled is pulled by Twisted's one reactor, and this may not be ours.
+    It is a push producer: Twisted pulls from others with its global reactor, which may differ
+    from this cloud's reactor.
     """
 
     def __init__(self, request: Any, pages: Sequence[bytes]) -> None:
@@ -210,7 +211,7 @@ class _Chunks:
         self._paused = False
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Send until the client takes no more."""
+        """Send until the client accepts no more."""
         self._paused = False
         while not self._paused and self._next < len(self._pages):
             self._send_some()
@@ -219,11 +220,11 @@ class _Chunks:
                 self._request.finish()
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Send nothing for now."""
+        """Pause sending."""
         self._paused = True
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Send no more: the client is gone."""
+        """Stop sending: the client has disconnected."""
         self._paused = True
         self._next = len(self._pages)
 
@@ -241,11 +242,11 @@ def _parse(request: Any) -> tuple[str, tuple[Any, ...]]:
     content = request.content
     body = content.read(_BODY_BYTES + 1) if content is not None else b""
     if len(body) > _BODY_BYTES:
-        raise OneFault(TOO_LARGE, f"a call may have {_BODY_BYTES} bytes at most")
+        raise OneFault(TOO_LARGE, f"the call is too long; the limit is {_BODY_BYTES} bytes")
     try:
         arguments, method = xmlrpc.client.loads(body)
     except _NO_CALL as error:
-        raise OneFault(PARSE_ERROR, f"Call is no XML-RPC: {error}") from None
+        raise OneFault(PARSE_ERROR, f"invalid XML-RPC call: {error}") from None
     if method is None:
-        raise OneFault(PARSE_ERROR, "Call has no method name")
+        raise OneFault(PARSE_ERROR, "the call has no method name")
     return method, arguments

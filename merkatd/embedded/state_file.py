@@ -1,4 +1,4 @@
-"""A cloud written down in SQLite: what was answered is there after a `kill -9`."""
+"""The state of a cloud in SQLite: answered calls survive a `kill -9`."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class StateError(Exception):
 
 
 class SqliteStore:
-    """One row an object, rewritten when it changes, one transaction a call.
+    """A store with one row per object, rewritten on change, and one transaction per call.
 
-    SQLite hands its writes to the system and doesn't wait for the disk: the process may die at any
-    moment, the machine may not.
+    SQLite gives its writes to the operating system and doesn't wait for the disk. The state
+    survives a crash of the process at any moment, but not of the machine.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,10 +67,10 @@ class SqliteStore:
         self._stale: dict[tuple[str, int], None] = {}
         found = self.fact("format", str(FORMAT))
         if found != str(FORMAT):
-            raise StateError(f"{path} is of format {found}; this version reads {FORMAT}")
+            raise StateError(f"{path} has state format {found}; this version reads format {FORMAT}")
 
     def fact(self, name: str, default: str) -> str:
-        """A fact about the whole; the default becomes it where there was none."""
+        """Return a value of the whole cloud; store the default if the value is missing."""
         row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         if row is not None:
             return str(row[0])
@@ -78,16 +78,16 @@ class SqliteStore:
         return default
 
     def set_fact(self, name: str, value: str) -> None:
-        """Change a fact about the whole."""
+        """Set a value of the whole cloud."""
         self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     @property
     def empty(self) -> bool:
-        """Whether no cloud was ever written down here."""
+        """Whether the file contains no cloud yet."""
         return self._database.execute("SELECT 1 FROM objects LIMIT 1").fetchone() is None
 
     def restore(self, cloud: EmbeddedCloud) -> None:
-        """Fill a new cloud with what was written down, follow it, and let it go on."""
+        """Load the stored objects into a new cloud, follow it, and resume its operations."""
         tables = {table.kind: table for table in cloud.world.tables}
         for kind, body in self._database.execute(
             "SELECT kind, body FROM objects ORDER BY kind, id"
@@ -102,17 +102,17 @@ class SqliteStore:
         cloud.requests = int(self.fact("requests", "0"))
         self.follow(cloud)
         cloud.lifecycle.resume_all()
-        # What fell due meanwhile comes before the first call, which would see it half done.
+        # Overdue events run before the first call: otherwise it would see them half done.
         cloud.world.agenda.catch_up()
 
     def follow(self, cloud: EmbeddedCloud) -> None:
-        """Write down everything that changes in a cloud from now on."""
+        """Store every change of a cloud from now on."""
         self._cloud = cloud
         cloud.store = self
         cloud.world.on_change(self._note)
 
     def commit(self) -> None:
-        """Write down all that has changed."""
+        """Store all changes."""
         cloud = self._cloud
         if cloud is None or not self._stale:
             return
@@ -135,7 +135,7 @@ class SqliteStore:
         self._stale.clear()
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Stop following the cloud, and close the file."""
         self._cloud = None
         self._database.close()
 

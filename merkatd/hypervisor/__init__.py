@@ -1,4 +1,4 @@
-"""Hosts' hypervisors: what guests really use, and the limits that are set on them."""
+"""The hosts' hypervisors: the guests' use of resources and the limits on it."""
 
 from merkatd.hypervisor.simulated_hosts import EmbeddedHypervisors
 from merkatd.hypervisor.unmanaged_hosts import UntouchedHypervisors

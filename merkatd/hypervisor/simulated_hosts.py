@@ -1,4 +1,4 @@
-"""The hosts of the embedded cloud: limits and readings of many guests in one call."""
+"""The hosts of the embedded cloud: limits and use of many guests in one call."""
 
 import json
 import math
@@ -28,12 +28,12 @@ HostStep = OnHost
 
 _VMS_PER_CALL = 250
 _AT_ONCE = 8
-"""As many calls of one kind as a client makes at once."""
+"""The most calls of one kind at once."""
 _PERIOD_US = 100_000
-"""What the embedded hosts' quotas are a part of."""
+"""The period of the embedded hosts' quotas."""
 _NO_QUOTA = -1
 _RATES = {"network": "network_kb_s", "disk": "disk_kib_s"}
-"""What the hosts call the limits of the further goods."""
+"""The hosts' names for the limits of the other goods."""
 _OWN_SHARES_PER_UNIT = 10.24
 _LEAST_SHARES = 2
 _NOWHERE = -1
@@ -52,7 +52,7 @@ class EmbeddedHypervisors:
     ) -> None:
         """`topologies` are of the hosts on which virtual CPUs are to be pinned.
 
-        What goes through all VMs runs on `executor`, or at once where there is none.
+        Loops over all VMs run on `executor`, or inline without one.
         """
         self._client = client
         self._topologies = dict(topologies or {})
@@ -60,27 +60,27 @@ class EmbeddedHypervisors:
         self._aside = (executor or Inline()).run
 
     def topologies(self) -> Mapping[int, Topology]:
-        """By host id."""
+        """Return the topologies by host id."""
         return self._topologies
 
     def meet(self, seen: Observation) -> None:
-        """All hosts are reached the same way, by whatever name."""
+        """Do nothing: all hosts are reached the same way."""
 
     def reach(self) -> HostReachability:
-        """They are one: where they can't be asked, nothing is read."""
+        """Report no host as away: a failed call reads no host at all."""
         return HostReachability()
 
     async def read(self, vms: Mapping[int, int]) -> GuestUse:
-        """Use and limits of these VMs; those that are not on their hosts are left out.
+        """Return use and limits of these VMs, without those that are not on their hosts.
 
-        Raises UnreachableError.
+        Raise CloudUnreachableError if the cloud does not answer.
         """
         chunks = await self._aside(lambda: list(_chunks(sorted(vms), self._vms_per_call)))
         tables = await few_at_once((self._read(chunk) for chunk in chunks), _AT_ONCE)
         return await self._aside(lambda: _use(tables, vms))
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
-        """One call for all hosts. Raises UnreachableError."""
+        """Return the runs of all hosts from one call. Raise CloudUnreachableError."""
         try:
             answer = await self._client.call("embedded.limits.runs", sorted(hosts))
         except OneError as error:
@@ -88,17 +88,17 @@ class EmbeddedHypervisors:
         return await self._aside(lambda: _runs(answer))
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
-        """Set limits; by step id, why it could not be done, for those that could not.
+        """Set limits; return the reasons of the steps that failed, by step id.
 
-        The steps of one VM go together. Where the host refuses them each is tried alone, so
-        that a wrong one keeps back no other.
+        The steps of one VM are sent together. If the host refuses them, each step is tried
+        alone, so that an invalid step does not block the others.
         """
         by_vm = await self._aside(lambda: _by_vm(steps))
         refused = await self._set(by_vm)
         again = await self._aside(lambda: _alone(by_vm, refused)) if refused else []
         for (step,) in again:
             del refused[step.id]
-        # One after another where they are of one VM: the later one is the newer word.
+        # Steps of one VM are sent one after another: the later step must win.
         while again:
             turn = {one[0].vm: one for one in reversed(again)}
             refused |= await self._set(list(turn.values()))
@@ -106,7 +106,7 @@ class EmbeddedHypervisors:
         return refused
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
-        """As guests are when they start."""
+        """Give guests the limits that they have when they start."""
         chunks = list(_chunks(vms, self._vms_per_call))
         answers = await few_at_once((self._release(chunk) for chunk in chunks), _AT_ONCE)
         return reduce(dict.__or__, answers, {})
@@ -130,7 +130,7 @@ class EmbeddedHypervisors:
         return {
             vm.vm: Released("", str(refused[str(vm.vm)]))
             if str(vm.vm) in refused
-            else Released("no quota and its own weight, all its memory, no pins")
+            else Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
             for vm in vms
         }
 
@@ -142,11 +142,11 @@ class EmbeddedHypervisors:
         try:
             table: dict[str, Any] = json.loads(answer)
         except (TypeError, ValueError) as error:
-            raise CloudUnreachableError("embedded.limits.table: JSON was expected") from error
+            raise CloudUnreachableError("embedded.limits.table: expected JSON") from error
         return table
 
     async def _set(self, groups: Sequence[Sequence[HostStep]]) -> dict[str, str]:
-        """Set what each group asks of its VM; no VM comes twice."""
+        """Set the limits of each group's VM; a VM has at most one group."""
         chunks = list(_chunks(groups, self._vms_per_call))
         answers = await few_at_once((self._set_some(chunk) for chunk in chunks), _AT_ONCE)
         return {step: why for answer in answers for step, why in answer.items()}
@@ -189,7 +189,7 @@ def _alone(by_vm: Sequence[Sequence[HostStep]], refused: Mapping[str, str]) -> l
 
 
 def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:
-    """What a step asks for, in the words of the embedded hosts."""
+    """Yield a step's limits under the names of the embedded hosts."""
     match step:
         case Limit():
             yield "vcpu_quota", _quota(step.vcpu_quota_us, step.quota_period_us)
@@ -214,12 +214,12 @@ def _runs(answer: Any) -> dict[int, dict[int, int]]:
     try:
         table: dict[str, dict[str, int]] = json.loads(answer)
     except (TypeError, ValueError) as error:
-        raise CloudUnreachableError("embedded.limits.runs: JSON was expected") from error
+        raise CloudUnreachableError("embedded.limits.runs: expected JSON") from error
     return {int(host): {int(vm): run for vm, run in there.items()} for host, there in table.items()}
 
 
 def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUse:
-    """Columns of what the hosts told, in the order given; without VMs that are on other hosts."""
+    """Return the tables' columns in the order given, without VMs that are on other hosts."""
     vm_id, host = _whole(tables, "vm"), _whole(tables, "host")
     here = host == _ints([vms.get(vm, _NOWHERE) for vm in vm_id.tolist()])
     told = vm_id[here]
@@ -238,7 +238,7 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUs
             memory_mib=_whole(tables, "memory_mib")[here],
             used_mib=used_mib,
             balloon=np.ones(len(told), dtype=bool),
-            # Embedded guests have no pins but ours: oned pins none of them.
+            # Only merkatd pins embedded guests: oned pins none of them.
             pin_policy=np.zeros(len(told), dtype=bool),
             pins={vm: cores for vm, cores in pins.items() if vm in there and any(cores)},
             further={

@@ -1,7 +1,7 @@
-"""Hosts that are left alone: VMs are placed, priced and charged, and limited by nobody.
+"""Hosts without limits from the daemon: it places, prices and charges their VMs, no more.
 
-Guests are told apart by OpenNebula's own CPU shares only, and what they use is not known. For a
-first look at a cloud, and for clouds without hosts that could be asked.
+Only OpenNebula's own CPU shares divide a host among its guests, and their use is unknown. This
+suits a first look at a cloud, and clouds whose hosts the daemon can't reach.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from merkatd.cluster import Ints, OnHost
 from merkatd.limits import EnforcedLimits, Topology
 from merkatd.scheduler.base.ports import FullSize, GuestUse, HostReachability, Observation, Released
 
-_WHY = "limits are set by nobody (hypervisor.kind = none)"
+_WHY = "merkatd sets no limits (hypervisor.kind = none)"
 
 
 class UntouchedHypervisors:
@@ -22,42 +22,42 @@ class UntouchedHypervisors:
         self._hosts: tuple[int, ...] = ()
 
     def meet(self, seen: Observation) -> None:
-        """Remember the hosts: none of them is told anything."""
+        """Store the hosts' ids: `read` reports them all as away."""
         self._hosts = tuple(seen.host_id.tolist())
 
     async def read(self, vms: Mapping[int, int]) -> GuestUse:
-        """Nothing is known of any VM, and nobody may be told anything."""
-        nobody: Ints = np.zeros(0, dtype=np.int64)
-        nothing = np.zeros(0)
+        """Return no guests, and every host as away."""
+        no_ids: Ints = np.zeros(0, dtype=np.int64)
+        no_values = np.zeros(0)
         in_force = EnforcedLimits(
-            vcpu_quota_us=nobody,
-            global_quota_us=nobody,
-            shares=nobody,
-            memory_mib=nobody,
-            used_mib=nothing,
+            vcpu_quota_us=no_ids,
+            global_quota_us=no_ids,
+            shares=no_ids,
+            memory_mib=no_ids,
+            used_mib=no_values,
             balloon=np.zeros(0, dtype=bool),
             pin_policy=np.zeros(0, dtype=bool),
         )
         away = dict.fromkeys((*self._hosts, *vms.values()), _WHY)
-        return GuestUse(nobody, nothing, nothing, nothing, in_force, away)
+        return GuestUse(no_ids, no_values, no_values, no_values, in_force, away)
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
-        """No host is asked."""
+        """Return nothing, without a call to a host."""
         del hosts
         return {}
 
     async def apply(self, steps: Sequence[OnHost]) -> Mapping[str, str]:
-        """None is decided for hosts that are away."""
+        """Refuse all steps; the plan has none, as all hosts are away."""
         return dict.fromkeys((step.id for step in steps), _WHY)
 
     def topologies(self) -> Mapping[int, Topology]:
-        """No virtual CPU is pinned."""
+        """Return nothing: no virtual CPU is pinned."""
         return {}
 
     def reach(self) -> HostReachability:
-        """Nothing is amiss with hosts that are not to be asked."""
+        """Report no host as away: the daemon calls none of them."""
         return HostReachability()
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
-        """Nothing was ever set."""
-        return {vm.vm: Released("nothing was ever set on it") for vm in vms}
+        """Report that no limits were ever set."""
+        return {vm.vm: Released("no limits were ever set") for vm in vms}

@@ -114,7 +114,7 @@ def test_faults_that_refuse_a_call_are_bad_calls(daemon: Daemon) -> None:
         with pytest.raises(BadCallError, match="a string is right"):
             merkat.prices()
         sent = len(daemon.heard)
-        with pytest.raises(BadCallError, match="can't carry"):
+        with pytest.raises(BadCallError, match="can't be sent"):
             merkat.bid_of(2**40)
         assert len(daemon.heard) == sent
 
@@ -140,7 +140,7 @@ def test_it_looks_where_opennebulas_tools_look(tmp_path: Path) -> None:
     """MERKAT_XMLRPC and ONE_AUTH first, then files in the home directory."""
     home = {"HOME": str(tmp_path)}
     assert default_endpoint(home) == "http://localhost:2634/RPC2"
-    with pytest.raises(MerkatError, match="user:password is right"):
+    with pytest.raises(MerkatError, match="with user:password"):
         default_session(home)
     (tmp_path / ".one").mkdir()
     (tmp_path / ".one" / "one_auth").write_text("ann:x\n")

@@ -217,10 +217,10 @@ def test_a_file_describes_the_cloud(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hosts = 3", "hosts: it must be an array of tables"),
-        ("[[hosts]]\ncount = 0", "hosts: count must be a whole number from 1 on, not 0"),
-        ('[[hosts]]\nmemory = "much"', "memory 'much'"),
-        ('[[hosts]]\ncluster = "none"', "clusters: there is no 'none'; there are default"),
+        ("hosts = 3", "hosts must be an array of tables"),
+        ("[[hosts]]\ncount = 0", "hosts: count must be a whole number of at least 1 (got 0)"),
+        ('[[hosts]]\nmemory = "much"', "(got 'much')"),
+        ('[[hosts]]\ncluster = "none"', "unknown name 'none' in clusters; known names: default"),
         ("[[users]]\nname = 'a'", "users: password"),
         ("[[host]]", "unknown key 'host'"),
         ("[[", "cloud.toml"),

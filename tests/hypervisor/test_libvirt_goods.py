@@ -168,7 +168,7 @@ def test_release_takes_them_off() -> None:
     whole = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
     did: dict[int, Released] = at_once(bed.adapter.release([whole]))
     assert did[1].problem == ""
-    assert did[1].did.endswith("no limits of its network and disk")
+    assert did[1].did.endswith("no network and disk limits")
     assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}
     assert domain.disks == {"vda": 0, "vdb": 0}
     assert limits(bed) == {"network": UNSET, "disk": UNSET}

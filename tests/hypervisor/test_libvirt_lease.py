@@ -25,7 +25,7 @@ def test_no_call_begins_once_another_daemon_may_be_acting() -> None:
     host.refuse = stopped
     refused = bed.apply(*steps)
     assert [step.id in refused for step in steps] == [False] * 4 + [True] * 7
-    assert "another daemon may be acting" in refused[steps[4].id]
+    assert "another daemon may have taken over" in refused[steps[4].id]
     assert host.calls[SET] == 4
     assert not later.calls[SET]
     assert not bed.adapter.reach().away

@@ -165,7 +165,7 @@ class TestPins:
         bed = Bed({0: host}, PINNING)
         bed.read()
         step = pin(0, ((9,), (1,)))
-        assert "has the cores 0 to 3" in bed.apply(step)[step.id]
+        assert "has only the cores 0 to 3" in bed.apply(step)[step.id]
 
     def test_containers_have_none(self) -> None:
         """They are never asked to, and refuse."""
@@ -175,7 +175,7 @@ class TestPins:
         bed.read()
         assert bed.adapter.topologies() == {}
         step = pin(0, ((1,),))
-        assert "knows no pins" in bed.apply(step)[step.id]
+        assert "does not support pins" in bed.apply(step)[step.id]
 
 
 class TestDrift:
@@ -324,7 +324,7 @@ class TestMemory:
         bed.read()
         there.used_mib = 700.0 - left + 1
         step = balloon(0, 700)
-        assert f"less than {left} more" in bed.apply(step)[step.id]
+        assert f"less than {left} MiB free" in bed.apply(step)[step.id]
         assert there.held_kib == there.size_kib
         there.used_mib = 700.0 - left
         assert bed.apply(step) == {}

@@ -40,7 +40,7 @@ def test_a_virtual_machine(most_shares: int, own: int) -> None:
     bed, _, there = limited("qemu", most_shares)
     assert there.pins != [(True,) * 4] * 2
     did = at_once(bed.adapter.release([whole(0)]))
-    assert did == {0: Released("no quota and its own weight, all its memory, no pins")}
+    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")}
     assert there.scheduler["vcpu_quota"] == there.scheduler["global_quota"] == NO_QUOTA
     assert there.scheduler["cpu_shares"] == own
     assert there.held_kib == there.size_kib
@@ -53,7 +53,7 @@ def test_a_container() -> None:
     """Its hard limit is its size again."""
     bed, _, there = limited("lxc")
     did = at_once(bed.adapter.release([whole(0)]))
-    assert did == {0: Released("no quota and its own weight, all its memory")}
+    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory")}
     assert there.scheduler == {"cpu_shares": 1536, "vcpu_period": 100_000, "vcpu_quota": NO_QUOTA}
     assert there.held_kib == there.size_kib
 
@@ -65,7 +65,7 @@ def test_a_xen_guest(tmp_path: Path) -> None:
     _, host, there = limited("xen")
     fresh = Bed({0: host}, replace(PINNING, xen_command=xl.command))
     did = at_once(fresh.adapter.release([whole(0)]))
-    assert did == {0: Released("no quota and its own weight, all its memory, no pins")}
+    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")}
     assert there.scheduler == {"weight": 384, "cap": 0}
     assert there.held_kib == there.size_kib
     assert xl.pins("one-0") == ["all", "all"]
@@ -105,8 +105,8 @@ def test_one_thing_that_fails_keeps_back_no_other() -> None:
     bed, host, there = limited("qemu")
     host.refuse = lambda call, _domain: 38 if call == "setMemory" else None
     did = at_once(bed.adapter.release([whole(0)]))[0]
-    assert did.did == "no quota and its own weight, no pins"
-    assert did.problem.startswith("all its memory: ")
+    assert did.did == "no CPU quota and OpenNebula's CPU weight, no pins"
+    assert did.problem.startswith("full memory: ")
     assert there.scheduler["vcpu_quota"] == NO_QUOTA
 
 

@@ -104,7 +104,7 @@ def test_release_frees_what_anybody_pinned(xl: FakeXl) -> None:
     assert "connection refused" in at_once(bed.adapter.release([whole]))[0].problem
     xl.breaks("")
     did = at_once(bed.adapter.release([whole]))
-    assert did == {0: Released("no quota and its own weight, all its memory, no pins")}
+    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")}
     assert xl.pins("one-0") == ["all", "all"]
 
 

@@ -1,1 +1,1 @@
-"""What happens to VMs and hosts in time."""
+"""The simulation of VMs and hosts over time."""

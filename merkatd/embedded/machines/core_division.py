@@ -1,4 +1,17 @@
-"""What a host makes of limits, and how it divides its cores."""
+"""The division of a host's cores among its guests, and the host's checks of limits.
+
+# Note [Dividing cores]
+
+Without pins a guest gets min(cap, weight x level). The level is the same for all guests and uses up
+the cores. Example: 4 cores, weights 2, 1, 1, caps 4, 0.5, 4. The second guest gets its cap of 0.5;
+the others share 3.5 cores as 2 to 1: 2.33 and 1.17. Used by `divide`.
+
+With pins the rates of all virtual CPUs rise together, in proportion to their weights. A virtual CPU
+stops when a bound is full: a cap, or a set of cores. Sets that overlap are also bounded
+by their union. Example: 2 cores and 3 guests with one virtual CPU each. Two guests are pinned to
+core 0, with weights 3 and 1; the third may use any core and has weight 1. Core 0 is full at 0.75
+and 0.25; the third rises on to 1. Used by `divide_pinned`.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def divide(weights: Sequence[float], caps: Sequence[float], capacity: float) -> list[float]:
-    """Cores for each: `min(cap, weight x level)`, the one level using up what there is.
+    """Return the cores of each guest without pins. See Note [Dividing cores].
 
-    What one doesn't take goes to the others in proportion to their weights, as the kernel's fair
-    scheduler gives it.
+    Unused cores go to the other guests in proportion to their weights, as in the kernel's fair
+    scheduler.
     """
     order = sorted(range(len(caps)), key=lambda i: caps[i] / weights[i])
     left = capacity
@@ -38,23 +51,19 @@ def divide(weights: Sequence[float], caps: Sequence[float], capacity: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class CoreClaim:
-    """What one VM asks of its host's processors."""
+    """A VM's claim to its host's cores."""
 
     weight: float
     cap: float
-    """Cores in all, whatever its virtual processors could use."""
+    """The most cores of the VM as a whole."""
     vcpu_cap: float
-    """Cores of one virtual processor."""
+    """The most cores of one virtual CPU."""
     pins: tuple[frozenset[int], ...]
-    """The cores that each virtual processor may use; empty where it may use any."""
+    """The cores that each virtual CPU may use; empty means any core."""
 
 
 def divide_pinned(claims: Sequence[CoreClaim], cores: int) -> list[float]:
-    """Cores for each VM where some are pinned: all rates rise together, each until something binds.
-
-    What can bind is a cap, or a set of cores whose users have filled it. Sets of cores that
-    overlap bind together too, so their unions count as well.
-    """
+    """Return the cores of each VM if some VMs are pinned. See Note [Dividing cores]."""
     owners, weights, masks = _vcpus(claims, cores)
     bounds = _bounds(claims, owners, masks, cores)
     rates = [0.0] * len(owners)
@@ -115,7 +124,7 @@ def _bounds(
 
 
 def _unions(groups: set[frozenset[int]]) -> set[frozenset[int]]:
-    """The sets and the unions of those that overlap; disjoint ones bind one by one."""
+    """Return the sets and the unions of overlapping sets; disjoint sets bind separately."""
     found = set(groups)
     fresh = set(groups)
     while fresh and len(found) < _MOST_SETS:
@@ -129,15 +138,15 @@ _MOST_SETS = 4096
 
 
 MOST_SHARES = 262_144
-"""The most that the kernel takes."""
+"""The highest CPU shares that the kernel accepts."""
 
 
 class LimitsError(ValueError):
-    """Limits that the host can't set: the VM doesn't run, or a value is out of range."""
+    """Limits that the host can't set: the VM does not run, or a value is out of range."""
 
 
 def rates(host: Host, guests: Sequence[SimulatedGuest]) -> list[float]:
-    """Cores that each guest on a host really gets."""
+    """Return the cores that each guest on a host gets."""
     claims = [_claim(guest) for guest in guests]
     cores = host.total_cpu / 100
     if any(pin for guest in guests for pin in guest.limits.pins):
@@ -158,32 +167,41 @@ def _claim(guest: SimulatedGuest) -> CoreClaim:
 
 
 def check(guest: SimulatedGuest, limits: GuestLimits, host: Host) -> None:
-    """Raise an error that names the first limit that the host would refuse."""
+    """Raise LimitsError with the first limit that the host would refuse."""
     cores = host.total_cpu // 100
     faults = [
         (
             not 2 <= limits.cpu_shares <= MOST_SHARES,
-            f"cpu_shares {limits.cpu_shares}: 2 to {MOST_SHARES}",
+            f"cpu_shares must be 2 to {MOST_SHARES} (got {limits.cpu_shares})",
         ),
-        (_bad_quota(limits.vcpu_quota), f"vcpu_quota {limits.vcpu_quota}: -1, or 1000 and more"),
+        (
+            _bad_quota(limits.vcpu_quota),
+            f"vcpu_quota must be -1 or at least 1000 (got {limits.vcpu_quota})",
+        ),
         (
             _bad_quota(limits.global_quota),
-            f"global_quota {limits.global_quota}: -1, or 1000 and more",
+            f"global_quota must be -1 or at least 1000 (got {limits.global_quota})",
         ),
         (
             not 0 < limits.memory_mib <= guest.size_mib,
-            f"memory_mib {limits.memory_mib}: 1 to {guest.size_mib}, the domain's size",
+            f"memory_mib must be 1 to {guest.size_mib}, the VM's size (got {limits.memory_mib})",
         ),
         (
             len(limits.pins) > guest.vcpus,
-            f"{len(limits.pins)} pins: at most {guest.vcpus}, one for each virtual processor",
+            f"pins must be at most {guest.vcpus}, one per virtual CPU (got {len(limits.pins)})",
         ),
         (
             any(not 0 <= core < cores for pin in limits.pins for core in pin),
-            f"pins to cores that host {host.name} hasn't: it has 0 to {cores - 1}",
+            f"pins must name cores of host {host.name}: it has 0 to {cores - 1}",
         ),
-        (_bad_rate(limits.network_kb_s), f"network_kb_s {limits.network_kb_s}: -1, or 1 and more"),
-        (_bad_rate(limits.disk_kib_s), f"disk_kib_s {limits.disk_kib_s}: -1, or 1 and more"),
+        (
+            _bad_rate(limits.network_kb_s),
+            f"network_kb_s must be -1 or at least 1 (got {limits.network_kb_s})",
+        ),
+        (
+            _bad_rate(limits.disk_kib_s),
+            f"disk_kib_s must be -1 or at least 1 (got {limits.disk_kib_s})",
+        ),
     ]
     for wrong, what in faults:
         if wrong:

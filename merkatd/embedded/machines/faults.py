@@ -1,4 +1,4 @@
-"""Faults on order: what goes wrong, where, how often; drawn from the generator handed in."""
+"""Injected faults: their kind, target and frequency, drawn from a given generator."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 class FaultKind(Enum):
-    """What can go wrong with a call, or with an operation."""
+    """The kinds of faults of calls and operations."""
 
     REFUSE = "refuse"
-    """The call is answered with a failure, and nothing is done."""
+    """The call fails without any effect."""
     DELAY = "delay"
-    """The call is done, and answered later."""
+    """The call takes effect; its reply comes later."""
     LOSE = "lose"
-    """The call is done, and its answer lost with the connection."""
+    """The call takes effect; its reply is lost with the connection."""
     GARBAGE = "garbage"
-    """The call is done; its answer is no XML."""
+    """The call takes effect; its reply is not XML."""
     TRUNCATE = "truncate"
-    """The call is done; the text in its answer breaks off, though XML-RPC around it is whole."""
+    """The call takes effect; the text in its reply is cut off inside valid XML-RPC."""
     HANG = "hang"
-    """The call is neither done nor answered."""
+    """The call has no effect and no reply."""
     FAIL = "fail"
     """A step of an operation fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One kind of fault and what it strikes; what is left out strikes all."""
+    """A kind of fault and its targets; a default matches everything."""
 
     kind: FaultKind
     method: str = "one.*"
@@ -45,10 +45,10 @@ class Fault:
     vm: int = -1
     host: int = -1
     lcm: str = "*"
-    """A pattern of life-cycle states, for steps that fail."""
+    """A pattern of life-cycle states, for failing steps."""
     probability: float = 1.0
     count: int = -1
-    """How many times it strikes before it is gone; -1 means always."""
+    """The number of times it strikes before it is removed; -1 means always."""
     code: int = 8192
     text: str = "Injected fault"
     seconds: float = 0.0
@@ -56,19 +56,19 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class FaultVerdict:
-    """What becomes of one call."""
+    """The faults that apply to one call."""
 
     refusal: Fault | None = None
     delay_s: float = 0.0
     fate: FaultKind | None = None
-    """How its answer fares; nothing if well."""
+    """The fault of its reply; None for a normal reply."""
 
 
 _FATES = (FaultKind.HANG, FaultKind.LOSE, FaultKind.GARBAGE, FaultKind.TRUNCATE)
 
 
 class Faults:
-    """The faults in force, by number."""
+    """The active faults by number."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -77,7 +77,7 @@ class Faults:
         self._next = 0
 
     def add(self, fault: Fault) -> int:
-        """Put a fault in force and tell its number."""
+        """Add a fault and return its number."""
         number = self._next
         self._next += 1
         self._faults[number] = fault
@@ -85,21 +85,21 @@ class Faults:
         return number
 
     def remove(self, number: int) -> bool:
-        """Lift a fault; whether it was in force."""
+        """Remove a fault; return whether it was active."""
         self._left.pop(number, None)
         return self._faults.pop(number, None) is not None
 
     def clear(self) -> None:
-        """Lift all faults."""
+        """Remove all faults."""
         self._faults.clear()
         self._left.clear()
 
     def in_force(self) -> Mapping[int, Fault]:
-        """The faults that may still strike."""
+        """Return the faults that may still strike."""
         return dict(self._faults)
 
     def on_call(self, method: str, arguments: Sequence[object]) -> FaultVerdict:
-        """What becomes of a call."""
+        """Return the faults that apply to a call, and count them."""
         refusal, delay_s, fate = None, 0.0, None
         if not self._faults:
             return FaultVerdict()
@@ -117,7 +117,7 @@ class Faults:
         return FaultVerdict(refusal, delay_s, fate)
 
     def on_step(self, vm: Vm, lcm: Lcm) -> bool:
-        """Whether a step of a VM fails."""
+        """Return whether a step of a VM fails."""
         host = vm.history[-1].host if vm.history else -1
         for number, fault in list(self._faults.items()):
             wanted = fault.kind is FaultKind.FAIL and fnmatchcase(lcm.name, fault.lcm)
@@ -138,7 +138,7 @@ class Faults:
 
 
 def _objects(method: str, arguments: Sequence[object]) -> tuple[int, int]:
-    """The VM and the host that a call is about, -1 for none."""
+    """Return the VM and the host in a call's arguments, -1 for none."""
     numbers = [item if type(item) is int else -1 for item in arguments[:2]] + [-1, -1]
     if method == "one.vm.action":
         return numbers[1], -1

@@ -1,4 +1,16 @@
-"""A simulated guest: its work, its memory and its limits, integrated exactly between events."""
+"""A simulated guest: its work, memory and limits, integrated exactly between events.
+
+# Note [Stretches of a balloon]
+
+A guest with too little memory swaps: its speed is balloon / use, at least `least_speed`. A balloon
+moves evenly between the sizes at which its pace or the guest's speed bends. In such a stretch the
+speed changes linearly, so the work done and its end have closed forms, without time steps.
+Example: a guest has a balloon of 1000 MiB and uses 600 MiB, and its limit falls to 400 MiB.
+- 336 MiB go at 170 MiB/s (2.0 s) at full speed.
+- 64 MiB, the margin, go at 40 MiB/s (1.6 s) at full speed.
+- 200 MiB in use go at 40 MiB/s (5 s) while the speed falls from 1 to 0.67: 4.17 s of work.
+Used by `advance` and `finish_s`.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +32,21 @@ LOG_KEPT = 200
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a guest does, from EMBEDDED=[...] in its VM's user template."""
+    """A guest's behaviour, from EMBEDDED=[...] in its VM's user template."""
 
     work: float = 0.0
-    """Core-seconds until its application is done; 0 means it never ends."""
+    """The core-seconds until its application finishes; 0 means never."""
     iterations: int = 1
-    """Parts of the work; one that is whole survives a reboot."""
+    """The number of parts of the work; completed parts survive a reboot."""
     demand: float = 1.0
-    """Cores that each virtual processor wants."""
+    """The demand of each virtual CPU in cores."""
     memory_use_mib: float = 0.0
     poweroff: bool = False
-    """Whether the guest turns itself off when its application is done."""
+    """Whether the guest powers itself off when its application finishes."""
 
 
 def behaviour_of(vm: Vm, settings: Guesting) -> Behaviour:
-    """Read what a VM's template says; what it leaves out is a busy, half-full guest."""
+    """Read the behaviour in a VM's template; the default is a busy, half-full guest."""
     told = vm.user_template.vector("EMBEDDED")
     default_use = vm.memory_mib * settings.memory_part
     return Behaviour(
@@ -48,23 +60,23 @@ def behaviour_of(vm: Vm, settings: Guesting) -> Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class GuestLimits:
-    """What the host was told about a guest; -1 means no quota, and no other limit."""
+    """The limits set on a guest; -1 means no limit."""
 
     cpu_shares: int
     memory_mib: int
     vcpu_quota: int = -1
     global_quota: int = -1
     pins: tuple[tuple[int, ...], ...] = ()
-    """Cores of each virtual processor; an empty tuple means any core."""
+    """The cores of each virtual CPU; an empty tuple means any core."""
     network_kb_s: int = -1
-    """What it may send, and as much that it may receive. Guests do neither: it is kept, no more."""
+    """The limit of sending, and of receiving. It has no effect: guests send and receive nothing."""
     disk_kib_s: int = -1
-    """What it may read and write."""
+    """The limit of reading plus writing disks, without effect."""
 
 
 @dataclass(slots=True)
 class SimulatedGuest:
-    """A guest as it was at `at_s`, and the rate at which it goes on from there."""
+    """The state of a guest at `at_s`, and its CPU rate from then on."""
 
     vm: int
     vcpus: int
@@ -72,40 +84,40 @@ class SimulatedGuest:
     behaviour: Behaviour
     limits: GuestLimits
     host: int = -1
-    """Where its processors turn; -1 while they don't."""
+    """The id of the host where it runs; -1 while it does not run."""
     at_s: float = 0.0
     rate: float = 0.0
-    """Cores that it really gets."""
+    """The cores that it gets."""
     cpu_s: float = 0.0
     done: float = 0.0
-    """Core-seconds of work done; less than those used where it swapped."""
+    """The core-seconds of work done; less than `cpu_s` if it swapped."""
     balloon_mib: float = 0.0
     log: list[tuple[float, int]] = field(default_factory=list)
-    """When each of its last iterations ended."""
+    """The end and the number of each of its last iterations."""
     run: int = 0
-    """Another number after each start and each move to a host, as a domain's id is."""
+    """A number that changes with each start and each move, like a domain's id."""
 
     @property
     def finished(self) -> bool:
-        """Whether its application is done."""
+        """Whether its application has finished."""
         return 0 < self.behaviour.work <= self.done
 
     @property
     def wanted(self) -> float:
-        """Cores that it would use if nothing held it back."""
+        """The cores that it would use without limits."""
         return 0.0 if self.finished else self.vcpus * self.behaviour.demand
 
     @property
     def used_mib(self) -> float:
-        """Memory in use, as far as the balloon leaves it any."""
+        """The memory in use, at most the balloon's size."""
         return min(self.behaviour.memory_use_mib, self.balloon_mib)
 
     def speed(self, settings: Guesting) -> float:
-        """Work done per core-second: less than 1 while it swaps."""
+        """Return the work done per core-second: less than 1 while it swaps."""
         return _speed(self, self.balloon_mib, settings)
 
     def advance(self, now_s: float, settings: Guesting) -> None:
-        """Bring it to a later time at its present rate."""
+        """Advance the guest to a later time at its present rate."""
         if now_s <= self.at_s or self.host < 0:
             self.at_s = max(self.at_s, now_s)
             return
@@ -116,7 +128,7 @@ class SimulatedGuest:
                 return
 
     def complete(self, now_s: float, settings: Guesting) -> None:
-        """Bring it to the moment at which all is done, whatever rounding errors say."""
+        """Advance the guest to the end of its work, and correct rounding errors."""
         self.advance(now_s, settings)
         self.done = self.behaviour.work
         last = self.behaviour.iterations
@@ -125,7 +137,7 @@ class SimulatedGuest:
             del self.log[:-LOG_KEPT]
 
     def finish_s(self, settings: Guesting) -> float:
-        """When its application will be done at this rate; infinity if never."""
+        """Return the time when its application finishes at this rate; infinity if never."""
         if self.rate <= 0 or self.host < 0 or self.behaviour.work <= 0 or self.finished:
             return math.inf
         left, at_s = self.behaviour.work - self.done, self.at_s
@@ -138,7 +150,7 @@ class SimulatedGuest:
         return math.inf
 
     def reboot(self) -> None:
-        """Lose what only memory held: the iteration it was in."""
+        """Lose the work of the unfinished iteration, which only memory contains."""
         if not self.finished and self.behaviour.work > 0:
             part = self.behaviour.work / self.behaviour.iterations
             self.done = math.floor(self.done / part + 1e-9) * part
@@ -168,21 +180,21 @@ class SimulatedGuest:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A time in which the balloon moves evenly, and the guest's speed with it."""
+    """A time in which the balloon and the guest's speed change evenly."""
 
     seconds: float
     end_mib: float
     slope_mib: float
     speed: float
     slope: float
-    """Change of the speed in a second."""
+    """The change of the speed per second."""
 
     def gain(self, seconds: float) -> float:
-        """Seconds' worth of full speed that so many seconds bring."""
+        """Return the work of the first seconds, in seconds at full speed."""
         return self.speed * seconds + self.slope * seconds * seconds / 2
 
     def time_for(self, gain: float) -> float:
-        """The seconds that bring a gain; infinity if this stretch never does."""
+        """Return the seconds until a gain; infinity if the stretch never reaches it."""
         if gain <= 0:
             return 0.0
         if abs(self.slope) < 1e-15:
@@ -212,7 +224,7 @@ def _stretches(guest: SimulatedGuest, settings: Guesting) -> Iterator[_Stretch]:
 
 
 def _balloon_path(guest: SimulatedGuest, settings: Guesting) -> Iterator[tuple[float, float]]:
-    """The sizes at which the balloon's pace or the guest's speed bends, up to its goal."""
+    """Yield the sizes at which the balloon's pace or the guest's speed bends, with the pace."""
     at, goal = guest.balloon_mib, float(min(guest.limits.memory_mib, guest.size_mib))
     use = guest.behaviour.memory_use_mib
     roomy = use + settings.margin_mib

@@ -1,7 +1,7 @@
-"""History records over a VM's life, with the times that oned writes into them.
+"""The history records of a VM's life, with oned's times.
 
-RSTIME and RETIME bound the time in which a guest ran. A VM that is resumed, resized or started
-again where it is gets a record of its own, as in oned (`cp_history`, `close_cp_history`).
+RSTIME and RETIME bound the time in which a guest ran. A VM that is resumed, resized or restarted
+on its host gets a new record, as in oned (`cp_history`, `close_cp_history`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AT_REST = frozenset({OneVmState.SUSPENDED, OneVmState.POWEROFF})
 
 
 def copy_record(vm: Vm, stamp: int, like: HistoryRecord | None = None) -> HistoryRecord:
-    """Append a record for the host of the last one (or of the one given) and return it."""
+    """Append a record for the host of the last record (or of `like`) and return it."""
     last = vm.history[-1]
     like = like or last
     new = HistoryRecord(last.seq + 1, like.host, like.hostname, like.cluster, like.datastore, stamp)
@@ -30,14 +30,14 @@ def copy_record(vm: Vm, stamp: int, like: HistoryRecord | None = None) -> Histor
 
 
 def begin_again(vm: Vm, stamp: int) -> None:
-    """A VM that is off or suspended is resumed where it is."""
+    """Start a new record: an off or suspended VM is resumed on its host."""
     vm.history[-1].etime = stamp
     new = copy_record(vm, stamp)
     new.rstime, new.action = stamp, VmAction.RESUME
 
 
 def split(vm: Vm, stamp: int, action: VmAction) -> None:
-    """Close the record for an action on a VM that stays where it is, running or off."""
+    """Close the record and start a new one: an action changed a VM that stays on its host."""
     last = vm.history[-1]
     ran = last.retime == 0
     last.retime, last.etime = last.retime or stamp, stamp
@@ -47,19 +47,19 @@ def split(vm: Vm, stamp: int, action: VmAction) -> None:
 
 
 def leave(vm: Vm, stamp: int) -> None:
-    """The VM has left the host of the record before the last one."""
+    """Close the record before the last one: the VM has left its host."""
     vm.history[-2].etime = vm.history[-2].retime = stamp
 
 
 def come_back(vm: Vm, stamp: int) -> None:
-    """A migration failed: the VM never left."""
+    """Start a new record on the old host: a migration failed and the VM stayed there."""
     vm.history[-1].etime = stamp
     leave(vm, stamp)
     copy_record(vm, stamp, vm.history[-2]).rstime = stamp
 
 
 def end(vm: Vm, stamp: int) -> None:
-    """The VM holds no host any more."""
+    """Close the last records: the VM has left its hosts."""
     for record in vm.history[-2:]:
         if not record.etime:
             record.etime = stamp
@@ -70,7 +70,7 @@ def end(vm: Vm, stamp: int) -> None:
 
 
 def fail(vm: Vm, stamp: int) -> None:
-    """The step under way has failed."""
+    """Write the times of a failed step."""
     if vm.history and vm.lcm.name.startswith("BOOT"):
         vm.history[-1].retime = stamp
         if vm.lcm in _CLOSED_BY_FAILURE:
@@ -78,7 +78,7 @@ def fail(vm: Vm, stamp: int) -> None:
 
 
 def enter(vm: Vm, step: OperationStep, stamp: int) -> None:
-    """The VM enters a step of its operation."""
+    """Write the times of a step that the VM enters."""
     if not vm.history:
         return
     last, name = vm.history[-1], step.lcm.name

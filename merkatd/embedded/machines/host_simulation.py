@@ -1,4 +1,4 @@
-"""The simulated hosts: which guest runs where, what it gets, and the limits set on it."""
+"""The simulated hosts: their guests, the guests' CPU rates, and the limits on them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _RESTORES = ("BOOT_SUSPENDED", "BOOT_STOPPED", "BOOT_MIGRATE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a host knows of a guest at one moment."""
+    """A guest's use and limits at one moment, as its host reports them."""
 
     vm: int
     host: int
     cpu_s: float
-    """Core-seconds used since its last start, there or in a domain that was moved there."""
+    """The core-seconds used since its domain started or arrived on this host."""
     balloon_mib: float
     used_mib: float
     limits: GuestLimits
     run: int
-    """The number of its domain: another one after each start and each migration."""
+    """The number of its domain: it changes with each start and each migration."""
 
 
 class HostSimulation:
-    """All hosts' guests. Also the control object of an adapter: `set_limits` and `read`."""
+    """The guests of all hosts. An adapter controls it by `set_limits` and `read`."""
 
     def __init__(self, world: World, lifecycle: Lifecycle) -> None:
         self._world = world
@@ -49,7 +49,7 @@ class HostSimulation:
         self._wakings: dict[int, float] = {}
         lifecycle.watch(self._moved)
 
-    # -- the adapter's side -------------------------------------------------------------------
+    # -- for the adapter ----------------------------------------------------------------------
 
     def set_limits(
         self,
@@ -63,7 +63,7 @@ class HostSimulation:
         network_kb_s: int | None = None,
         disk_kib_s: int | None = None,
     ) -> GuestLimits:
-        """Set some limits of a running guest and leave the others; quotas are per 100,000 us."""
+        """Set the given limits of a running guest; quotas are per 100,000 us."""
         guest = self.guests.get(vm_id)
         host = self._world.hosts.get(guest.host) if guest else None
         if guest is None or host is None:
@@ -85,7 +85,7 @@ class HostSimulation:
         return new
 
     def read(self, vm_ids: Iterable[int] | None = None) -> dict[int, Usage]:
-        """What the hosts know of these guests now; those that run nowhere are left out."""
+        """Return the present use of these guests, or of all, without those that do not run."""
         self.settle()
         now = self._world.now()
         found: dict[int, Usage] = {}
@@ -106,13 +106,13 @@ class HostSimulation:
         return found
 
     def runs(self, host_id: int) -> dict[int, int]:
-        """Return the numbers of the domains on a host, by VM."""
+        """Return the domain numbers on a host by VM id."""
         return {vm: guest.run for vm, guest in self._on.get(host_id, {}).items()}
 
-    # -- the cloud's side ---------------------------------------------------------------------
+    # -- for the cloud ------------------------------------------------------------------------
 
     def guest(self, vm_id: int) -> SimulatedGuest | None:
-        """A guest as it is now, running or not."""
+        """Return a guest's present state, running or not."""
         self.settle()
         guest = self.guests.get(vm_id)
         if guest is not None:
@@ -120,7 +120,7 @@ class HostSimulation:
         return guest
 
     def on_host(self, host_id: int) -> list[SimulatedGuest]:
-        """The guests that turn on a host, as they are now."""
+        """Return the present state of the guests that run on a host."""
         self.settle()
         guests = list(self._on.get(host_id, {}).values())
         for guest in guests:
@@ -128,7 +128,7 @@ class HostSimulation:
         return guests
 
     def described(self, vm: Vm) -> None:
-        """A VM's templates have changed: its size, or what its guest does."""
+        """Apply a change of a VM's templates: its size or its guest's behaviour."""
         guest = self.guests.get(vm.id)
         if guest is None:
             return
@@ -142,7 +142,7 @@ class HostSimulation:
         self._keep(guest)
 
     def reboot(self, vm_id: int) -> None:
-        """The guest starts anew inside its domain; the limits are the domain's and stay."""
+        """Reboot a guest inside its domain; the limits belong to the domain and stay."""
         guest = self.guests.get(vm_id)
         if guest is not None:
             guest.advance(self._world.now(), self._settings)
@@ -150,21 +150,21 @@ class HostSimulation:
             self._keep(guest)
 
     def forget(self, vm_id: int) -> None:
-        """The VM begins from nothing."""
+        """Drop the guest of a VM: its next start begins without any state."""
         guest = self.guests.pop(vm_id, None)
         if guest is not None:
             self._take_off(guest)
             self._world.changed("guest", vm_id)
 
     def crash(self, host_id: int) -> None:
-        """A host dies, and all its guests with it."""
+        """Let a host die with all its guests."""
         for guest in list(self._on.get(host_id, {}).values()):
             self._take_off(guest)
             guest.reboot()
             self._keep(guest)
 
     def can_arrive(self, vm: Vm) -> bool:
-        """Whether a live migration will end well: the target must have the cores pinned to."""
+        """Return whether a live migration can succeed: the target must have the pinned cores."""
         guest = self.guests.get(vm.id)
         target = self._world.hosts.get(vm.history[-1].host)
         if guest is None or target is None:
@@ -173,14 +173,14 @@ class HostSimulation:
         return all(core < cores for pin in guest.limits.pins for core in pin)
 
     def restore(self, guest: SimulatedGuest) -> None:
-        """Take back a guest that was written down; `settle` afterwards goes on with it."""
+        """Add a guest from the store; a later `settle` resumes it."""
         self.guests[guest.vm] = guest
         if guest.host >= 0:
             self._on.setdefault(guest.host, {})[guest.vm] = guest
             self._plan(guest.host)
 
     def settle(self) -> None:
-        """Divide the hosts anew on which something has changed."""
+        """Divide the cores of changed hosts anew."""
         while self._unsettled:
             self._divide(self._unsettled.pop())
 
@@ -219,13 +219,13 @@ class HostSimulation:
             )
             self.guests[vm.id] = guest
         elif before is Lcm.HOTPLUG_RESIZE:
-            # It may have been undone meanwhile.
+            # The resize may have been undone meanwhile.
             self.described(vm)
         elif before.name.startswith("BOOT"):
             guest.limits = self._limits(vm)
             guest.size_mib, guest.vcpus = vm.memory_mib, vm.vcpus
             guest.balloon_mib = vm.memory_mib
-            guest.cpu_s = 0.0  # of a new domain
+            guest.cpu_s = 0.0  # a new domain
             if not before.name.startswith(_RESTORES):
                 guest.reboot()
         if guest.host != host.id:
@@ -278,7 +278,7 @@ class HostSimulation:
         self._plan(host_id)
 
     def _plan(self, host_id: int) -> None:
-        """Wake up when the next guest is done, or sooner: too early a waking does no harm."""
+        """Schedule a wake-up when the next guest finishes; an early wake-up is harmless."""
         guests = self._on.get(host_id, {}).values()
         due_s = min((guest.finish_s(self._settings) for guest in guests), default=math.inf)
         if math.isfinite(due_s) and due_s < self._wakings.get(host_id, math.inf):
@@ -291,7 +291,7 @@ class HostSimulation:
         del self._wakings[host_id]
         now = self._world.now()
         for guest in self._on.get(host_id, {}).values():
-            # A reading in between has moved its end by a rounding error.
+            # An earlier reading may have moved the end by a rounding error.
             if guest.finish_s(self._settings) <= now + 1e-6:
                 guest.complete(now, self._settings)
             if guest.finished and guest.rate > 0:
@@ -303,7 +303,7 @@ class HostSimulation:
             self._world.agenda.at(self._world.now(), lambda: self.turn_off(guest.vm))
 
     def turn_off(self, vm_id: int) -> None:
-        """A guest has ended by itself, and monitoring sees that."""
+        """Power off the VM of a guest that ended by itself, as monitoring would."""
         vm = self._world.vms.get(vm_id)
         if vm is not None and vm.lcm is Lcm.RUNNING and vm.run is None:
             self._lifecycle.power_off(vm)

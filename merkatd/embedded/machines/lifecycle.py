@@ -1,4 +1,4 @@
-"""Carries VMs through their operations, step by step and each in its time."""
+"""The life cycle of VMs: their operations, executed step by step over time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from merkatd.embedded.model.world import World
 
 Watcher: TypeAlias = "Callable[[Vm, OneVmState, Lcm], None]"
-"""Hears of a VM that has moved, with the STATE and LCM_STATE that it came from."""
+"""Called after a VM changes its state, with the previous STATE and LCM_STATE."""
 
 _HOSTLESS = frozenset({Lcm.CLEANUP_DELETE, Lcm.CLEANUP_RESUBMIT, Lcm.EPILOG})
-"""What ends well even if the host is dead."""
+"""The states that succeed even if the host is dead."""
 
 _RESUMED_IN_PLACE = frozenset({"resume-suspended", "resume-off"})
 
 _BOTH_HOSTS = frozenset({Lcm.MIGRATE, Lcm.SAVE_MIGRATE})
-"""What needs the host before the last as well."""
+"""The states that need both the last host and the one before it."""
 
 
 class Lifecycle:
@@ -35,16 +35,16 @@ class Lifecycle:
         self._serial = 0
         self._watchers: list[Watcher] = []
         self.fails: Callable[[Vm, Lcm], bool] = lambda _vm, _lcm: False
-        """Asked at the end of each step whether it has failed."""
+        """Called at the end of each step: returns whether the step failed."""
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell a watcher of every move from now on."""
+        """Call a watcher after every change of state from now on."""
         self._watchers.append(watcher)
 
     # -- operations ---------------------------------------------------------------------------
 
     def begin(self, vm: Vm, operation: str, *, at_once: bool = False) -> None:
-        """Start an operation; its first state is entered after the answer, unless at once."""
+        """Start an operation; its first state follows after the reply, or at once."""
         if not self._world.settings.racy_enforce:
             self._charge_early(vm, operation)
         vm.run = RunningOperation(operation, -1, 0.0, 0)
@@ -55,12 +55,12 @@ class Lifecycle:
             self._world.changed("vm", vm.id)
 
     def move(self, vm: Vm, state: OneVmState, lcm: Lcm = Lcm.LCM_INIT) -> None:
-        """Put a VM into a state, and nothing else."""
+        """Change a VM's state without the effects of a step."""
         before = vm.state, vm.lcm
         vm.prev_state, vm.prev_lcm = vm.state, vm.lcm
         vm.state, vm.lcm = state, lcm
         if state is not OneVmState.ACTIVE or lcm is Lcm.RUNNING:
-            # Once settled oned shows the state as its own predecessor.
+            # In a settled state oned shows the state as its own previous state.
             vm.prev_state, vm.prev_lcm = state, lcm
         if state is OneVmState.DONE:
             vm.etime = self._world.stamp()
@@ -80,18 +80,18 @@ class Lifecycle:
                     self._world.changed("vmgroup", group.id)
 
     def resume_all(self) -> None:
-        """Wait again for what was under way when the world was last written down."""
+        """Schedule the operations that were running when the world was last stored."""
         for vm in self._world.vms:
             if vm.run is not None and not vm.run.failed:
                 self._arm(vm, vm.run)
 
     def finish(self, vm: Vm) -> None:
-        """The step under way (or failed) has succeeded, says the administrator."""
+        """Let the running or failed step succeed, on an administrator's order."""
         if vm.run is not None and vm.run.step >= 0:
             self._enter(vm, vm.run.step + 1)
 
     def fail(self, vm: Vm) -> None:
-        """The step under way has failed."""
+        """Let the running step fail."""
         run = vm.run
         target = FAILURE.get(vm.lcm)
         if run is None or target is None:
@@ -105,19 +105,19 @@ class Lifecycle:
             self.lose(vm)
 
     def retry(self, vm: Vm) -> None:
-        """Try a failed step again."""
+        """Retry a failed step."""
         run = vm.run
         if run is not None and run.failed:
             self._enter(vm, run.step)
 
     def forget(self, vm: Vm) -> None:
-        """Drop the operation under way, whatever becomes of the VM."""
+        """Drop the running operation without any other change."""
         vm.run = None
 
     # -- capacity -----------------------------------------------------------------------------
 
     def charge(self, vm: Vm, host: Host) -> None:
-        """Hold capacity on a host for a VM; a host never holds it twice."""
+        """Charge a host for a VM's capacity, at most once."""
         if host.id in vm.charged:
             return
         vm.charged.append(host.id)
@@ -129,7 +129,7 @@ class Lifecycle:
         self._world.changed("host", host.id)
 
     def release(self, vm: Vm, host_id: int) -> None:
-        """Give back what a host holds for a VM."""
+        """Release a VM's capacity on a host."""
         host = self._world.hosts.get(host_id)
         if host is None or host_id not in vm.charged:
             return
@@ -142,7 +142,7 @@ class Lifecycle:
         self._world.changed("host", host_id)
 
     def resize(self, vm: Vm, change: Callable[[], None]) -> None:
-        """Change a VM's size with its charges following."""
+        """Change a VM's size and its charges."""
         held = list(vm.charged)
         for host_id in held:
             self.release(vm, host_id)
@@ -182,7 +182,7 @@ class Lifecycle:
         steps = OPERATIONS[run.operation]
         step = steps[index]
         if index == 0 and run.operation != "resize":
-            # Whatever moves a VM answers the wish to have it rescheduled.
+            # Any such operation fulfils the request to reschedule the VM.
             vm.resched = 0
         if index == 0 and run.operation in _RESUMED_IN_PLACE:
             history_records.begin_again(vm, self._world.stamp())
@@ -266,15 +266,15 @@ class Lifecycle:
             free = [core for core in range(host.total_cpu // 100) if core not in host.pins]
             host.pins |= dict.fromkeys(free[: vm.vcpus], vm.id)
 
-    # -- hosts that go and come ---------------------------------------------------------------
+    # -- hosts that fail and return -----------------------------------------------------------
 
     def lose(self, vm: Vm) -> None:
-        """Monitoring sees a running VM no longer."""
+        """Mark a running VM as UNKNOWN: monitoring no longer sees it."""
         if vm.state is OneVmState.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None:
             self.move(vm, OneVmState.ACTIVE, Lcm.UNKNOWN)
 
     def find(self, vm: Vm, *, alive: bool) -> None:
-        """Monitoring sees a lost VM again, running or off."""
+        """Mark a lost VM as running or off: monitoring sees it again."""
         if vm.state is not OneVmState.ACTIVE or vm.lcm is not Lcm.UNKNOWN or vm.run is not None:
             return
         if alive:
@@ -283,6 +283,6 @@ class Lifecycle:
             self.power_off(vm)
 
     def power_off(self, vm: Vm) -> None:
-        """Monitoring sees that the guest is off."""
+        """Mark a VM as powered off: monitoring sees that its guest is off."""
         vm.history[-1].action, vm.history[-1].retime = VmAction.MONITOR, self._world.stamp()
         self.move(vm, OneVmState.POWEROFF)

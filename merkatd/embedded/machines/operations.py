@@ -1,4 +1,4 @@
-"""The life of a VM as tables: what each operation passes through, and where its failures lead."""
+"""The life of a VM as tables: the states of each operation, and the states after failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Effect(Enum):
-    """What entering a step does besides changing the state."""
+    """The effects of entering a step besides the change of state."""
 
     CHARGE = "charge the host of the last history record"
     LEAVE = "release the host before it, and close that record"
@@ -26,7 +26,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OperationStep:
-    """One state on the way, entered after the one before it took its time."""
+    """One state of an operation, entered after the previous state has taken its time."""
 
     state: OneVmState
     lcm: Lcm
@@ -114,7 +114,7 @@ OPERATIONS: Mapping[str, tuple[OperationStep, ...]] = MappingProxyType(
         ),
     }
 )
-"""Each operation's steps; the last one is where the VM stays."""
+"""The steps of each operation; the VM stays in the last state."""
 
 _HELD = {
     Lcm.PROLOG: Lcm.PROLOG_FAILURE,
@@ -153,7 +153,7 @@ FAILURE: Mapping[Lcm, OperationStep] = MappingProxyType(
         Lcm.BOOT_UNKNOWN: _active(Lcm.UNKNOWN),
     }
 )
-"""Where a VM goes when what it does in a state fails. From a state of failure it can be retried."""
+"""The state of a VM after a failure in a state. From a state of failure it can be retried."""
 
 _ON = frozenset({Lcm.RUNNING, Lcm.UNKNOWN})
 
@@ -199,7 +199,7 @@ _BY_LCM: Mapping[str, Mapping[Lcm, str]] = MappingProxyType(
 
 
 def choose(action: str, state: OneVmState, lcm: Lcm) -> str | None:
-    """The operation that an action means in a state, or nothing where it isn't available."""
+    """Return the operation of an action in a state; None if the action is not available."""
     if state is OneVmState.ACTIVE:
         return _BY_LCM.get(action, {}).get(lcm)
     return _BY_STATE.get(action, {}).get(state)

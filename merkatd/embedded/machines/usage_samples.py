@@ -1,4 +1,4 @@
-"""Samples of what VMs and hosts use, taken at intervals or when first asked for."""
+"""Samples of the use of VMs and hosts, taken at intervals or on the first request."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 _HOSTS_AT_ONCE = 2
-"""Hosts measured as one event, so that a large cloud is measured over several turns."""
+"""The hosts measured in one event: a large cloud is measured over several turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class VmSample:
-    """What a VM used: hundredths of a core on average since the sample before, and KiB."""
+    """A VM's use: average hundredths of a core since the previous sample, and memory."""
 
     stamp: int
     cpu: float
     memory_kib: int
 
     def values(self, vm_id: int) -> dict[str, int | float]:
-        """The values of the MONITORING element."""
+        """Return the values of the MONITORING element."""
         return {
             "CPU": round(self.cpu, 2),
             "DISKRDBYTES": 0,
@@ -47,7 +47,7 @@ class VmSample:
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """What a host's guests used together."""
+    """The use of all guests of a host together."""
 
     stamp: int
     cpu: float
@@ -62,7 +62,7 @@ class _Meter:
 
 
 class Monitoring:
-    """Keeps the last samples of everything that runs."""
+    """The last samples of all running VMs and hosts."""
 
     def __init__(self, world: World, guests: HostSimulation) -> None:
         self._world = world
@@ -72,12 +72,12 @@ class Monitoring:
         self._wait()
 
     def vm_sample(self, vm: Vm) -> VmSample | None:
-        """The last sample of a VM."""
+        """Return the last sample of a VM."""
         samples = self.vm_samples(vm)
         return samples[-1] if samples else None
 
     def vm_samples(self, vm: Vm) -> Sequence[VmSample]:
-        """The samples of a VM, oldest first; one is taken if there is none and it runs."""
+        """Return a VM's samples, oldest first; take the first sample if the VM runs."""
         meter = self._vms.get(vm.id)
         if meter is None or self._world.settings.monitor_interval_s <= 0:
             self._measure_vm(vm.id)
@@ -85,7 +85,7 @@ class Monitoring:
         return tuple(meter.samples) if meter else ()
 
     def host_samples(self, host: Host) -> Sequence[HostSample]:
-        """The samples of a host, oldest first; one is taken if there is none."""
+        """Return a host's samples, oldest first; take the first sample if the host is alive."""
         if not host.alive or host.offline:
             return tuple(self._hosts.get(host.id, ()))
         if host.id not in self._hosts or self._world.settings.monitor_interval_s <= 0:

@@ -1,4 +1,4 @@
-"""Brings together every module of calls, so that importing this one registers them all."""
+"""The XML-RPC methods: importing this package registers all of them."""
 
 from __future__ import annotations
 

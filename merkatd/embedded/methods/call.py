@@ -1,4 +1,4 @@
-"""What a call is: its caller, its refusals in oned's words, and the register of all methods."""
+"""A call: its caller, its refusals with oned's texts, and the registry of all methods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain]"
-"""What XML-RPC carries."""
+"""The values that XML-RPC can carry."""
 Answer: TypeAlias = "Plain | PoolReply"
 Function: TypeAlias = "Callable[..., Answer]"
 T = TypeVar("T", bound="Record")
@@ -52,7 +52,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class OneMethod:
-    """A method: which types it takes, and the function that does it."""
+    """A method: its parameter types and its function."""
 
     name: str
     required: str
@@ -64,7 +64,7 @@ METHODS: dict[str, OneMethod] = {}
 
 
 def method(name: str, types: str = "") -> Callable[[Function], Function]:
-    """Register a function; types are `i`, `s`, `b`, `a` (any), the optional ones after `?`."""
+    """Register a function; types are `i`, `s`, `b`, `a` (any), optional ones after `?`."""
     required, _, optional = types.partition("?")
 
     def register(function: Function) -> Function:
@@ -84,7 +84,7 @@ _TYPE_NAMES = {"i": "integer", "s": "a string", "b": "boolean"}
 
 
 def check_types(found: OneMethod, values: list[Any]) -> None:
-    """Raise XML-RPC's own fault where arguments are missing or of the wrong type."""
+    """Raise OneFault if arguments are missing or of the wrong type."""
     if len(values) < len(found.required):
         raise OneFault(WRONG_TYPE, "Not enough parameters")
     for kind, value in zip(found.required + found.optional, values, strict=False):
@@ -95,7 +95,7 @@ def check_types(found: OneMethod, values: list[Any]) -> None:
 
 
 class CalledCloud(Protocol):
-    """The parts of a cloud that calls act upon."""
+    """The parts of a cloud that calls use."""
 
     world: World
     host_size: HostSize
@@ -107,10 +107,10 @@ class CalledCloud(Protocol):
     requests: int
 
     def host_up(self, host_id: int) -> None:
-        """A host answers again."""
+        """Let a host return."""
 
     def host_down(self, host_id: int, *, crash: bool = True) -> None:
-        """A host fails, and what runs there with it."""
+        """Let a host fail, with its guests if it crashes."""
 
 
 _LOCKED = {
@@ -118,12 +118,12 @@ _LOCKED = {
     2: frozenset({Right.MANAGE, Right.ADMIN}),
     3: frozenset({Right.ADMIN}),
 }
-"""By level of a lock, what it forbids. To look is always allowed."""
+"""The forbidden rights by level of a lock. Reading is always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodCall:
-    """One call by one user."""
+    """A call by a user."""
 
     cloud: CalledCloud
     user: User
@@ -132,14 +132,14 @@ class MethodCall:
     # -- objects ------------------------------------------------------------------------------
 
     def find(self, table: ObjectTable[T], kind: ObjectType, oid: int) -> T:
-        """An object that must exist."""
+        """Return an object; refuse the call if it does not exist."""
         row = table.get(oid)
         if row is None:
             raise OneRefusal(NO_EXISTS, f"Error getting {_LABELS[kind]} [{oid}].", oid)
         return row
 
     def vm(self, oid: int, right: Right) -> Vm:
-        """A VM to which the caller has a right; a lock holds for administrators too."""
+        """Return a VM to which the caller has a right; a lock applies to administrators too."""
         vm = self.find(self.cloud.world.vms, ObjectType.VM, oid)
         if vm.lock is not None and right in _LOCKED[vm.lock.level]:
             why = "VM is locked." if self.admin else f"Not authorized to perform {right.name} VM"
@@ -148,22 +148,22 @@ class MethodCall:
         return vm
 
     def host(self, oid: int) -> Host:
-        """A host, whatever the caller's rights."""
+        """Return a host, without a check of rights."""
         return self.find(self.cloud.world.hosts, ObjectType.HOST, oid)
 
     # -- rights -------------------------------------------------------------------------------
 
     @property
     def admin(self) -> bool:
-        """Whether the caller may do everything."""
+        """Whether the caller is an administrator."""
         return is_admin(self.user)
 
     def may(self, right: Right, target: Target) -> bool:
-        """Whether the caller has a right."""
+        """Return whether the caller has a right."""
         return allowed(self.cloud.world, self.user, right, target)
 
     def need(self, right: Right, target: Target) -> None:
-        """Refuse the call if the caller hasn't a right."""
+        """Refuse the call if the caller lacks a right."""
         if self.may(right, target):
             return
         what = target.kind.name or ""
@@ -177,7 +177,7 @@ class MethodCall:
 
     @staticmethod
     def parse(text: str, before: str = "") -> Template:
-        """A template that a caller sent."""
+        """Parse a template that the caller sent; refuse the call if it is invalid."""
         try:
             return template_text.parse(text)
         except template_text.ParseError as error:
@@ -185,7 +185,7 @@ class MethodCall:
 
 
 def mark(call: MethodCall, record: HistoryRecord) -> None:
-    """Note on a history record who asked for what ends it."""
+    """Write the caller of the action that ends a history record."""
     record.uid, record.gid = call.user.id, call.user.gid
     record.request_id = call.cloud.requests
 
@@ -195,7 +195,7 @@ _NAME_BYTES = 128
 
 
 def name_fault(name: str, forbidden: frozenset[str] = frozenset()) -> str:
-    """What is wrong with a name, in oned's words; nothing if it is a good one."""
+    """Return oned's error text for an invalid name; empty for a valid one."""
     if not name:
         return "Invalid NAME, it cannot be empty"
     for letter in name:
@@ -206,7 +206,7 @@ def name_fault(name: str, forbidden: frozenset[str] = frozenset()) -> str:
 
 
 def check_name(name: str, code: int = INTERNAL) -> None:
-    """Refuse what oned takes for no name."""
+    """Refuse a name that oned refuses."""
     fault = name_fault(name)
     if fault:
         raise OneRefusal(code, fault)

@@ -1,4 +1,4 @@
-"""Clusters, datastores and images."""
+"""The calls about clusters, datastores and images."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 _SYSTEM = 100
-"""Ids below this one belong to clusters that every cloud has."""
+"""The first id of clusters that users create; lower ids are system clusters."""
 
 
 @method("one.clusterpool.info")
 def clusterpool_info(call: MethodCall) -> str:
-    """All clusters that the caller may use."""
+    """Return all clusters that the caller may use."""
     rows = (
         cluster_xml(row)
         for row in call.cloud.world.clusters.descending()
@@ -46,7 +46,7 @@ def clusterpool_info(call: MethodCall) -> str:
 
 @method("one.cluster.info", "i?b")
 def cluster_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One cluster."""
+    """Return a cluster."""
     cluster = call.find(call.cloud.world.clusters, ObjectType.CLUSTER, oid)
     call.need(Right.USE, cluster_target(cluster))
     return cluster_xml(cluster)
@@ -54,14 +54,14 @@ def cluster_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # n
 
 @method("one.cluster.allocate", "s")
 def cluster_allocate(call: MethodCall, name: str) -> int:
-    """A new cluster, with nothing in it."""
+    """Create an empty cluster."""
     call.need(Right.CREATE, Target(ObjectType.CLUSTER))
     check_new_name(name, call.cloud.world.clusters.named(name), "CLUSTER")
     return new_cluster(call.cloud.world, name).id
 
 
 def new_cluster(world: World, name: str) -> Cluster:
-    """Add a cluster; the first has the id 0, others ids from 100 on, as oned's."""
+    """Add a cluster; the first has the id 0, the others start at 100, as in oned."""
     texts = {"RESERVED_CPU": "", "RESERVED_MEM": ""}
     oid = 0 if not len(world.clusters) else max(world.clusters.next_id, _SYSTEM)
     cluster = Cluster(oid, name, template=Template.of(texts.items()))
@@ -72,7 +72,7 @@ def new_cluster(world: World, name: str) -> Cluster:
 
 @method("one.cluster.delete", "i")
 def cluster_delete(call: MethodCall, oid: int) -> int:
-    """Remove a cluster that has nothing in it."""
+    """Remove an empty cluster."""
     world = call.cloud.world
     cluster = call.find(world.clusters, ObjectType.CLUSTER, oid)
     call.need(Right.ADMIN, cluster_target(cluster))
@@ -129,7 +129,7 @@ def cluster_addhost(call: MethodCall, oid: int, host_id: int) -> int:
 
 @method("one.cluster.adddatastore", "ii")
 def cluster_adddatastore(call: MethodCall, oid: int, store_id: int) -> int:
-    """Put a datastore into a cluster; it may be in several."""
+    """Add a datastore to a cluster; it may be in several."""
     cluster, store = _both(call, oid, store_id)
     if oid not in store.clusters:
         share_datastore(call.cloud.world, cluster, store)
@@ -138,7 +138,7 @@ def cluster_adddatastore(call: MethodCall, oid: int, store_id: int) -> int:
 
 @method("one.cluster.deldatastore", "ii")
 def cluster_deldatastore(call: MethodCall, oid: int, store_id: int) -> int:
-    """Take a datastore out of a cluster."""
+    """Remove a datastore from a cluster."""
     cluster, store = _both(call, oid, store_id)
     if oid in store.clusters:
         store.clusters.remove(oid)
@@ -149,7 +149,7 @@ def cluster_deldatastore(call: MethodCall, oid: int, store_id: int) -> int:
 
 
 def share_datastore(world: World, cluster: Cluster, store: Datastore) -> None:
-    """The cluster has the datastore from now on."""
+    """Add a datastore to a cluster without checks."""
     store.clusters.append(cluster.id)
     cluster.datastores.append(store.id)
     world.changed("datastore", store.id)
@@ -167,7 +167,7 @@ def _both(call: MethodCall, oid: int, store_id: int) -> tuple[Cluster, Datastore
 
 @method("one.datastorepool.info")
 def datastorepool_info(call: MethodCall) -> str:
-    """All datastores that the caller may use."""
+    """Return all datastores that the caller may use."""
     rows = (
         datastore_xml(call.cloud.world, row)
         for row in call.cloud.world.datastores.descending()
@@ -178,7 +178,7 @@ def datastorepool_info(call: MethodCall) -> str:
 
 @method("one.datastore.info", "i?b")
 def datastore_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One datastore."""
+    """Return a datastore."""
     store = call.find(call.cloud.world.datastores, ObjectType.DATASTORE, oid)
     call.need(Right.USE, datastore_target(store))
     return datastore_xml(call.cloud.world, store)
@@ -191,14 +191,14 @@ _TRANSFER = {
     "fs_lvm": ("SYSTEM", "SYSTEM"), "lvm": ("SELF", "NONE"), "qcow2": ("SYSTEM", "NONE"),
     "shared": ("SYSTEM", "NONE"), "ssh": ("SYSTEM", "SYSTEM"),
 }  # fmt: skip
-"""By transfer driver: where it clones images to, and where it links them."""
+"""The targets of clones and of links by transfer driver."""
 _DRIVER_WORDS = frozenset({"ALLOW_ORPHANS", "CLONE_TARGET", "LN_TARGET", "TYPE"})
 _OWN_WORDS = frozenset({"FORMAT", "NAME", "PERSISTENT", "SIZE", "TYPE"})
 
 
 @method("one.image.allocate", "si?b")
 def allocate(call: MethodCall, text: str, store_id: int, _unchecked: bool = False) -> int:
-    """A new empty image; it is ready at once."""
+    """Create an empty image; it is ready at once."""
     world = call.cloud.world
     template = call.parse(text)
     call.need(Right.CREATE, Target(ObjectType.IMAGE, -1, call.user.id, call.user.gid))
@@ -238,7 +238,7 @@ def allocate(call: MethodCall, text: str, store_id: int, _unchecked: bool = Fals
 
 @method("one.image.info", "i?b")
 def info(call: MethodCall, oid: int, *_unused: bool) -> str:
-    """One image."""
+    """Return an image."""
     row = call.find(call.cloud.world.images, ObjectType.IMAGE, oid)
     call.need(Right.USE, image_target(row))
     return image_xml(call.cloud.world, row)
@@ -246,7 +246,7 @@ def info(call: MethodCall, oid: int, *_unused: bool) -> str:
 
 @method("one.imagepool.info", "iii")
 def pool(call: MethodCall, flag: int, start: int, end: int) -> str:
-    """Images."""
+    """Return the images that the caller may use."""
     world = call.cloud.world
     rows = paged(visible_rows_of(call, world.images.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, image_target(row)))
@@ -255,7 +255,7 @@ def pool(call: MethodCall, flag: int, start: int, end: int) -> str:
 
 @method("one.image.chown", "iii")
 def image_chown(call: MethodCall, oid: int, uid: int, gid: int) -> int:
-    """Give an image to another user, another group, or both; -1 leaves one as it is."""
+    """Change an image's owner, its group, or both; -1 leaves a value unchanged."""
     world = call.cloud.world
     image = call.find(world.images, ObjectType.IMAGE, oid)
     call.need(Right.MANAGE, image_target(image))
@@ -271,7 +271,7 @@ def image_chown(call: MethodCall, oid: int, uid: int, gid: int) -> int:
 
 @method("one.image.chmod", "iiiiiiiiii")
 def image_chmod(call: MethodCall, oid: int, *bits: int) -> int:
-    """Change the rights of an image; -1 leaves a right unchanged."""
+    """Change an image's permissions; -1 leaves a value unchanged."""
     image = call.find(call.cloud.world.images, ObjectType.IMAGE, oid)
     call.need(Right.MANAGE, image_target(image))
     if any(bit not in {-1, 0, 1} for bit in bits):
@@ -286,7 +286,7 @@ def image_chmod(call: MethodCall, oid: int, *bits: int) -> int:
 
 @method("one.image.delete", "i?b")
 def delete(call: MethodCall, oid: int, _force: bool = False) -> int:
-    """Remove an image that no VM uses."""
+    """Remove an unused image."""
     world = call.cloud.world
     row = call.find(world.images, ObjectType.IMAGE, oid)
     call.need(Right.MANAGE, image_target(row))
@@ -299,7 +299,7 @@ def delete(call: MethodCall, oid: int, _force: bool = False) -> int:
 
 @method("one.datastore.update", "isi")
 def datastore_update(call: MethodCall, oid: int, text: str, kind: int) -> int:
-    """Replace what a datastore's template says, or add to it."""
+    """Replace a datastore's template, or add to it."""
     store = call.find(call.cloud.world.datastores, ObjectType.DATASTORE, oid)
     call.need(Right.MANAGE, datastore_target(store))
     words = merged(call, store.template, text, kind, frozenset())

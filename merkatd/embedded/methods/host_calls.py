@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @method("one.host.info", "i?b")
 def host_info(call: MethodCall, host_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """A host with its last sample."""
+    """Return a host with its last sample."""
     host = call.host(host_id)
     call.need(Right.USE, host_target(host))
     samples = call.cloud.monitoring.host_samples(host)
@@ -30,7 +30,7 @@ def host_info(call: MethodCall, host_id: int, decrypt: bool = False) -> str:  # 
 
 @method("one.host.monitoring", "i")
 def host_monitoring(call: MethodCall, host_id: int) -> str:
-    """The samples of a host that are still kept."""
+    """Return the stored samples of a host."""
     host = call.host(host_id)
     call.need(Right.USE, host_target(host))
     rows = (host_sample_xml(host, item) for item in call.cloud.monitoring.host_samples(host))
@@ -49,7 +49,7 @@ def host_update(call: MethodCall, host_id: int, text: str, kind: int = 0) -> int
 
 @method("one.host.allocate", "sssi")
 def host_allocate(call: MethodCall, name: str, im_mad: str, vm_mad: str, cluster_id: int) -> int:
-    """A new host, of the size that the cloud gives to hosts by default."""
+    """Create a host of the cloud's default size."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(ObjectType.HOST))
     cluster = call.find(world.clusters, ObjectType.CLUSTER, max(cluster_id, 0))
@@ -64,7 +64,7 @@ def host_allocate(call: MethodCall, name: str, im_mad: str, vm_mad: str, cluster
 
 
 def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: int) -> Host:
-    """Put a host of so many hundredths of a core and MiB into a cluster."""
+    """Add a host to a cluster; `cpu` is in hundredths of a core."""
     oid = world.hosts.next_id
     texts = {
         "ARCH": "x86_64",
@@ -87,7 +87,7 @@ def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: in
 
 
 def check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
-    """Raise Refusal where a name is none, or is somebody's."""
+    """Raise OneRefusal if a name is invalid or taken."""
     check_name(name)
     if taken is not None:
         raise OneRefusal(INTERNAL, f"NAME is already taken by {kind} {taken.id}.")
@@ -95,7 +95,7 @@ def check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
 
 @method("one.host.delete", "i")
 def host_delete(call: MethodCall, host_id: int) -> int:
-    """Remove a host that has no VMs."""
+    """Remove a host without VMs."""
     world = call.cloud.world
     host = call.host(host_id)
     call.need(Right.ADMIN, host_target(host))

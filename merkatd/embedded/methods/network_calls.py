@@ -1,4 +1,4 @@
-"""Networks, VM groups, and the server itself."""
+"""The calls about networks, VM groups and the server itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @method("one.vmgroup.delete", "i")
 def vmgroup_delete(call: MethodCall, oid: int) -> int:
-    """Remove a VM group that no VM is in."""
+    """Remove a VM group without VMs."""
     world = call.cloud.world
     group = call.find(world.vm_groups, ObjectType.VMGROUP, oid)
     call.need(Right.MANAGE, vm_group_target(group))
@@ -47,12 +47,12 @@ def vn_delete(call: MethodCall, oid: int) -> int:
 
 
 Role = tuple[str, list[int], dict[str, str]]
-"""Name, VMs and other attributes."""
+"""The name, VMs and other attributes of a role."""
 _TOGETHER, _APART = "AFFINED", "ANTI_AFFINED"
 
 
 def read_roles(template: Template) -> list[Role]:
-    """The roles of a new group. Raises Refusal where they, or rules about them, can't be."""
+    """Return the roles of a new group. Raise OneRefusal if roles or rules are invalid."""
     roles: dict[str, Role] = {}
     for name, value in template.attributes:
         if name != "ROLE" or isinstance(value, str):
@@ -97,13 +97,13 @@ def _named(template: Template, rule: str, roles: dict[str, Role]) -> Iterator[st
 
 @method("one.system.version")
 def version(call: MethodCall) -> str:
-    """The version that the server claims."""
+    """Return the version that the server reports."""
     return call.cloud.world.settings.version
 
 
 @method("one.system.config")
 def config(call: MethodCall) -> str:
-    """The configuration as far as it means anything here; there are no secrets in it."""
+    """Return the configuration keys that the embedded cloud supports, without secrets."""
     settings = call.cloud.world.settings
     single = {
         "API_LIST_ORDER": "DESC",
@@ -118,7 +118,7 @@ def config(call: MethodCall) -> str:
 
 @method("one.zone.raftstatus")
 def raftstatus(call: MethodCall) -> str:
-    """The state of this server among its peers; 0 is alone, 3 is the leader."""
+    """Return the server's Raft state: 0 is a single server, 3 the leader."""
     call.need(Right.ADMIN, Target(ObjectType.ZONE, 0))
     state = call.cloud.world.settings.raft_state
     unknown = ("TERM", "VOTEDFOR", "COMMIT", "LOG_INDEX", "LOG_TERM", "FEDLOG_INDEX")
@@ -128,7 +128,7 @@ def raftstatus(call: MethodCall) -> str:
 
 @method("one.vmgrouppool.info", "iii")
 def vmgrouppool_info(call: MethodCall, flag: int, start: int, end: int) -> str:
-    """VM groups."""
+    """Return the VM groups that the caller may use."""
     world = call.cloud.world
     rows = paged(visible_rows_of(call, world.vm_groups.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, vm_group_target(row)))
@@ -137,7 +137,7 @@ def vmgrouppool_info(call: MethodCall, flag: int, start: int, end: int) -> str:
 
 @method("one.vmgroup.info", "i?b")
 def vmgroup_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One VM group."""
+    """Return a VM group."""
     group = call.find(call.cloud.world.vm_groups, ObjectType.VMGROUP, oid)
     call.need(Right.USE, vm_group_target(group))
     return vm_group_xml(call.cloud.world, group)
@@ -145,7 +145,7 @@ def vmgroup_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # n
 
 @method("one.vmgroup.allocate", "s")
 def vmgroup_allocate(call: MethodCall, text: str) -> int:
-    """A new VM group with its roles and the rules between them."""
+    """Create a VM group with its roles and their rules."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(ObjectType.VMGROUP))
     template = call.parse(text)
@@ -161,7 +161,7 @@ def vmgroup_allocate(call: MethodCall, text: str) -> int:
 
 @method("one.vnpool.info", "iii")
 def vnpool_info(call: MethodCall, flag: int, start: int, end: int) -> str:
-    """Virtual networks."""
+    """Return the virtual networks that the caller may use."""
     world = call.cloud.world
     rows = paged(visible_rows_of(call, world.networks.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, network_target(row)))
@@ -170,7 +170,7 @@ def vnpool_info(call: MethodCall, flag: int, start: int, end: int) -> str:
 
 @method("one.vn.allocate", "s?i")
 def vn_allocate(call: MethodCall, text: str, cluster_id: int = -1) -> int:
-    """A new virtual network."""
+    """Create a virtual network."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(ObjectType.NET))
     template = call.parse(text)

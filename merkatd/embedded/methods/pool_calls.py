@@ -1,4 +1,4 @@
-"""The calls that list VMs and hosts, in pages and in the caller's sight, and their samples."""
+"""The calls that list VMs and hosts that the caller may use, in pages, and their samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANY = -2
 
 
 def sees_all(call: MethodCall, kind: ObjectType) -> bool:
-    """Whether the caller may use every object of a kind, so that none need be asked for."""
+    """Return whether the caller may use every object of a kind: no single check is needed then."""
     if is_admin(call.user):
         return True
     return any(
@@ -40,7 +40,7 @@ def sees_all(call: MethodCall, kind: ObjectType) -> bool:
 
 
 def visible_rows_of(call: MethodCall, rows: list[T], flag: int) -> list[T]:
-    """The rows that a filter flag asks for."""
+    """Return the rows that a filter flag selects."""
     if flag < MY_GROUPS:
         raise OneRefusal(RPC_API, "Incorrect filter_flag")
     if flag >= 0:
@@ -55,7 +55,7 @@ def visible_rows_of(call: MethodCall, rows: list[T], flag: int) -> list[T]:
 
 
 def paged(rows: list[T], start: int, end: int) -> Sequence[T]:
-    """The rows of a page (`start >= 0`, `end < -1`: -end rows) or of a range of ids."""
+    """Return the rows of a page (`start >= 0`, `end < -1`: -end rows) or of a range of ids."""
     if end < -1:
         first = max(start, 0)
         return rows[first : first - end]
@@ -77,7 +77,7 @@ def _vms(call: MethodCall, flag: int, state: int) -> list[Vm]:
 def vmpool_info(
     call: MethodCall, flag: int, start: int, end: int, state: int, _query: str = ""
 ) -> PoolReply:
-    """VMs in their short form."""
+    """Return VMs in their short form."""
     return _vm_pool(call, _vms(call, flag, state), start, end, RenderedForm.VM_SHORT)
 
 
@@ -85,13 +85,13 @@ def vmpool_info(
 def vmpool_extended(
     call: MethodCall, flag: int, start: int, end: int, state: int, _query: str = ""
 ) -> PoolReply:
-    """VMs with all their attributes, and the last of their history records."""
+    """Return VMs with all attributes and their last history record."""
     return _vm_pool(call, _vms(call, flag, state), start, end, RenderedForm.VM)
 
 
 @method("one.vmpool.infoset", "sb")
 def vmpool_infoset(call: MethodCall, ids: str, extended: bool) -> PoolReply:
-    """The VMs with these ids, separated by commas; also those that are done."""
+    """Return the VMs with these ids, separated by commas, including VMs that are done."""
     wanted = {int(word) for word in ids.split(",") if word.strip().isdecimal()}
     rows = [vm for vm in _vms(call, EVERYTHING, ANY) if vm.id in wanted]
     return call.cloud.cache.pool(
@@ -107,7 +107,7 @@ def _vm_pool(
 
 @method("one.vmpool.monitoring", "i?i")
 def vmpool_monitoring(call: MethodCall, flag: int, seconds: int = -1) -> PoolReply:
-    """Samples of VMs: the last (0), those of so many seconds, or all (-1)."""
+    """Return samples of VMs: the last (0), those of the last `seconds`, or all (-1)."""
 
     def text(row: Vm | Host) -> str:
         samples = call.cloud.monitoring.vm_samples(row) if isinstance(row, Vm) else ()
@@ -121,7 +121,7 @@ def vmpool_monitoring(call: MethodCall, flag: int, seconds: int = -1) -> PoolRep
 
 @method("one.vmpool.accounting", "iii")
 def vmpool_accounting(call: MethodCall, flag: int, start_s: int, end_s: int) -> str:
-    """History records of VMs, done or not, that reach into a time; -1: without a bound."""
+    """Return history records of all VMs, done or not, in a time range; -1 means no bound."""
     if flag < MY_GROUPS:
         raise OneRefusal(RPC_API, "Incorrect filter_flag")
     rows = sorted(_vms(call, flag, ANY), key=lambda vm: vm.id)
@@ -137,13 +137,13 @@ def vmpool_accounting(call: MethodCall, flag: int, start_s: int, end_s: int) -> 
 
 @method("one.hostpool.info")
 def hostpool_info(call: MethodCall) -> PoolReply:
-    """Hosts; their live load is elsewhere."""
+    """Return hosts, without their live load."""
     return call.cloud.cache.pool("HOST_POOL", _hosts(call), RenderedForm.HOST)
 
 
 @method("one.hostpool.monitoring", "?i")
 def hostpool_monitoring(call: MethodCall, seconds: int = -1) -> PoolReply:
-    """Samples of hosts: the last (0), those of so many seconds, or all (-1)."""
+    """Return samples of hosts: the last (0), those of the last `seconds`, or all (-1)."""
 
     def text(row: Vm | Host) -> str:
         host = call.host(row.id)

@@ -1,4 +1,4 @@
-"""The calls that OpenNebula has not: limits and readings of the hosts, guests, and faults."""
+"""The calls beyond OpenNebula's: limits and use on hosts, guests, and faults."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ _FAULT = {
 
 def _admin(call: MethodCall) -> None:
     if not call.admin:
-        raise OneRefusal(AUTHORIZATION, f"User [{call.user.id}] : only administrators may do this.")
+        raise OneRefusal(
+            AUTHORIZATION, f"User [{call.user.id}] : only administrators may call this."
+        )
 
 
 def _struct(value: Plain, fields: dict[str, Any], what: str) -> dict[str, Any]:
@@ -48,15 +50,17 @@ def _struct(value: Plain, fields: dict[str, Any], what: str) -> dict[str, Any]:
         raise OneRefusal(RPC_API, f"{what} must be a struct")
     for name, item in value.items():
         if name not in fields:
-            raise OneRefusal(RPC_API, f"{what} knows no {name!r}; it knows {', '.join(fields)}")
+            raise OneRefusal(
+                RPC_API, f"{what}: unknown key {name!r}; known keys: {', '.join(fields)}"
+            )
         if not isinstance(item, fields[name]) or isinstance(item, bool):
-            raise OneRefusal(RPC_API, f"{what}: {name} is of the wrong type")
+            raise OneRefusal(RPC_API, f"{what}: {name} has the wrong type (got {item!r})")
     return value
 
 
 @method("embedded.limits.set", "a")
 def limits_set(call: MethodCall, wanted: Plain) -> Plain:
-    """Set limits of many guests, {"VM id": {limit: value}}; tells what could not be set and why."""
+    """Set limits of many guests, {"VM id": {limit: value}}; return the failures by VM."""
     _admin(call)
     if not isinstance(wanted, dict):
         raise OneRefusal(RPC_API, "limits must be a struct of structs by VM id")
@@ -71,7 +75,7 @@ def limits_set(call: MethodCall, wanted: Plain) -> Plain:
 
 def _set(call: MethodCall, vm_id: str, limits: dict[str, Any]) -> None:
     if not vm_id.isdecimal():
-        raise OneRefusal(RPC_API, f"{vm_id!r} is no VM id")
+        raise OneRefusal(RPC_API, f"the key of a VM's limits must be a VM id (got {vm_id!r})")
     pins = limits.get("pins", [])
     if not all(isinstance(pin, list) and all(type(core) is int for core in pin) for pin in pins):
         raise OneRefusal(RPC_API, f"pins of VM {vm_id} must be a list of lists of core numbers")
@@ -80,13 +84,13 @@ def _set(call: MethodCall, vm_id: str, limits: dict[str, Any]) -> None:
 
 @method("embedded.limits.read", "?a")
 def limits_read(call: MethodCall, vm_ids: Plain = "") -> Plain:
-    """Read many guests, or all: usage and limits in force by VM id."""
+    """Return use and limits of many guests, or of all, by VM id."""
     return {str(usage.vm): _usage(usage) for usage in _read(call, vm_ids)}
 
 
 @method("embedded.limits.table", "?a")
 def limits_table(call: MethodCall, vm_ids: Plain = "") -> str:
-    """The same as JSON, in columns: a struct for each of thousands of guests takes its time."""
+    """Return the same as JSON in columns: a struct for each of thousands of guests is slow."""
     found = _read(call, vm_ids)
     table: dict[str, Any] = {name: [getattr(one, name) for one in found] for name in _USAGE}
     table |= {name: [getattr(one.limits, name) for one in found] for name in _LIMITS_OF_ONE_NUMBER}
@@ -96,7 +100,7 @@ def limits_table(call: MethodCall, vm_ids: Plain = "") -> str:
 
 @method("embedded.limits.runs", "?a")
 def limits_runs(call: MethodCall, host_ids: Plain = "") -> str:
-    """The numbers of the domains that run on these hosts, as JSON: by host, by VM."""
+    """Return the domain numbers on these hosts as JSON, by host and VM."""
     _admin(call)
     chosen = [item for item in host_ids if type(item) is int] if isinstance(host_ids, list) else []
     return json.dumps({host: call.cloud.guests.runs(host) for host in chosen})
@@ -122,7 +126,7 @@ def _usage(usage: Usage) -> Plain:
 
 @method("embedded.guest.progress", "i")
 def guest_progress(call: MethodCall, vm_id: int) -> Plain:
-    """What the application in a guest would have written into its log."""
+    """Return the progress and the log of the application in a guest."""
     _admin(call)
     guest = call.cloud.guests.guest(vm_id)
     if guest is None:
@@ -138,7 +142,7 @@ def guest_progress(call: MethodCall, vm_id: int) -> Plain:
 
 @method("embedded.guest.off", "i")
 def guest_off(call: MethodCall, vm_id: int) -> int:
-    """Let a guest end by itself, as one does that crashes: its VM is found POWEROFF."""
+    """Let a guest end by itself, as after a crash: its VM is found POWEROFF."""
     _admin(call)
     if call.cloud.guests.guest(vm_id) is None:
         raise OneRefusal(ACTION, f"VM {vm_id} has never run")
@@ -148,7 +152,7 @@ def guest_off(call: MethodCall, vm_id: int) -> int:
 
 @method("embedded.fault.add", "a")
 def fault_add(call: MethodCall, wanted: Plain) -> int:
-    """Put a fault in force; its kind and what else it is, as a struct."""
+    """Add a fault, given as a struct, and return its number."""
     _admin(call)
     fields = _struct(wanted, {"kind": str, **_FAULT}, "fault")
     names = [kind.value for kind in FaultKind]
@@ -159,14 +163,14 @@ def fault_add(call: MethodCall, wanted: Plain) -> int:
 
 @method("embedded.fault.remove", "i")
 def fault_remove(call: MethodCall, number: int) -> bool:
-    """Lift a fault; whether it was in force."""
+    """Remove a fault; return whether it was active."""
     _admin(call)
     return call.cloud.faults.remove(number)
 
 
 @method("embedded.fault.clear")
 def fault_clear(call: MethodCall) -> int:
-    """Lift all faults; how many there were."""
+    """Remove all faults; return their number."""
     _admin(call)
     number = len(call.cloud.faults.in_force())
     call.cloud.faults.clear()
@@ -175,7 +179,7 @@ def fault_clear(call: MethodCall) -> int:
 
 @method("embedded.fault.list")
 def fault_list(call: MethodCall) -> Plain:
-    """The faults in force by number."""
+    """Return the active faults by number."""
     _admin(call)
     return {
         str(number): {**asdict(fault), "kind": fault.kind.value}
@@ -185,11 +189,11 @@ def fault_list(call: MethodCall) -> Plain:
 
 @method("embedded.fault.lie", "sii")
 def fault_lie(call: MethodCall, kind: str, oid: int, seconds: int) -> int:
-    """Go on showing a `vm` or a `host` (or all, -1) in pools as it is now, for so long."""
+    """Show a `vm` or a `host` (or all, -1) in pools unchanged for some seconds."""
     _admin(call)
     world = call.cloud.world
     if kind not in {"vm", "host"}:
-        raise OneRefusal(RPC_API, "only a vm or a host can be lied about")
+        raise OneRefusal(RPC_API, f"kind must be 'vm' or 'host' (got {kind!r})")
     rows = [*world.vms] if kind == "vm" else [*world.hosts]
     chosen = [row for row in rows if oid in {-1, row.id}]
     for row in chosen:
@@ -199,7 +203,7 @@ def fault_lie(call: MethodCall, kind: str, oid: int, seconds: int) -> int:
 
 @method("embedded.host.down", "i?b")
 def host_down(call: MethodCall, host_id: int, crash: bool = True) -> int:
-    """Let a host die, or only be cut off from monitoring."""
+    """Let a host die, or only lose its monitoring."""
     _admin(call)
     call.host(host_id)
     call.cloud.host_down(host_id, crash=crash)
@@ -208,7 +212,7 @@ def host_down(call: MethodCall, host_id: int, crash: bool = True) -> int:
 
 @method("embedded.host.up", "i")
 def host_up(call: MethodCall, host_id: int) -> int:
-    """Let a host come back."""
+    """Let a host return."""
     _admin(call)
     call.host(host_id)
     call.cloud.host_up(host_id)

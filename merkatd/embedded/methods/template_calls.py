@@ -1,4 +1,4 @@
-"""VM templates, and VMs made of them."""
+"""The calls about VM templates, and their instantiation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADMIN_BITS = (2, 5, 8)
 
 @method("one.template.allocate", "s")
 def allocate(call: MethodCall, text: str) -> int:
-    """A new VM template; whether VMs can be made of it is seen when one is."""
+    """Create a VM template; its content is checked at its first instantiation."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(ObjectType.TEMPLATE, -1, call.user.id, call.user.gid))
     template = call.parse(text)
@@ -41,13 +41,13 @@ def allocate(call: MethodCall, text: str) -> int:
 
 @method("one.template.info", "i?bb")
 def info(call: MethodCall, oid: int, *_unused: bool) -> str:
-    """One VM template."""
+    """Return a VM template."""
     return vm_template_xml(call.cloud.world, require_template(call, oid, Right.USE))
 
 
 @method("one.templatepool.info", "iii")
 def pool(call: MethodCall, flag: int, start: int, end: int) -> str:
-    """VM templates."""
+    """Return the VM templates that the caller may use."""
     world = call.cloud.world
     rows = paged(visible_rows_of(call, world.templates.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, template_target(row)))
@@ -57,7 +57,7 @@ def pool(call: MethodCall, flag: int, start: int, end: int) -> str:
 
 @method("one.template.update", "is?i")
 def update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
-    """Replace what it says, or add to it."""
+    """Replace a template's content, or add to it."""
     row = require_template(call, oid, Right.MANAGE)
     restricted = call.cloud.world.settings.vm_restricted
     row.template = merged(call, row.template, text, kind, restricted)
@@ -67,7 +67,7 @@ def update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
 
 @method("one.template.rename", "is")
 def rename(call: MethodCall, oid: int, name: str) -> int:
-    """Give it another name."""
+    """Rename a template."""
     row = require_template(call, oid, Right.MANAGE)
     check_name(name, ACTION)
     if name != row.name:
@@ -79,7 +79,7 @@ def rename(call: MethodCall, oid: int, name: str) -> int:
 
 @method("one.template.chmod", "iiiiiiiiii?b")
 def chmod(call: MethodCall, oid: int, *bits: int) -> int:
-    """Change who may use it; -1 leaves one as it is."""
+    """Change a template's permissions; -1 leaves a value unchanged."""
     row = require_template(call, oid, Right.MANAGE)
     if any(bit not in {-1, 0, 1} for bit in bits[:9]):
         raise OneRefusal(INTERNAL, "New permission values must be -1, 0 or 1")
@@ -93,7 +93,7 @@ def chmod(call: MethodCall, oid: int, *bits: int) -> int:
 
 @method("one.template.delete", "i?b")
 def delete(call: MethodCall, oid: int, _images: bool = False) -> int:
-    """Remove it; VMs that were made of it stay."""
+    """Remove a template; its VMs stay."""
     require_template(call, oid, Right.MANAGE)
     del call.cloud.world.templates.rows[oid]
     call.cloud.world.changed("template", oid)
@@ -101,14 +101,14 @@ def delete(call: MethodCall, oid: int, _images: bool = False) -> int:
 
 
 def require_template(call: MethodCall, oid: int, right: Right) -> VmTemplate:
-    """A VM template to which the caller has a right."""
+    """Return a VM template to which the caller has a right."""
     row = call.find(call.cloud.world.templates, ObjectType.TEMPLATE, oid)
     call.need(right, template_target(row))
     return row
 
 
 def _check_free(call: MethodCall, name: str) -> None:
-    """Refuse a name that another template of the same user has."""
+    """Refuse the name of another template of the same user."""
     for row in call.cloud.world.templates:
         if (row.uid, row.name) == (call.user.id, name):
             raise OneRefusal(INTERNAL, f"NAME is already taken by TEMPLATE {row.id}.")
@@ -126,7 +126,7 @@ _WHERE = "Error allocating a new virtual machine template. "
 def instantiate(
     call: MethodCall, oid: int, name: str = "", hold: bool = False, extra: str = ""
 ) -> int:
-    """A new VM of a template and of what is said besides, which wins but for the name."""
+    """Create a VM from a template; `extra` overrides its attributes except the name."""
     row = require_template(call, oid, Right.USE)
     call.need(Right.CREATE, Target(ObjectType.VM, -1, call.user.id, call.user.gid))
     try:
@@ -145,7 +145,7 @@ def instantiate(
 
 
 def _check_restricted(call: MethodCall, more: Template, base: Template) -> None:
-    """Refuse what would change an attribute that only administrators may set."""
+    """Refuse a change of an attribute that only administrators may set."""
     restricted = call.cloud.world.settings.vm_restricted
     touched = None if call.admin else of_change(more, base, restricted, append=True)
     if touched is not None:

@@ -1,4 +1,4 @@
-"""Users, groups, access rules."""
+"""The calls about users, groups and access rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _SYSTEM = 100
-"""Ids below this one belong to groups that every cloud has."""
+"""The first id of groups that users create; lower ids are system groups."""
 
 
 @method("one.user.delete", "i")
@@ -47,7 +47,7 @@ def user_delete(call: MethodCall, oid: int) -> int:
 
 @method("one.group.delete", "i")
 def group_delete(call: MethodCall, oid: int) -> int:
-    """Remove a group that nobody is in, and the rules about it."""
+    """Remove a group without members, and its rules."""
     world = call.cloud.world
     group = call.find(world.groups, ObjectType.GROUP, oid)
     call.need(Right.ADMIN, group_target(group))
@@ -67,14 +67,14 @@ def group_delete(call: MethodCall, oid: int) -> int:
 
 
 MAX_TOKENS = 10
-"""How many tokens a user has at most."""
+"""The most tokens of a user."""
 _ALL_GROUPS = -1
 _FOR_EVER = -1
 
 
 @method("one.user.login", "ssi?i")
 def login(call: MethodCall, name: str, token: str, valid_s: int, group: int = _ALL_GROUPS) -> str:
-    """A user's token that lasts for so many seconds; 0 ends it, or all where none is named."""
+    """Create a login token for `valid_s` seconds; 0 removes the token, or all without a token."""
     user = call.cloud.world.users.named(name)
     if user is None:
         raise OneRefusal(NO_EXISTS, "Error getting user Pool.")
@@ -97,7 +97,7 @@ def login(call: MethodCall, name: str, token: str, valid_s: int, group: int = _A
 
 
 def _check_group(call: MethodCall, user: User, group: int) -> None:
-    """Refuse a token for more than the caller's login has."""
+    """Refuse a token with more groups than the caller's login."""
     own = set(user.groups) & set(call.user.groups)
     if group == _ALL_GROUPS and set(user.groups) != set(call.user.groups):
         raise OneRefusal(RPC_API, "Cannot create a full token with a specific group token")
@@ -127,7 +127,7 @@ def _add(call: MethodCall, user: User, token: str, valid_s: int, group: int) -> 
 
 @method("one.user.quota", "is")
 def user_quota(call: MethodCall, oid: int, text: str) -> int:
-    """Set a user's quota on VMs; other kinds are taken and bound nothing."""
+    """Set a user's quota on VMs; quotas of other kinds are accepted without effect."""
     user = call.find(call.cloud.world.users, ObjectType.USER, oid)
     call.need(Right.ADMIN, user_target(user))
     try:
@@ -143,7 +143,7 @@ def user_quota(call: MethodCall, oid: int, text: str) -> int:
 
 @method("one.userpool.info")
 def userpool_info(call: MethodCall) -> str:
-    """All users that the caller may use."""
+    """Return all users that the caller may use."""
     rows = (
         user_xml(call.cloud.world, user, quotas=False) + quotas_xml(user.id)
         for user in call.cloud.world.users.descending()
@@ -155,7 +155,7 @@ def userpool_info(call: MethodCall) -> str:
 
 @method("one.user.info", "?ib")
 def user_info(call: MethodCall, oid: int = -1, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One user; -1 is the caller."""
+    """Return a user; -1 is the caller."""
     user = call.find(call.cloud.world.users, ObjectType.USER, call.user.id if oid == -1 else oid)
     call.need(Right.USE, user_target(user))
     shown = user_xml(call.cloud.world, user, quotas=True)
@@ -167,7 +167,7 @@ def user_info(call: MethodCall, oid: int = -1, decrypt: bool = False) -> str:  #
 def user_allocate(
     call: MethodCall, name: str, password: str, driver: str = "core", groups: Plain = ""
 ) -> int:
-    """A new user, in the group `users` unless others are named."""
+    """Create a user, by default in the group `users`."""
     call.need(Right.CREATE, Target(ObjectType.USER))
     chosen = [item for item in groups if type(item) is int] if isinstance(groups, list) else []
     for gid in chosen:
@@ -193,7 +193,7 @@ def _check_user(world: World, name: str, password: str) -> None:
 
 
 def new_user(world: World, name: str, password: str, groups: list[int]) -> User:
-    """Add a user with a password in the clear."""
+    """Add a user; the password is given in plain text."""
     user = world.users.add(User(world.users.next_id, name, digest(password), groups))
     world.changed("user", user.id)
     return user
@@ -201,7 +201,7 @@ def new_user(world: World, name: str, password: str, groups: list[int]) -> User:
 
 @method("one.user.update", "is?i")
 def user_update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
-    """Replace a user's template, or add to it; users may do so with their own."""
+    """Replace a user's template, or add to it; users may change their own template."""
     user = call.find(call.cloud.world.users, ObjectType.USER, oid)
     call.need(Right.MANAGE, user_target(user))
     restricted = call.cloud.world.settings.user_restricted
@@ -224,7 +224,7 @@ def user_passwd(call: MethodCall, oid: int, password: str) -> int:
 
 @method("one.user.chgrp", "ii")
 def user_chgrp(call: MethodCall, oid: int, gid: int) -> int:
-    """Make a group a user's own group."""
+    """Change a user's primary group."""
     user = call.find(call.cloud.world.users, ObjectType.USER, oid)
     group = call.find(call.cloud.world.groups, ObjectType.GROUP, gid)
     call.need(Right.MANAGE, user_target(user))
@@ -236,7 +236,7 @@ def user_chgrp(call: MethodCall, oid: int, gid: int) -> int:
 
 @method("one.user.addgroup", "ii")
 def user_addgroup(call: MethodCall, oid: int, gid: int) -> int:
-    """Put a user into one more group."""
+    """Add a user to another group."""
     user = call.find(call.cloud.world.users, ObjectType.USER, oid)
     group = call.find(call.cloud.world.groups, ObjectType.GROUP, gid)
     call.need(Right.MANAGE, user_target(user))
@@ -253,7 +253,7 @@ def user_addgroup(call: MethodCall, oid: int, gid: int) -> int:
 
 @method("one.grouppool.info")
 def grouppool_info(call: MethodCall) -> str:
-    """All groups that the caller may use; one's own are among them."""
+    """Return all groups that the caller may use, including the caller's own groups."""
     rows = (
         group_xml(call.cloud.world, group, quotas=False) + quotas_xml(group.id)
         for group in call.cloud.world.groups.descending()
@@ -265,7 +265,7 @@ def grouppool_info(call: MethodCall) -> str:
 
 @method("one.group.info", "i?b")
 def group_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One group; -1 is the caller's own."""
+    """Return a group; -1 is the caller's primary group."""
     group = call.find(
         call.cloud.world.groups, ObjectType.GROUP, call.user.gid if oid == -1 else oid
     )
@@ -276,7 +276,7 @@ def group_info(call: MethodCall, oid: int, decrypt: bool = False) -> str:  # noq
 
 @method("one.group.allocate", "s")
 def group_allocate(call: MethodCall, name: str) -> int:
-    """A new group, which may use every host, network and datastore of this zone."""
+    """Create a group that may use every host, network and datastore of this zone."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(ObjectType.GROUP))
     check_name(name)
@@ -291,7 +291,7 @@ def group_allocate(call: MethodCall, name: str) -> int:
 
 
 def new_group(world: World, name: str) -> UserGroup:
-    """Add a group; ids from 100 on, as oned's."""
+    """Add a group; ids start at 100, as in oned."""
     group = world.groups.add(UserGroup(max(world.groups.next_id, 100), name))
     world.changed("group", group.id)
     return group
@@ -312,7 +312,7 @@ def group_update(call: MethodCall, oid: int, text: str, kind: int = 0) -> int:
 
 @method("one.acl.info")
 def acl_info(call: MethodCall) -> str:
-    """All rules, by whom they concern; to see them is to manage them."""
+    """Return all rules by user; reading them needs the right to manage them."""
     call.need(Right.MANAGE, Target(ObjectType.ACL))
     rules = sorted(call.cloud.world.rules, key=lambda rule: (rule.user, rule.id))
     return f"<ACL_POOL>{''.join(map(rule_xml, rules))}</ACL_POOL>"
@@ -320,7 +320,7 @@ def acl_info(call: MethodCall) -> str:
 
 @method("one.acl.addrule", "sss?s")
 def acl_addrule(call: MethodCall, user: str, resource: str, rights: str, zone: str = "") -> int:
-    """A new rule, given as hexadecimal numbers."""
+    """Add a rule, given as hexadecimal numbers."""
     world = call.cloud.world
     call.need(Right.MANAGE, Target(ObjectType.ACL))
     try:

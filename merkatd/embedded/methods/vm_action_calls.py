@@ -1,4 +1,4 @@
-"""Actions, recovery and locks of VMs."""
+"""The calls for actions, recovery and locks of VMs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from merkatd.embedded.model.vm_states import Lcm, OneVmState, VmAction, state_na
 
 _ALL = 4
 _SHOWN = {1: 1, 2: 2, 3: 3, _ALL: 1}
-"""By the level asked for, the one that is kept."""
+"""The stored level of a lock by the requested level."""
 
 
 @method("one.vm.lock", "ii?b")
 def lock(call: MethodCall, vm_id: int, level: int, test: bool = False) -> int:
-    """Let nobody use (1), manage (2) or administer (3) a VM, or do any of these (4)."""
+    """Lock a VM against use (1), manage (2), admin (3) or all operations (4)."""
     vm = call.find(call.cloud.world.vms, ObjectType.VM, vm_id)
     if level not in _SHOWN:
         raise OneRefusal(ACTION, "Wrong lock level specified")
@@ -33,7 +33,7 @@ def lock(call: MethodCall, vm_id: int, level: int, test: bool = False) -> int:
 
 @method("one.vm.unlock", "i")
 def unlock(call: MethodCall, vm_id: int) -> int:
-    """Let everybody do what they may."""
+    """Unlock a VM."""
     vm = call.find(call.cloud.world.vms, ObjectType.VM, vm_id)
     call.need(Right.MANAGE, vm_target(vm))
     if vm.lock is not None and vm.lock.owner != call.user.id and not call.admin:
@@ -64,7 +64,7 @@ _SUPPORTED = (
 
 @method("one.vm.action", "si")
 def action(call: MethodCall, name: str, vm_id: int) -> int:
-    """Everything that needs no more than a word."""
+    """Execute an action that needs only a name: suspend, stop, resume, terminate and others."""
     vm = call.vm(vm_id, _RIGHTS.get(name, Right.MANAGE))
     if name not in _SUPPORTED:
         raise OneRefusal(ACTION, f'Action "{name}" is not supported')
@@ -118,7 +118,7 @@ def _operate(call: MethodCall, name: str, vm: Vm) -> bool:
     if operation is None:
         return False
     if vm.run is not None and not vm.run.failed:
-        # oned accepts it, and drops it when its turn comes: the VM has moved on by then.
+        # oned accepts the action and drops it later: by then the VM is in another state.
         return True
     if vm.history and plain != "resume":
         vm.history[-1].action = _CLOSING[name]
@@ -132,7 +132,7 @@ def _operate(call: MethodCall, name: str, vm: Vm) -> bool:
 
 @method("one.vm.recover", "ii")
 def recover(call: MethodCall, vm_id: int, operation: int) -> int:
-    """Help a VM out of where it is stuck."""
+    """Recover a stuck VM: fail, finish or retry its step, delete or recreate it."""
     if not 0 <= operation <= 5:
         raise OneRefusal(ACTION, "Wrong recovery operation code")
     vm = call.vm(vm_id, Right.ADMIN)

@@ -1,4 +1,4 @@
-"""New VMs, and what oned adds to their templates."""
+"""The creation of VMs, with oned's additions to their templates."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ VM_ATTRIBUTES = frozenset(
         "SUBMIT_ON_HOLD", "TEMPLATE_ID", "TOPOLOGY", "TPM", "VCPU", "VCPU_MAX", "VIDEO", "VMGROUP",
     }
 )  # fmt: skip
-"""What stays in a VM's own template; all else is its user template."""
+"""The attributes of a VM's own template; all others belong to its user template."""
 NOT_KEPT = VM_ATTRIBUTES | {"NAME", "VMID"}
-"""What is no part of the user template."""
+"""The attributes that are not part of the user template."""
 _UNPINNED = frozenset({"", "NONE"})
 
 
 def completed_template(template: Template, oid: int, uuid: str) -> Template:
-    """The VM's own template, as oned keeps it."""
+    """Return the VM's own template, as oned stores it."""
     own = template.only(VM_ATTRIBUTES)
     os = {**template.vector("OS"), "UUID": uuid}
     pin = "" if pinned(own) else "!"
@@ -59,7 +59,7 @@ def completed_template(template: Template, oid: int, uuid: str) -> Template:
 
 
 def pinned(template: Template) -> bool:
-    """Whether oned pins the VM to cores."""
+    """Return whether oned pins the VM to cores."""
     return template.vector("TOPOLOGY").get("PIN_POLICY", "").upper() not in _UNPINNED
 
 
@@ -74,7 +74,7 @@ def _topology(own: Template) -> Iterable[Attribute]:
         whole = {"CORES": vcpus, "THREADS": "1", **whole}
     yield "TOPOLOGY", tuple(sorted(whole.items()))
     if policy not in _UNPINNED:
-        # A pinned VM has its processors whole.
+        # A pinned VM gets one whole core per virtual CPU.
         yield "CPU", vcpus
         yield "VCPU", vcpus
     if policy not in _UNPINNED or "NODE_AFFINITY" in topology:
@@ -101,7 +101,7 @@ _EXTRA: dict[str, Callable[[int], dict[str, str]]] = {
 
 
 def _numbered(own: Template) -> Template:
-    """NICs, devices and disks get their ids in order."""
+    """Number the NICs, PCI devices and disks in order."""
     seen = dict.fromkeys(_EXTRA, 0)
     found: list[Attribute] = []
     for name, value in own.attributes:
@@ -119,7 +119,7 @@ def _with(vector: Vector, more: dict[str, str]) -> Vector:
 
 @method("one.vm.allocate", "s?b")
 def allocate(call: MethodCall, text: str, hold: bool = False) -> int:
-    """A new VM, pending or held."""
+    """Create a VM, pending or on hold."""
     template = call.parse(text)
     call.need(Right.CREATE, Target(ObjectType.VM, -1, call.user.id, call.user.gid))
     check_restricted(call, template, "VM Template")
@@ -127,7 +127,7 @@ def allocate(call: MethodCall, text: str, hold: bool = False) -> int:
 
 
 def new_vm(call: MethodCall, template: Template, *, hold: bool) -> int:
-    """A VM of a template that its owner may use."""
+    """Create a VM from a template without a check of the right to create it."""
     world = call.cloud.world
     oid = world.vms.next_id
     name = template.get("NAME") or f"one-{oid}"
@@ -158,7 +158,7 @@ def new_vm(call: MethodCall, template: Template, *, hold: bool) -> int:
 
 
 def check_restricted(call: MethodCall, template: Template, what: str) -> None:
-    """Refuse what only administrators may set."""
+    """Refuse a template with attributes that only administrators may set."""
     restricted = of_new(template, call.cloud.world.settings.vm_restricted)
     if restricted is not None and not call.admin:
         text = f"{what} includes a restricted attribute {restricted}"
@@ -166,7 +166,7 @@ def check_restricted(call: MethodCall, template: Template, what: str) -> None:
 
 
 def _check_sizes(template: Template) -> None:
-    """Refuse a template without the sizes that capacity is reckoned with."""
+    """Refuse a template without valid MEMORY, CPU and VCPU."""
     if number(template.get("MEMORY"), int, 0) <= 0:
         raise OneRefusal(INTERNAL, "MEMORY attribute must be a positive integer value.")
     if number(template.get("CPU"), float, 0) <= 0:
@@ -187,7 +187,7 @@ def _group(call: MethodCall, template: Template) -> VmGroup | None:
 
 
 def _check_images(call: MethodCall, template: Template) -> None:
-    """Refuse images that aren't there, or that their owner keeps from others."""
+    """Refuse images that do not exist or that the caller may not use."""
     for place, disk in enumerate(template.vectors("DISK")):
         oid = named(disk)
         if oid is None:
@@ -199,7 +199,7 @@ def _check_images(call: MethodCall, template: Template) -> None:
 
 
 def _check_networks(call: MethodCall, template: Template) -> None:
-    """Refuse networks that their owner keeps from others."""
+    """Refuse networks that the caller may not use."""
     for nic in template.vectors("NIC"):
         network = call.cloud.world.networks.get(int(number(nic.get("NETWORK_ID", ""), int, -1)))
         if network is not None:

@@ -1,4 +1,4 @@
-"""The calls that show or change one VM: info, monitoring, update, resize, ownership and name."""
+"""The calls that show or change a VM: info, monitoring, update, resize, ownership and name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RESIZABLE = frozenset(
 
 @method("one.vm.info", "i?b")
 def info(call: MethodCall, vm_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """A VM with all its history and its last sample."""
+    """Return a VM with its whole history and its last sample."""
     vm = call.vm(vm_id, Right.USE)
     sample = call.cloud.monitoring.vm_sample(vm)
     polled = sample.stamp if sample else 0
@@ -50,7 +50,7 @@ def info(call: MethodCall, vm_id: int, decrypt: bool = False) -> str:  # noqa: A
 
 @method("one.vm.monitoring", "i")
 def monitoring(call: MethodCall, vm_id: int) -> str:
-    """The samples of a VM that are still kept."""
+    """Return the stored samples of a VM."""
     vm = call.vm(vm_id, Right.USE)
     rows = "".join(
         f"<MONITORING>{sample_xml(sample.values(vm_id))}</MONITORING>"
@@ -67,12 +67,12 @@ def update(call: MethodCall, vm_id: int, text: str, kind: int = 0) -> int:
     try:
         new = parse(text)
     except ParseError as error:
-        # This call alone says so with the code of a wrong state.
+        # Only this call reports a parse error with the code of a wrong state.
         raise OneRefusal(ACTION, str(error)) from None
     restricted = call.cloud.world.settings.vm_restricted
     changed = _merged(call, vm.user_template, new, kind, restricted)
     if not transforms(vm.template, changed):
-        return vm_id  # oned can't store it, and says nothing
+        return vm_id  # oned can't store it, and reports no error
     vm.user_template = changed
     call.cloud.world.changed("vm", vm_id)
     call.cloud.guests.described(vm)
@@ -82,7 +82,7 @@ def update(call: MethodCall, vm_id: int, text: str, kind: int = 0) -> int:
 def merged(
     call: MethodCall, old: Template, text: str, kind: int, restricted: frozenset[str]
 ) -> Template:
-    """A template replaced (0) or added to (1); only administrators touch what is restricted."""
+    """Return a template replaced (0) or extended (1); restricted parts are for administrators."""
     _check_kind(kind)
     return _merged(call, old, call.parse(text, "Cannot update template. "), kind, restricted)
 
@@ -104,7 +104,7 @@ def _merged(
 
 @method("one.vm.updateconf", "is?i")
 def updateconf(call: MethodCall, vm_id: int, text: str, kind: int = 0) -> int:
-    """Change the part of a VM's own template that may change after its creation."""
+    """Change the configurable part of a VM's own template."""
     vm = call.vm(vm_id, Right.MANAGE)
     new = call.parse(text).only(_CONFIGURABLE)
     running = vm.state is OneVmState.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
@@ -122,7 +122,7 @@ def updateconf(call: MethodCall, vm_id: int, text: str, kind: int = 0) -> int:
 
 @method("one.vm.schedupdate", "iis")
 def schedupdate(call: MethodCall, vm_id: int, action: int, text: str) -> int:
-    """Change one of a VM's scheduled actions, which stand in its template."""
+    """Change a scheduled action in a VM's template."""
     vm = call.vm(vm_id, Right.MANAGE)
     new = call.parse(text).vector("SCHED_ACTION")
     kept: list[Attribute] = []
@@ -143,7 +143,7 @@ def schedupdate(call: MethodCall, vm_id: int, action: int, text: str) -> int:
 
 @method("one.vm.resize", "isb")
 def resize(call: MethodCall, vm_id: int, text: str, _enforce: bool) -> int:
-    """Change a VM's size, where its host has room; a running one passes through HOTPLUG_RESIZE."""
+    """Change a VM's size if its host has room; a running VM passes through HOTPLUG_RESIZE."""
     new = call.parse(text)
     vm = call.vm(vm_id, Right.MANAGE)
     sizes = _sizes(new)
@@ -205,7 +205,7 @@ def _name(vm: Vm) -> str:
 
 @method("one.vm.chown", "iii")
 def chown(call: MethodCall, vm_id: int, uid: int, gid: int) -> int:
-    """Give a VM to another user, another group, or both; -1 leaves one as it is."""
+    """Change a VM's owner, its group, or both; -1 leaves a value unchanged."""
     vm = call.vm(vm_id, Right.MANAGE)
     if vm.state is OneVmState.DONE:
         raise OneRefusal(ACTION, "Could not change VM ownership, wrong state")
@@ -222,7 +222,7 @@ def chown(call: MethodCall, vm_id: int, uid: int, gid: int) -> int:
 
 @method("one.vm.chmod", "iiiiiiiiii")
 def chmod(call: MethodCall, vm_id: int, *bits: int) -> int:
-    """Change the permissions of a VM; -1 leaves one as it is."""
+    """Change a VM's permissions; -1 leaves a value unchanged."""
     vm = call.vm(vm_id, Right.MANAGE)
     if any(bit not in {-1, 0, 1} for bit in bits[:9]):
         raise OneRefusal(INTERNAL, "New permission values must be -1, 0 or 1")
@@ -235,7 +235,7 @@ def chmod(call: MethodCall, vm_id: int, *bits: int) -> int:
 
 @method("one.vm.rename", "is")
 def rename(call: MethodCall, vm_id: int, name: str) -> int:
-    """Give a VM another name."""
+    """Rename a VM."""
     vm = call.vm(vm_id, Right.MANAGE)
     check_name(name, ACTION)
     vm.name = name

@@ -1,4 +1,4 @@
-"""Deploy and migrate."""
+"""The calls that deploy and migrate VMs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connect(call: MethodCall, vm: Vm, extra: Template) -> None:
-    """Give the VM's automatic NICs the networks that a scheduler chose, with a lease of each."""
+    """Connect the VM's automatic NICs to the networks that a scheduler chose, with leases."""
     attributes = list(vm.template.attributes)
     taken: list[Network] = []
     for wanted in _nics(extra):
@@ -71,7 +71,7 @@ def deploy(
     datastore_id: int = -1,
     extra: str = "",
 ) -> int:
-    """Send a VM that runs nowhere to a host."""
+    """Deploy a VM without a host on a host."""
     chosen = call.parse(extra) if extra else Template()
     host = _target_host(call, host_id)
     vm = call.find(call.cloud.world.vms, ObjectType.VM, vm_id)
@@ -115,7 +115,7 @@ def migrate(
     datastore_id: int = -1,
     kind: int = 0,
 ) -> int:
-    """Move a VM to another host, running, saved, suspended or off."""
+    """Migrate a VM to another host: running, saved, suspended or off."""
     host = _target_host(call, host_id)
     store = _datastore(call, datastore_id, host) if datastore_id >= 0 else None
     vm = call.vm(vm_id, Right.ADMIN)

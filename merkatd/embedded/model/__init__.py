@@ -1,1 +1,1 @@
-"""What the cloud holds."""
+"""The objects of the cloud, their rules and their clock."""

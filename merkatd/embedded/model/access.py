@@ -1,4 +1,4 @@
-"""Who may do what: rules, permissions, passwords, and the targets of rights."""
+"""Access control: rules, permissions, passwords, and the targets of rights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Right(IntEnum):
-    """What is asked of an object."""
+    """The rights to an object."""
 
     USE = 1
     MANAGE = 2
@@ -39,7 +39,7 @@ class Right(IntEnum):
 
 
 class ObjectType(IntFlag):
-    """The kinds of objects that a rule may name."""
+    """The types of objects in rules."""
 
     VM = 0x1000000000
     HOST = 0x2000000000
@@ -75,7 +75,7 @@ _LETTER = {ONE: "#", GROUP: "@", CLUSTER: "%"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object as far as rights go."""
+    """The attributes of an object that decide about rights."""
 
     kind: ObjectType
     id: int = -1
@@ -86,14 +86,14 @@ class Target:
 
 
 def digest(password: str) -> str:
-    """What oned keeps of a password."""
+    """Return the digest of a password, as oned stores it."""
     return hashlib.sha256(password.encode()).hexdigest()
 
 
 def authenticate(world: World, session: str) -> User | None:
-    """The user that a session string belongs to, if its password is right, or its token valid.
+    """Return the user of a session string with a correct password or a valid token, else None.
 
-    With a token of one group the user is seen as a member of no other.
+    A token restricted to a group returns the user as a member of that group only.
     """
     name, colon, password = session.partition(":")
     user = world.users.named(name)
@@ -106,7 +106,7 @@ def authenticate(world: World, session: str) -> User | None:
 
 
 def _with_token(world: World, user: User, token: LoginToken) -> User | None:
-    """The user as a token shows it; None where the token is over, or its group not the user's."""
+    """Return the user with the token's restriction; None if it has expired or left its group."""
     if token.until_s >= 0 and world.stamp() >= token.until_s:
         return None
     if token.group < 0:
@@ -115,12 +115,12 @@ def _with_token(world: World, user: User, token: LoginToken) -> User | None:
 
 
 def is_admin(user: User) -> bool:
-    """Whether nothing is forbidden: oneadmin, and whoever is in its group."""
+    """Return whether the user may do everything: oneadmin and all members of its group."""
     return user.id == 0 or 0 in user.groups
 
 
 def allowed(world: World, user: User, right: Right, target: Target) -> bool:
-    """Whether a user has a right to an object, by its permissions or by a rule."""
+    """Return whether permissions or a rule give a user a right to an object."""
     if is_admin(user) or _permitted(user, right, target):
         return True
     if target.kind is ObjectType.USER and target.id == user.id and right <= Right.MANAGE:
@@ -159,7 +159,7 @@ def _covers(rule: AclRule, target: Target) -> bool:
 
 
 def malformed(user: int, resource: int, rights: int, zone: int) -> str:
-    """What is wrong with a rule, in oned's words; nothing if it is well formed."""
+    """Return oned's error text for an invalid rule; empty for a valid one."""
     faults = [
         _one_selector("user", user, ONE | GROUP | ALL),
         _one_selector("resource", resource, _SELECTORS),
@@ -184,7 +184,7 @@ def _one_selector(what: str, value: int, permitted: int) -> str:
 
 
 def describe(rule: AclRule) -> str:
-    """A rule as administrators write it: `@1 VM+IMAGE/* CREATE *`."""
+    """Return a rule as administrators write it: `@1 VM+IMAGE/* CREATE *`."""
     kinds = "+".join(kind.name or "" for kind in ObjectType if rule.resource & kind)
     rights = "+".join(right.name for right in Right if rule.rights & right)
     return f"{_who(rule.user)} {kinds}/{_who(rule.resource)} {rights} {_who(rule.zone)}"
@@ -198,7 +198,7 @@ def _who(value: int) -> str:
 
 
 def new_groups_rules(oid: int) -> Iterable[tuple[int, int, int, int]]:
-    """What oned allows a group when it makes it."""
+    """Return the rules that oned adds for a new group."""
     rights = {
         ObjectType.HOST: Right.MANAGE,
         ObjectType.NET: Right.USE,
@@ -225,21 +225,21 @@ DEFAULT_RULES: Iterable[tuple[int, int, int, int]] = (
     (ALL, ALL | ObjectType.MARKETPLACE | ObjectType.MARKETPLACEAPP, Right.USE, ALL),
     *new_groups_rules(1),
 )
-"""The rules that a new cloud starts with."""
+"""The rules of a new cloud."""
 
 
 def vm_target(vm: Vm) -> Target:
-    """A VM as far as rights go."""
+    """Return the target of rights for a VM."""
     return Target(ObjectType.VM, vm.id, vm.uid, vm.gid, permissions=vm.permissions)
 
 
 def host_target(host: Host) -> Target:
-    """A host as far as rights go; it belongs to oneadmin."""
+    """Return the target of rights for a host; its owner is oneadmin."""
     return Target(ObjectType.HOST, host.id, 0, 0, (host.cluster,))
 
 
 def datastore_target(store: Datastore) -> Target:
-    """A datastore as far as rights go."""
+    """Return the target of rights for a datastore."""
     return Target(
         ObjectType.DATASTORE,
         store.id,
@@ -251,12 +251,12 @@ def datastore_target(store: Datastore) -> Target:
 
 
 def image_target(image: Image) -> Target:
-    """An image as far as rights go."""
+    """Return the target of rights for an image."""
     return Target(ObjectType.IMAGE, image.id, image.uid, image.gid, permissions=image.permissions)
 
 
 def network_target(network: Network) -> Target:
-    """A virtual network as far as rights go."""
+    """Return the target of rights for a virtual network."""
     clusters = tuple(network.clusters)
     return Target(
         ObjectType.NET, network.id, network.uid, network.gid, clusters, network.permissions
@@ -264,25 +264,25 @@ def network_target(network: Network) -> Target:
 
 
 def vm_group_target(group: VmGroup) -> Target:
-    """A VM group as far as rights go."""
+    """Return the target of rights for a VM group."""
     return Target(ObjectType.VMGROUP, group.id, group.uid, group.gid, permissions=group.permissions)
 
 
 def template_target(row: VmTemplate) -> Target:
-    """A VM template as far as rights go."""
+    """Return the target of rights for a VM template."""
     return Target(ObjectType.TEMPLATE, row.id, row.uid, row.gid, permissions=row.permissions)
 
 
 def user_target(user: User) -> Target:
-    """A user as far as rights go."""
+    """Return the target of rights for a user."""
     return Target(ObjectType.USER, user.id, user.id, user.gid)
 
 
 def group_target(group: UserGroup) -> Target:
-    """A group as far as rights go."""
+    """Return the target of rights for a group."""
     return Target(ObjectType.GROUP, group.id, -1, group.id)
 
 
 def cluster_target(cluster: Cluster) -> Target:
-    """A cluster as far as rights go."""
+    """Return the target of rights for a cluster."""
     return Target(ObjectType.CLUSTER, cluster.id)

@@ -1,4 +1,4 @@
-"""Refusals in oned's words, and XML-RPC's own faults."""
+"""Refusals with oned's texts, and XML-RPC's own faults."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class OneRefusal(Exception):  # noqa: N818 - the protocol calls it neither error
         self.oid = oid
 
 
-class OneFault(Exception):  # noqa: N818 - XML-RPC's own word
-    """A call that XML-RPC itself refuses."""
+class OneFault(Exception):  # noqa: N818 - XML-RPC's own name
+    """A call that breaks XML-RPC's own rules."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Time for a world: what is due next, in order, on one delayed call of the clock."""
+"""The time of a world: a queue of events on one delayed call of the clock."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ if TYPE_CHECKING:
 
 
 class Delayed(Protocol):
-    """A call that waits for its time, as Twisted's IDelayedCall."""
+    """A delayed call, as Twisted's IDelayedCall."""
 
     def active(self) -> bool:
-        """Whether it still waits."""
+        """Return whether the call is still due."""
 
     def cancel(self) -> None:
-        """Never make it."""
+        """Cancel the call."""
 
 
 class Agenda:
-    """Events by their due time, each run at exactly that time by the world's reckoning.
+    """A queue of events; each event runs at exactly its due time in the world's time.
 
-    A clock that jumps far ahead, or a busy reactor, finds many events due at once. Each still sees
-    `now()` as the moment it was due, so that what follows from it is the same however coarse the
-    clock's steps are.
+    After a jump of the clock, or on a busy reactor, many events are due at once. Each event still
+    reads its own due time from `now()`, so its effects do not depend on the clock's steps.
     """
 
     def __init__(self, clock: Time, epoch_s: float, per_turn: int) -> None:
@@ -39,27 +38,27 @@ class Agenda:
         self._call: Delayed | None = None
         self._armed_s = float("inf")
         self.after_turn: Callable[[], None] = lambda: None
-        """Run whenever events have been run, and before anyone else sees what they did."""
+        """Runs after each turn of events, before any call can see their effects."""
 
     def now(self) -> float:
-        """The present, or the due time of the event that is being run."""
+        """Return the present, or the due time of the running event."""
         if self._moment is not None:
             return self._moment
         return self._epoch_s + self._clock.seconds()
 
     def at(self, due_s: float, event: Callable[[], None]) -> None:
-        """Run an event at a time; one that is past already runs on the next turn."""
+        """Run an event at a time; if the time is past, on the next turn."""
         self._serial += 1
         heapq.heappush(self._queue, (due_s, self._serial, event))
         if self._moment is None:
             self._arm()
 
     def catch_up(self) -> None:
-        """Run now all that is due, however much it is."""
+        """Run all due events now, however many there are."""
         self._run(-1)
 
     def stop(self) -> None:
-        """Run nothing any more."""
+        """Drop all events."""
         self._queue.clear()
         if self._call is not None and self._call.active():
             self._call.cancel()
@@ -98,12 +97,12 @@ class Agenda:
 
 
 def _due(due_s: float, present_s: float) -> bool:
-    # A wait is a difference of two large times: the clock may wake a rounding error too early.
+    # A wait is a difference of two large times: the clock may wake too early by a rounding error.
     return due_s <= present_s + 1e-6
 
 
 class ScaledClock:
-    """A world's time beside a reactor's: it runs faster by a factor from now on."""
+    """A world's time: from now on it runs faster than the reactor's time by a factor."""
 
     def __init__(self, clock: Time, factor: float, world_s: float) -> None:
         """`world_s` is the world's time now."""
@@ -113,11 +112,11 @@ class ScaledClock:
         self._began_s = clock.seconds()
 
     def seconds(self) -> float:
-        """The world's time now."""
+        """Return the world's time now."""
         return self._world_s + (self._clock.seconds() - self._began_s) * self._factor
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> Any:
-        """Call after a delay of the world's own seconds."""
+        """Call a function after a delay in the world's seconds."""
         return self._clock.callLater(delay / self._factor, call, *arguments)

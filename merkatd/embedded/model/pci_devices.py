@@ -1,4 +1,4 @@
-"""The PCI devices of hosts, those that oned's dummy driver reports, lent to VMs that ask."""
+"""The hosts' PCI devices, as oned's dummy driver reports them, and their loan to VMs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDevice:
-    """A device as its host reports it; what its numbers say is hexadecimal."""
+    """A device as its host reports it; its numbers are hexadecimal."""
 
     vendor: str
     vendor_name: str
@@ -31,12 +31,12 @@ class SimulatedDevice:
 
     @property
     def address(self) -> str:
-        """Its short address."""
+        """The device's short address."""
         return f"{self.bus}:{self.slot}.{self.function}"
 
     @property
     def where(self) -> dict[str, str]:
-        """What a VM that has it is told of its place."""
+        """The attributes that give a VM the device's address."""
         return {
             "ADDRESS": f"0000:{self.bus}:{self.slot}:{self.function}",
             "BUS": self.bus,
@@ -49,7 +49,7 @@ class SimulatedDevice:
 
     @property
     def what(self) -> dict[str, str]:
-        """What VMs ask for."""
+        """The attributes by which VMs request the device."""
         return {"VENDOR": self.vendor, "DEVICE": self.device, "CLASS": self.kind}
 
 
@@ -88,11 +88,11 @@ DEVICES = (
         numa_node="0",
     ),
 )
-"""Every host has these."""
+"""The devices of every host."""
 
 
 def devices_xml(host: Host) -> str:
-    """The devices of a host, and which VM has them."""
+    """Return a host's devices as XML, with the VMs that use them."""
     return f"<PCI_DEVICES>{''.join(_xml(host, one) for one in DEVICES)}</PCI_DEVICES>"
 
 
@@ -110,12 +110,12 @@ def _xml(host: Host, device: SimulatedDevice) -> str:
 
 
 def has_devices_for(host: Host, vm: Vm) -> bool:
-    """Whether what the VM asks for is free."""
+    """Return whether the host has all devices free that the VM requests."""
     return all(device is not None for device in _chosen(host, vm))
 
 
 def lend(host: Host, vm: Vm) -> None:
-    """Give the VM what it asks for, as far as it is there, and tell it where that is."""
+    """Lend the VM the free devices that it requests; write their addresses to its template."""
     chosen = _chosen(host, vm)
     host.lent |= {device.address: vm.id for device in chosen if device is not None}
     if chosen:
@@ -123,7 +123,7 @@ def lend(host: Host, vm: Vm) -> None:
 
 
 def take_back(host: Host, vm: Vm) -> None:
-    """What the VM had of the host is free again."""
+    """Free the VM's devices on the host."""
     host.lent = {address: owner for address, owner in host.lent.items() if owner != vm.id}
 
 
@@ -134,7 +134,7 @@ def _wants(vm: Vm) -> Iterator[Vector]:
 
 
 def _chosen(host: Host, vm: Vm) -> list[SimulatedDevice | None]:
-    """For each want in its order a device that is free, None where there is none."""
+    """Return a free device for each request in order; None if no device fits."""
     free = [device for device in DEVICES if device.address not in host.lent]
     chosen: list[SimulatedDevice | None] = []
     for want in _wants(vm):

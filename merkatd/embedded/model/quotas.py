@@ -1,4 +1,4 @@
-"""Quotas of users on VMs: how many, with how much CPU and memory."""
+"""Users' quotas on VMs: their number, CPU and memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 _GOODS = ("CPU", "MEMORY", "VMS")
-"""In the order in which oned looks at them."""
+"""The limits in the order of oned's checks."""
 _AS_BY_DEFAULT = -1
-"""No limit of its own; -2 is no limit at all."""
+"""The user has the default limit; -2 means unlimited."""
 
 
 def check_quota(world: World, user: User, template: Template) -> None:
-    """Refuse a VM that its owner's quota has no room for."""
+    """Refuse a VM that exceeds its owner's quota."""
     if not user.vm_quota or is_admin(user):
         return
     used, more = _used(world, user), _sizes(template)
@@ -34,7 +34,7 @@ def check_quota(world: World, user: User, template: Template) -> None:
 
 
 def vm_quota_xml(world: World, user: User) -> str:
-    """What stands in a user's VM_QUOTA; nothing where no quota was set."""
+    """Return the content of a user's VM_QUOTA; empty without a quota."""
     if not user.vm_quota:
         return ""
     used = _used(world, user)

@@ -1,4 +1,4 @@
-"""What the world holds: its hosts, machines, users and the rest, as they are now."""
+"""The records of the cloud's present objects: VMs, hosts, users and others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP_USES: Permissions = (1, 1, 0, 1, 0, 0, 0, 0, 0)
 
 @dataclass(slots=True)
 class HistoryRecord:
-    """One stay of a VM on a host."""
+    """A stay of a VM on a host."""
 
     seq: int
     host: int
@@ -40,19 +40,19 @@ class HistoryRecord:
 
 @dataclass(slots=True)
 class RunningOperation:
-    """An operation under way: which one, at which of its steps, and when the next is due."""
+    """A running operation: its name, its present step, and the due time of the next step."""
 
     operation: str
     step: int
     due_s: float
     serial: int
-    """Tells this wait from an earlier one of the same VM."""
+    """The number of this wait, which differs from earlier waits of the same VM."""
     failed: bool = False
 
 
 @dataclass(slots=True)
 class Lock:
-    """What may not be done to a VM, and who said so."""
+    """The lock of a VM: its level and its owner."""
 
     level: int
     owner: int
@@ -81,25 +81,25 @@ class Vm:
     deploy_id: str = ""
     history: list[HistoryRecord] = field(default_factory=list)
     charged: list[int] = field(default_factory=list)
-    """The hosts that hold capacity for it, both during a migration."""
+    """The ids of the hosts that reserve capacity for it: two hosts during a migration."""
     run: RunningOperation | None = None
     undo: Template | None = None
-    """The template as it was before a resize that has not succeeded yet."""
+    """The template before a resize that is not finished yet."""
     lock: Lock | None = None
 
     @property
     def cpu(self) -> int:
-        """Its charge in hundredths of a core."""
+        """The CPU charged on its host, in hundredths of a core."""
         return round(float(self.template.get("CPU", "0")) * 100)
 
     @property
     def memory_mib(self) -> int:
-        """Its charge in MiB."""
+        """The memory charged on its host, in MiB."""
         return int(self.template.get("MEMORY", "0"))
 
     @property
     def vcpus(self) -> int:
-        """How many virtual processors it has."""
+        """The number of its virtual CPUs."""
         return int(self.template.get("VCPU", "") or 1)
 
     @property
@@ -111,7 +111,7 @@ class Vm:
 
 @dataclass(slots=True)
 class Host:
-    """A host: its size, its state and what is charged on it."""
+    """A host: its size, its state and the capacity charged on it."""
 
     id: int
     name: str
@@ -127,27 +127,27 @@ class Host:
     used_cpu: int = 0
     used_memory_kib: int = 0
     alive: bool = True
-    """Whether guests turn on it; its monitoring may be lost while they still do."""
+    """Whether its guests run; its monitoring may be lost while they still do."""
     pins: dict[int, int] = field(default_factory=dict)
-    """Which core oned gave to which pinned VM."""
+    """The id of the pinned VM by core."""
     inherited: Template = field(default_factory=Template)
-    """The cluster's template, whose reservations hold where the host has none."""
+    """The cluster's template: its reservations apply if the host has none."""
     lent: dict[str, int] = field(default_factory=dict)
-    """By short address: which VM has the PCI device."""
+    """The id of the VM that uses a PCI device, by the device's short address."""
 
     @property
     def offline(self) -> bool:
-        """Whether it was taken out, so that its capacity reads 0."""
+        """Whether it is offline, so that its capacity reads 0."""
         return self.state is OneHostState.OFFLINE
 
     @property
     def max_cpu(self) -> int:
-        """What may be charged, in hundredths of a core."""
+        """The CPU that may be charged, in hundredths of a core."""
         return 0 if self.offline else self.total_cpu - self._reserved("CPU", self.total_cpu)
 
     @property
     def max_memory_kib(self) -> int:
-        """What may be charged, in KiB."""
+        """The memory that may be charged, in KiB."""
         if self.offline:
             return 0
         return self.total_memory_kib - self._reserved("MEM", self.total_memory_kib)
@@ -168,13 +168,13 @@ def _part(text: str, total: int) -> int:
 
 @dataclass(slots=True)
 class LoginToken:
-    """A password of a user that lasts for a while."""
+    """A user's login token with its end."""
 
     text: str
     until_s: int
-    """-1: for ever"""
+    """The end of its validity; -1: for ever."""
     group: int
-    """The group that a login with it is restricted to, -1: none."""
+    """The only group of a login with this token; -1: no restriction."""
 
 
 @dataclass(slots=True)
@@ -184,9 +184,9 @@ class User:
     id: int
     name: str
     password: str
-    """The digest that oned would keep."""
+    """The digest of the password, as oned stores it."""
     groups: list[int]
-    """The first one is the user's own."""
+    """The ids of its groups; the first is the user's primary group."""
     driver: str = "core"
     enabled: bool = True
     template: Template = field(default_factory=Template)
@@ -195,7 +195,7 @@ class User:
 
     @property
     def gid(self) -> int:
-        """The user's own group."""
+        """The id of the user's primary group."""
         return self.groups[0]
 
 
@@ -240,7 +240,7 @@ class Datastore:
 
 @dataclass(slots=True)
 class Image:
-    """An image; type 2 is an empty one, made where it is."""
+    """An image; type 2 is an empty data disk."""
 
     id: int
     uid: int
@@ -265,14 +265,14 @@ class VmGroup:
     gid: int
     name: str
     roles: list[tuple[str, list[int], dict[str, str]]]
-    """Name, VMs and other attributes of each role, in order."""
+    """The name, VMs and other attributes of each role, in order."""
     template: Template
     permissions: Permissions = OWNER_ONLY
 
 
 @dataclass(slots=True)
 class VmTemplate:
-    """A template that VMs are made of."""
+    """A template for new VMs."""
 
     id: int
     uid: int
@@ -295,9 +295,9 @@ class Network:
     template: Template
     permissions: Permissions = GROUP_USES
     sizes: list[int] = field(default_factory=list)
-    """How many addresses each of its ranges has."""
+    """The number of addresses of each range."""
     leases: list[int] = field(default_factory=list)
-    """A VM's id for each address that is used."""
+    """The ids of the VMs that use its addresses, one per address."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Attributes that only administrators may set: as oned reads their list and checks templates."""
+"""The attributes that only administrators may set, with oned's rules for checking them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def by_name(listed: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """Return the restricted attributes by name, with their sub-attributes if they are vectors."""
+    """Return the restricted attributes by name, with the restricted parts of vectors."""
     found: dict[str, set[str]] = {}
     for one in listed:
         name, slash, sub = one.upper().partition("/")
@@ -20,10 +20,10 @@ def by_name(listed: Iterable[str]) -> Mapping[str, frozenset[str]]:
 
 
 def of_new(template: Template, listed: Iterable[str]) -> str | None:
-    """Return the first restricted attribute of a new object's template, as oned's error says it.
+    """Return the first restricted attribute of a new object's template, as oned's error names it.
 
-    An attribute that is listed alone is restricted as a single one: PCI=[...] is not, though
-    PCI is listed.
+    An attribute listed without parts is restricted as a single value only: with PCI in the
+    list, the vector PCI=[...] is allowed.
     """
     for name, subs in by_name(listed).items():
         for vector in template.vectors(name) if subs else ():
@@ -36,7 +36,7 @@ def of_new(template: Template, listed: Iterable[str]) -> str | None:
 
 
 def of_change(new: Template, old: Template, listed: Iterable[str], *, append: bool) -> str | None:
-    """Return the first restricted attribute that a change of a template would change."""
+    """Return the first restricted attribute that a template change would affect."""
     for name, subs in by_name(listed).items():
         if subs:
             there = new.vectors(name) or (not append and old.vectors(name))
@@ -48,7 +48,7 @@ def of_change(new: Template, old: Template, listed: Iterable[str], *, append: bo
 
 
 def kept(new: Template, old: Template, listed: Iterable[str]) -> Template:
-    """Return the new template with the old one's restricted single attributes that it lacks."""
+    """Return the new template with the restricted single values that only the old one has."""
     missing = [
         (name, said)
         for name, subs in by_name(listed).items()

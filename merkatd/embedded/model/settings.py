@@ -1,4 +1,4 @@
-"""What can be set about a cloud before it starts."""
+"""The settings of an embedded cloud, fixed before it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostSize:
-    """The size of a host: hundredths of a core, and MiB."""
+    """The size of a host: CPU in hundredths of a core, and memory."""
 
     cpu: int = 800
     memory_mib: int = 16384
@@ -51,7 +51,7 @@ MEASURED: Mapping[Lcm, float] = MappingProxyType(
         Lcm.HOTPLUG_RESIZE: 0.40,
     }
 )
-"""Seconds in each state, as a real server with its slow dummy drivers spent them."""
+"""Seconds in each state, measured on a real server with its slow dummy drivers."""
 MEMORY_MOVES = frozenset(
     {
         Lcm.MIGRATE,
@@ -63,24 +63,24 @@ MEMORY_MOVES = frozenset(
         Lcm.BOOT_MIGRATE,
     }
 )
-"""The states that carry the guest's memory somewhere, and take longer when there is more of it."""
+"""The states that copy the guest's memory, and last longer for larger guests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """How long each operation stays in each of its states."""
+    """The durations of operations in each state."""
 
     dispatch_s: float = 0.01
-    """Between the answer to a call and the first state that it leads to."""
+    """The time between the reply to a call and the operation's first state."""
     by_state: Mapping[Lcm, float] = field(default_factory=lambda: MEASURED)
     memory_mib_s: float = 0.0
-    """Speed at which memory is carried in a migration or a save; 0 means in no time."""
+    """The speed of copying memory in a migration or a save; 0 means no delay."""
     factor: float = 1.0
     jitter: float = 0.0
-    """Each delay is drawn evenly from delay x (1 - jitter) to delay x (1 + jitter)."""
+    """The spread of delays: uniform between delay x (1 - jitter) and delay x (1 + jitter)."""
 
     def of(self, lcm: Lcm, memory_mib: int) -> float:
-        """Seconds that a VM of this size stays in a state, before jitter."""
+        """Return the seconds that a VM of this size stays in a state, without jitter."""
         seconds = self.by_state.get(lcm, 0.0)
         if self.memory_mib_s > 0 and lcm in MEMORY_MOVES:
             seconds += memory_mib / self.memory_mib_s
@@ -89,22 +89,22 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Guesting:
-    """How the hosts run their guests."""
+    """The behaviour of hosts and guests."""
 
     balloon_mib_s: float = 170.0
-    """Speed of a balloon while the guest has memory to spare."""
+    """The speed of a balloon while the guest has free memory."""
     squeeze_mib_s: float = 40.0
-    """Speed of a balloon that takes what the guest uses."""
+    """The speed of a balloon that takes memory in use."""
     margin_mib: int = 64
-    """What a guest wants free beyond what it uses."""
+    """The free memory that a guest keeps: with less, its balloon slows down."""
     least_speed: float = 0.05
-    """Speed of a guest that swaps without end, as a part of its full speed."""
+    """The lowest speed of a swapping guest, as a fraction of its full speed."""
     shares_per_core: int = 1024
-    """CPU shares that a VM gets at its start for each core of its template."""
+    """The CPU shares of a VM at its start, per core of its template."""
     demand: float = 1.0
-    """Cores that a virtual processor wants where its template doesn't say."""
+    """The default demand of a virtual CPU in cores."""
     memory_part: float = 0.5
-    """The part of its memory that a guest uses where its template doesn't say."""
+    """The fraction of its memory that a guest uses by default."""
 
 
 USER_RESTRICTED = frozenset({"VM_USE_OPERATIONS", "VM_MANAGE_OPERATIONS", "VM_ADMIN_OPERATIONS"})
@@ -138,32 +138,32 @@ VM_RESTRICTED = frozenset(
         "NIC/VCENTER_NET_REF", "NIC_ALIAS/VCENTER_NET_REF",
     }
 )  # fmt: skip
-"""What a new OpenNebula restricts."""
+"""The restricted attributes of a new OpenNebula."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSettings:
-    """Everything about a world that is fixed when it is made."""
+    """The fixed settings of a world."""
 
     version: str = "6.10.0.1"
     epoch_s: float = 0.0
-    """Added to the clock's seconds wherever a time is told."""
+    """The offset between the clock's seconds and the world's time."""
     delays: Delays = field(default_factory=Delays)
     guests: Guesting = field(default_factory=Guesting)
     racy_enforce: bool = True
-    """Capacity is charged when an operation starts, not when its call is answered: calls that
-    arrive together all see the host as it was."""
+    """Whether capacity is charged when an operation starts, not when its call is answered: calls
+    that arrive together then all see the same free capacity."""
     monitor_interval_s: float = 60.0
-    """Between two samples of VMs and hosts; 0 takes one only when asked."""
+    """The interval between samples of VMs and hosts; 0 takes samples only on request."""
     samples_kept: int = 15
     raft_state: int = 0
     missing_methods: frozenset[str] = frozenset()
-    """Calls that an older server wouldn't know."""
+    """Calls that the server rejects as unknown, like an older version."""
     token_s: int = -1
-    """The longest life of a login token (MAX_TOKEN_TIME); -1: any, 0: there are none."""
+    """The longest validity of a login token (MAX_TOKEN_TIME); -1: unlimited, 0: no tokens."""
     vm_restricted: frozenset[str] = VM_RESTRICTED
     """Attributes of a VM that only administrators may set."""
     user_restricted: frozenset[str] = USER_RESTRICTED
     """Attributes of a user that only administrators may set."""
     events_per_turn: int = 0
-    """How many due events are worked off before the reactor gets its turn; 0 means all."""
+    """The number of due events that run before the reactor gets its turn; 0 means all."""

@@ -1,4 +1,4 @@
-"""Templates as they come to the embedded cloud: in OpenNebula's own syntax or in XML."""
+"""Templates that clients send: in OpenNebula's own syntax or in XML."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tr
 
 
 def parse(text: str) -> Template:
-    """Return the template of a text in either syntax. Raise ParseError."""
+    """Parse a template in either syntax. Raise ParseError if it is invalid."""
     return _parse_xml(text) if text.startswith("<") else syntax.parse(text)
 
 
@@ -42,7 +42,7 @@ def _parse_xml(text: str) -> Template:
 
 
 def _read(text: str) -> etree._Element | None:
-    """Return the element that a text is, None where oned says that it is none."""
+    """Parse an XML element; return None if oned rejects the text."""
     try:
         return element_of(text.encode(), etree.XMLParser(**_SAFE), **_SAFE)
     except etree.XMLSyntaxError:
@@ -50,7 +50,7 @@ def _read(text: str) -> etree._Element | None:
 
 
 def _xml_attributes(root: etree._Element) -> Iterable[Attribute]:
-    """What is empty, or nested deeper than vectors, is left out; names inside stay as they are."""
+    """Yield the attributes without empty or deeper nested ones; inner names stay unchanged."""
     for element in root.iterchildren("*"):
         name = xml_name(str(element.tag))
         if len(element):
@@ -63,16 +63,16 @@ def _xml_attributes(root: etree._Element) -> Iterable[Attribute]:
 
 
 def shown(template: Template, root: str) -> str:
-    """The element as oned writes it: texts stand in CDATA sections as they are, `]]>` too.
+    """Return a template as oned's XML: CDATA sections contain the texts unchanged, even `]]>`.
 
-    A text with the end of its section goes on as XML, which may show anything.
+    A text that contains `]]>` ends its section early, and its rest counts as XML.
     """
     text = template.xml(root)
     return text.replace(_SPLIT, "]]>") if _ends_sections(template) else text
 
 
 def transforms(template: Template, user_template: Template) -> bool:
-    """Whether what oned would write of a VM with these is XML; it keeps no other."""
+    """Return whether oned's XML of a VM with these templates is valid; oned stores no other."""
     if not (_ends_sections(template) or _ends_sections(user_template)):
         return True
     inside = shown(template, "TEMPLATE") + shown(user_template, "USER_TEMPLATE")
@@ -92,7 +92,7 @@ def _ends_sections(template: Template) -> bool:
 
 
 def number(text: str, kind: Callable[[str], float], default: float) -> float:
-    """The number that a text holds, or the default where it holds none that is finite."""
+    """Parse a finite number; return the default for any other text."""
     try:
         found = kind(text)
     except ValueError:

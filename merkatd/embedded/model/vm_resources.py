@@ -1,4 +1,4 @@
-"""What a VM takes of images and networks."""
+"""A VM's use of images and networks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ READY, USED, USED_PERSISTENT = 1, 2, 8
 
 
 def named(disk: Mapping[str, str]) -> int | None:
-    """The id of the image that a disk asks for by id; None for one that does not."""
+    """Return the image id in a disk's attributes; None without IMAGE_ID."""
     return int(number(disk["IMAGE_ID"], int, -1)) if "IMAGE_ID" in disk else None
 
 
 def with_images(world: World, template: Template) -> Template:
-    """The template of a VM with its disks as their images make them."""
+    """Return a VM's template with its disks completed from their images."""
     attributes = [
         (name, value if name != "DISK" or isinstance(value, str) else _disk(world, value))
         for name, value in template.attributes
@@ -34,7 +34,7 @@ def with_images(world: World, template: Template) -> Template:
 
 
 def _automatic(world: World, template: Template) -> dict[str, str]:
-    """What oned requires of hosts, datastores and networks so that the images are at hand."""
+    """Return oned's requirements: hosts, datastores and networks in the images' clusters."""
     clusters: set[int] | None = None
     for disk in template.vectors("DISK"):
         oid = named(disk)
@@ -54,7 +54,7 @@ def _automatic(world: World, template: Template) -> dict[str, str]:
 
 
 def users_of(world: World, image: int) -> list[int]:
-    """The VMs with a disk of this image."""
+    """Return the ids of the VMs with a disk of this image."""
     return [
         vm.id
         for vm in world.vms
@@ -97,7 +97,7 @@ def _disk(world: World, disk: Vector) -> Vector:
 
 
 def sizes(template: Template) -> list[int]:
-    """Of a new network's ranges of addresses."""
+    """Return the sizes of a new network's address ranges."""
     return [
         int(number(dict(value).get("SIZE", ""), int, 0))
         for name, value in template.attributes
@@ -106,7 +106,7 @@ def sizes(template: Template) -> list[int]:
 
 
 def ranges_xml(network: Network) -> str:
-    """The ranges of a network, and how many addresses of each are used."""
+    """Return a network's address ranges as XML, with the used addresses of each."""
     used = len(network.leases)
     rows = []
     for place, size in enumerate(network.sizes):
@@ -120,7 +120,7 @@ def ranges_xml(network: Network) -> str:
 
 
 def give_back(world: World, vm: Vm) -> None:
-    """The VM is done: its leases are free."""
+    """Free the leases of a VM that is done."""
     for words in _nics(vm.template):
         network = world.networks.get(int(number(words.get("NETWORK_ID", ""), int, -1)))
         if network is not None and vm.id in network.leases:
@@ -135,7 +135,7 @@ def _nics(template: Template) -> Iterator[dict[str, str]]:
 
 
 def _place(attributes: list[tuple[str, str | Vector]], nic: int) -> int | None:
-    """Where the NIC of this id stands."""
+    """Return the position of the NIC with this id."""
     for at, (name, value) in enumerate(attributes):
         if name == "NIC" and not isinstance(value, str) and dict(value).get("NIC_ID") == str(nic):
             return at

@@ -82,7 +82,7 @@ class OneHostState(IntEnum):
 
 
 class VmAction(IntEnum):
-    """What a history record was closed by, as its ACTION says."""
+    """The ACTION that closed a history record."""
 
     NONE = 0
     MIGRATE = 1
@@ -105,11 +105,11 @@ class VmAction(IntEnum):
 
 
 EXECUTING = frozenset({Lcm.RUNNING, Lcm.MIGRATE, Lcm.UNKNOWN, Lcm.HOTPLUG, Lcm.HOTPLUG_RESIZE})
-"""Where the guest's processors turn (in UNKNOWN only if the host itself still lives)."""
+"""The states in which the guest runs (in UNKNOWN only if its host is alive)."""
 
 FAILURES = frozenset(lcm for lcm in Lcm if lcm.name.endswith("_FAILURE"))
 
 
 def state_name(state: OneVmState, lcm: Lcm) -> str:
-    """The one name that error messages use: the life-cycle state while ACTIVE."""
+    """Return the state's name in error messages: the life-cycle state while ACTIVE."""
     return lcm.name if state is OneVmState.ACTIVE else state.name

@@ -1,4 +1,4 @@
-"""The world of an embedded cloud: its objects, their ids, and who hears of a change."""
+"""The world of an embedded cloud: its objects, their ids, and the listeners to changes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ T = TypeVar("T", bound=Record)
 
 @dataclass(slots=True)
 class ObjectTable(Generic[T]):
-    """Objects of one kind by id; an id is never given twice."""
+    """Objects of one kind by id; an id is never used twice."""
 
     kind: str
     rows: dict[int, T] = field(default_factory=dict)
@@ -60,26 +60,26 @@ class ObjectTable(Generic[T]):
         return len(self.rows)
 
     def get(self, oid: int) -> T | None:
-        """The object of this id, if there is one."""
+        """Return the object with this id; None if it is missing."""
         return self.rows.get(oid)
 
     def descending(self) -> list[T]:
-        """All of them, the newest first, as pools list them."""
+        """Return all objects, newest first, as pools list them."""
         return [self.rows[oid] for oid in sorted(self.rows, reverse=True)]
 
     def named(self, name: str) -> T | None:
-        """The first object of this name."""
+        """Return the first object with this name."""
         return next((row for row in self if getattr(row, "name", None) == name), None)
 
     def add(self, row: T) -> T:
-        """Keep a new object."""
+        """Add a new object."""
         self.rows[row.id] = row
         self.next_id = max(self.next_id, row.id + 1)
         return row
 
 
 class World:
-    """All that an embedded cloud knows. It decides nothing: the calls and the lifecycle do."""
+    """The whole state of an embedded cloud. The calls and the lifecycle change it."""
 
     def __init__(
         self, clock: Time, rng: np.random.Generator, settings: EmbeddedSettings | None = None
@@ -103,7 +103,7 @@ class World:
 
     @property
     def tables(self) -> tuple[ObjectTable[Record], ...]:
-        """Every table, in an order in which each refers only to what comes before it."""
+        """Every table; each refers only to tables before it."""
         return (
             self.groups,
             self.users,
@@ -116,37 +116,37 @@ class World:
             self.templates,
             self.vms,
             self.rules,
-        )  # type: ignore[return-value]  # a table of some kind of record is one of records here
+        )  # type: ignore[return-value]  # a table of one kind counts as a table of records here
 
     def now(self) -> float:
-        """The present in seconds, the epoch included."""
+        """Return the present in seconds, including the epoch."""
         return self.agenda.now()
 
     def stamp(self) -> int:
-        """The present as the whole seconds that XML shows."""
+        """Return the present in whole seconds, as XML shows it."""
         return int(self.now())
 
     def on_change(self, listener: Callable[[str, int], None]) -> None:
-        """Tell a listener the kind and id of every object that changes from now on."""
+        """Call a listener with the kind and id of every object that changes from now on."""
         self._listeners.append(listener)
 
     def changed(self, kind: str, oid: int) -> None:
-        """An object is not what it was: forget what was rendered of it, and write it down."""
+        """Announce that an object has changed: the cache drops its XML, the store saves it."""
         for listener in self._listeners:
             listener(kind, oid)
 
     def uuid(self) -> str:
-        """A UUID drawn from the world's own randomness."""
+        """Return a UUID drawn from the world's random generator."""
         raw = self.rng.bytes(16).hex()
         variant = "89ab"[int(raw[16], 16) % 4]
         return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-{variant}{raw[17:20]}-{raw[20:]}"
 
     def user_name(self, uid: int) -> str:
-        """The login of a user, or nothing if it's gone."""
+        """Return the name of a user; empty if the user was removed."""
         user = self.users.get(uid)
         return user.name if user else ""
 
     def group_name(self, gid: int) -> str:
-        """The name of a group, or nothing if it's gone."""
+        """Return the name of a group; empty if the group was removed."""
         group = self.groups.get(gid)
         return group.name if group else ""

@@ -1,1 +1,1 @@
-"""Replies as the XML that oned sends."""
+"""The replies in oned's XML."""

@@ -1,4 +1,4 @@
-"""What was rendered of VMs and hosts, kept until they change, and pools joined from it."""
+"""The cache of the XML of VMs and hosts until they change, and pools built from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RenderedForm(Enum):
-    """The forms of which renderings are kept."""
+    """The forms of cached XML."""
 
     VM = "vm"
     VM_SHORT = "vm short"
@@ -28,20 +28,20 @@ class RenderedForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PoolReply:
-    """Rows to be sent in one element: rendered row by row, so that many can be made in pages."""
+    """The rows of a pool, rendered row by row: a large pool is rendered in pages."""
 
     root: str
     rows: Sequence[Vm | Host]
     text_of: Callable[[Vm | Host], str]
     wire_of: Callable[[Vm | Host], bytes] | None = None
-    """The row as it stands inside an XML-RPC string, where that is kept."""
+    """The function that returns a row escaped for XML-RPC from the cache, if it is cached."""
 
     def text(self) -> str:
-        """All of it at once."""
+        """Return the whole element."""
         return f"<{self.root}>{''.join(map(self.text_of, self.rows))}</{self.root}>"
 
     def wire_pages(self, rows_per_page: int) -> Iterator[bytes]:
-        """All of it as it stands inside an XML-RPC string, page by page."""
+        """Yield the whole element page by page, escaped for XML-RPC."""
         yield f"&lt;{self.root}&gt;".encode()
         for start in range(0, len(self.rows), rows_per_page):
             page = self.rows[start : start + rows_per_page]
@@ -53,7 +53,7 @@ class PoolReply:
 
 
 class RenderCache:
-    """Renderings by form and id."""
+    """Cached XML by form and id."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -63,7 +63,7 @@ class RenderCache:
         world.on_change(self._forget)
 
     def text(self, form: RenderedForm, row: Vm | Host) -> str:
-        """The row's XML."""
+        """Return the row's XML."""
         if self._held:
             held = self._holding(form, row.id)
             if held is not None:
@@ -74,7 +74,7 @@ class RenderCache:
         return text
 
     def wire(self, form: RenderedForm, row: Vm | Host) -> bytes:
-        """The row's XML, escaped for XML-RPC."""
+        """Return the row's XML, escaped for XML-RPC."""
         if self._held and (form, row.id) in self._held:
             return escape(self.text(form, row)).encode()
         wire = self._wires[form].get(row.id)
@@ -83,11 +83,11 @@ class RenderCache:
         return wire
 
     def pool(self, root: str, rows: Sequence[Vm | Host], form: RenderedForm) -> PoolReply:
-        """A pool of rows in a form."""
+        """Return a pool of rows in a form."""
         return PoolReply(root, rows, partial(self.text, form), partial(self.wire, form))
 
     def hold(self, row: Vm | Host, seconds: float) -> None:
-        """Go on showing the row as it is now, whatever becomes of it."""
+        """Show the row's present XML for some seconds, whatever changes meanwhile."""
         until_s = self._world.now() + seconds
         for form in (
             (RenderedForm.HOST,)

@@ -1,4 +1,4 @@
-"""Hosts, users, groups, clusters, datastores, networks, rules as XML."""
+"""The XML of hosts, users, groups, clusters, datastores, images, networks and rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def host_xml(world: World, host: Host, sample: str) -> str:
-    """A host with the monitoring sample given; pools give none."""
+    """Return a host's XML with a monitoring sample; in pools the sample is empty."""
     cluster = world.clusters.get(host.cluster)
     vms = "".join(f"<ID>{vm_id}</ID>" for vm_id in sorted(host.vms))
     return (
@@ -89,7 +89,7 @@ def _node(host: Host) -> str:
 
 
 def host_sample_xml(host: Host, sample: HostSample) -> str:
-    """The MONITORING element of a host."""
+    """Return the MONITORING element of a host."""
     used_cpu = min(round(sample.cpu), host.total_cpu)
     used_memory = min(sample.memory_kib, host.total_memory_kib)
     free_memory = host.total_memory_kib - used_memory
@@ -113,12 +113,12 @@ QUOTAS = (
 
 
 def ids(root: str, values: Iterable[int]) -> str:
-    """An element that lists ids."""
+    """Return an element that lists ids."""
     return f"<{root}>{''.join(f'<ID>{value}</ID>' for value in sorted(values))}</{root}>"
 
 
 def user_xml(world: World, user: User, *, quotas: bool) -> str:
-    """A user; `user.info` has the quotas inside, the pool beside it."""
+    """Return a user's XML; `user.info` has the quotas inside, the pool next to it."""
     return (
         f"<USER><ID>{user.id}</ID><GID>{user.gid}</GID>{ids('GROUPS', user.groups)}"
         f"<GNAME>{escape(world.group_name(user.gid))}</GNAME><NAME>{escape(user.name)}</NAME>"
@@ -137,7 +137,7 @@ def _token(token: LoginToken) -> str:
 
 
 def group_xml(world: World, group: UserGroup, *, quotas: bool) -> str:
-    """A group with the users that are in it."""
+    """Return a group's XML with its members."""
     members = (user.id for user in world.users if group.id in user.groups)
     return (
         f"<GROUP><ID>{group.id}</ID><NAME>{escape(group.name)}</NAME>"
@@ -147,12 +147,12 @@ def group_xml(world: World, group: UserGroup, *, quotas: bool) -> str:
 
 
 def quotas_xml(oid: int) -> str:
-    """The element that stands after each user and group in their pools."""
+    """Return the quotas element that follows each user and group in pools."""
     return f"<QUOTAS><ID>{oid}</ID>{QUOTAS}</QUOTAS>"
 
 
 def cluster_xml(cluster: Cluster) -> str:
-    """A cluster and what belongs to it."""
+    """Return a cluster's XML with the ids of its members."""
     return (
         f"<CLUSTER><ID>{cluster.id}</ID><NAME>{escape(cluster.name)}</NAME>"
         f"{ids('HOSTS', cluster.hosts)}{ids('DATASTORES', cluster.datastores)}"
@@ -161,7 +161,7 @@ def cluster_xml(cluster: Cluster) -> str:
 
 
 def datastore_xml(world: World, store: Datastore) -> str:
-    """A datastore."""
+    """Return a datastore's XML."""
     images = [image.id for image in world.images if image.datastore == store.id]
     return (
         f"<DATASTORE>{owner_xml(world, store.id, store.uid, store.gid, store.name)}"
@@ -177,7 +177,7 @@ def datastore_xml(world: World, store: Datastore) -> str:
 
 
 def image_xml(world: World, image: Image) -> str:
-    """An image, and the VMs that use it."""
+    """Return an image's XML with the VMs that use it."""
     vms = users_of(world, image.id)
     state = READY
     if vms:
@@ -197,7 +197,7 @@ def image_xml(world: World, image: Image) -> str:
 
 
 def vm_group_xml(world: World, group: VmGroup) -> str:
-    """A VM group with its roles."""
+    """Return a VM group's XML with its roles."""
     roles = "".join(_role(number, *role) for number, role in enumerate(group.roles))
     return (
         f"<VM_GROUP>{owner_xml(world, group.id, group.uid, group.gid, group.name)}"
@@ -215,7 +215,7 @@ def _role(number: int, name: str, vms: list[int], attributes: dict[str, str]) ->
 
 
 def vm_template_xml(world: World, row: VmTemplate) -> str:
-    """A VM template."""
+    """Return a VM template's XML."""
     return (
         f"<VMTEMPLATE>{owner_xml(world, row.id, row.uid, row.gid, row.name)}"
         f"{permissions_xml(row.permissions)}<REGTIME>{row.regtime}</REGTIME>"
@@ -224,7 +224,7 @@ def vm_template_xml(world: World, row: VmTemplate) -> str:
 
 
 def network_xml(world: World, network: Network) -> str:
-    """A virtual network."""
+    """Return a virtual network's XML."""
     return (
         f"<VNET>{owner_xml(world, network.id, network.uid, network.gid, network.name)}"
         f"{permissions_xml(network.permissions)}{ids('CLUSTERS', network.clusters)}"
@@ -241,7 +241,7 @@ def network_xml(world: World, network: Network) -> str:
 
 
 def rule_xml(rule: AclRule) -> str:
-    """A rule of the access control list."""
+    """Return the XML of an access control rule."""
     return (
         f"<ACL><ID>{rule.id}</ID><USER>{rule.user:x}</USER><RESOURCE>{rule.resource:x}</RESOURCE>"
         f"<RIGHTS>{rule.rights:x}</RIGHTS><ZONE>{rule.zone:x}</ZONE>"

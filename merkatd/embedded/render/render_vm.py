@@ -1,4 +1,4 @@
-"""VMs as the XML that oned sends: the full form, the short form of `vmpool.info`, and samples."""
+"""The XML of VMs: the full form, the short form of `vmpool.info`, and samples."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TIMES = ("PSTIME", "PETIME", "RSTIME", "RETIME", "ESTIME", "EETIME")
 
 
 def permissions_xml(permissions: Permissions) -> str:
-    """The PERMISSIONS element."""
+    """Return the PERMISSIONS element."""
     inner = "".join(
         f"<{name}>{value}</{name}>" for name, value in zip(_PERMISSIONS, permissions, strict=True)
     )
@@ -43,7 +43,7 @@ def permissions_xml(permissions: Permissions) -> str:
 
 
 def owner_xml(world: World, oid: int, uid: int, gid: int, name: str) -> str:
-    """The elements that every owned object starts with."""
+    """Return the first elements of every owned object."""
     return (
         f"<ID>{oid}</ID><UID>{uid}</UID><GID>{gid}</GID>"
         f"<UNAME>{escape(world.user_name(uid))}</UNAME>"
@@ -52,7 +52,7 @@ def owner_xml(world: World, oid: int, uid: int, gid: int, name: str) -> str:
 
 
 def vm_xml(world: World, vm: Vm, history: Sequence[HistoryRecord], sample: str, polled: int) -> str:
-    """The full form, with the history records and the monitoring sample given."""
+    """Return a VM's full form with the given history records and monitoring sample."""
     return (
         f"<VM>{owner_xml(world, vm.id, vm.uid, vm.gid, vm.name)}"
         f"{permissions_xml(vm.permissions)}"
@@ -85,7 +85,7 @@ def _records(vm: Vm, history: Sequence[HistoryRecord]) -> str:
 
 
 def accounting_xml(world: World, vm: Vm, item: HistoryRecord) -> str:
-    """A history record as `one.vmpool.accounting` sends it: with the VM inside."""
+    """Return a history record for `one.vmpool.accounting`, with the VM inside."""
     return _record(vm, item, vm_xml(world, vm, (), "", 0))
 
 
@@ -108,7 +108,7 @@ def _record(vm: Vm, item: HistoryRecord, inside: str = "") -> str:
 
 
 def vm_short_xml(world: World, vm: Vm) -> str:
-    """The form of `vmpool.info`: no custom attributes, no permissions, one history record."""
+    """Return a VM's form in `vmpool.info`: no custom attributes, no permissions, one record."""
     sizes = "".join(f"<{name}>{escape(vm.template.get(name))}</{name}>" for name in _SHORT_TEMPLATE)
     return (
         f"<VM>{owner_xml(world, vm.id, vm.uid, vm.gid, vm.name)}<LAST_POLL>0</LAST_POLL>"
@@ -139,7 +139,7 @@ def _short_record(vm: Vm) -> str:
 
 
 def sample_xml(values: Mapping[str, int | float]) -> str:
-    """The inside of a VM's MONITORING element."""
+    """Return the content of a VM's MONITORING element."""
     return "".join(
         f"<{name}><![CDATA[{value:g}]]></{name}>"
         if isinstance(value, float)

@@ -1,4 +1,4 @@
-"""KVM, LXC and Xen hosts through libvirt: one connection each, called on threads."""
+"""KVM, LXC and Xen hosts through libvirt: one connection per host, called on threads."""
 
 from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtMissingError
 from merkatd.hypervisor.libvirt.host.settings import Addresses, HostAddress, LibvirtSettings

@@ -1,14 +1,13 @@
-"""Calls to one host one after another, to several side by side: queues, threads, waiting for all.
+"""Queues of calls: one call at a time to each host, calls to several hosts side by side.
 
-A call of libvirt can't be taken back. Where one has not returned within its limit, its thread
-is given up: it counts no longer among those that serve the others, and its host gets no other
-one until it returns. So a host holds at most one thread, and nobody waits for it. Hosts that
-failed before are served after those that did not.
+A call of libvirt can't be cancelled. If a call does not return within its limit, its thread is
+given up: it no longer counts among the threads that serve hosts, and its host gets no other
+thread until the call returns. So a hanging host occupies at most one thread and delays no other
+host. Hosts whose last call failed are served after the others.
 
-The last hosts to be served share the threads: otherwise two hosts that are left over when the
-others have come to their end would take as long as all before them, with most threads idle.
-Hosts before them don't share. Where there is not time enough for all, many are served in
-time rather than none.
+The last hosts to be served share the threads. Otherwise two hosts left over at the end would take
+as long as all hosts before them, with most threads idle. Earlier hosts don't share: if the time is
+too short for all, many hosts finish in time rather than none.
 
 All methods are called on the reactor's thread; the work itself runs on others.
 """
@@ -26,41 +25,41 @@ from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayE
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-"""Work that others may come between wherever it yields; what it returns is its result."""
+"""Work in steps: at each yield another host may get the thread; it returns the result."""
 _TURN_S = 0.01
-"""So long a host keeps a thread at least, where it shares it: a call or two."""
+"""The shortest time for which a host keeps a shared thread: a call or two."""
 _UNFINISHED = object()
 
 
 class DelayedCall(Protocol):
-    """A call that is due later."""
+    """A call that is scheduled for later."""
 
     def active(self) -> bool:
-        """Whether it is still to come."""
+        """Return whether the call is still due."""
 
     def cancel(self) -> None:
-        """Never make it."""
+        """Cancel the call."""
 
 
 class Reactor(Protocol):
-    """Time, and the way back from other threads."""
+    """The clock, and the way back from other threads to the reactor's."""
 
     def seconds(self) -> float:
-        """Now; may be asked from any thread."""
+        """Return the time; any thread may call this."""
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> DelayedCall:
-        """Call it after so many seconds."""
+        """Call a function after a delay in seconds."""
 
     def callFromThread(  # noqa: N802 - Twisted's name
         self, call: Callable[..., object], /, *arguments: object
     ) -> object:
-        """Call it on the reactor's thread."""
+        """Call a function on the reactor's thread."""
 
 
 class _Job:
-    """Work for one host, and who waits for it."""
+    """Work for one host, and the Deferred of its outcome."""
 
     def __init__(self, host: HostConnection, steps: Steps[Any], progress: CallProgress) -> None:
         self.host = host
@@ -70,27 +69,27 @@ class _Job:
         self.watch: DelayedCall | None = None
 
     def fire(self, outcome: Any) -> None:
-        """Tell who waits, unless they were told already."""
+        """Fire the Deferred with the outcome, unless it has fired already."""
         if not self.answer.called:
             self.answer.callback(outcome)
 
 
 class _HostQueue:
-    """One host's jobs."""
+    """The jobs of one host."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Job] = deque()
         self.running: _Job | None = None
         self.stuck = False
         self.failed = False
-        """At the last try."""
+        """Whether the last job failed because the host was away."""
         self.queued = False
         self.removed = False
-        """The host was removed: its connection is closed when its last call returns."""
+        """Whether the host was removed: its connection is closed when its last call returns."""
 
 
 class Lines:
-    """The lines to all hosts, and the threads they share."""
+    """The queues of all hosts, and the threads that they share."""
 
     def __init__(
         self,
@@ -99,16 +98,16 @@ class Lines:
         threads: int,
         call_limit_s: float,
     ) -> None:
-        """`start` runs something on another thread."""
+        """`start` runs a function on another thread."""
         self._reactor = reactor
         self._start = start
         self._threads = self._free = threads
         self._call_limit_s = call_limit_s
         self._lines: dict[int, _HostQueue] = {}
         self.answered = 0
-        """Hosts that did what they were asked, one at a time,"""
+        """The number of jobs that hosts have completed."""
         self.failed = 0
-        """and that could not be asked, or not to the end."""
+        """The number of jobs that failed or did not complete."""
         self._ready: deque[_HostQueue] = deque()
         self._doubtful: deque[_HostQueue] = deque()
 
@@ -118,9 +117,9 @@ class Lines:
         work: Callable[[HostConnection], Steps[Result]],
         progress: CallProgress,
     ) -> Deferred[Result | Exception]:
-        """What the work returns or raises, behind all that the host was given before.
+        """Queue work for a host; the Deferred fires with its result or its exception.
 
-        It comes to an AwayError where the host can't be asked.
+        The outcome is an AwayError if the host can't be called.
         """
         line = self._lines.setdefault(host.place.id, _HostQueue())
         job = _Job(host, work(host), progress)
@@ -134,9 +133,9 @@ class Lines:
         return job.answer
 
     def remove(self, host: HostConnection) -> None:
-        """Begin no more calls to a host that was removed, and close its connection.
+        """Start no more calls to a removed host, and close its connection.
 
-        A call that hangs can't be taken back: the connection is closed when it returns.
+        A hanging call can't be cancelled: the connection is closed when the call returns.
         """
         line = self._lines.pop(host.place.id, None)
         if line is None:
@@ -153,17 +152,17 @@ class Lines:
 
     @property
     def stuck(self) -> int:
-        """Threads given up at present."""
+        """The number of threads that are given up at present."""
         return sum(line.stuck for line in self._lines.values())
 
     @property
     def under_way(self) -> int:
-        """Hosts that are asked at this moment."""
+        """The number of hosts with a call in progress."""
         return sum(line.running is not None for line in self._lines.values())
 
     @property
     def queued(self) -> int:
-        """What waits for a host or a thread."""
+        """The number of jobs that wait for a host or a thread."""
         return sum(len(line.waiting) for line in self._lines.values())
 
     def _queue(self, line: _HostQueue) -> None:
@@ -181,7 +180,7 @@ class Lines:
             if job.progress.abandoned:
                 job.steps.close()
                 self.failed += 1
-                job.fire(AbandonedError("it was not its turn in time"))
+                job.fire(AbandonedError("its turn did not come in time"))
                 self._queue(line)
                 continue
             self._free -= 1
@@ -194,12 +193,12 @@ class Lines:
         job.host.progress = job.progress
         try:
             outcome = self._go_on(job.steps)
-        except Exception as error:  # noqa: BLE001 - who waits for the work sees to it
+        except Exception as error:  # noqa: BLE001 - the caller of `run` handles it
             outcome = error
         self._reactor.callFromThread(self._stopped, line, job, outcome)
 
     def _go_on(self, steps: Steps[Any]) -> Any:
-        """What the steps come to, _UNFINISHED where it is another host's turn before that."""
+        """Return the steps' result, or _UNFINISHED if another host's turn comes first."""
         until_s = self._reactor.seconds() + _TURN_S
         while True:
             try:
@@ -238,7 +237,7 @@ class Lines:
             self.answered += 1
 
     def _watch(self, line: _HostQueue, job: _Job) -> None:
-        """Give the thread up once a single call has taken too long."""
+        """Give up the thread once a single call has taken too long."""
         if line.running is not job or line.stuck:
             return
         left_s = job.progress.at_s + self._call_limit_s - self._reactor.seconds()
@@ -261,7 +260,7 @@ def _hangs(limit_s: float) -> str:
 
 
 class Workers:
-    """Threads that come when there is work and wait for more; a hanging one holds up no exit."""
+    """Threads that start when there is work and wait for more; a hanging one blocks no exit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -271,7 +270,7 @@ class Workers:
         self._threads: list[threading.Thread] = []
 
     def start(self, work: Callable[[], None]) -> None:
-        """Run it on a thread that does nothing else."""
+        """Run the work on an idle thread, or on a new one."""
         with self._lock:
             if self._idle:
                 self._idle -= 1
@@ -284,16 +283,16 @@ class Workers:
 
     @property
     def count(self) -> int:
-        """Threads there are, at work or waiting for it."""
+        """The number of threads, busy or idle."""
         return len(self._threads)
 
     @property
     def idle(self) -> int:
-        """Threads that wait for work."""
+        """The number of threads that wait for work."""
         return self._idle
 
     def stop(self, patience_s: float = 1.0) -> None:
-        """End the threads; those that hang end when their calls do."""
+        """Stop the threads; a hanging thread ends when its call returns."""
         for _ in self._threads:
             self._work.put(None)
         if self._idle == len(self._threads):

@@ -1,8 +1,9 @@
-"""Use of all guests, limits that are due to be read, and guests that are busy.
+"""Reading of a host's guests: their use, the limits that are due, and busy guests.
 
-A host does one thing after another for us, so all its other guests would wait as well. OpenNebula
-says which VMs it moves; a guest may yet be on its way behind it, or by somebody else's hand. It is
-asked only where there is a reason to think so: there is none in most periods.
+A host handles one call at a time, so a call that waits for a busy guest delays all others.
+OpenNebula names the VMs that it moves. A guest may also be moving without OpenNebula's knowledge,
+for example because another program started it. Guests are asked about this only if their reading
+gives a reason: in most periods none does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,19 +37,19 @@ from merkatd.scheduler.base.ports import GuestUse
 
 
 def busy(host: HostConnection, guest: Guest) -> bool:
-    """Whether a change of the guest would have to wait for somebody's work on it."""
+    """Return whether a change of the guest would have to wait for a job that runs on it."""
     if guest.sight.free and not guest.held_up:
         return False
     api = libvirt_module.needed()
     try:
         job = host.call(host.handle(guest).jobStats)
     except api.libvirtError as error:
-        # Of a guest that comes in only the host knows that it comes from.
+        # Only the source host can report on a guest that migrates here.
         guest.held_up = error.get_error_code() == api.VIR_ERR_OPERATION_UNSUPPORTED
         if guest.held_up or error.get_error_code() == api.VIR_ERR_NO_SUPPORT:
             return guest.held_up
         raise
-    # A backup lets others change the guest all the while.
+    # During a backup the guest can still be changed.
     guest.held_up = (
         job.get("type", api.VIR_DOMAIN_JOB_NONE) != api.VIR_DOMAIN_JOB_NONE
         and job.get(api.VIR_DOMAIN_JOB_OPERATION) != api.VIR_DOMAIN_JOB_OPERATION_BACKUP
@@ -57,13 +58,13 @@ def busy(host: HostConnection, guest: Guest) -> bool:
 
 
 def needs_free(host: HostConnection, guest: Guest) -> None:
-    """Raises RefusedError where a change would have to wait."""
+    """Raise LibvirtRefusedError if a change would have to wait."""
     if busy(host, guest):
         raise LibvirtRefusedError(f"VM {guest.vm} is being moved, saved or copied on its host")
 
 
 def waited_in_vain(error: object) -> bool:
-    """Whether this is what libvirt says then."""
+    """Return whether the error is libvirt's timeout of a call that waited for a busy guest."""
     code = getattr(error, "get_error_code", lambda: None)()
     return bool(code == libvirt_module.needed().VIR_ERR_OPERATION_TIMEOUT)
 
@@ -72,7 +73,7 @@ _log = Logger()
 
 
 class Row(NamedTuple):
-    """A guest, as the period wants to know it."""
+    """One guest's use and limits, as the period needs them."""
 
     vm: int
     cpu_s: float
@@ -88,24 +89,24 @@ class Row(NamedTuple):
 
 
 class HostReading(NamedTuple):
-    """How a period looks at guests."""
+    """The options of reading guests in a period."""
 
     turn: int = 0
-    """Counts the periods,"""
+    """The number of the period."""
     every: int = 1
-    """of which so many go by until a guest's limits are read back."""
+    """The number of periods between two readings of a guest's limits."""
     period_us: int = 100_000
-    """What quotas are shown as a part of."""
+    """The period in which quotas are expressed."""
     unmeasured: bool = False
-    """Whether balloons of guests that don't tell their use are told something."""
+    """Whether balloons also move in guests that don't report their use of memory."""
     goods: tuple[str, ...] = ()
-    """Of network and disk those that are traded: otherwise nobody looks at devices."""
+    """The traded goods among network and disk; without any, devices are not read."""
 
 
 def read_host(
     host: HostConnection, driver: GuestDriver, vms: Sequence[int], look: HostReading
 ) -> Steps[list[Row]]:
-    """All of these VMs that run there; limits that nobody knows are read in any case."""
+    """Return those of the VMs that run on the host; unknown limits are read in any case."""
     sights = driver.survey(host, vms)
     now_s = host.seconds()
     there = {}
@@ -129,14 +130,14 @@ def read_host(
 
 
 def read_runs(host: HostConnection, _driver: GuestDriver) -> Steps[dict[int, int]]:
-    """Return the domain ids of all of OpenNebula's guests on a host, by VM: one call."""
+    """Return the domain ids of all of OpenNebula's guests on a host by VM id, from one call."""
     found = {vm_of(name): domain.ID() for name, domain in names_of(host).items()}
     yield
     return {vm: run for vm, run in found.items() if vm is not None}
 
 
 def _is_known(host: HostConnection, driver: GuestDriver, guest: Guest, look: HostReading) -> bool:
-    """Whether enough is known of a guest, now or from before, after it was asked."""
+    """Read what is missing or due; return whether the guest's limits are known afterwards."""
     try:
         if guest.described is None and busy(host, guest):
             return False
@@ -151,7 +152,7 @@ def _is_known(host: HostConnection, driver: GuestDriver, guest: Guest, look: Hos
 
 
 def _known(host: HostConnection, sight: GuestReading) -> Guest:
-    """The guest, a new one where it was started anew."""
+    """Return the known guest, or a new one if its domain was started again."""
     run = sight.domain.ID()
     known = host.guests.get(sight.vm)
     if known is None or known.run != run:
@@ -172,7 +173,7 @@ def _find_out(host: HostConnection, driver: GuestDriver, guest: Guest, look: Hos
         _compare(host, guest, words)
         guest.words = words
     if look.goods:
-        # Owners attach devices as they like: one that is new has the name of the one before it.
+        # Owners attach devices at any time: a new device may get the name of an earlier one.
         devices = read_devices(host, driver, guest)
         for name, now, before in changed(devices, guest.devices):
             _drifted(host, guest, f"the limit of {name}", now, before)
@@ -198,7 +199,7 @@ def _find_cores(host: HostConnection, driver: GuestDriver, guest: Guest) -> None
 
 
 def _find_emulator(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
-    """A difference from the pins that were set is drift; a guest without pins has none."""
+    """Read the emulator's pins; a difference from the pins that were set is drift."""
     try:
         cores = driver.emulator(host, guest)
     except libvirt_module.needed().libvirtError as error:
@@ -212,7 +213,7 @@ def _find_emulator(host: HostConnection, driver: GuestDriver, guest: Guest) -> N
 
 
 def _find_memory(host: HostConnection, driver: GuestDriver, guest: Guest) -> None:
-    """A limit that another program set counts as the guest's limit, and is set again."""
+    """Read the memory limit; another program's limit counts as drift and is replaced later."""
     there_mib = driver.memory_mib(host, guest)
     if there_mib is None:
         return
@@ -225,11 +226,11 @@ def _find_memory(host: HostConnection, driver: GuestDriver, guest: Guest) -> Non
 
 
 def _warn_once(host: HostConnection, guest: Guest, why: str) -> None:
-    """What is wrong with one guest is said once, not in each period."""
+    """Log a guest's problem once, not in each period."""
     if guest.trouble != why:
         guest.trouble = why
         _log.warn(
-            "VM {vm} on {host} can't be looked at: {why}",
+            "VM {vm} on {host} can't be read: {why}",
             vm=guest.vm,
             host=host.place.name,
             why=why,
@@ -237,7 +238,7 @@ def _warn_once(host: HostConnection, guest: Guest, why: str) -> None:
 
 
 def _compare(host: HostConnection, guest: Guest, words: Words) -> None:
-    """Somebody else's limits are no longer what was asked for."""
+    """Log limits that another program changed."""
     if guest.words is None:
         return
     others = {
@@ -252,7 +253,7 @@ def _compare(host: HostConnection, guest: Guest, words: Words) -> None:
 def _drifted(host: HostConnection, guest: Guest, what: str, there: object, ours: object) -> None:
     host.drift += 1
     _log.warn(
-        "VM {vm} on {host}: {what} is {there} by now; it was set to {ours}",
+        "VM {vm} on {host}: another program changed {what} from {ours} to {there}",
         vm=guest.vm,
         host=host.place.name,
         what=what,
@@ -264,7 +265,7 @@ def _drifted(host: HostConnection, guest: Guest, what: str, there: object, ours:
 def row_of(
     host: HostConnection, driver: GuestDriver, guest: Guest, now_s: float, look: HostReading
 ) -> Row:
-    """What is known of a guest whose words are known."""
+    """Return the row of a guest whose limits are known."""
     used_mib = guest.used_mib(now_s)
     measured = used_mib == used_mib or not driver.measures or look.unmeasured  # noqa: PLR0124 - NaN
     cpu = guest.asked
@@ -290,7 +291,7 @@ def row_of(
 def use_of(
     rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mapping[int, str]
 ) -> GuestUse:
-    """`pinned_by_others`: VMs that OpenNebula pins."""
+    """Return the rows as columns; `pinned_by_others` are the VMs that OpenNebula pins."""
     rows = sorted(rows)
     used_mib = np.array([row.used_mib for row in rows], dtype=np.float64)
     return GuestUse(

@@ -1,4 +1,4 @@
-"""Steps carried out on a host, and everything given back."""
+"""Steps on a host, and the removal of all limits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ HostStep = OnHost
 
 @dataclass
 class StepResults:
-    """What became of steps so far; looked at by another thread, which only counts what is there."""
+    """The outcomes of steps so far; another thread reads them while this one adds more."""
 
     done: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
@@ -46,9 +46,9 @@ def apply_steps(
     look: HostReading,
     told: StepResults,
 ) -> Steps[list[Row]]:
-    """Take the steps one after another; one that is refused keeps back no other.
+    """Apply the steps one after another; a refused step does not block the others.
 
-    Returns what is known of the guests then.
+    Return the rows of the guests afterwards.
     """
     for step in steps:
         guest = host.guests.get(step.vm)
@@ -67,7 +67,7 @@ def apply_steps(
 
 
 def why_not(host: HostConnection, take: Callable[[], None]) -> str | None:
-    """Why something could not be done on a host; None where it was."""
+    """Run a change on a host; return the reason of its failure, None if it succeeded."""
     try:
         host.connection()
         take()
@@ -106,12 +106,12 @@ def _do(
 
 
 def limit(host: HostConnection, driver: GuestDriver, guest: Guest, step: Limit) -> None:
-    """What differs, in one call; nothing where nothing does."""
+    """Set the CPU limits that differ, in one call; make no call if none differs."""
     if guest.described is None:
         driver.describe(host, guest)
     wanted = driver.wording(step, guest)
     different = differing(wanted, guest.words)
-    # Until it has worked nobody knows what there is.
+    # The limits in force are unknown until the call has succeeded.
     guest.words = guest.asked = None
     if different:
         driver.set_words(host, guest, different)
@@ -124,7 +124,7 @@ def limit(host: HostConnection, driver: GuestDriver, guest: Guest, step: Limit) 
 
 
 def pin(host: HostConnection, driver: GuestDriver, guest: Guest, step: Pin) -> None:
-    """The virtual CPUs that differ, and the other threads where they do."""
+    """Pin the virtual CPUs that differ, and the emulator threads if they do."""
     cores = step.cores if any(step.cores) else ()
     if guest.cores == cores and not guest.emulator_off(host.reserved):
         return
@@ -139,10 +139,11 @@ def pin(host: HostConnection, driver: GuestDriver, guest: Guest, step: Pin) -> N
 def _balloon(
     host: HostConnection, driver: GuestDriver, guest: Guest, step: Balloon, memory: MemorySettings
 ) -> None:
-    """Tell the balloon, unless the guest has come to use what would be taken.
+    """Set the balloon's size, unless the guest now uses the memory that it would lose.
 
-    What is decided leaves it its margin. A guest may have used up half of that since, unless
-    too little would end its processes. What it does not pay for it gives back in any case.
+    The decided size leaves the guest a margin. The guest may have used half of that margin
+    since, or none of it if too little memory would end its processes. Memory that is not paid
+    for is taken in any case.
     """
     memory_mib = step.memory_mib
     if guest.told_mib == memory_mib:
@@ -153,8 +154,8 @@ def _balloon(
         left_mib *= 1.0 if driver.hard else 0.5
         if used_mib + left_mib > memory_mib:
             raise LibvirtRefusedError(
-                f"VM {guest.vm} uses {used_mib:.0f} MiB by now: {memory_mib} would leave it less"
-                f" than {left_mib:.0f} more"
+                f"VM {guest.vm} now uses {used_mib:.0f} MiB: {memory_mib} MiB would leave it less"
+                f" than {left_mib:.0f} MiB free"
             )
     driver.set_memory(host, guest, memory_mib)
     guest.tell(memory_mib, host.seconds())
@@ -179,11 +180,11 @@ def release_host(
     goods: tuple[str, ...],
     found: dict[int, Released],
 ) -> Steps[None]:
-    """Give each of these VMs its full size; `found` says what was done to whom.
+    """Remove the limits of these VMs; `found` receives the outcome of each VM.
 
-    `goods` are those of network and disk that are traded: of others nothing was ever set.
+    `goods` are the traded goods among network and disk: only these ever had limits.
 
-    Raises AwayError.
+    Raise AwayError if the host can't be called.
     """
     host.connection()
     for vm in vms:
@@ -191,14 +192,17 @@ def release_host(
         if guest is None:
             continue
         parts: list[tuple[str, Callable[[], None]]] = [
-            ("no quota and its own weight", partial(_free_cpu, host, driver, guest, vm.cpu_units)),
-            ("all its memory", partial(_free_memory, host, driver, guest)),
+            (
+                "no CPU quota and OpenNebula's CPU weight",
+                partial(_free_cpu, host, driver, guest, vm.cpu_units),
+            ),
+            ("full memory", partial(_free_memory, host, driver, guest)),
         ]
         if (host.pins or guest.cores) and vm.vm not in pinned_by_others:
             parts.append(("no pins", partial(_free_cores, host, driver, guest)))
         if goods and driver.throttles:
             free = partial(unthrottle, host, driver, guest, goods)
-            parts.append((f"no limits of its {' and '.join(goods)}", free))
+            parts.append((f"no {' and '.join(goods)} limits", free))
         did, problems = [], []
         for what, give in parts:
             why = why_not(host, give)

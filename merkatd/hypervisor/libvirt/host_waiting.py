@@ -1,4 +1,4 @@
-"""Waiting for many hosts, but no longer than is good for all of them."""
+"""Waiting for many hosts, up to a time limit."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ async def wait_for_hosts(
     progress: Mapping[int, CallProgress],
     limit_s: float | None,
 ) -> Mapping[int, Any]:
-    """What each came to; an AbandonedError for those that have not come to an end in time."""
+    """Return each host's outcome; an AbandonedError for hosts that did not finish in time."""
     found: dict[int, Any] = {}
     ended: Deferred[None] = Deferred()
 
@@ -30,7 +30,7 @@ async def wait_for_hosts(
     def give_up() -> None:
         for host in running.keys() - found.keys():
             progress[host].abandon()
-            why = f"it was not done within the {limit_s:g} s that a period waits"
+            why = f"it did not finish within the {limit_s:g} s that a period waits"
             found[host] = AbandonedError(why)
         ended.callback(None)
 

@@ -1,7 +1,7 @@
-"""Hosts reached through libvirt: KVM, LXC and Xen behind the port of the period.
+"""Hosts reached through libvirt: KVM, LXC and Xen behind the period's HypervisorPort.
 
-Every call of the period is answered by its limit in time, whoever does not answer: hosts that
-can't be asked are away, and what was last known of their guests stands.
+Every call of the period ends within its time limit, even if hosts hang. A host that can't be
+called is away, and the last known state of its guests stays valid.
 """
 
 import random
@@ -44,7 +44,7 @@ _log = Logger()
 
 @dataclass
 class _Known:
-    """A host, with what was last read of its guests."""
+    """A host, with its guests' rows as last read."""
 
     host: HostConnection
     driver: GuestDriver
@@ -67,12 +67,12 @@ class LibvirtHypervisors:
         opened: Callable[[str, int], Any] = libvirt_module.opened,
         surely: Callable[[], bool] = always,
     ) -> None:
-        """`goods` are those of network and disk that are traded.
+        """`goods` are the traded goods among network and disk.
 
-        What goes through all VMs runs on `executor`, or at once where there is none.
-        `start` runs work on other threads than its own, `opened` makes connections. `surely` is
-        asked on any thread before each call that changes something: whether no other daemon acts.
-        Raises MissingError where libvirt's module is not installed.
+        Loops over all VMs run on `executor`, or inline without one. `start` replaces the
+        adapter's own threads, `opened` opens connections. `surely` returns whether this daemon
+        still is the leader; any thread calls it before each call that changes a host.
+        Raise LibvirtMissingError if libvirt's module is not installed.
         """
         libvirt_module.needed()
         self._reactor = reactor
@@ -103,15 +103,15 @@ class LibvirtHypervisors:
         self._away: dict[int, str] = {}
         self._turns = 0
 
-    # -- what the period asks -----------------------------------------------------------------
+    # -- the period's calls -------------------------------------------------------------------
 
     def adopt(self, limits: LimitsSettings) -> None:
-        """Go by these from now on; they count quotas in the same period."""
+        """Use new limits settings from now on; their quota period must be the same."""
         self._limits = limits
         self._look = self._look._replace(unmeasured=limits.memory.shrink_unmeasured)
 
     def meet(self, seen: Observation) -> None:
-        """The hosts there are, by name, and the VMs whose pins are OpenNebula's."""
+        """Store the hosts' addresses and the VMs that OpenNebula pins; drop removed hosts."""
         rows = zip(seen.host_id.tolist(), seen.host_name, seen.host_cluster.tolist(), strict=True)
         self._places = {host: HostAddress(host, name, cluster) for host, name, cluster in rows}
         self._pinned_by_others = seen.pin_policy
@@ -121,7 +121,7 @@ class LibvirtHypervisors:
                 _log.info("Host {host} was removed while it was away", host=gone)
 
     def topologies(self) -> Mapping[int, Topology]:
-        """By host id, of those on which virtual CPUs are pinned and that were called before."""
+        """Return the topologies by host id, of hosts with pins that were called before."""
         return {
             one: known.host.topology
             for one, known in self._hosts.items()
@@ -129,12 +129,12 @@ class LibvirtHypervisors:
         }
 
     def reach(self) -> HostReachability:
-        """Who is away, and how often limits were found changed."""
+        """Return the away hosts with reasons, and the number of limits found changed."""
         drift = sum(known.host.drift for known in self._hosts.values())
         return HostReachability(away=dict(self._away), drift=drift)
 
     async def read(self, vms: Mapping[int, int]) -> GuestUse:
-        """Use and limits of these VMs; of those on hosts that are away, as they were."""
+        """Return use and limits of these VMs; those on away hosts as last read."""
         self._turns += 1
         look = self._look._replace(turn=self._turns)
         self._where = dict(vms)
@@ -160,12 +160,12 @@ class LibvirtHypervisors:
         return await self._aside(columns)
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
-        """One call a host, which reads nothing of the guests but their domain ids."""
+        """Return the domain ids by host and VM, with one call per host."""
         answers = await self._all({host: read_runs for host in hosts if self._is_there(host)})
         return {host: one for host, one in answers.items() if not isinstance(one, Exception)}
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
-        """Tell the hosts; by step id, why it could not be done, for those that could not."""
+        """Apply steps on the hosts; return the reasons of the steps that failed, by step id."""
         refused: dict[str, str] = {}
         by_host: dict[int, list[HostStep]] = {}
         for step in steps:
@@ -201,7 +201,7 @@ class LibvirtHypervisors:
         return refused
 
     async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
-        """Give these VMs all that they had before; what became of each that was found."""
+        """Remove the daemon's limits from these VMs; return the outcome of each VM found."""
         await self.read({vm.vm: vm.host for vm in vms})
         by_host: dict[int, list[FullSize]] = {}
         for vm in vms:
@@ -230,11 +230,11 @@ class LibvirtHypervisors:
         return {vm: one for some in found.values() for vm, one in some.items()}
 
     async def close(self) -> None:
-        """Let go of all hosts; limits stay."""
+        """Close the connections to all hosts; limits stay in force."""
         await self._all(dict.fromkeys(self._hosts, _closed))
         self._workers.stop()
 
-    # -- how hosts are asked ------------------------------------------------------------------
+    # -- calls to the hosts -------------------------------------------------------------------
 
     async def _all(
         self,
@@ -243,7 +243,7 @@ class LibvirtHypervisors:
         limited: bool = True,
         may: Callable[[], bool] = always,
     ) -> Mapping[int, Any]:
-        """By host: what the work came to or raised, by the limit in time where there is one."""
+        """Return the outcome of the work by host, within the time limit if it is limited."""
         progress = {host: CallProgress(may) for host in work}
         running = {
             host: self._ask(self._known(host), do, progress[host]) for host, do in work.items()
@@ -287,14 +287,14 @@ class LibvirtHypervisors:
         self._ask(known, _closed, CallProgress())
 
     def _is_there(self, host: int) -> bool:
-        """False for a host that OpenNebula no longer has."""
+        """Return False for a host that OpenNebula no longer has."""
         return not self._places or host in self._places
 
     def _place(self, host: int) -> HostAddress:
         return self._places.get(host) or HostAddress(host, str(host))
 
     def _mark(self, host: int, answer: Any) -> None:
-        """Take note of who is away and who is back, and say so once."""
+        """Record whether the host is away, and log each change once."""
         name = self._place(host).name
         if host not in self._hosts:  # it was removed meanwhile
             return
@@ -303,15 +303,15 @@ class LibvirtHypervisors:
                 _log.info("Host {host} answers again", host=name)
             return
         if isinstance(answer, AbandonedError) and not self._surely():
-            return  # the host was not asked
+            return  # the host was not called
         why = _why(answer)
         if host in self._away:
             self._away[host] = why
             return
         if not isinstance(answer, AwayError | AbandonedError):
-            _log.error("Host {host} can't be read or told: {why}", host=name, why=repr(answer))
+            _log.error("Reading or limiting host {host} failed: {why}", host=name, why=repr(answer))
         else:
-            _log.warn("Host {host} is away, its VMs keep their limits: {why}", host=name, why=why)
+            _log.warn("Host {host} is away; its VMs keep their limits: {why}", host=name, why=why)
         self._away[host] = why
 
 

@@ -1,1 +1,1 @@
-"""One host: its connection, its guests, and what differs between hypervisors."""
+"""One host: its connection, its guests, and the drivers of the hypervisors."""

@@ -1,7 +1,7 @@
 """Limits of interfaces and disks: a VM's limit is divided evenly among its devices.
 
-Read off the running domain's XML, in one call however many devices there are; set device by
-device, where one differs. libvirt does that for QEMU guests alone.
+One call for the running domain's XML reads the limits of all devices. Limits are set with one call
+per device that differs. libvirt supports this for QEMU guests only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,21 +20,21 @@ _NONE = DeviceRates()
 
 
 class Allowed(NamedTuple):
-    """What a VM's devices together may do; UNSET where one of them is free to do anything."""
+    """The limits of a VM's devices together; UNSET if a device is unlimited."""
 
     network_kb_s: int = BEYOND
     disk_kib_s: int = BEYOND
 
 
 def read_devices(host: HostConnection, driver: GuestDriver, guest: Guest) -> Devices:
-    """Those that can be limited, as they are."""
+    """Return the devices that can be limited, with their limits."""
     if not driver.throttles:
         return Devices({}, {})
     return devices_in(host.call(host.handle(guest).XMLDesc, 0))
 
 
 def allowed(devices: Devices | None) -> Allowed:
-    """What the limits in force come to; nothing can be said of devices that nobody looked at."""
+    """Return the sums of the limits in force; BEYOND if the devices are unread."""
     if devices is None:
         return Allowed()
     network = [min(nic) if nic.inbound == nic.outbound else 0 for nic in devices.nics.values()]
@@ -49,7 +49,7 @@ def _together(limits: list[int], unit: int = 1) -> int:
 
 
 def changed(there: Devices, known: Devices | None) -> Iterator[tuple[str, object, object]]:
-    """Limits that somebody else has changed: of which device, what it is, and what it was."""
+    """Yield limits that another program changed: device, present limit, known limit."""
     if known is None:
         return
     pairs: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (
@@ -63,12 +63,12 @@ def changed(there: Devices, known: Devices | None) -> Iterator[tuple[str, object
 
 
 def throttle(host: HostConnection, driver: GuestDriver, guest: Guest, step: Throttle) -> None:
-    """Every device whose limit differs; a host that can't limit networks still limits disks.
+    """Set the limit of every device that differs; disks even if the interfaces fail.
 
-    Raises RefusedError where there is nothing to limit.
+    Raise LibvirtRefusedError if the VM has no such device.
     """
     devices = guest.devices or read_devices(host, driver, guest)
-    # Until it has worked nobody knows what there is.
+    # The limits in force are unknown until the calls have succeeded.
     guest.devices = None
     nics, disks = devices.nics, devices.disks
     try:
@@ -85,7 +85,7 @@ def throttle(host: HostConnection, driver: GuestDriver, guest: Guest, step: Thro
 def unthrottle(
     host: HostConnection, driver: GuestDriver, guest: Guest, goods: tuple[str, ...]
 ) -> None:
-    """No limits at all on what these goods are about."""
+    """Remove the limits on the devices of these goods."""
     guest.devices = None
     devices = read_devices(host, driver, guest)
     if "network" in goods:

@@ -1,4 +1,4 @@
-"""What differs between hypervisors: how guests are read, and in which words they are limited."""
+"""The drivers of hypervisors: how to read guests, and under which names to limit them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -14,74 +14,74 @@ NS_PER_S = 1e9
 
 
 class GuestDriver(Protocol):
-    """One kind of hypervisor. What is called raises libvirtError, AwayError or RefusedError."""
+    """One kind of hypervisor. Its calls raise libvirtError, AwayError or LibvirtRefusedError."""
 
     measures: bool
-    """Whether its guests can tell how much memory they use."""
+    """Whether its guests can report how much memory they use."""
     pins: bool
     """Whether its virtual CPUs can be pinned."""
     throttles: bool
     """Whether its guests' interfaces and disks can be limited."""
     hard: bool
-    """Whether processes end where a guest is told less memory than it uses."""
+    """Whether processes are killed if a guest's memory limit is below its use."""
 
     def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
-        """These guests, in as few calls as may be; those that are not there are left out."""
+        """Return readings of these guests, without those that do not run here, in few calls."""
 
     def describe(self, host: HostConnection, guest: Guest) -> None:
-        """Find out what is needed of a guest that was not known before."""
+        """Read the facts about a guest that do not change while it runs."""
 
     def used_kib(self, host: HostConnection, guest: Guest) -> float:
-        """What the guest uses at this moment; NaN where it does not tell."""
+        """Return the guest's present use of memory; NaN if it does not report it."""
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
-        """The CPU limits that the host enforces."""
+        """Return the CPU limits that the host enforces."""
 
     def cores(self, host: HostConnection, guest: Guest) -> Cores:
-        """Where the guest is pinned, whoever did it; empty where it is not."""
+        """Return the guest's pins, whatever program set them; empty without pins."""
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
-        """The cores of its other threads, empty for all; asked where some are reserved for them."""
+        """Return the cores of the guest's emulator threads; empty means all cores."""
 
     def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
-        """The limit of its memory that the host enforces; None where the survey shows it."""
+        """Return the memory limit that the host enforces; None if the survey shows it."""
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
-        """A limit in the host's words."""
+        """Convert a limit step to the host's names and units."""
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
-        """The host's words as a limit with such periods, where they are not ours."""
+        """Convert the host's limits, set by another program, to a limit with this period."""
 
     def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
-        """The weight that OpenNebula gives a VM of this size."""
+        """Return the CPU weight that OpenNebula gives a VM of this size."""
 
     def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
-        """Enforce these words; others stay."""
+        """Set these limits on the host; other limits stay."""
 
     def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
-        """Pin the guest, or free it."""
+        """Pin the guest, or remove its pins."""
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
-        """Tell its balloon."""
+        """Set the size of its balloon."""
 
     def forget(self, host: HostConnection, guest: Guest) -> None:
-        """Take back what `describe` has changed."""
+        """Undo the changes of `describe`."""
 
 
 def differing(wanted: Words, there: Words | None) -> Words:
-    """What of the wanted words the host does not enforce already."""
+    """Return the wanted limits that the host does not enforce yet."""
     if there is None:
         return wanted
     return {name: value for name, value in wanted.items() if there.get(name) != value}
 
 
 def quota_or_unset(value: int | None, most: int = 10**13) -> int:
-    """A quota as a host shows it: negative or endless where there is none."""
+    """Return a quota as the host shows it; UNSET if it is missing, negative or endless."""
     return UNSET if value is None or not 0 < value < most else int(value)
 
 
 def as_whole(limit: Limit, vcpus: int) -> int:
-    """The quota of a limit for all virtual CPUs together; UNSET for none."""
+    """Return a limit's quota for all virtual CPUs together; UNSET for none."""
     quotas = []
     if limit.vcpu_quota_us is not None:
         quotas.append(limit.vcpu_quota_us * vcpus)
@@ -91,13 +91,13 @@ def as_whole(limit: Limit, vcpus: int) -> int:
 
 
 def names_of(host: HostConnection) -> Mapping[str, Any]:
-    """The domains that run on the host, by name."""
+    """Return the domains that run on the host, by name."""
     found = host.call(host.connection().listAllDomains, 1)
     return {domain.name(): domain for domain in found}
 
 
 def one_by_one(host: HostConnection, vms: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:
-    """A call each: VM, domain, and what libvirt calls its information; of those that are there."""
+    """Yield VM, domain and libvirt's `info` of each VM that runs here, with a call per VM."""
     domains = names_of(host)
     for vm in vms:
         domain = domains.get(f"one-{vm}")
@@ -113,6 +113,6 @@ def one_by_one(host: HostConnection, vms: Sequence[int]) -> Iterator[tuple[int, 
 
 
 def no_pins(_host: HostConnection, _guest: Guest, cores: Cores) -> None:
-    """Refuse to pin, where there is something to pin."""
+    """Refuse pins; an empty set of pins is accepted."""
     if any(cores):
-        raise LibvirtRefusedError("its hypervisor knows no pins")
+        raise LibvirtRefusedError("its hypervisor does not support pins")

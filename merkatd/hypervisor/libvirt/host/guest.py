@@ -1,4 +1,4 @@
-"""A guest as it is known, and what libvirt's XML says of it and of its host."""
+"""The known state of a guest, and readers of libvirt's XML of guests and hosts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A domain, as it is running."""
+    """The facts about a running domain."""
 
     vcpus: int = 1
     balloon: bool = False
-    """Whether it has a balloon that a driver inside could move."""
+    """Whether it has a balloon device, which a driver inside the guest could move."""
     stats_period_s: int = 0
-    """How often it tells its use of memory; 0: never."""
+    """The interval at which it reports its use of memory; 0: never."""
 
 
 def _readable(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the same reader, which raises RefusedError for XML that makes no sense."""
+    """Return a reader that raises LibvirtRefusedError for invalid XML."""
 
     @wraps(read)
     def reader(xml: str) -> T:
         try:
             return read(xml)
         except (ValueError, etree.XMLSyntaxError) as error:
-            raise LibvirtRefusedError(f"its description can't be read: {error}") from error
+            raise LibvirtRefusedError(f"its domain XML can't be read: {error}") from error
 
     return reader
 
 
 @_readable
 def described(xml: str) -> Described:
-    """What a domain's XML says. Raises RefusedError where it can't be read."""
+    """Return the facts in a domain's XML. Raise LibvirtRefusedError if it is invalid."""
     root = etree.fromstring(xml.encode())
     vcpu = root.find("vcpu")
     balloon = root.find("devices/memballoon")
@@ -62,22 +62,22 @@ class DeviceRates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices of a running domain that can be limited, and to what they are."""
+    """The devices of a running domain that can be limited, with their limits."""
 
     nics: Mapping[str, DeviceRates]
-    """By the name of the interface on the host."""
+    """The interfaces' limits by the name of the interface on the host."""
     disks: Mapping[str, int]
-    """By the name of the disk in the domain: bytes/s, read and written together; 0 for none."""
+    """The disks' limits by name in the domain: bytes/s, reads plus writes; 0 for none."""
 
 
 _SHAPED = frozenset({"bridge", "network", "direct", "ethernet"})
-"""Kinds of interfaces that the kernel can limit; others have no end on the host."""
+"""The types of interfaces that the kernel can limit; others have no device on the host."""
 _WRITABLE = frozenset({"disk", "lun"})
 
 
 @_readable
 def devices_in(xml: str) -> Devices:
-    """What a domain's XML says of its interfaces and disks. Raises RefusedError likewise."""
+    """Return the devices in a domain's XML. Raise LibvirtRefusedError if it is invalid."""
     root = etree.fromstring(xml.encode())
     nics, disks = {}, {}
     for nic in root.iterfind("devices/interface"):
@@ -102,7 +102,7 @@ def _average(nic: etree._Element, way: str) -> int:
 
 
 def topology_in(xml: str, reserved: frozenset[int]) -> Topology | None:
-    """The cores that a host's capabilities name; None where they name none."""
+    """Return the cores in a host's capabilities; None if they name no cores."""
     root = etree.fromstring(xml.encode())
     cells = {
         int(cpu.get("id") or 0): int(cell.get("id") or 0)
@@ -115,14 +115,14 @@ def topology_in(xml: str, reserved: frozenset[int]) -> Topology | None:
 KIB_PER_MIB = 1024
 PREFIX = "one-"
 Words = Mapping[str, int]
-"""Limits under the names that a host has for them."""
+"""Limits by the host's names for them."""
 _FOLLOWS_WITHIN_S = 30.0
 _STATS_OLD_AFTER_S = 60.0
 _NEAR_MIB = 16
 
 
 class Cpu(NamedTuple):
-    """A CPU limit in the words of a Limit step; UNSET where there is none."""
+    """A CPU limit with the fields of a Limit step; UNSET for none."""
 
     vcpu_quota_us: int = UNSET
     global_quota_us: int = UNSET
@@ -130,7 +130,7 @@ class Cpu(NamedTuple):
 
 
 class GuestReading(NamedTuple):
-    """A guest as its host showed it."""
+    """A guest's state as its host reported it."""
 
     vm: int
     domain: Any
@@ -138,15 +138,15 @@ class GuestReading(NamedTuple):
     held_kib: float
     most_kib: float
     used_kib: float
-    """NaN where nobody says."""
+    """NaN if the use is unknown."""
     told_at: int = 0
-    """When the guest last told its use, on its own host's clock; 0: never."""
+    """The time of the guest's last report of its use, on its own host's clock; 0: never."""
     free: bool = True
-    """Whether all was told that is told only where nobody else is at work on the guest."""
+    """Whether no job runs on the guest: libvirt also returned the values that a job blocks."""
 
 
 def vm_of(name: str) -> int | None:
-    """The VM that a domain is; None where it is none of OpenNebula's."""
+    """Return the VM id of a domain's name; None for a domain outside OpenNebula."""
     number = name.removeprefix(PREFIX)
     if number == name or not (number.isascii() and number.isdigit()):
         return None
@@ -155,56 +155,56 @@ def vm_of(name: str) -> int | None:
 
 @dataclass
 class Guest:
-    """One run of one VM on one host: it starts anew with the domain's id."""
+    """One run of one VM on one host: a new domain id means a new run."""
 
     vm: int
     domain: Any
     opening: int
     run: int
-    """The domain's id: another one after every start."""
+    """The domain's id: it changes with every start."""
     sight: GuestReading
     described: Described | None = None
     words: Words | None = None
-    """What the host enforces, None as long as nobody knows."""
+    """The CPU limits that the host enforces; None while unknown."""
     asked: Cpu | None = None
-    """What was asked for when these words were set."""
+    """The limit step that these CPU limits come from; None if another program set them."""
     cores: Cores | None = None
-    """Where it is pinned, None as long as nobody knows."""
+    """The cores of its virtual CPUs; None while unknown."""
     emulator: tuple[int, ...] | None = None
-    """The cores of its other threads: empty means all cores, None means not yet known."""
+    """The cores of its emulator threads: empty means all cores, None means not yet known."""
     devices: Devices | None = None
-    """Its interfaces and disks with their limits, None as long as nobody looked."""
+    """Its interfaces and disks with their limits; None while unread."""
     checked: int | None = None
-    """The period in which its limits were last read back."""
+    """The number of the period in which its limits were last read back."""
     trouble: str = ""
-    """Why it could not be looked at, the last time that it could not."""
+    """The reason of the last failure to read it."""
     held_up: bool = False
-    """Somebody's work on it let a call wait in vain, and was not over when last asked."""
+    """Whether a job on it blocked a call, and was still running when last checked."""
     told_mib: int = UNSET
     _moved_s: float = -np.inf
-    """When its balloon was last seen to move, or told something."""
+    """The time when its balloon last moved or was set."""
     _followed: bool = False
-    """It was seen to hold what it was told."""
+    """Whether it has reached the memory size that was set."""
     _stats_s: float = -np.inf
     _looks: int = 0
 
     @property
     def name(self) -> str:
-        """As OpenNebula names its domains."""
+        """The domain's name, as OpenNebula builds it."""
         return f"{PREFIX}{self.vm}"
 
     @property
     def vcpus(self) -> int:
-        """How many virtual CPUs it has."""
+        """The number of its virtual CPUs."""
         return 1 if self.described is None else max(self.described.vcpus, 1)
 
     @property
     def held_mib(self) -> float:
-        """What it holds."""
+        """The memory that it holds."""
         return self.sight.held_kib / KIB_PER_MIB
 
     def see(self, sight: GuestReading, opening: int, now_s: float) -> None:
-        """Take note of how it is now."""
+        """Store a new reading."""
         if sight.told_at != self.sight.told_at or self._looks == 0:
             self._stats_s = now_s
         self._looks += 1
@@ -213,13 +213,13 @@ class Guest:
         self.sight, self.domain, self.opening = sight, sight.domain, opening
 
     def tell(self, memory_mib: int, now_s: float) -> None:
-        """Take note of what its balloon was told."""
+        """Store the size that its balloon was set to."""
         self.told_mib, self._moved_s, self._followed = memory_mib, now_s, False
 
     def strayed(self) -> bool:
-        """Whether it holds something else by now than what it was told and had come to hold.
+        """Return whether its memory has left the size that was set and that it had reached.
 
-        Somebody else told it, or it was rebooted: what it was told then counts no longer.
+        Another program set the balloon, or the guest was rebooted: the size set before is dropped.
         """
         if self.told_mib == UNSET:
             return False
@@ -231,18 +231,18 @@ class Guest:
         return True
 
     def emulator_off(self, reserved: tuple[int, ...]) -> bool:
-        """Whether it is pinned and its other threads are not on the cores reserved for them."""
+        """Return whether it is pinned but its emulator threads are off their reserved cores."""
         known = self.emulator is not None
         return known and any(self.cores or ()) and bool(reserved) and self.emulator != reserved
 
     def used_mib(self, now_s: float) -> float:
-        """What it uses of what it holds; NaN where it does not tell, or no longer does."""
+        """Return its use of memory; NaN if it does not report it, or no longer does."""
         if self.sight.told_at and now_s - self._stats_s > _STATS_OLD_AFTER_S:
             return np.nan
         return self.sight.used_kib / KIB_PER_MIB
 
     def follows(self, now_s: float) -> bool:
-        """Whether what it holds goes where its balloon was told, or was told nothing yet."""
+        """Return whether its memory follows its balloon, or its balloon was never set."""
         if self.told_mib == UNSET or abs(self.held_mib - self.told_mib) <= _NEAR_MIB:
             return True
         return now_s - self._moved_s <= _FOLLOWS_WITHIN_S

@@ -1,6 +1,6 @@
-"""One host: its connection, its guests, when it may be called again.
+"""The connection to one host, its guests, and the time of its next try.
 
-A host is used by one thread at a time; nothing here needs a lock.
+One thread at a time uses a host, so nothing here needs a lock.
 """
 
 import random
@@ -18,35 +18,38 @@ from merkatd.limits import Topology
 
 
 def always() -> bool:
-    """Work that may always go on."""
+    """Return True: the work may always continue."""
     return True
 
 
 class CallProgress:
-    """Written by one thread and read by another; each value is replaced as a whole."""
+    """The progress of work on a host: one thread writes it, another reads it.
+
+    Each value is replaced as a whole.
+    """
 
     def __init__(self, may: Callable[[], bool] = always) -> None:
-        """`may` is asked before each call, on any thread: no call begins where it says no."""
+        """`may` runs before each call, on any thread; no call starts if it returns False."""
         self.at_s = 0.0
-        """When the latest call began."""
+        """The start of the latest call."""
         self._abandoned = False
         self._may = may
 
     def begin(self, now_s: float) -> None:
-        """A call begins. Raises AbandonedError where none is to begin any more."""
+        """Record the start of a call. Raise AbandonedError if no more calls may start."""
         self.at_s = now_s
         if self._abandoned:
-            raise AbandonedError("it took too long to be told everything in this period")
+            raise AbandonedError("it did not finish within the time of this period")
         if not self._may():
-            raise AbandonedError("another daemon may be acting by now")
+            raise AbandonedError("another daemon may have taken over")
 
     @property
     def abandoned(self) -> bool:
-        """Whether no more calls are to begin."""
+        """Whether no more calls may start."""
         return self._abandoned or not self._may()
 
     def abandon(self) -> None:
-        """Begin no more calls."""
+        """Let no more calls start."""
         self._abandoned = True
 
 
@@ -57,7 +60,7 @@ _log = Logger()
 
 @dataclass
 class HostConnection:
-    """One host. What is not given is found out."""
+    """One host. Fields with defaults are filled in while it is used."""
 
     place: HostAddress
     address: str
@@ -68,14 +71,14 @@ class HostConnection:
     """Whether virtual CPUs are pinned here."""
     open: Callable[[str, int], Any] = libvirt_module.opened
     guests: dict[int, Guest] = field(default_factory=dict)
-    """By VM id: those that were there when it was last read."""
+    """The guests found by the last reading, by VM id."""
     topology: Topology | None = None
     openings: int = 0
-    """Handles of guests belong to one opening of the connection."""
+    """The number of times the connection was opened: a guest's handle is valid for one."""
     drift: int = 0
-    """Limits that were found to be others than those that were set, ever."""
+    """The total number of limits that were found changed by another program."""
     cores: int = 0
-    """How many it has, once somebody needed to know."""
+    """The number of its cores; 0 until it is first needed."""
     progress: CallProgress = field(default_factory=CallProgress)
     _connection: Any = None
     _failures: int = 0
@@ -83,9 +86,9 @@ class HostConnection:
     _again_s: float = 0.0
 
     def call(self, what: Callable[..., Result], *arguments: object) -> Result:
-        """Call libvirt, unless nobody waits for it any longer.
+        """Call libvirt, unless the work was abandoned.
 
-        Raises AwayError where the connection is lost with it, libvirtError else.
+        Raise AwayError if the call fails and the connection is lost, else libvirtError.
         """
         self.progress.begin(self.seconds())
         try:
@@ -96,12 +99,12 @@ class HostConnection:
             raise
 
     def connection(self) -> Any:
-        """The open connection, a new one where the old one is lost. Raises AwayError."""
+        """Return the open connection, or a new one if it is lost. Raise AwayError."""
         if self._connection is not None and self._alive():
             return self._connection
         left_s = self._again_s - self.seconds()
         if left_s > 0:
-            raise AwayError(f"{self._why}; it is called again in {left_s:.0f} s")
+            raise AwayError(f"{self._why}; the next try is in {left_s:.0f} s")
         self.close()
         self.progress.begin(self.seconds())
         try:
@@ -115,20 +118,24 @@ class HostConnection:
 
     @property
     def reserved(self) -> tuple[int, ...]:
-        """The cores for the emulator threads of guests that are pinned; none where none are."""
+        """The cores reserved for the emulator threads of pinned guests."""
         return () if self.topology is None else tuple(sorted(self.topology.reserved))
 
     def close(self) -> None:
-        """Let go of the connection; guests and their limits stay as they are."""
+        """Close the connection; guests and their limits stay unchanged."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
                 connection.close()
             except libvirt_module.needed().libvirtError as error:
-                _log.debug("{host}: closing: {why}", host=self.place.name, why=in_words(error))
+                _log.debug(
+                    "Closing the connection to {host} failed: {why}",
+                    host=self.place.name,
+                    why=in_words(error),
+                )
 
     def handle(self, guest: Guest) -> Any:
-        """Libvirt's handle of a guest, on the present connection."""
+        """Return libvirt's handle of a guest on the present connection."""
         connection = self.connection()
         if guest.opening != self.openings:
             guest.domain = self.call(connection.lookupByName, guest.name)
@@ -148,7 +155,7 @@ class HostConnection:
         self.topology = topology_in(self.call(self._connection.getCapabilities), reserved)
 
     def _fail(self, why: str) -> None:
-        """The host is away for a while, longer each time."""
+        """Mark the host as away, twice as long after each further failure. Raise AwayError."""
         self.close()
         longest = min(self._failures, 30)
         wait_s = self.settings.retry_least_s * 2.0**longest

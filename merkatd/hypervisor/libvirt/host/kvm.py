@@ -1,4 +1,4 @@
-"""KVM and QEMU guests: everything of all of them in one call, limits in control groups."""
+"""KVM and QEMU guests: one call reads all of them, control groups limit them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ _UNITS_PER_CORE = 100
 _V1_PER_CORE = 1024
 _V2_PER_CORE = 100
 _NEEDS_A_JOB = "balloon.rss"
-"""Told of every guest, unless that would have meant to wait for it."""
+"""The value that libvirt leaves out if it would have to wait for a job on the guest."""
 _QUOTAS = {"vcpu_quota": "vcpu_period", "global_quota": "global_period"}
 _NOT_OURS = ("emulator_quota", "iothread_quota")
-"""These threads share the quota of the whole VM: they have none of their own."""
+"""Quotas that merkatd never sets: these threads share the quota of the whole VM."""
 
 
 class Kvm:
@@ -40,7 +40,7 @@ class Kvm:
     hard = False
 
     def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
-        """All of them in one call, which waits for no guest that is busy with something else."""
+        """Read all guests in one call, which does not wait for busy guests."""
         api = libvirt_module.needed()
         wanted = set(vms)
         what = (
@@ -60,13 +60,13 @@ class Kvm:
         ]
 
     def describe(self, host: HostConnection, guest: Guest) -> None:
-        """Its XML; and it is made to tell its use of memory where it could but does not."""
+        """Read its XML, and turn on reports of its memory use if they are possible but off."""
         guest.described = described(host.call(host.handle(guest).XMLDesc, 0))
         if guest.described.balloon and not guest.described.stats_period_s:
             self._set_stats(host, guest, _stats_period_s(host))
 
     def forget(self, host: HostConnection, guest: Guest) -> None:
-        """It tells its use no longer, unless that was so before."""
+        """Turn off the reports of its memory use, unless their interval is another program's."""
         there = described(host.call(host.handle(guest).XMLDesc, 0))
         if there.balloon and there.stats_period_s == _stats_period_s(host):
             self._set_stats(host, guest, 0)
@@ -81,7 +81,7 @@ class Kvm:
                 raise
 
     def used_kib(self, host: HostConnection, guest: Guest) -> float:
-        """As the guest told last."""
+        """Return the use in the guest's last report."""
         there = host.call(host.handle(guest).memoryStats)
         free = there.get("usable", there.get("unused"))
         if free is None or "available" not in there:
@@ -89,13 +89,13 @@ class Kvm:
         return float(there["available"] - free)
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
-        """What the control groups hold."""
+        """Return the control groups' limits."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
         found = {"cpu_shares": int(there.get("cpu_shares", UNSET))}
         for quota in _NOT_OURS:
             found[quota] = quota_or_unset(there.get(quota))
-            # Of a guest without such threads libvirt shows what the whole of it has.
+            # For a guest without such threads libvirt shows the quota of the whole guest.
             if found[quota] == quota_or_unset(there.get("global_quota")):
                 found[quota] = NO_QUOTA
         for quota, period in _QUOTAS.items():
@@ -105,23 +105,24 @@ class Kvm:
         return found
 
     def cores(self, host: HostConnection, guest: Guest) -> Cores:
-        """As libvirt keeps them; one that may use all cores of the host is not pinned."""
+        """Return libvirt's pins; a guest that may use all cores of the host has none."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         maps = host.call(host.handle(guest).vcpuPinInfo, live)
         found = tuple(_cores(may) for may in maps)
         return found if any(found) else ()
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
-        """As libvirt keeps it; a host without reserved cores is not asked."""
+        """Return the emulator's cores; empty, without a call, if the host reserves no cores."""
         if not host.reserved:
             return ()
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         return _cores(host.call(host.handle(guest).emulatorPinInfo, live))
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
-        """Quotas that go come first, and a VM that gets less gets it from its parts upwards.
+        """Return the limits in a safe order: removed quotas first, then the changed ones.
 
-        Control groups v1 refuse a part a quota above that of the whole, at any moment.
+        Control groups v1 never accept a virtual CPU's quota above the quota of the whole VM. So a
+        shrinking VM gets its virtual CPUs' quota first, a growing VM the quota of the whole.
         """
         asked = {"global_quota": limit.global_quota_us, "vcpu_quota": limit.vcpu_quota_us}
         found = {quota: NO_QUOTA for quota, value in asked.items() if value is None}
@@ -137,7 +138,7 @@ class Kvm:
         return {**found, "cpu_shares": to_cgroup(limit.shares)}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
-        """Each kind of quota is one of ours too; with a third kind, nothing is as it should be."""
+        """Convert the quotas; return none if a quota is set that merkatd never sets."""
         del guest
         shares = from_cgroup(words["cpu_shares"])
         if any(words.get(quota, NO_QUOTA) != NO_QUOTA for quota in _NOT_OURS):
@@ -146,7 +147,10 @@ class Kvm:
         return Cpu(vcpu_us, _per_period(words, "global_quota", period_us), shares)
 
     def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
-        """1024 a core with control groups v1, 100 with v2, which take no weight above 10,000."""
+        """Return 1024 per core with control groups v1, 100 with v2.
+
+        The host runs v2 if it refuses a weight above 10,000.
+        """
         cores = cpu_units / _UNITS_PER_CORE
         try:
             self.set_words(host, guest, {"cpu_shares": CGROUP.greatest + 1})
@@ -155,7 +159,7 @@ class Kvm:
         return {"cpu_shares": max(math.ceil(cores * _V1_PER_CORE), 2)}
 
     def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
-        """In the order given."""
+        """Set the limits in the order given."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         try:
             host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), live)
@@ -167,7 +171,7 @@ class Kvm:
             raise
 
     def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
-        """Virtual CPUs that differ; emulator threads go to the reserved cores, or anywhere."""
+        """Pin the virtual CPUs that differ; emulator threads get the reserved cores, or all."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         domain = host.handle(guest)
         there = guest.cores or ()
@@ -184,18 +188,18 @@ class Kvm:
             guest.emulator = emulator
 
     def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
-        """The survey shows what it holds."""
+        """Return None: the survey shows its memory."""
         del host, guest
         return None
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
-        """Of the running guest alone."""
+        """Set the memory of the running guest, not of its stored definition."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)
 
 
 def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) -> GuestReading:
-    """What could not be told in that moment is as it was."""
+    """Return a guest's reading; values missing from the reply keep their last known value."""
     before = None if known is None or known.run != domain.ID() else known.sight
     held = stats.get("balloon.current")
     available = stats.get("balloon.available")
@@ -224,14 +228,14 @@ def _per_period(words: Words, quota: str, period_us: int) -> int:
 
 
 def _cores(may: Sequence[bool]) -> tuple[int, ...]:
-    """Empty where all may be used."""
+    """Return the cores of a CPU map; empty if all cores may be used."""
     return () if all(may) else tuple(core for core, one in enumerate(may) if one)
 
 
 def _map(host: HostConnection, cores: Sequence[int]) -> tuple[bool, ...]:
-    """Libvirt's way to name cores; none are all."""
+    """Return cores as libvirt's CPU map; an empty list means all cores."""
     count = host.cores or int(host.call(host.connection().getCPUMap)[0])
     host.cores = count
     if any(core >= count for core in cores):
-        raise LibvirtRefusedError(f"{host.place.name} has the cores 0 to {count - 1}")
+        raise LibvirtRefusedError(f"{host.place.name} has only the cores 0 to {count - 1}")
     return tuple(not cores or core in cores for core in range(count))

@@ -1,4 +1,4 @@
-"""libvirt's own module: how connections are opened, and what its errors mean to us."""
+"""libvirt's Python module: its connections, and the meaning of its errors."""
 
 import threading
 from typing import Any
@@ -12,7 +12,7 @@ _HOW = (
     " 'merkat[kvm]', which builds it with Debian's libvirt-dev, pkg-config and gcc"
 )
 _KEEPALIVE_COUNT = 3
-"""So many questions in a row that nobody answers end a connection."""
+"""The number of unanswered keepalive messages in a row that closes a connection."""
 _lock = threading.Lock()
 _running = False
 
@@ -22,33 +22,33 @@ class LibvirtMissingError(Exception):
 
 
 def needed() -> Any:
-    """Libvirt's module. Raises MissingError."""
+    """Return libvirt's module. Raise LibvirtMissingError if it is not installed."""
     if libvirt is None:
         raise LibvirtMissingError(_HOW)
     return libvirt
 
 
 def opened(address: str, keepalive_s: int) -> Any:
-    """A connection; one to another machine ends by itself when that no longer answers."""
+    """Open a connection; it closes by itself when a remote machine no longer answers."""
     api = needed()
     _begin_events()
     connection = api.open(address)
     try:
         connection.setKeepAlive(keepalive_s, _KEEPALIVE_COUNT)
     except api.libvirtError:
-        # Drivers inside this process have nobody to keep alive.
+        # Drivers inside this process have no peer to keep alive.
         return connection
     return connection
 
 
 def _begin_events() -> None:
-    """Libvirt asks its peers whether they are alive from a loop that somebody has to turn."""
+    """Start libvirt's event loop on a thread: libvirt sends keepalive messages from it."""
     global _running  # noqa: PLW0603 - one loop for the process, as libvirt wants it
     with _lock:
         if _running:
             return
         libvirt.virEventRegisterDefaultImpl()
-        # It would write each error to standard error, beside raising it.
+        # Libvirt's own handler writes each error to standard error, besides raising it.
         libvirt.registerErrorHandler(lambda _context, _error: None, None)
         threading.Thread(target=_turn, name="libvirt-events", daemon=True).start()
         _running = True
@@ -60,24 +60,24 @@ def _turn() -> None:
 
 
 class AwayError(Exception):
-    """A host can't be asked now; the message says why."""
+    """A host can't be called now; the message gives the reason."""
 
 
 class AbandonedError(Exception):
-    """This work is not to go on; the message says why."""
+    """The work on a host was cancelled; the message gives the reason."""
 
 
 class LibvirtRefusedError(Exception):
-    """A host can't do what it was told; the message says why."""
+    """A host can't apply a change; the message gives the reason."""
 
 
 def has_gone(error: Any) -> bool:
-    """Whether the guest ended while it was asked."""
+    """Return whether the guest ended during the call."""
     return bool(error.get_error_code() == needed().VIR_ERR_NO_DOMAIN)
 
 
 def has_no(error: Any) -> bool:
-    """Whether the driver can't do such a thing at all."""
+    """Return whether the driver does not support the call at all."""
     api = needed()
     return error.get_error_code() in {
         api.VIR_ERR_NO_SUPPORT,
@@ -87,5 +87,5 @@ def has_no(error: Any) -> bool:
 
 
 def in_words(error: BaseException) -> str:
-    """One line."""
+    """Return an error's message as one line."""
     return " ".join(str(error).split()) or type(error).__name__

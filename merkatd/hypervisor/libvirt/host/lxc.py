@@ -1,4 +1,4 @@
-"""LXC containers: one quota for the whole of each, memory as a hard limit, no pins."""
+"""LXC containers: one quota per container, memory as a hard limit, no pins."""
 
 import math
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ class Lxc:
 
     def __init__(self) -> None:
         self._groups = Kvm()
-        """Containers are in control groups too."""
+        """The driver for control groups, which limit containers too."""
 
     def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
-        """A call each; what a container may hold is what it was last seen to be allowed."""
+        """Read the containers with a call each; a container holds its last known memory limit."""
         found = []
         for vm, domain, (_, most, used, _, cpu_ns) in one_by_one(host, vms):
             known = host.guests.get(vm)
@@ -50,7 +50,7 @@ class Lxc:
         return found
 
     def describe(self, host: HostConnection, guest: Guest) -> None:
-        """Its virtual CPUs, and the memory that it was allowed by whoever came before."""
+        """Read its virtual CPUs, and a memory limit that was set before this daemon's first."""
         vcpus = int(host.call(host.handle(guest).info)[3])
         guest.described = Described(vcpus=vcpus, balloon=True)
         allowed_mib = self._allowed_mib(host, guest)
@@ -59,10 +59,10 @@ class Lxc:
             guest.sight = guest.sight._replace(held_kib=float(allowed_mib * KIB_PER_MIB))
 
     def forget(self, host: HostConnection, guest: Guest) -> None:
-        """Nothing was changed."""
+        """Do nothing: `describe` changes nothing."""
 
     def used_kib(self, host: HostConnection, guest: Guest) -> float:
-        """What its control group holds, file pages among it."""
+        """Return the memory that its control group holds, including file pages."""
         return float(host.call(host.handle(guest).info)[2])
 
     def _allowed_mib(self, host: HostConnection, guest: Guest) -> int:
@@ -71,7 +71,7 @@ class Lxc:
         return int(there["hard_limit"]) // KIB_PER_MIB
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
-        """What the control group holds."""
+        """Return the control group's limits."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
         quota = quota_or_unset(there.get("vcpu_quota"))
@@ -79,21 +79,21 @@ class Lxc:
         return {"vcpu_quota": quota, **period, "cpu_shares": int(there["cpu_shares"])}
 
     def cores(self, host: HostConnection, guest: Guest) -> Cores:
-        """None."""
+        """Return nothing: containers have no pins."""
         del host, guest
         return ()
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
-        """None."""
+        """Return nothing: containers have no pins."""
         del host, guest
         return ()
 
     def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
-        """Its hard limit, its size where there is none."""
+        """Return its hard limit, or its size without one."""
         return min(self._allowed_mib(host, guest), int(guest.sight.most_kib) // KIB_PER_MIB)
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
-        """Libvirt's vcpu_quota is for a container as a whole."""
+        """Return the limits; libvirt's vcpu_quota applies to the whole container."""
         shares = {"cpu_shares": to_cgroup(limit.shares)}
         quota = as_whole(limit, guest.vcpus)
         if quota == UNSET:
@@ -101,7 +101,7 @@ class Lxc:
         return {"vcpu_period": limit.quota_period_us, "vcpu_quota": quota, **shares}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
-        """As if each virtual CPU had its part."""
+        """Convert the quota, an equal part for each virtual CPU."""
         quota = together = UNSET
         if words["vcpu_quota"] != NO_QUOTA:
             whole = words["vcpu_quota"] * period_us / words["vcpu_period"]
@@ -110,18 +110,18 @@ class Lxc:
         return Cpu(quota, together, from_cgroup(words["cpu_shares"]))
 
     def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
-        """As for KVM."""
+        """Return the weight as for KVM."""
         return self._groups.own_shares(host, guest, cpu_units)
 
     def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
-        """As for KVM."""
+        """Set the limits as for KVM."""
         self._groups.set_words(host, guest, words)
 
     def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
-        """Refused."""
+        """Refuse pins."""
         no_pins(host, guest, cores)
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
-        """A hard limit: beyond it the kernel ends processes."""
+        """Set the hard limit: beyond it the kernel kills processes."""
         live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
         host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)

@@ -1,4 +1,4 @@
-"""Settings, and where hosts are."""
+"""The settings of libvirt hosts, and the hosts' addresses."""
 
 import re
 import shlex
@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 
 PLACEHOLDERS = ("host", "id", "cluster")
 DRIVERS = ("qemu", "lxc", "xen", "test")
-"""What the word before `:` or `+` of an address may be."""
+"""The accepted drivers: the part of an address before `:` or `+`."""
 _ADDRESS = re.compile(r"(?P<driver>[a-z]+)(\+[a-z0-9]+)?://\S*")
 
 
 @dataclass(frozen=True, slots=True)
 class HostAddress:
-    """A host by all that an address may be made of."""
+    """The values of a host that its address may contain."""
 
     id: int
     name: str
@@ -23,13 +23,13 @@ class HostAddress:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """An address for each host: the first pattern of names that fits, else the common one."""
+    """The address of each host: of the first name pattern that matches, else the common one."""
 
     common: str
     by_name: Mapping[str, str]
 
     def __call__(self, place: HostAddress) -> str:
-        """The address of a host."""
+        """Return the address of a host."""
         pattern = next(
             (found for names, found in self.by_name.items() if fnmatchcase(place.name, names)),
             self.common,
@@ -38,18 +38,18 @@ class Addresses:
 
 
 def driver_of(address: str) -> str:
-    """What answers there; `address` is one that `wrong_pattern` finds nothing wrong with."""
+    """Return the driver of an address that `wrong_pattern` accepts."""
     match = _ADDRESS.fullmatch(address)
     return match["driver"] if match else ""
 
 
 def wrong_pattern(pattern: str) -> str | None:
-    """What is wrong with a pattern of addresses, None where nothing is."""
+    """Return the error of an address pattern, None if it is valid."""
     sample = dict.fromkeys(PLACEHOLDERS, "1")
     try:
         address = pattern.format(**sample)
     except (KeyError, IndexError, ValueError, AttributeError):
-        return f"has braces around something else than {', '.join(PLACEHOLDERS)}"
+        return f"may have only these names in braces: {', '.join(PLACEHOLDERS)}"
     if driver_of(address) not in DRIVERS:
         return (
             f"must begin with {', '.join(DRIVERS[:3])}, for example"
@@ -60,34 +60,34 @@ def wrong_pattern(pattern: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibvirtSettings:
-    """How hosts are called, and how patiently."""
+    """The settings of calls to hosts: threads, time limits, retries."""
 
     threads: int = 16
-    """The most hosts that are called at the same time."""
+    """The most hosts called at the same time."""
     call_limit_s: float = 10.0
-    """A host that has not answered a call for so long is away until it does."""
+    """The longest time for a call: a host that takes longer is away until it answers."""
     period_limit_s: float = 20.0
-    """How long a period waits for all hosts to be read, and again for all to be told."""
+    """The time that a period waits for reading all hosts, and again for setting limits."""
     keepalive_s: float = 5.0
-    """How often a connection is asked whether it is alive; three silences end it."""
+    """The interval of keepalive messages; three unanswered messages close the connection."""
     retry_least_s: float = 5.0
-    """How long after a failure a host is called again, twice as long after each further one,"""
+    """The time until the next try after a failure; it doubles with each further failure."""
     retry_most_s: float = 300.0
-    """and the longest."""
+    """The longest time until the next try after a failure."""
     check_every: int = 10
-    """Limits of each VM are read back once in so many periods."""
+    """The number of periods between two readings of a VM's limits."""
     balloon_stats_s: float = 10.0
-    """How often guests are asked for their use of memory, where nobody has set it already."""
+    """The interval of guests' reports of memory use, unless already set on the guest."""
     reserved_cores: frozenset[int] | None = None
-    """Cores of each host that has pins for emulator threads: no virtual CPU is pinned there."""
+    """The cores for emulator threads on hosts with pins: no virtual CPU is pinned there."""
     pin_hosts: frozenset[str] | None = None
-    """Patterns of the names of hosts on which virtual CPUs are pinned."""
+    """Name patterns of the hosts on which virtual CPUs are pinned."""
     xen_command: str = "ssh {host} xl"
-    """What runs xl on a Xen host, for pins: libvirt can neither set nor read them there."""
+    """The command that runs xl on a Xen host, for pins: libvirt can't read or set them there."""
 
 
 def wrong_command(command: str) -> str | None:
-    """What is wrong with a command that is run for a host, None where nothing is."""
+    """Return the error of a command for hosts, None if it is valid."""
     try:
         words = [word.format(host="node") for word in shlex.split(command)]
     except (KeyError, IndexError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Xen, with pins through `xl`."""
+"""Xen guests, with pins through the command `xl`."""
 
 import math
 import re
@@ -23,30 +23,30 @@ from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError
 from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit, whole_quota
 
 _PATIENCE = 0.8
-"""The part of a call's limit that the command may take: it ends before its thread is given up."""
+"""The part of a call's limit that the command may use: it ends before its thread is given up."""
 _EVERYWHERE = "all"
 _MOST_CORES = 4095
-"""The highest core number that is believed."""
+"""The highest core number that is accepted."""
 _LONGEST = 4 * 1024 * 1024
-"""The most bytes of an answer."""
+"""The most bytes of a command's output."""
 _LINE = re.compile(
     r"(?P<domain>\S+)\s+(?P<id>\d+)\s+(?P<vcpu>\d+)\s+(?P<cpu>\S+)\s+(?P<state>\S+)"
     r"\s+(?P<time>[\d.]+)\s+(?P<hard>all|any cpu|[\d,-]+)(\s*/.*)?",
     re.ASCII,
 )
-"""Of `xl vcpu-list`; what is behind a slash are wishes of Xen's scheduler, which we don't set."""
+"""A line of `xl vcpu-list`; the part behind a slash is soft affinity, which merkatd never sets."""
 
 
 def pin(host: HostConnection, domain: str, vcpu: int, cores: Sequence[int]) -> None:
-    """Let a virtual CPU use these cores, all where there are none. Raises RefusedError."""
+    """Pin a virtual CPU to these cores, or to all if empty. Raise LibvirtRefusedError."""
     named = ",".join(map(str, cores)) or _EVERYWHERE
     _run(host, "vcpu-pin", domain, str(vcpu), named)
 
 
 def pins(host: HostConnection) -> Mapping[str, Cores]:
-    """By domain, the cores of each virtual CPU, none where it may use all.
+    """Return the cores of each virtual CPU by domain; empty means all cores.
 
-    Raises RefusedError.
+    Raise LibvirtRefusedError if the command fails.
     """
     found: dict[str, dict[int, tuple[int, ...]]] = {}
     for line in _run(host, "vcpu-list").splitlines():
@@ -60,7 +60,9 @@ def _cores(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
         if max(len(first), len(last)) > len(str(_MOST_CORES)) or int(last or first) > _MOST_CORES:
-            raise LibvirtRefusedError(f"xl names core {(last or first)[:20]}: no host has so many")
+            raise LibvirtRefusedError(
+                f"xl reports core {(last or first)[:20]}; the limit is {_MOST_CORES}"
+            )
         found |= set(range(int(first), int(last or first) + 1))
     return tuple(sorted(found))
 
@@ -74,7 +76,7 @@ def _run(host: HostConnection, *words: str) -> str:
     except OSError as error:
         raise LibvirtRefusedError(f"{whole[0]}: {error}") from error
     if len(said) > _LONGEST:
-        raise LibvirtRefusedError(f"{' '.join(whole)}: it says more than {_LONGEST} bytes")
+        raise LibvirtRefusedError(f"{' '.join(whole)}: its output exceeds {_LONGEST} bytes")
     text = said.decode(errors="replace")
     if code == -signal.SIGKILL:
         raise LibvirtRefusedError(f"{' '.join(whole)}: it did not end within {limit_s:g} s")
@@ -86,7 +88,7 @@ def _run(host: HostConnection, *words: str) -> str:
 
 
 def _output(whole: Sequence[str], limit_s: float) -> tuple[bytes, int]:
-    """Return what a command says, errors included, and its exit code; no more is kept."""
+    """Return a command's output, errors included, and its exit code; cut long output."""
     with subprocess.Popen(  # noqa: S603 - the administrator's own command, with numbers behind it
         whole, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
@@ -103,9 +105,9 @@ def _output(whole: Sequence[str], limit_s: float) -> tuple[bytes, int]:
 
 _UNITS_PER_CORE = 100
 _OWN_WEIGHT = 256
-"""Of a VM with one core, as OpenNebula and Xen have it."""
+"""The weight of a VM with one core in OpenNebula and Xen."""
 _NO_FLAGS = 0
-"""Xen's driver takes no others, and changes what runs."""
+"""The only flags that Xen's driver accepts; it changes the running domain."""
 
 
 class Xen:
@@ -119,10 +121,10 @@ class Xen:
     def __init__(self) -> None:
         self._pins: Mapping[str, Cores] | None = None
         self._trouble: LibvirtRefusedError | None = None
-        """Why the host could not say them, since it was last surveyed."""
+        """The failure to read the pins since the last survey."""
 
     def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
-        """A call each."""
+        """Read the guests with a call per guest."""
         self._pins = self._trouble = None
         return [
             GuestReading(vm, domain, cpu_ns / NS_PER_S, float(held), float(most), math.nan)
@@ -130,25 +132,25 @@ class Xen:
         ]
 
     def describe(self, host: HostConnection, guest: Guest) -> None:
-        """Its virtual CPUs; every Xen guest has a balloon."""
+        """Read the virtual CPUs; every Xen guest has a balloon."""
         vcpus = int(host.call(host.handle(guest).info)[3])
         guest.described = Described(vcpus=vcpus, balloon=True)
 
     def forget(self, host: HostConnection, guest: Guest) -> None:
-        """Nothing was changed."""
+        """Do nothing: `describe` changes nothing."""
 
     def used_kib(self, host: HostConnection, guest: Guest) -> float:
-        """Nobody says."""
+        """Return NaN: Xen guests do not report their use."""
         del host, guest
         return math.nan
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
-        """Weight and cap."""
+        """Return weight and cap."""
         there = host.call(host.handle(guest).schedulerParameters)
         return {"weight": int(there["weight"]), "cap": int(there["cap"])}
 
     def cores(self, host: HostConnection, guest: Guest) -> Cores:
-        """Of all guests of the host, once between two surveys at most."""
+        """Return the guest's pins; `xl` runs at most once between two surveys."""
         if self._trouble is not None:
             raise self._trouble
         try:
@@ -161,22 +163,22 @@ class Xen:
         return found if any(found) else ()
 
     def emulator(self, host: HostConnection, guest: Guest) -> tuple[int, ...]:
-        """Its other threads are another domain's."""
+        """Return nothing: the emulator threads belong to another domain."""
         del host, guest
         return ()
 
     def memory_mib(self, host: HostConnection, guest: Guest) -> int | None:
-        """The survey shows what it holds."""
+        """Return None: the survey shows its memory."""
         del host, guest
         return None
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
-        """The credit scheduler's."""
+        """Return the weight and cap of the credit scheduler."""
         found = credit(limit, guest.vcpus)
         return {"weight": found.weight, "cap": found.cap}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
-        """As if each virtual CPU had its part of the cap."""
+        """Convert the cap to quotas, an equal part for each virtual CPU."""
         quota = whole = UNSET
         if words["cap"] != NO_CAP:
             quota = words["cap"] * period_us // (_UNITS_PER_CORE * guest.vcpus)
@@ -185,17 +187,17 @@ class Xen:
         return Cpu(quota, whole, shares)
 
     def own_shares(self, host: HostConnection, guest: Guest, cpu_units: float) -> Words:
-        """256 a core, and no cap."""
+        """Return a weight of 256 per core."""
         del host, guest
         weight = math.ceil(cpu_units / _UNITS_PER_CORE * _OWN_WEIGHT)
         return {"weight": min(max(weight, XEN.least), XEN.greatest)}
 
     def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
-        """All at once."""
+        """Set all values in one call."""
         host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), _NO_FLAGS)
 
     def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
-        """By the command for it, for each virtual CPU that differs."""
+        """Run `xl vcpu-pin` for each virtual CPU that differs."""
         there = guest.cores or ()
         self._pins = None
         for vcpu in range(guest.vcpus):
@@ -205,5 +207,5 @@ class Xen:
                 host.call(pin, host, guest.name, vcpu, wanted)
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
-        """Of the running guest."""
+        """Set the memory of the running guest."""
         host.call(host.handle(guest).setMemory, memory_mib * KIB_PER_MIB)
