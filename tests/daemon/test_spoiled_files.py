@@ -22,6 +22,6 @@ def test_a_spoiled_file_is_named(tmp_path: Path, name: str) -> None:
         said = made.said()
         assert said.strip().splitlines() == [said.strip()]
         assert str(path) in said
-        assert "remove it, and " in said
+        assert "remove it" in said
     finally:
         site.close()

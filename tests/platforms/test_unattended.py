@@ -113,7 +113,7 @@ def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
     with capturedLogs() as logged:
         site.periods(4)
     (event,) = [one for one in logged if one.get("log_failure") is not None]
-    assert formatEvent(event) == f"Platform {broken} could not be looked after; others go on"
+    assert formatEvent(event) == f"Platform {broken} could not be reviewed; others go on"
     assert "bids_by_cluster" in event["log_failure"].getTraceback()
     row = row_of(site, broken)
     assert row["unattended"] == WHY
