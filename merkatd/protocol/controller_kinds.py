@@ -36,8 +36,11 @@ def known_kinds(folder: Path, built_in: Mapping[str, str] = CONTROLLERS) -> tupl
 
 
 CONTROLLER = "controller"
-
+"""The role of a platform's controller; monitors have other roles."""
 
 SECRET_FD = "MERKAT_PASSPORT_FD"  # noqa: S105 - a variable's name
+"""The environment variable with the file descriptor from which the passport can be read, once."""
 SSH = "MERKAT_SSH"
+"""The environment variable with the SSH settings of monitors, in JSON."""
 HOME = "MERKAT_PROCESS_OF"
+"""The environment variable that marks all processes of a daemon with its state directory."""
