@@ -65,7 +65,7 @@ def troubles(site: Site) -> Mapping[int, str]:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (period_review, "_asking"),
+        (period_review, "_start_request"),
         (period_review, "terms_of"),
         (period_review, "record_transition"),
         (period_review, "claimed_at_start"),
@@ -128,7 +128,7 @@ def test_one_that_fails_can_be_ended(site: Site, failing: Failing) -> None:
     platform = site.submit(budget="[budget]\ncredits = 300")
     site.until(platform, "running")
     failing.platform = platform
-    failing.at(period_review, "_asking")
+    failing.at(period_review, "_start_request")
     failing.at(period_review, "bids_by_cluster")
     site.periods(2)
     assert troubles(site) == {platform: WHY}

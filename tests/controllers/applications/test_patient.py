@@ -65,7 +65,7 @@ def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
     urgent = submitted(site, 1_000.0, "patient")
     site.until(urgent, "running")
     site.until(far, "suspended")
-    assert "leaves" in site.said(far, SuspendPlatform)[-1].reason
+    assert "leave" in site.said(far, SuspendPlatform)[-1].reason
     assert not site.said(near, SuspendPlatform)
     assert not site.said(urgent, SuspendPlatform)
     site.periods(1)

@@ -216,5 +216,5 @@ class TestKeys:
 
     def test_what_is_no_key(self) -> None:
         """Is said to be none."""
-        with pytest.raises(ValueError, match="no Ed25519 key"):
+        with pytest.raises(ValueError, match="invalid Ed25519 key"):
             key_of("nothing")
