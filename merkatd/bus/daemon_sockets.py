@@ -26,7 +26,7 @@ _OK, _REFUSED = b"200", b"400"
 
 
 class ConnectionFilter:
-    """Answers libzmq's question for each new connection to a context."""
+    """Accepts or refuses each new connection to a context, when libzmq asks."""
 
     def __init__(
         self, context: zmq.asyncio.Context, throttle: NamedRateLimits, tasks: Tasks

@@ -30,7 +30,7 @@ _EXACT: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A platform before the decision."""
+    """The facts about a platform for the suspension rule."""
 
     purse: Funds
     left_s: float
