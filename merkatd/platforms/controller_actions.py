@@ -162,7 +162,7 @@ def _claim(
     has = 0.0 if budget is None else budget.balance / MICRO
     if not 0 <= action.price * action.units <= max(has, 0.0) * (1 + 1e-9):
         raise ControllerActionError(
-            f"a claim must cost at most the balance, {has:g} credits, per period (got"
+            f"a claim must cost from 0 to {has:g} credits, its balance, per period (got"
             f" {action.units:g} units up to a price of {action.price:g})"
         )
     claim = {"claim_price": action.price, "claim_units": action.units}

@@ -157,7 +157,7 @@ def _waiting(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent:
         return LifecycleEvent(
             event=Event.WAIT,
             why="its tenant paused it before its start",
-            needs="its tenant must resume it",
+            needs="its resumption by its tenant",
         )
     if found.answer is StartAnswer.START:
         return LifecycleEvent(event=Event.START, why="its conditions are met")
