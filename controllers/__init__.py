@@ -1,1 +1,1 @@
-"""Controllers: what trades for an application, so that it meets its objective for little money."""
+"""Controllers, which bid for an application so that it meets its goal at low cost."""

@@ -1,4 +1,4 @@
-"""How the daemon starts a process: python -m controllers controller|monitor KIND FOLDER."""
+"""The program of a process: python -m controllers controller|monitor KIND FOLDER."""
 
 import asyncio
 import importlib
@@ -20,11 +20,11 @@ _BASES: dict[str, tuple[type, dict[str, str], Any]] = {
 
 
 class UnknownError(Exception):
-    """There is no such controller or monitor, or its file holds none; the message says why."""
+    """The kind of controller or monitor is unknown, or its file is invalid; the text says why."""
 
 
 def class_of(what: str, kind: str, folder: Path) -> type:
-    """The class of a kind, of those that come with Merkat or of a site's own."""
+    """Return the class of a kind, built in or from the site's own folder."""
     base, built_in, _ = _BASES[what]
     if kind in built_in:
         module, _, name = built_in[kind].partition(":")
@@ -33,14 +33,14 @@ def class_of(what: str, kind: str, folder: Path) -> type:
     path = file_of(kind, folder)
     if path is None:
         there = ", ".join(known_kinds(folder, built_in)) or "none"
-        raise UnknownError(f"there is no {what} {kind!r}; there are: {there}")
+        raise UnknownError(f"the kind of a {what} must be one of {there} (got {kind!r})")
     return _only(_loaded(path), base)
 
 
 def _loaded(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
     if spec is None or spec.loader is None:
-        raise UnknownError(f"{path} can't be read")
+        raise UnknownError(f"{path} can't be loaded as a Python module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -53,12 +53,14 @@ def _only(module: ModuleType, base: type) -> type:
         if isinstance(one, type) and issubclass(one, base) and one.__module__ == module.__name__
     ]
     if len(classes) != 1:
-        raise UnknownError(f"{module.__file__} must hold one {base.__name__}, not {len(classes)}")
+        raise UnknownError(
+            f"{module.__file__} must define one subclass of {base.__name__} (got {len(classes)})"
+        )
     return classes[0]
 
 
 def main(words: list[str]) -> int:
-    """Run one process; its exit code."""
+    """Run one process, and return its exit code."""
     what, kind, folder = words
     run = _BASES[what][2]
     try:

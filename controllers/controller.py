@@ -1,7 +1,7 @@
-"""The base of every controller: told what the market does, it says what its platform wants.
+"""The base class of every controller, which turns market news into requests of its platform.
 
-A controller of one's own is a class with `on_price`; `docs/controllers.md` builds one. It never
-asks what time it is but by `now_s`, the daemon's time, so that it does the same in a simulation.
+A site's own controller is a class with `on_price`; `docs/controllers.md` builds one. It reads the
+time only from `now_s`, the daemon's clock, so that it behaves the same in a simulation.
 """
 
 import json
@@ -26,39 +26,39 @@ from merkatd.protocol.platform_messages import (
 
 
 class Hand(Protocol):
-    """The way to the daemon."""
+    """The connection to the daemon."""
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """The answer to a message."""
+        """Send a message, and return the answer."""
 
 
 class Controller:
-    """Looks after one platform. Override `on_price`, and what else is of use."""
+    """Controls one platform. Override `on_price`, and other methods if needed."""
 
     def __init__(self, assignment: Assignment, hand: Hand) -> None:
-        """`assignment` is what the tenant wrote, and what was remembered."""
+        """Begin with the tenant's template and the stored memory, both in `assignment`."""
         self.assignment = assignment
         self.memory: dict[str, Any] = dict(assignment.memory or {})
-        """Whatever JSON can carry: it is kept, and is here again after a restart."""
+        """Values that JSON can carry; they are stored, and restored after a restart."""
         self.now_s = assignment.started_s or 0.0
-        """When the last news was made, on the daemon's clock."""
+        """The time of the last news on the daemon's clock."""
         self.deadline_s = assignment.deadline_s
-        """The tenant can change it at any time."""
+        """The present deadline, which the tenant can change at any time."""
         self._hand = hand
         self._kept = self._written()
 
     async def on_start(self) -> None:
-        """Called once, before anything else."""
+        """Prepare the controller; called once, before all other methods."""
 
     async def on_price(self, news: News) -> None:
-        """Called after each period, with its prices and what the platform's VMs got."""
+        """React to a period's news, with its prices and the allocations of the platform's VMs."""
         raise NotImplementedError
 
     async def on_progress(self, measured: Measured) -> None:
-        """Called when a monitor has something to tell."""
+        """React to a monitor's measurements."""
 
     async def set_bids(self, bids: Mapping[int, Amounts], reason: str = "") -> ActionOutcome:
-        """Bid so much for these VMs, in credits per period by resource, until told otherwise."""
+        """Set the bids of these VMs, in credits per period by resource, until the next change."""
         return await self._act(SetBids(bids=bids, reason=reason))
 
     async def set_size(
@@ -69,36 +69,36 @@ class Controller:
         victims: Iterable[int] = (),
         reason: str = "",
     ) -> ActionOutcome:
-        """Have so many VMs in a cluster, or end the ones named."""
+        """Set the number of VMs in a cluster, or end particular VMs."""
         wish = SetSize(cluster=cluster, count=count, victims=tuple(victims), reason=reason)
         return await self._act(wish)
 
     async def claim(self, price: float, units: float) -> ActionOutcome:
-        """Have it known that so much CPU is wanted up to this price, but not by whom."""
+        """Publish a demand for CPU up to a price, without the platform's name."""
         return await self._act(Claim(price=price, units=units))
 
     async def suspend(self, reason: str = "") -> ActionOutcome:
-        """Suspend the platform, until the price allows it to go on."""
+        """Suspend the platform until the daemon resumes it at a lower price."""
         return await self._act(SuspendPlatform(reason=reason))
 
     async def done(self, reason: str = "") -> ActionOutcome:
-        """The work is done: everything can be ended, and no credit is spent any more."""
+        """End the platform because its work is done; it spends no more credits."""
         return await self._act(WorkDone(reason=reason))
 
     async def give_up(self, reason: str) -> ActionOutcome:
-        """The work can't be done any more: everything is to be ended."""
+        """End the platform because its work can no longer be done."""
         return await self._act(GiveUp(reason=reason))
 
     async def report(self, **how: Any) -> ActionOutcome:
-        """Tell the tenant how it goes; the words are the fields of `Report`."""
+        """Report the progress to the tenant; arguments are the fields of `ProgressReport`."""
         return await self._act(ProgressReport(**how))
 
     def left_s(self) -> float:
-        """Seconds to the deadline, infinite where there is none."""
+        """Return the seconds to the deadline; infinite without a deadline."""
         return math.inf if self.deadline_s is None else self.deadline_s - self.now_s
 
     async def take(self, event: News | Measured) -> None:
-        """What happened: call whom it concerns, and have kept what is to be remembered."""
+        """Pass an event to `on_price` or `on_progress`, then store the memory."""
         if isinstance(event, News):
             self.now_s, self.deadline_s = event.at_s, event.deadline_s
             await self.on_price(event)
@@ -107,9 +107,9 @@ class Controller:
         await self.keep()
 
     async def keep(self) -> None:
-        """Have the memory kept: called after each event, and by controllers for which that is late.
+        """Store the memory, if it has changed; called after each event.
 
-        Before the head of a batch system is told of a drain, for one.
+        A controller can call it earlier, for example before it sends a drain to a batch system.
         """
         written = self._written()
         if written != self._kept:

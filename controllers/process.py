@@ -1,4 +1,4 @@
-"""The life of such a process, from its passport to SIGTERM."""
+"""The life of a controller's or monitor's process, from its passport to SIGTERM."""
 
 import asyncio
 import contextlib
@@ -19,16 +19,16 @@ _MOST_BYTES = 1 << 16
 
 
 def take_passport() -> Passport:
-    """The passport of this process; it can be taken once, and nobody started later sees it."""
+    """Return the passport of this process. It can be read once, and children don't inherit it."""
     number = os.environ.pop(SECRET_FD, None)
     if number is None:
-        raise ValueError("this is to be started by the daemon")
+        raise ValueError(f"{SECRET_FD} is not set: only the daemon can start this program")
     with os.fdopen(int(number), "rb") as handed:
         return passport_of(handed.read(_MOST_BYTES).decode())
 
 
 async def run_controller(kind: type[Controller], passport: Passport) -> None:
-    """Until it is told to end; whatever is in hand then is finished first."""
+    """Run a controller until SIGTERM; an event in progress is finished first."""
     peer = Peer(passport)
     try:
         welcome = await peer.open()
@@ -52,7 +52,7 @@ async def _controlling(controller: Controller, peer: Peer) -> None:
 
 
 async def _current(peer: Peer) -> AsyncIterator[News | Measured]:
-    """What is published, but of news that came meanwhile only the newest."""
+    """Yield the published events; if several news are waiting, only the newest of them."""
     async for first in peer.news():
         waiting = [first]
         while (one := peer.waiting()) is not None:
@@ -64,7 +64,7 @@ async def _current(peer: Peer) -> AsyncIterator[News | Measured]:
 
 
 async def run_monitor(kind: type[Monitor], passport: Passport) -> None:
-    """Look, report, wait; until it is told to end."""
+    """Run a monitor until SIGTERM: look, report, wait."""
     peer = Peer(passport)
     try:
         welcome = await peer.open()
@@ -83,7 +83,7 @@ async def _monitoring(monitor: Monitor, peer: Peer) -> None:
             both.create_task(monitor.watch())
             both.create_task(_priced(monitor, peer))
     except BaseExceptionGroup as failed:
-        # The last line of the log is shown to the tenant: of a group it would be a frame.
+        # The tenant sees the last line of the log, which for a group is no error message.
         raise failed.exceptions[0] from None
 
 
@@ -94,7 +94,7 @@ async def _priced(monitor: Monitor, peer: Peer) -> None:
 
 
 async def _until_told(peer: Peer, work: Coroutine[Any, Any, None]) -> None:
-    """Work until SIGTERM, or until the daemon is lost or the work fails: then that is raised."""
+    """Work until SIGTERM. Raise an error if the daemon is lost or the work fails."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,1 +1,1 @@
-"""One module a kind of application: what it wants, and how it is looked after."""
+"""The built-in controllers, one module for each kind of application."""

@@ -1,8 +1,8 @@
-"""How far a cluster of an iterative application is, by its monitor, and how fast it goes.
+"""The progress and the pace of one cluster of an iterative application, from its monitor.
 
-An iteration's cost is counted in *effort*: seconds of VMs that have all they can use. Two seconds
-with half of it are one. So what an iteration will take after the allocation has changed is known
-at once, and not when a slow one has ended at last.
+An iteration's cost is measured in *effort*: seconds at the full size of the VMs. Two seconds at
+half the size are one second of effort. So when the allocation changes, the time of an iteration is
+known at once, and not only after the next iteration has ended.
 """
 
 from collections.abc import Mapping
@@ -12,54 +12,55 @@ from typing import Any, Final
 from merkatd.policies.deadline import Work
 
 MARKS: Final = 8
-"""An iteration's effort is judged by so many of the last times at which some were done."""
+"""The number of latest marks from which an iteration's effort is computed."""
 _BEGUN: Final = 0.9
-"""An iteration that is not done yet counts for no more of one."""
+"""The largest fraction for which an unfinished iteration counts."""
 _NOTHING: Final = 1e-6
-"""A smaller part of what VMs can use is as little as this."""
+"""The least part of the full size that is distinguished from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """As it was last seen; a controller keeps it in its memory."""
+    """The last known progress, stored in the controller's memory."""
 
     seen_s: float = 0.0
-    """When its monitor looked last; 0: never."""
+    """The time of the monitor's last look; 0 before the first."""
     done: int = 0
     exit: int | None = None
-    """What the application ended with."""
+    """The exit code of the application, once it has ended."""
     at_s: float = 0.0
-    """Up to when effort is counted,"""
+    """The time up to which effort is counted."""
     part: float = 0.0
-    """of all that the VMs can use the part they have since then,"""
+    """The part of their full size that the VMs have since `at_s`."""
     effort_s: float = 0.0
-    """and the effort until then."""
+    """The effort up to `at_s`."""
     seen_effort_s: float = 0.0
-    """The effort until its monitor looked last."""
+    """The effort up to the monitor's last look."""
     marks: tuple[tuple[float, int], ...] = ()
-    """The effort at which so many iterations were seen to be done."""
+    """Pairs of the effort and the number of iterations that were done at that effort."""
     whole: bool = True
-    """Whether all VMs that the platform is to have ran at the last news. While one is away"""
+    """Whether all VMs of the platform ran at the last news."""
     away_s: float = 0.0
-    """the effort of the others is kept apart: they may only wait for it."""
+    """The effort while a VM is away, kept apart: the other VMs may only wait for that VM."""
     made_s: float = 0.0
-    """So much of that had been when the last iterations were seen to be made without it."""
+    """The value of `away_s` when the last iterations were made while the VM was away."""
 
     @classmethod
     def of(cls, memory: Mapping[str, Any]) -> "Progress":
-        """As it was kept."""
+        """Restore the progress from a controller's memory."""
         marks = tuple((float(effort), int(done)) for effort, done in memory.get("marks", ()))
         return cls(**{**memory, "marks": marks})
 
     def kept(self) -> dict[str, Any]:
-        """For a controller's memory."""
+        """Return the progress as values for a controller's memory."""
         return asdict(self)
 
     def until(self, at_s: float, part: float, most_s: float) -> "Progress":
-        """When time has passed, and the VMs have this part from now on.
+        """Return the progress at a later time; the VMs have this part from then on.
 
-        Time beyond `most_s` is not counted: nobody was there, or nothing ran. A clock that was set
-        back by as much begins anew: what it had said before would hold for as long.
+        Time beyond `most_s` is not counted: the controller was away, or the VMs did not run. If the
+        clock was set back by more than `most_s`, counting restarts at the new time; otherwise no
+        effort would count until the clock is past the old time.
         """
         passed_s = min(max(at_s - self.at_s, 0.0), most_s) if self.at_s else 0.0
         gained_s = self.part * passed_s
@@ -69,10 +70,10 @@ class Progress:
         return replace(self, at_s=later_s, part=part, effort_s=effort_s, away_s=away_s)
 
     def told_of_vms(self, at_s: float, part: float, most_s: float, *, whole: bool) -> "Progress":
-        """When news have told what the VMs have, and whether all of them run.
+        """Return the progress after news about the allocation and whether all VMs run.
 
-        Iterations that were made while one was away, and still is, are made without it: what they
-        took counts. What was seen just before it was back it may have made itself.
+        Iterations made while a VM is away, and still is, were made without it: their effort counts.
+        Iterations seen just before its return may be its own: their effort does not count.
         """
         now = replace(self.until(at_s, part, most_s), whole=whole)
         if self.whole:
@@ -89,7 +90,7 @@ class Progress:
         return replace(now, away_s=away_s, made_s=0.0)
 
     def after(self, at_s: float, values: Mapping[str, float], most_s: float) -> "Progress":
-        """When its monitor has told more; `most_s` as above."""
+        """Return the progress after a monitor's report; `most_s` as for `until`."""
         ended = int(values["exit"]) if "exit" in values else self.exit
         if "done" not in values:
             return replace(self, exit=ended)
@@ -98,11 +99,11 @@ class Progress:
             ended = None
         now = self.until(at_s, self.part, most_s)
         marks = self.marks
-        if done < self.done:  # it was begun anew
+        if done < self.done:  # the application was restarted
             marks = ()
         if missed and marks:
             marks = _moved(marks, now.effort_s, done)
-        elif marks and not self.whole:  # the next news say whether what it took counts
+        elif marks and not self.whole:  # the next news decide whether its effort counts
             now = replace(now, made_s=now.away_s if done != self.done else now.made_s)
         elif not marks or done != marks[-1][1]:
             marks = (*marks, (now.effort_s, done))[-MARKS:]
@@ -112,25 +113,25 @@ class Progress:
 
     @property
     def told(self) -> bool:
-        """Whether its monitor has told of iterations, or of an end."""
+        """Return whether its monitor has reported iterations or an end."""
         return self.seen_s > 0 or self.exit is not None
 
     def over(self, steps: int) -> bool:
-        """Whether it has ended well, however many iterations it took, or made all of them."""
+        """Return whether it ended successfully, or has made all iterations."""
         return self.exit == 0 or self.done >= steps
 
     @property
     def measured(self) -> bool:
-        """Whether some iterations were seen to be made."""
+        """Return whether the effort of an iteration was measured."""
         return len(self.marks) > 1
 
     @property
     def sure(self) -> bool:
-        """Whether they were seen more than once: the first ones begin with a start."""
+        """Return whether it was measured more than once: the first includes the program's start."""
         return len(self.marks) > 2
 
     def step_effort_s(self, ideal_s: float) -> float:
-        """Of an iteration; the ideal, until some were seen."""
+        """Return the effort of an iteration; the ideal until it is measured."""
         if not self.measured:
             return ideal_s
         begins_with_start = self.sure and self.marks[0][1] == 0
@@ -138,16 +139,16 @@ class Progress:
         return (last_s - first_s) / (last - first)
 
     def pace_s(self, ideal_s: float) -> float:
-        """How long an iteration takes with what the VMs have now.
+        """Return the time of an iteration at the present allocation.
 
-        One that had cost more than those before it, and was not done at the last look, is the
-        measure; what was done since nobody knows.
+        If the current iteration had taken more effort than the earlier ones by the last look, and
+        was not done, its effort counts. What was done since that look is unknown.
         """
         hangs_s = self.seen_effort_s - self.marks[-1][0] if self.marks else 0.0
         return max(self.step_effort_s(ideal_s), hangs_s) / max(self.part, _NOTHING)
 
     def work(self, steps: int, ideal_run_s: float | None) -> Work:
-        """What there is to do; the tenant's ideal run counts before what was seen."""
+        """Return the work; the tenant's ideal run takes precedence over measurements."""
         ideal_s = None if ideal_run_s is None else ideal_run_s / max(steps, 1)
         step_s = self.step_effort_s(ideal_s or 0.0)
         begun = 0.0
@@ -163,9 +164,9 @@ class Progress:
 def _moved(
     marks: tuple[tuple[float, int], ...], effort_s: float, done: int
 ) -> tuple[tuple[float, int], ...]:
-    """Marks that say the same of an iteration's effort, and end here.
+    """Return marks shifted to end here, with the same effort per iteration.
 
-    What was done while nobody counted effort says nothing of it.
+    Iterations made while effort was not counted must not change the measurement.
     """
     last_s, last = marks[-1]
     return tuple((one_s + effort_s - last_s, one + done - last) for one_s, one in marks)

@@ -1,8 +1,8 @@
-"""Best effort: as much as its budget can buy over the time that is left, and no more.
+"""The controller for best effort: as much as its budget buys over the remaining time.
 
-Each period has its part of what there is until the deadline, or over a horizon that moves along
-where there is none. That part buys VMs at their full size, as many as it can (Algorithm 3); each
-bids up to its own part of it, and less as soon as less keeps its full size (Algorithm 2).
+The budget is spread evenly over the periods until the deadline, or over a moving horizon without a
+deadline. A period's part buys as many VMs of full size as possible (Algorithm 3). Each VM bids up
+to its own part, and less as soon as less keeps its full size (Algorithm 2).
 """
 
 import math
@@ -27,13 +27,13 @@ from merkatd.policies.vertical import BidTrace, Performance, SpendingLimit, VmPo
 from merkatd.protocol.platform_messages import Amounts, Assignment, ClusterTerms, News, VmNow
 
 _WANTING = Performance(value=2.0, reference=1.0, low=0.75, high=0.95)
-"""It could always use more."""
+"""A performance that always needs more."""
 _PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSize:
-    """What is to be asked for in one virtual cluster."""
+    """The size and the bids to request for one virtual cluster."""
 
     size: int
     bids: Mapping[int, Amounts]
@@ -41,7 +41,7 @@ class WantedSize:
 
 
 def part(assignment: Assignment, news: News, horizon_s: float) -> float:
-    """What may be spent in a period by all VMs together."""
+    """Return the spending limit of all VMs together in a period."""
     left_s = horizon_s if news.deadline_s is None else news.deadline_s - news.at_s
     return bid_max(purse(assignment, news), left_s, assignment.interval_s, 1)
 
@@ -54,7 +54,7 @@ def wish(
     spending: float,
     traces: Mapping[int, Sequence[BidTrace]],
 ) -> WantedSize:
-    """What to ask for with so many credits a period."""
+    """Return the size and bids of a cluster with this spending limit per period."""
     mine = bidding(vms)
     size = _size(terms, vms, names, market, spending)
     if not mine:
@@ -74,7 +74,7 @@ def wish(
 
 
 def _standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]) -> VmPosition:
-    """Of what it knows no bound for, a VM can always use more."""
+    """Return a VM's position; resources without a known ceiling are unlimited."""
     unbound = tuple(terms.ceiling.get(name, math.inf) for name in names)
     return replace(vm_positions(terms, vm, market, names), most=unbound)
 
@@ -86,9 +86,9 @@ def _size(
     market: Prices,
     spending: float,
 ) -> int:
-    """How many VMs: one more at a time, and none while one is still coming."""
+    """Return the number of VMs: at most one more, and no more while a VM is pending."""
     if not terms.ceiling.keys() >= {*names}:
-        return max(len(vms), terms.least)  # what a full size costs is not known
+        return max(len(vms), terms.least)  # the cost of a full size is unknown
     bound = upper_bound(terms.most, spending, most(terms, names), market).vms
     if any(one.state == _PENDING for one in vms):
         bound = min(bound, len(vms))
@@ -96,10 +96,10 @@ def _size(
 
 
 class BestEffort(Controller):
-    """Asks for what `wish` says, in every cluster."""
+    """Requests the result of `wish` for every cluster."""
 
     async def on_price(self, news: News) -> None:
-        """Ask for what the credits of one period can buy."""
+        """Request what the credits of one period can buy."""
         horizon_s = number(self.assignment.parameters, "horizon_s")
         spending = part(self.assignment, news, horizon_s)
         market, names = market_without(news), tuple(news.prices)
@@ -114,7 +114,7 @@ class BestEffort(Controller):
     async def _say(
         self, terms: ClusterTerms, size: int | None, wished: WantedSize, spending: float
     ) -> None:
-        reason = f"{spending:g} credits a period can be spent"
+        reason = f"its spending limit is {spending:g} credits per period"
         if wished.bids:
             await self.set_bids(wished.bids, reason)
         if wished.size != size:

@@ -1,4 +1,4 @@
-"""What a batch system's template says, and the workers that a platform has."""
+"""The workers of a batch system, and the terms in its template."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -15,22 +15,22 @@ class Crew:
     """The workers of a platform."""
 
     there: Mapping[int, int | None]
-    """By VM: how many jobs run on it; None where it has not joined the batch system yet."""
+    """The number of jobs by VM; None if the worker has not joined the batch system yet."""
     size: int
-    """All of them, with those that are still being made."""
+    """The number of all workers, including those that are still being created."""
     roomless: AbstractSet[int] = frozenset()
-    """Those that have never had a host."""
+    """Workers that have never had a host."""
     away: AbstractSet[int] = frozenset()
-    """Those that have been away for too long to be waited for."""
+    """Workers that have been away too long to wait for them."""
 
     @property
     def coming(self) -> int:
-        """How many are still being made: they have no VM yet that could be named."""
+        """Return the number of workers that are still being created and have no VM id yet."""
         return self.size - len(self.there)
 
     @property
     def settled(self) -> bool:
-        """Whether none is still coming: the batch system has all that are not away for long."""
+        """Return whether all workers have joined, except those that have been away too long."""
         return (
             all(jobs is not None or vm in self.away for vm, jobs in self.there.items())
             and not self.coming
@@ -39,13 +39,13 @@ class Crew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wants:
-    """What the template says."""
+    """The terms of a batch system's template."""
 
     head: str
     workers: str
     aim: Aim
     target_s: float
-    """How long a job may wait, for the aim `wait`."""
+    """The longest wait of a job, for the aim `wait`."""
     slots: int
     growth: int
     patience: int
@@ -53,7 +53,7 @@ class Wants:
 
     @classmethod
     def of(cls, assignment: Assignment) -> "Wants":
-        """ValueError where it says something that can't be."""
+        """Read the terms from an assignment. Raise ValueError if they are invalid."""
         said = assignment.parameters
         found = cls(
             head=head_of(said),

@@ -1,18 +1,15 @@
-"""Full deadline, partial deadline, full performance, patient.
+"""Controllers of iterative applications with deadlines.
 
-It suspends while the price is too high for the pace that is needed, and gives up when the
-deadline can't be met any more, however much was spent; with `give_up = false` it goes on till then.
-
-It tracks an allocation, all that its VMs can use, and suspends while not even a least part of it
-can be had.
-
-It runs until then whatever happens, unless its template says otherwise, and suspends only while not
-even a least part of what its VMs can use can be had.
-
-What simulation found to keep the most deadlines (`policies/patience.py`): it says up to which
-price it would run, bids what full speed takes, and makes room as soon as those who pay as much or
-more leave it less than it needs; but not within a rest of being resumed, nor with less time to
-spare than a rest. When to start, and to go on, the manager reads in the same book.
+- `FullDeadline` suspends while the price is too high for the needed pace. It gives up when the
+  deadline can no longer be met, whatever was spent; with `give_up = false` it runs until then.
+- `FullPerformance` tracks an allocation, its VMs' full size. It suspends while it can't pay for the
+  least part of it.
+- `PartialDeadline` runs until its deadline, unless its template says otherwise. It suspends only
+  while it can't pay for the least part of its VMs' full size.
+- `Patient` met the most deadlines in simulation (`policies/patience.py`). It publishes the highest
+  price that it would pay, and bids for full speed. It yields as soon as claims at this price or
+  above leave it less than it needs. But it does not yield within a rest of being resumed, nor with
+  less time to spare than a rest. The manager uses the same book to start and resume it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,15 +32,15 @@ from merkatd.protocol.platform_messages import Assignment, Claim, News
 
 
 class FullDeadline(Iterative):
-    """Tracks the pace that is needed (t_ref)."""
+    """Tracks the needed pace (t_ref)."""
 
     def judged(self, scene: DecisionInput) -> Performance:
-        """An iteration's time against the one that is needed."""
+        """Return the time of an iteration against the needed time."""
         return performance(scene.work, scene.usable_s, scene.pace_s)
 
     @property
     def gives_up(self) -> bool:
-        """Unless its tenant wants to have what is made by the deadline."""
+        """Return True, unless finished parts of the work have value for the tenant."""
         return self.assignment.give_up
 
 
@@ -51,16 +48,16 @@ class FullPerformance(Iterative):
     """Tracks an allocation."""
 
     def judged(self, scene: DecisionInput) -> Performance:
-        """What its VMs have against all that they can use."""
+        """Return the allocation of its VMs against their full size."""
         return missing_allocation(scene.held)
 
     def why(self, judged: Performance) -> str:
-        """What its tenant reads of a bid."""
-        return f"its VMs have {1 / judged.value:.0%} of what they can use"
+        """Return the reason of a bid, for the tenant."""
+        return f"its VMs have {1 / judged.value:.0%} of their full size"
 
 
 class PartialDeadline(FullDeadline):
-    """Tracks the pace that is needed; goes on late, since `give_up` is false by default."""
+    """Tracks the needed pace; goes on when it is late, since `give_up` is false by default."""
 
 
 CPU = "cpu"
@@ -68,16 +65,16 @@ TEMPER = PatienceSettings()
 
 
 class Patient(FullDeadline):
-    """Waits for nothing but room, and for as long as its deadline allows."""
+    """Waits for room in the market, as long as its deadline allows."""
 
     async def on_start(self) -> None:
-        """Who waits must know until when."""
+        """Give up if the template has no deadline."""
         await super().on_start()
         if self.deadline_s is None:
-            await self.give_up("slo.deadline is missing: patience needs one")
+            await self.give_up("slo.deadline is missing: kind `patient` needs a deadline")
 
     async def goes_on(self, scene: DecisionInput) -> bool:
-        """While those who would pay as much leave room for it, and as long as it rests."""
+        """Return whether it goes on; suspend it if it has rested and lacks room beside claims."""
         news, units = scene.news, units_of(self.assignment, scene.news)
         funds, capacity = purse(self.assignment, news), news.market.capacity[CPU]
         need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
@@ -91,7 +88,8 @@ class Patient(FullDeadline):
         if units > 0 and must_yield(book, price) and rested(scene.case):
             room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
-                f"who pays {price:.3g} a unit of CPU or more leaves {room:g} of {units:g}"
+                f"claims at {price:.3g} or more per unit of CPU leave {room:g} of the {units:g}"
+                " units it needs"
             )
             return False
         if Claim(price=price, units=units) != news.claim:
@@ -100,7 +98,7 @@ class Patient(FullDeadline):
         return True
 
     async def bid(self, scene: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
-        """What full speed takes, and for CPU no more than the price it claimed."""
+        """Bid for full speed; for CPU at most the claimed price."""
         market, count = market_without(scene.news), len(standings)
         bids = {}
         for vm, now in standings.items():
@@ -113,11 +111,11 @@ class Patient(FullDeadline):
                 name: max(min(all_of_them / count, most), LEAST_BID)
                 for name, all_of_them, most in zip(scene.names, whole, ceiling, strict=True)
             }
-        await self.set_bids(bids, f"full speed, up to {self._price:.3g} a unit of CPU")
+        await self.set_bids(bids, f"full speed, up to {self._price:.3g} per unit of CPU")
 
 
 def without(claims: Sequence[Claim], own: Claim) -> list[Claim]:
-    """Return all claims but one's own, which may count for less than all of its units."""
+    """Return all claims except the own claim, which may be published with fewer units."""
     mine = [one for one in claims if one.price == own.price and one.units <= own.units]
     if not mine:
         return list(claims)
@@ -127,7 +125,7 @@ def without(claims: Sequence[Claim], own: Claim) -> list[Claim]:
 
 
 def units_of(assignment: Assignment, news: News) -> float:
-    """CPU that all its VMs can use."""
+    """Return the CPU that all VMs of a platform can use."""
     return sum(
         terms.ceiling.get(CPU, 0.0) * news.sizes.get(terms.name, 0) for terms in assignment.clusters
     )

@@ -1,8 +1,8 @@
-"""A batch system whose cluster of workers grows and shrinks with its queue and the price.
+"""The controller of a batch system whose workers grow and shrink with its queue and the price.
 
-Algorithm 4 with care: few workers are asked for at once, none right after some had to be released
-because they became too dear, none while some are still coming in good time; and a worker is
-drained before it is released, so that no job is lost. The head is always paid for first.
+It applies Algorithm 4 with care. It requests few workers at once. It requests none right after it
+had to release workers that became too expensive, and none while others are still joining in time.
+It drains a worker before it releases it, so that no job is lost. It always pays for the head first.
 """
 
 import math
@@ -35,13 +35,13 @@ from merkatd.protocol.platform_messages import ClusterTerms, News
 
 HORIZON_S: Final = 86_400.0
 OLD: Final = 3.0
-"""A look that is older than so many periods says too little to have more workers, or fewer."""
+"""The age in periods above which a look is too old to change the number of workers."""
 PORTION: Final = 50
-"""So many workers the head is told to forget in a period,"""
+"""The most workers that the head is ordered to forget in a period."""
 MOST_GONE: Final = 1_000
-"""and of so many it is remembered that they are to be forgotten."""
+"""The most released workers remembered for such orders."""
 SILENT: Final = 2.0
-"""More periods than so many, or rests of the monitor, between two looks are a silence."""
+"""The number of periods, or of the monitor's intervals, above which looks are a silence apart."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
 _SEEN_S, _ASKED, _AT_S = "seen_s", "asked", "at_s"
 
@@ -51,13 +51,13 @@ _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
 
 
 class Elastic(Controller):
-    """Looks after the cluster of the head and that of the workers."""
+    """Controls the cluster of the head and the cluster of the workers."""
 
     head: Head | None = None
-    """Where drains are told; made at the start."""
+    """The head, which receives the orders to drain; created at the start."""
 
     async def on_start(self) -> None:
-        """Who can't be understood is told at once."""
+        """Read the template; give up at once if it is invalid."""
         try:
             self.wants = Wants.of(self.assignment)
             self.batch = batch_of(self.assignment.parameters)
@@ -69,13 +69,13 @@ class Elastic(Controller):
             await self.give_up(str(error))
 
     async def on_progress(self, measured: Measured) -> None:
-        """Remember how the queue is."""
+        """Record the state of the queue."""
         if measured.cluster == self.wants.head:
             self.memory[_SEEN] = dict(measured.values)
             self.memory[_SEEN_S] = measured.at_s
 
     async def on_price(self, news: News) -> None:
-        """Bid for all, and have more or fewer workers."""
+        """Bid for all VMs, and change the number of workers."""
         seen = self.memory.get(_SEEN)
         if seen is None:
             await self._bid_unseen(news)
@@ -84,7 +84,8 @@ class Elastic(Controller):
         crew = await self._crew(news, jobs)
         scaled = await self._scaled(news, crew, seen)
         closed = _told(seen, CLOSED).keys()
-        # By the clock of the daemon's machine; one that was set back makes no look younger.
+        # Looks have the time of the daemon's machine. `abs`: a clock that was set back must not
+        # make an old look seem new.
         looked_s = float(self.memory.get(_SEEN_S, -math.inf))
         known = abs(news.at_s - looked_s) <= OLD * self.assignment.interval_s
         if known:
@@ -103,14 +104,14 @@ class Elastic(Controller):
         )
 
     async def _bid_unseen(self, news: News) -> None:
-        """Bid before the first look: a head without a share never answers one."""
+        """Bid before the first look: a head without an allocation never answers."""
         there = {one.vm: None for one in news.vms if one.cluster == self.wants.workers}
         crew = Crew(there=there, size=max(self._size(news), len(there)))
         await self._scaled(news, crew, _UNSEEN)
 
     async def _crew(self, news: News, jobs: Mapping[int, int]) -> Crew:
-        """The workers, without those that went out or never joined, which are released."""
-        # A process that was killed may have released some of which it remembers no more than this.
+        """Return the workers; release those that are lost."""
+        # A controller that was killed may have released workers and only remember their drain.
         drained_now = {*map(int, self.memory.get(_DRAINING, ()))}
         ends = {one.vm for one in news.vms if one.leaving} & drained_now
         gone = self._released(ends)
@@ -126,7 +127,7 @@ class Elastic(Controller):
         if lost:
             left = max(size - len(lost), self._terms(self.wants.workers).least)
             outcome = await self.set_size(
-                self.wants.workers, left, victims=sorted(lost), reason="off, or never joined"
+                self.wants.workers, left, victims=sorted(lost), reason="powered off or never joined"
             )
             if outcome.accepted:
                 self._released(lost)
@@ -140,7 +141,7 @@ class Elastic(Controller):
         )
 
     def _size(self, news: News) -> int:
-        """How many there are to be; news that were made before the last order do not know it."""
+        """Return the intended number of workers; news made before the last order don't show it."""
         period, asked = self.memory.get(_ASKED, (news.period, 0))
         known = news.sizes.get(self.wants.workers, 0)
         return max(known, int(asked)) if news.period <= period + 1 else known
@@ -157,7 +158,7 @@ class Elastic(Controller):
         crew: Crew,
         seen: Mapping[str, float],
     ) -> Scaled:
-        """Algorithm 4, and the bids that come with it."""
+        """Apply Algorithm 4, set its bids, and return its result."""
         market, names = market_without(news), tuple(news.prices)
         spending = bid_max(
             purse(self.assignment, news),
@@ -170,7 +171,7 @@ class Elastic(Controller):
         left = max(spending - sum(head), 0.0)
         waiting = int(seen["waiting"])
         jobs = _told(seen, JOBS)
-        # A worker that somebody else closed does no waiting job.
+        # A worker that an administrator closed takes no waiting job.
         others = _told(seen, CLOSED).keys() - {*map(int, self.memory.get(_DRAINING, ()))}
         useless = sum(jobs.get(vm) == 0 for vm in others) if waiting else 0
         load = QueueLoad(
@@ -205,7 +206,7 @@ class Elastic(Controller):
             for one in bidding(news.vms, self.wants.workers)
         }
         if bids:
-            await self.set_bids(bids, f"{spending:g} credits a period can be spent")
+            await self.set_bids(bids, f"its spending limit is {spending:g} credits per period")
         return scaled
 
     async def _shrink(
@@ -217,7 +218,7 @@ class Elastic(Controller):
         waiting: int,
         news: News,
     ) -> None:
-        """Drain, take that back, release; what the head was not told is said again next time."""
+        """Drain, restore and release workers; orders that fail are repeated in the next period."""
         since = self._since(news)
         joined = {vm for vm, jobs in crew.there.items() if jobs is not None}
         limit_s = self.wants.drain_limit_s
@@ -235,13 +236,13 @@ class Elastic(Controller):
             looked_s=looked_s,
             shown_s=news.at_s + self.assignment.interval_s,
         )
-        # Remembered before the head is told: a drain that nobody remembers is never taken back.
+        # Store the plan before the order: a drain that is not remembered is never taken back.
         going = since | dict(plan.since_s)
         await self._plan(going)
-        # Again, until it is seen.
+        # Repeat the order until a look shows the drain.
         open_ = sorted((plan.since_s.keys() & joined) - closed)
         told = await self._tell(self.batch.drain, open_)
-        # One that is away is told once it is back: now the head would refuse.
+        # A worker that is away is restored once it is back: now the head would refuse.
         restored = sorted({*plan.restore} & joined)
         told = await self._tell(self.batch.restore, restored) and told
         if not told:
@@ -249,7 +250,7 @@ class Elastic(Controller):
         released: set[int] = set()
         if plan.release:
             outcome = await self.set_size(
-                self.wants.workers, victims=plan.release, reason="no work, or too dear"
+                self.wants.workers, victims=plan.release, reason="no work, or too expensive"
             )
             released = {*plan.release} if outcome.accepted else set()
         over = released.union(restored)
@@ -259,7 +260,7 @@ class Elastic(Controller):
         await self._forget(present)
 
     def _since(self, news: News) -> dict[int, float]:
-        """When the drains began. One that no news name for now may be named again."""
+        """Return the start of each drain; workers missing in the news are kept for a while."""
         last_s = float(self.memory.get(_AT_S, news.at_s))
         self.memory[_AT_S] = news.at_s
         kept = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
@@ -273,21 +274,21 @@ class Elastic(Controller):
         }
 
     async def _plan(self, since_s: Mapping[int, float]) -> None:
-        """Remember which workers are being drained, and since when."""
+        """Store which workers are being drained, and since when."""
         self.memory[_DRAINING] = {str(vm): began_s for vm, began_s in since_s.items()}
         await self.keep()
 
     def _released(self, more: AbstractSet[int] = frozenset()) -> AbstractSet[int]:
-        """Remember some more that were released; all those that the head may still know."""
+        """Record released workers; return all those that the head may still know."""
         known = dict.fromkeys([*map(int, self.memory.get(_GONE, ())), *sorted(more)])
         self.memory[_GONE] = list(known)
         return known.keys()
 
     async def _forget(self, present: AbstractSet[int]) -> None:
-        """Those released that are gone: one that still ends would put itself on the list again.
+        """Order the head to forget released workers that are gone.
 
-        What the head does not forget is told again after all others, and no more where these are
-        too many.
+        A worker that is still ending would register again, so it must wait. Workers that the head
+        does not forget are retried after all others, up to `MOST_GONE`.
         """
         released = self._released()
         ending = [vm for vm in released if vm in present]
@@ -299,11 +300,11 @@ class Elastic(Controller):
         self.memory[_GONE] = [*ending, *[*later, *refused][:MOST_GONE]]
 
     async def _tell(self, what: Any, vms: Sequence[int]) -> bool:
-        """Whether the head was told, or there was nothing to tell."""
+        """Send an order for these workers; return whether it succeeded or was not needed."""
         return not vms or await self._say(what, vms) is not None
 
     async def _say(self, what: Any, vms: Sequence[int]) -> Said | None:
-        """What the head answers to a command for these, None where that came to nothing."""
+        """Send an order for these workers; return the head's answer, None if it failed."""
         if not vms or self.head is None:
             return None
         said = await self.head.say(what([self._name(vm) for vm in vms]))
@@ -317,7 +318,7 @@ class Elastic(Controller):
 
 
 def _told(seen: Mapping[str, float], what: str) -> dict[int, int]:
-    """By VM, of the workers that the batch system has."""
+    """Return the measurements with this prefix, by VM id."""
     return {
         int(name.removeprefix(what)): int(value)
         for name, value in seen.items()
@@ -328,6 +329,6 @@ def _told(seen: Mapping[str, float], what: str) -> dict[int, int]:
 def _each(
     names: Sequence[str], whole: Sequence[float], vms: int, spending: float
 ) -> dict[str, float]:
-    """One VM's part of a bid for all of them, no more than there is."""
+    """Return one VM's part of a bid for all VMs, scaled down to the spending limit."""
     part = min(1.0, spending / sum(whole)) if sum(whole) > 0 else 1.0
     return {name: bid * part / vms for name, bid in zip(names, whole, strict=True)}

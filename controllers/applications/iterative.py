@@ -1,9 +1,9 @@
-"""The base for applications with a known number of iterations.
+"""The base class of controllers for applications with a known number of iterations.
 
-Each period it compares an iteration's time with the one that is needed, moves the bids of all
-VMs (Algorithm 2), suspends the platform where the price is too high for it, and tells its tenant
-whether it will make it. What is needed is a kind's own; when to suspend is the rule by which the
-daemon resumes (`merkatd/policies/suspension.py`).
+Each period the controller compares an iteration's time with the needed time, and adapts the bids of
+all VMs (Algorithm 2). It suspends the platform if the price is too high, and reports the expected
+end to the tenant. Each subclass defines the needed performance. The daemon resumes by the same rule
+by which controllers suspend (`merkatd/policies/suspension.py`).
 """
 
 from collections.abc import Mapping
@@ -43,19 +43,19 @@ from merkatd.protocol.bus_messages import Measured
 from merkatd.protocol.platform_messages import ClusterTerms, News, VmNow
 
 PATIENCE: Final = 2
-"""So many periods in a row must want a suspension: prices swing while others settle."""
+"""Periods in a row that must call for a suspension, as prices swing while other bids settle."""
 LAST_HOPE: Final = 4
-"""So many periods in a row the deadline must be out of reach before the work is given up: a pace
-that was seen on a busy host, or just after a start, may be far from the best."""
+"""Periods in a row in which the deadline must be out of reach before the controller gives up: a
+pace measured on a busy host, or just after a start, may be far from the best."""
 DRAIN: Final = 3.0
-"""Where a period costs so many times what may be spent on it, the first one is enough."""
+"""The ratio of a period's cost to the spending limit from which one such period is enough."""
 IDLE_PART: Final = 1e-3
-"""Of what may be spent on a VM: what is bid at least for each resource, also where nobody else
-bids. From nothing a bid would take many periods to rise when others come."""
+"""The least bid for each resource, as a part of a VM's spending limit, even without other bidders.
+From 0, a bid would take many periods to rise when others come."""
 UNKNOWN_PART: Final = 0.25
-"""Of what may be spent in a period: no more is bid before the pace is known. Where there is no room
-for a part worth having of each, those that start together would bid each other up to all that they
-may spend, and then be suspended for a price that they made."""
+"""The part of the spending limit that bids may use before the pace is known. Otherwise platforms
+that start together on a full market would bid each other up to all their spending limits. Then they
+would all be suspended because of the price that they made."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
 _ABSENT, _RESUMED, _HEARD = "absent", "resumed_in", "heard"
@@ -64,36 +64,36 @@ _SUSPENDING: Final = "suspending"
 
 
 class Iterative(Controller):
-    """Override `judged` and `gives_up`; for another way to bid, `goes_on` and `bid`."""
+    """A controller for iterations. Override `judged` and `gives_up`, or `goes_on` and `bid`."""
 
     _hears = False
-    """Whether this process has heard news."""
+    """Whether this process has received news."""
 
     def judged(self, scene: DecisionInput) -> Performance:
-        """What is compared with what."""
+        """Return the performance that the bids must improve."""
         raise NotImplementedError
 
     @property
     def gives_up(self) -> bool:
-        """Whether the work is worth nothing once its deadline can't be met."""
+        """Return whether the work is worth nothing once its deadline can't be met."""
         return False
 
     def why(self, judged: Performance) -> str:
-        """What its tenant reads of a bid."""
-        return f"an iteration takes {judged.value:.3g} s, {judged.reference:.3g} s would do"
+        """Return the reason of a bid, for the tenant."""
+        return f"an iteration takes {judged.value:.3g} s, the target is {judged.reference:.3g} s"
 
     @property
     def steps(self) -> int:
-        """The iterations to be made (n_steps)."""
+        """Return the number of iterations (n_steps)."""
         return whole(self.assignment.parameters, "steps")
 
     async def on_start(self) -> None:
-        """A template without the number of iterations can't be looked after."""
+        """Give up if the template lacks the number of iterations."""
         if not isinstance(self.assignment.parameters.get("steps"), int | float):
             await self.give_up("controller.parameters.steps, the number of iterations, is missing")
 
     async def on_progress(self, measured: Measured) -> None:
-        """Remember how far it is."""
+        """Record the progress."""
         most_s = 2 * self.assignment.interval_s
         parts = self._parts().after(measured.cluster, measured.at_s, measured.values, most_s)
         self.memory[_PROGRESS] = parts.kept()
@@ -103,12 +103,12 @@ class Iterative(Controller):
         self.memory[_SHARES] = shares.kept()
 
     async def on_price(self, news: News) -> None:
-        """Bid, suspend, end; and say how it goes."""
+        """Bid, suspend or end, and report the progress."""
         self._hear(news)
         parts = self._parts()
         if await self._ended(self._counting(parts, news)):
             return
-        if news.state == _SUSPENDING:  # nothing of it bids any more
+        if news.state == _SUSPENDING:  # its VMs no longer bid
             return
         await self._replace(news)
         vms = bidding(news.vms)
@@ -124,10 +124,10 @@ class Iterative(Controller):
             await self.bid(scene, standings)
 
     def _hear(self, news: News) -> None:
-        """Remember in which period it was resumed.
+        """Record the period in which the platform was resumed.
 
-        Its process is ended while it is suspended, and may begin when it is up again: one that
-        missed periods takes it for resumed.
+        The controller's process ends while the platform is suspended, and may start only when it
+        runs again. So a process that has missed periods assumes that the platform was resumed.
         """
         period, state = self.memory.get(_HEARD, (None, ""))
         begins = not self._hears and bool(self.assignment.memory)
@@ -139,7 +139,7 @@ class Iterative(Controller):
         self._hears = True
 
     async def _ended(self, parts: Mapping[str, Progress]) -> bool:
-        """Whether one of its parts has failed, or all of them are over, and its tenant told so."""
+        """End the platform if a part has failed or all parts have ended; return whether it ends."""
         exits = [one.exit for one in parts.values() if one.exit is not None]
         code = max(exits, key=abs, default=0)
         if code:
@@ -148,12 +148,12 @@ class Iterative(Controller):
         if not all(one.over(self.steps) for one in parts.values()):
             return False
         done = min(one.done for one in parts.values())
-        ended = f"the application has ended well, with {done} of {self.steps} iterations seen"
-        await self.done(ended if exits else f"all {self.steps} iterations are made")
+        ended = f"the application ended successfully, with {done} of {self.steps} iterations seen"
+        await self.done(ended if exits else f"all {self.steps} iterations are done")
         return True
 
     def _counting(self, parts: Parts, news: News) -> Mapping[str, Progress]:
-        """Those that have a part in the work, with what VMs that are away have to do."""
+        """Return the parts that take part in the work, corrected for VMs that are away."""
         absent = UnresponsiveVms.of(self.memory.get(_ABSENT, {}))
         counting = parts.counting(self._unheard(news))
         whole = all_run(news)
@@ -163,13 +163,13 @@ class Iterative(Controller):
         return Shares.of(self.memory.get(_SHARES, {}))
 
     def _unheard(self, news: News) -> AbstractSet[str]:
-        """Clusters whose monitors have told nothing yet."""
+        """Return the clusters whose monitors have not reported yet."""
         heard = UnresponsiveVms.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
         watched = {one.name for one in self.assignment.clusters if one.monitor is not None}
         return {name for name in watched - heard if news.sizes.get(name, 0)}
 
     async def _replace(self, news: News) -> None:
-        """Have VMs made anew that are of no use."""
+        """Request the replacement of VMs that never answered or are gone."""
         shares = self._shares()
         self.memory[_SHARES] = shares.kept({one.vm for one in news.vms})
         spared = shares.over(news, self.steps)
@@ -187,7 +187,7 @@ class Iterative(Controller):
         return {one.name: one for one in self.assignment.clusters}
 
     def _case(self, work_s: float, market: Prices, news: News) -> Case:
-        """What the rule of suspensions judges: all VMs that the platform is to have."""
+        """Return the input of the suspension rule, for all VMs that the platform should have."""
         full = [
             sum(
                 one.ceiling.get(name, 0.0) * news.sizes.get(one.name, 0)
@@ -196,7 +196,7 @@ class Iterative(Controller):
             for name in news.prices
         ]
         resumed = self.memory.get(_RESUMED)
-        # In periods: a clock that is set makes no rest longer or shorter.
+        # Counted in periods, so that a change of the clock does not change the rest.
         rested = inf if resumed is None else abs(news.period - int(resumed))
         return Case(
             purse=purse(self.assignment, news),
@@ -250,7 +250,7 @@ class Iterative(Controller):
         )
 
     async def _given_up(self, scene: DecisionInput) -> bool:
-        """Whether all hope is lost, and its tenant told so."""
+        """Give up if the deadline stays out of reach; return whether it did."""
         hopeless = self.gives_up and scene.hopeless
         if self._in_a_row(_LOST, scene.news.period, holds=hopeless) < LAST_HOPE:
             return False
@@ -258,20 +258,20 @@ class Iterative(Controller):
         return True
 
     async def goes_on(self, scene: DecisionInput) -> bool:
-        """Whether it is to run in the next period; what else is asked for at once."""
+        """Return whether the platform runs in the next period; suspend it if not."""
         if not scene.sure:
             return True
         dear = self._in_a_row(_DEAR, scene.news.period, holds=suspends(scene.case))
         if dear < PATIENCE and not (dear and scene.overspent):
             return True
         self.memory[_DEAR] = 0, scene.news.period
-        await self.suspend(f"what may be spent buys {scene.part:.0%} of what its VMs can use")
+        await self.suspend(f"its spending limit buys {scene.part:.0%} of its VMs' full size")
         return False
 
     def _in_a_row(self, name: str, period: int, *, holds: bool) -> int:
-        """In how many periods in a row something holds, with this one.
+        """Return for how many periods in a row a condition holds, including this period.
 
-        After a restart a controller is told of the last period once more, and counts it once.
+        After a restart a controller gets the last period's news again, and counts them once.
         """
         count, last = self.memory.get(name, (0, 0))
         if not holds:
@@ -282,11 +282,12 @@ class Iterative(Controller):
         return int(count)
 
     def compared(self, scene: DecisionInput) -> tuple[Performance, float]:
-        """What the bids are judged by, `judged` once something is known, and what may be spent.
+        """Return the performance for the bids, and the spending limit.
 
-        Before that whoever bids all that may be spent pays for nothing, and two who do so take
-        each other's money: a part worth having is enough, until the first iteration alone takes
-        longer than it may. With next to nothing no monitor would ever be answered.
+        Once the pace is measured, this is `judged`. Before that, bidding the whole limit would
+        waste credits, and two such platforms would only drive up each other's price. So a
+        worthwhile part is enough, until the first iteration takes longer than it may. The part must
+        not be close to 0, or VMs would never answer their monitor.
         """
         judged = self.judged(scene)
         if scene.held and (scene.measured or judged.slow):
@@ -295,18 +296,18 @@ class Iterative(Controller):
         return worthwhile(scene.held or 1.0), scene.spending * part
 
     async def bid(self, scene: DecisionInput, standings: Mapping[int, VmPosition]) -> None:
-        """What is bid for each VM in the next period, and why."""
+        """Set the bids of all VMs for the next period."""
         judged, may_spend = self.compared(scene)
         each = may_spend / len(standings)
         means = SpendingLimit(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
-        # Another deadline makes all that was learned of the pace worth nothing.
+        # After a change of the deadline the old traces no longer apply.
         same = self.memory.get(_DEADLINE) == self.deadline_s
         self.memory[_DEADLINE] = self.deadline_s
         traces = traces_of(self.memory.get(_TRACES, {})) if same else {}
         bids, seen = {}, {}
         for vm, now in standings.items():
-            # The daemon takes the bids back when a controller fails. A bid of nothing buys
-            # nothing, so that no pace would ever be seen, and it would stay.
+            # The daemon sets bids to 0 when a controller fails. A bid of 0 buys nothing, so no
+            # pace would ever be measured, and the bid would stay at 0.
             asked = replace(now, bid=tuple(max(one, means.bid_min) for one in now.bid))
             adapted = adapt(asked, judged, means, traces.get(vm, ()))
             bids[vm] = dict(zip(scene.names, adapted.bid, strict=True))
@@ -316,7 +317,7 @@ class Iterative(Controller):
         await self.set_bids(bids, self.why(judged) if known else "its pace is not known yet")
 
     async def _tell(self, scene: DecisionInput) -> None:
-        """Say in each report how much is done and left: the daemon judges by the last one."""
+        """Report the progress, always with finished and remaining work, which the daemon needs."""
         work, left_s = scene.work, scene.left_s
         known: dict[str, float | None] = {
             "done": work.done / max(work.steps, 1) if scene.seen else None,
@@ -326,7 +327,7 @@ class Iterative(Controller):
             await self.report(**known, text="no iteration has been seen yet")
             return
         if not scene.held:
-            await self.report(**known, text="none of its VMs runs yet, or they get nothing")
+            await self.report(**known, text="none of its VMs runs yet, or they have no allocation")
             return
         needs_s = work.left * scene.pace_s
         spare_s = left_s - needs_s

@@ -1,10 +1,11 @@
-"""Workers that their batch system does not show: those that are lost, wait for room, or are away.
+"""Workers that are missing in their batch system: lost, waiting for a host, or away.
 
-One that is off is released after `off_limit_s`; one that runs, is out of OpenNebula's sight, or is
-on its way and has never joined, after `boot_limit_s`. One that waits for room holds nothing and
-runs no job: another in its place would wait as well, so it stays while there is work, and can go at
-once when there is none. Any other, as one that is moved or was suspended, may come back with its
-jobs.
+- A worker that is powered off is released after `off_limit_s`.
+- A worker that runs, or whose state OpenNebula does not know, is released after `boot_limit_s`. So
+  is a worker that is booting and has never joined.
+- A worker that waits for a host has no jobs. A replacement would wait as well, so it stays while
+  there is work, and is released at once when there is none.
+- All other workers, such as migrating or suspended ones, may come back with their jobs.
 """
 
 import math
@@ -21,9 +22,9 @@ from merkatd.protocol.platform_messages import News, VmNow
 _OFF, _ABSENT, _LOOKED_S = "off", "absent", "looked_s"
 _JOINED, _AWAY, _TOLD_S = "joined", "away", "told_s"
 _ON_ITS_WAY: Final = frozenset({"busy", "pending"})
-"""Also a pending one has a host once the last period found room for it."""
+"""A pending worker counts as well once the last period has found a host for it."""
 _KEPT: Final = 1_000
-"""Of so many workers that are gone, or not named for now, it is remembered that they joined."""
+"""The number of absent workers that are remembered as having joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,20 +32,23 @@ class MissingVms:
     """Workers that the batch system does not show."""
 
     lost: AbstractSet[int]
-    """Off, or not joined, for too long: they are to be released."""
+    """Workers to release: powered off, or not joined, for too long."""
     roomless: AbstractSet[int]
-    """Those that have never had a host: no job can be on them."""
+    """Workers that have never had a host: they can't have jobs."""
     away: AbstractSet[int]
-    """Away for so long that no others are held up for them."""
+    """Workers that have been away too long to wait for them."""
 
 
 class Joining:
-    """Keeps in a controller's memory which workers have joined, and since when others have not."""
+    """The record, in a controller's memory, of workers that have joined or are missing."""
 
     def __init__(
         self, memory: dict[str, Any], parameters: Mapping[str, Any], silence_s: float
     ) -> None:
-        """`silence_s` is the time between two looks from which on nothing is known in between."""
+        """Use a controller's memory.
+
+        If the time between two looks exceeds `silence_s`, that time does not count.
+        """
         self._memory = memory
         self._parameters = parameters
         self._silence_s = silence_s
@@ -52,7 +56,7 @@ class Joining:
     def missing(
         self, news: News, workers: Sequence[VmNow], jobs: Mapping[int, int], looked_s: float
     ) -> MissingVms:
-        """Judge by the news, and by the look at `looked_s`, which showed the workers of `jobs`."""
+        """Return the missing workers; the look at `looked_s` showed the workers in `jobs`."""
         joined = self._joined(workers, jobs)
         unseen = [one for one in workers if one.vm not in jobs and one.state != OFF]
         roomless = {one.vm for one in unseen if _waits(one) and one.vm not in joined}
@@ -74,7 +78,7 @@ class Joining:
         )
 
     def _joined(self, workers: Iterable[VmNow], jobs: Mapping[int, int]) -> AbstractSet[int]:
-        """Remember which were shown once, also of those that no news name for now."""
+        """Record the workers that have joined, and return those of them in the news."""
         known = {*map(int, self._memory.get(_JOINED, ())), *jobs}
         here = known & {one.vm for one in workers}
         self._memory[_JOINED] = [*sorted(known - here)[-_KEPT:], *sorted(here)]
@@ -88,7 +92,7 @@ class Joining:
         return late
 
     def _off_since(self, at_s: float) -> dict[str, float]:
-        """Since when workers have been off; a clock that is set makes none off for long."""
+        """Return since when workers have been off, corrected for jumps of the clock."""
         last_s = float(self._memory.get(_TOLD_S, at_s))
         self._memory[_TOLD_S] = at_s
         known = {int(vm): since_s for vm, since_s in self._memory.get(_OFF, {}).items()}
@@ -96,9 +100,9 @@ class Joining:
         return {str(vm): since_s for vm, since_s in since.items()}
 
     def _absent_since(self, looked_s: float) -> dict[str, float]:
-        """Since when workers have been absent: only looks say that, and a silence counts for none.
+        """Return since when workers have been absent; a silence between looks does not count.
 
-        Nothing is known of them then, and where the head itself was away none could join.
+        During a silence nothing is known of workers, and if the head was away, none could join.
         """
         last_s = float(self._memory.get(_LOOKED_S, looked_s))
         self._memory[_LOOKED_S] = looked_s
@@ -108,7 +112,7 @@ class Joining:
         return {str(vm): since_s for vm, since_s in since.items()}
 
     def _away(self, others: AbstractSet[int], at_s: float) -> AbstractSet[int]:
-        """Those that are away for as long as a worker may take to join."""
+        """Return the workers that have been away for as long as a worker may take to join."""
         before = self._memory.get(_AWAY, {})
         since = {vm: float(before.get(str(vm), at_s)) for vm in sorted(others)}
         self._memory[_AWAY] = {str(vm): since_s for vm, since_s in since.items()}
@@ -117,5 +121,5 @@ class Joining:
 
 
 def _waits(worker: VmNow) -> bool:
-    """Whether it has no host, and the last period found none for it."""
+    """Return whether a worker has no host, and the last period found none for it."""
     return worker.state == "pending" and not any(worker.allocation.values())

@@ -1,7 +1,7 @@
-"""The market without this controller, its own VMs, and which of those are of no use.
+"""A controller's view of the market: other bids, its own VMs, and VMs to replace.
 
-One that is out of OpenNebula's sight may compute on, and is back once its host is seen again: it is
-of no use only where that lasts far longer.
+If OpenNebula loses contact to a VM, its guest may still run, and the VM returns when its host does.
+So such a VM is replaced only after a much longer time.
 """
 
 import math
@@ -21,36 +21,35 @@ from merkatd.policies.suspension import Case
 from merkatd.policies.vertical import BidTrace, VmPosition
 from merkatd.protocol.platform_messages import Assignment, ClusterTerms, News, VmNow
 
-"""How a monitor names what it tells of such a VM: for how many seconds it has run unanswering."""
 OFF: Final = "powered_off"
 UNKNOWN: Final = "unknown"
 SEEN: Final = frozenset({"running", UNKNOWN})
-"""States in which a worker may be at work, so that its batch system says whether it is there."""
+"""States in which a worker may work, so that its batch system knows whether it is present."""
 MAX_REPLACEMENTS: Final = 2
-"""So many of a cluster are replaced in a period for the same reason."""
+"""The most VMs of a cluster that are replaced in a period for the same reason."""
 _ABSENT: Final = "absent"
 _GONE: Final = {
-    "off": (OFF, "off_limit_s", "was found to be off"),
-    "unknown": (UNKNOWN, "unknown_limit_s", "has been out of OpenNebula's sight for too long"),
+    "off": (OFF, "off_limit_s", "powered off for too long"),
+    "unknown": (UNKNOWN, "unknown_limit_s", "without contact to OpenNebula for too long"),
 }
-"""By the word in a controller's memory: a state, the parameter with the longest time, and what is
-told of a VM that is in it for longer."""
+"""The key in a controller's memory, with a VM state, the parameter of its time limit, and the
+reason for replacing a VM that exceeds the limit."""
 _GONE_S: Final = "gone_at_s"
 
 
 @dataclass(frozen=True, slots=True)
 class UnresponsiveVms:
-    """By cluster and VM, for how long it has been missed."""
+    """The seconds for which VMs have not answered, by cluster and VM id."""
 
     by_cluster: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, memory: Mapping[str, Any]) -> "UnresponsiveVms":
-        """As it was kept."""
+        """Restore the record from a controller's memory."""
         return cls(dict(memory))
 
     def after(self, cluster: str, values: Mapping[str, float]) -> "UnresponsiveVms":
-        """When the cluster's monitor has told more: it names all that it misses each time."""
+        """Return the record after a report of the cluster's monitor, which names all such VMs."""
         missed = {
             name.removeprefix(ABSENT): seconds
             for name, seconds in values.items()
@@ -59,13 +58,13 @@ class UnresponsiveVms:
         return UnresponsiveVms({**self.by_cluster, cluster: missed})
 
     def kept(self) -> dict[str, Any]:
-        """For a controller's memory."""
+        """Return the record as values for a controller's memory."""
         return {name: dict(missed) for name, missed in self.by_cluster.items()}
 
     def to_replace(self, terms: ClusterTerms, vms: Iterable[VmNow]) -> tuple[int, ...]:
-        """Those of the cluster's VMs that were missed for too long, the longest missed first.
+        """Return the cluster's VMs that have not answered for too long, the longest first.
 
-        One that is leaving already is not named again.
+        VMs that are already leaving are left out.
         """
         limit_s = number(terms.monitor.parameters if terms.monitor else {}, "boot_limit_s")
         missed = self.by_cluster.get(terms.name, {})
@@ -83,7 +82,7 @@ class UnresponsiveVms:
 
 
 class MarketOrder(NamedTuple):
-    """VMs of a cluster that are to be made anew, and why."""
+    """VMs of a cluster to replace, and the reason."""
 
     cluster: str
     vms: tuple[int, ...]
@@ -93,11 +92,11 @@ class MarketOrder(NamedTuple):
 def to_make_anew(
     given: Assignment, news: News, memory: dict[str, Any], spared: AbstractSet[int] = frozenset()
 ) -> Iterator[MarketOrder]:
-    """Those that are said to run but were never reached, and those that are gone for too long.
+    """Yield the VMs to replace: running VMs that never answered, and VMs gone for too long.
 
-    Since when they are is remembered. Those `spared` have nothing to do any more.
+    The memory records since when VMs are gone. VMs in `spared` have no work left, and stay.
     """
-    # While a platform starts or resumes one that went out would keep it from ever running.
+    # Also while a platform starts or resumes: a VM that is off would keep it from ever running.
     up = news.state in {"starting", "running", "resuming"}
     last_s, most_s = float(memory.get(_GONE_S, news.at_s)), 2 * given.interval_s
     memory[_GONE_S] = news.at_s
@@ -125,9 +124,9 @@ def to_make_anew(
 def overdue_vms(
     missed: Iterable[int], since: Mapping[str, float], at_s: float, limit_s: float
 ) -> tuple[dict[str, float], tuple[int, ...]]:
-    """Since when each has been missed, for a controller's memory; those missed for too long.
+    """Return since when each VM is missing, for a controller's memory, and the overdue VMs.
 
-    These begin anew: whoever is still there after so long again is named again.
+    The time of an overdue VM restarts: if it is still there after the limit, it is overdue again.
     """
     known = {vm: since.get(str(vm), at_s) for vm in missed}
     late = sorted(vm for vm, since_s in known.items() if abs(at_s - since_s) >= limit_s)[
@@ -137,95 +136,95 @@ def overdue_vms(
 
 
 SPARE_PERIODS: Final = 2
-"""So many periods before its deadline the work is to be done,"""
+"""The number of periods before its deadline by which the work is planned to end."""
 SPARE_MOST: Final = 0.75
-"""but for no more than this part of what is left."""
+"""The largest part of the remaining time that is kept spare for this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionInput:
-    """All that a decision is made of."""
+    """The input of a controller's decision."""
 
     work: Work
     left_s: float
-    """To the deadline,"""
+    """The time to the deadline."""
     usable_s: float
-    """and of that to be planned with: bids count a period later, as does what is seen."""
+    """The part of `left_s` for planning: bids take effect, and work is seen, a period later."""
     pace_s: float
-    """How long an iteration takes now,"""
+    """The present time of an iteration."""
     reachable_step_s: float
-    """and how long it could at what may be spent,"""
+    """The time of an iteration at the spending limit."""
     part: float
-    """which buys this part of all that the VMs can use."""
+    """The part of the VMs' full size that the spending limit buys."""
     held: float
-    """The part that those have now that run,"""
+    """The part of their full size that the running VMs have now."""
     whole: bool
-    """and whether all do."""
+    """Whether all VMs of the platform run."""
     names: tuple[str, ...]
-    """Of the resources."""
+    """The names of the resources."""
     case: Case
-    """What the rule of suspensions judges,"""
+    """The input of the suspension rule."""
     spending: float
-    """and what can be spent in a period on all VMs."""
+    """The spending limit of all VMs in a period."""
     seen: bool
-    """Whether it is known how much is done,"""
+    """Whether the amount of finished work is known."""
     measured: bool
-    """and whether an iteration was seen to be made; if not, the first takes `pace_s` at least."""
+    """Whether an iteration was measured; if not, the first takes at least `pace_s`."""
     sure: bool
-    """Whether it is known well enough to give up."""
+    """Whether the pace is known well enough to give up."""
     overspent: bool
-    """Whether the coming period costs far more than may be spent on one."""
+    """Whether the next period costs far more than the spending limit."""
     stale_s: float
-    """How long ago the monitor looked: what was done since is not counted in `work`."""
+    """The time since the monitor's last look; `work` does not include work done since then."""
     news: News
-    """What all this was read from."""
+    """The news from which this input was made."""
 
     @property
     def hopeless(self) -> bool:
-        """Whether the deadline can't be met, whatever was done since the monitor looked."""
+        """Return whether the deadline can't be met, whatever was done since the last look."""
         return self.sure and grace_s(self.work, self.left_s) + self.stale_s < 0
 
 
 def usable_s(left_s: float, interval_s: float) -> float:
-    """The time to plan with, of so much that is left."""
+    """Return the time for planning, given the time to the deadline."""
     return max(left_s - SPARE_PERIODS * interval_s, left_s * (1 - SPARE_MOST))
 
 
 def in_words(scene: DecisionInput, spare_s: float) -> str:
-    """How far it is, and when it will be done."""
+    """Describe the progress and the expected end."""
     work = scene.work
     said = f"{int(work.done)} of {work.steps} iterations, {scene.pace_s:.3g} s each"
     away = "" if scene.whole else "; not all of its VMs run"
     if isinf(spare_s):
         return f"{said}{away}"
     if spare_s >= 0:
-        return f"{said}: done {spare_s:.0f} s before the deadline{away}"
+        return f"{said}: will end {spare_s:.0f} s before the deadline{away}"
     least_s = least_deadline_s(work, scene.reachable_step_s)
-    return f"{said}: {-spare_s:.0f} s late; could be done in {least_s:.0f} s{away}"
+    return f"{said}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
 
 
 def too_late(scene: DecisionInput) -> str:
-    """Why no deadline can be met."""
+    """Describe why the deadline can't be met."""
     return (
-        f"{scene.work.left:.0f} iterations are left and take {scene.work.ideal_s:.0f} s at least,"
-        f" with {max(scene.left_s, 0.0):.0f} s to the deadline"
+        f"the remaining {scene.work.left:.0f} iterations take at least {scene.work.ideal_s:.0f} s,"
+        f" and only {max(scene.left_s, 0.0):.0f} s are left until the deadline"
     )
 
 
 LEAST_BID = 1e-6
-"""Credits; the ledger knows no less."""
+"""The least bid in credits, which is the ledger's smallest unit."""
 Sizes = tuple[float, ...]
-"""By resource, in the order of the prices."""
+"""Amounts by resource, in the order of the prices."""
 
 
 def bidding(vms: Iterable[VmNow], cluster: str | None = None) -> list[VmNow]:
-    """Those whose bids count in the next period, of one cluster or of all."""
+    """Return the VMs whose bids count in the next period, of one cluster or of all."""
     there = {"running", "pending"}
     return [one for one in vms if one.state in there and cluster in {None, one.cluster}]
 
 
 def market_without(news: News) -> Prices:
-    """The market as it would be without one's own bids, which would chase themselves upward."""
+    """Return the market without the own bids: with them, the bids would drive themselves up."""
     own = dict.fromkeys(news.prices, 0.0)
     for vm in bidding(news.vms):
         for name, bid in vm.bid.items():
@@ -241,7 +240,7 @@ def market_without(news: News) -> Prices:
 
 
 def purse(assignment: Assignment, news: News) -> Funds:
-    """What there is, and what will be added."""
+    """Return the platform's credits and its replenishment."""
     return Funds(
         credits=max(news.balance, 0.0),
         renewal=news.replenishment,
@@ -250,14 +249,14 @@ def purse(assignment: Assignment, news: News) -> Funds:
 
 
 def most(terms: ClusterTerms, names: Iterable[str]) -> Sizes:
-    """All that a VM of the cluster can use; goods that it knows no bound for it does without."""
+    """Return the full size of a VM of the cluster; 0 for goods without a ceiling."""
     return tuple(terms.ceiling.get(name, 0.0) for name in names)
 
 
 def vm_positions(
     terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]
 ) -> VmPosition:
-    """A VM in the market."""
+    """Return a VM's position in the market."""
     sizes = most(terms, names)
     return VmPosition(
         bid=tuple(vm.bid.get(name, 0.0) for name in names),
@@ -269,29 +268,29 @@ def vm_positions(
 
 
 def held_part(now: VmPosition) -> float:
-    """Of all that a VM can use, the part that it has, in its scarcest resource."""
+    """Return the part of its full size that a VM has, in its scarcest resource."""
     parts = [got / size for got, size in zip(now.allocation, now.most, strict=True) if size > 0]
     return min(parts, default=1.0)
 
 
 def traces_to_keep(traces: Mapping[int, Sequence[BidTrace]]) -> dict[str, Any]:
-    """Traces for JSON: of each VM one short text, as a platform may have thousands of them."""
+    """Return traces for JSON: one short text per VM, as a platform may have thousands of VMs."""
     return {str(vm): ";".join(map(_written, rows)) for vm, rows in traces.items()}
 
 
 def traces_of(memory: Mapping[str, Any]) -> dict[int, tuple[BidTrace, ...]]:
-    """The traces that were kept so, or by the names of their numbers as they were once."""
+    """Return traces from a memory, in the format of `traces_to_keep` or in the older one."""
     return {int(vm): tuple(map(_read, _apart(rows))) for vm, rows in memory.items()}
 
 
 _ORDER: Final = ("change", "limit", "run", "market", "market_before", "short", "short_keeping")
-"""In which the numbers of a trace are written: the last ones are often not known."""
+"""The order of a trace's numbers in its text; the last ones are often unknown, and left out."""
 _UNKNOWN: Final = "?"
 _BLANK: Final = BidTrace()
 
 
 def _written(trace: BidTrace) -> str:
-    """Its numbers, to three digits: they are compared by factors of 1.1 and more."""
+    """Return a trace as text; three digits suffice for comparisons by factors of 1.1 and more."""
     words = [
         _UNKNOWN if value in {getattr(_BLANK, name), math.inf} else f"{value:.3g}"
         for name in _ORDER
@@ -318,11 +317,11 @@ def _read(one: Any) -> BidTrace:
 
 
 def all_run(news: News) -> bool:
-    """Whether all VMs that the platform is to have run."""
+    """Return whether all VMs that the platform should have are running."""
     running = Counter(one.cluster for one in news.vms if one.state == "running" and not one.leaving)
     return all(running[name] >= size for name, size in news.sizes.items())
 
 
 def cost_of(vms: list[VmNow], news: News) -> float:
-    """What the coming period is charged for: all that is held, whatever was bid for it."""
+    """Return the charge for the next period: prices times allocations, whatever the bids."""
     return sum(news.prices[name] * amount for one in vms for name, amount in one.allocation.items())

@@ -1,6 +1,7 @@
-"""How far each cluster of an application is, each by its own monitor: the slowest one counts.
+"""The progress of an application with several clusters: the slowest cluster counts.
 
-Effort is counted for all of them together: it is what the VMs of the whole platform have.
+Each cluster has its own monitor. Effort is counted for all clusters together: it depends on the
+allocations of all VMs of the platform.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,42 +15,42 @@ from controllers.applications.application_progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The progress of each cluster; a controller keeps it in its memory."""
+    """The progress of each cluster, stored in the controller's memory."""
 
     by_cluster: Mapping[str, Progress]
 
     @classmethod
     def of(cls, memory: Mapping[str, Any], clusters: Collection[str]) -> "Parts":
-        """As it was kept: by cluster, or, as it once was, that of the last one to tell."""
+        """Restore the progress from a memory, also from the older format without clusters."""
         if all(isinstance(one, Mapping) for one in memory.values()):
             names = dict.fromkeys((*clusters, *memory))
             return cls({name: Progress.of(memory.get(name, {})) for name in names})
         last = Progress.of(memory)
-        if len(clusters) > 1:  # of one of them: it stands for all until a monitor tells
+        if len(clusters) > 1:  # of an unknown cluster: used for all until their monitors report
             last = replace(last, seen_s=0.0, exit=None, marks=())
         return cls(dict.fromkeys(clusters, last))
 
     def kept(self) -> dict[str, Any]:
-        """For a controller's memory."""
+        """Return the progress as values for the controller's memory."""
         return {name: one.kept() for name, one in self.by_cluster.items()}
 
     def told_of_vms(self, at_s: float, part: float, most_s: float, *, whole: bool) -> "Parts":
-        """When news have told of the VMs of all of them: a part waits for the VMs of another."""
+        """Return all parts after news about the VMs; parts wait for each other's VMs."""
         now = self.by_cluster.items()
         return Parts({name: one.told_of_vms(at_s, part, most_s, whole=whole) for name, one in now})
 
     def after(
         self, cluster: str, at_s: float, values: Mapping[str, float], most_s: float
     ) -> "Parts":
-        """When the monitor of one has told more."""
+        """Return all parts after a report of one cluster's monitor."""
         before = self.by_cluster.get(cluster, Progress())
         return Parts({**self.by_cluster, cluster: before.after(at_s, values, most_s)})
 
     def counting(self, unheard: AbstractSet[str]) -> Mapping[str, Progress]:
-        """By cluster, those that have a part in the work: an `unheard` monitor may tell of one too.
+        """Return by cluster the parts that take part in the work.
 
-        Where a monitor was heard and tells of no iterations there are none, as where no VM of a
-        cluster has a log.
+        A cluster whose monitor has reported, but without iterations, takes no part: none of its
+        VMs has a log. A cluster whose monitor is `unheard` may take part.
         """
         now = self.by_cluster.items()
         told = {name: one for name, one in now if one.told or name in unheard}
@@ -57,9 +58,9 @@ class Parts:
 
 
 def slowest(parts: Iterable[Progress], steps: int, ideal_run_s: float | None) -> Progress:
-    """The one that has most time left to go; before all, one whose pace is not known.
+    """Return the part with the most time left; a part with unknown pace counts as slowest.
 
-    One that is over has none left.
+    A part that has ended has no time left.
     """
 
     def left(one: Progress) -> tuple[float, int]:

@@ -1,7 +1,7 @@
-"""What each VM has made of an application, and when the share of a whole cluster is made.
+"""The iterations that each VM has made, and the end of a whole cluster's share of the work.
 
-A monitor tells of VMs that run. One that is away may have more to do than those; one whose program
-powers it off at its end has nothing to do any more.
+A monitor reports running VMs only. A VM that is away may have more work left than those. A VM that
+its program powers off at the end has no work left.
 """
 
 from collections.abc import Mapping
@@ -14,23 +14,21 @@ from controllers.applications.market_position import UNKNOWN, UnresponsiveVms
 from controllers.measurements import ENDED, MADE
 from merkatd.protocol.platform_messages import News
 
-"""How a monitor names the iterations that the log of one VM tells of,"""
-"""and the exit code of one whose program has ended well."""
 _COMING: Final = frozenset({"pending", "busy"})
 Made = tuple[int, int]
-"""Iterations that a VM has made, and could have made at the next look."""
+"""The iterations that a VM has made, and those that it may have made by the next look."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkShare:
-    """That of one cluster."""
+    """The share of one cluster in the work."""
 
     logs: int = 0
-    """So many of its VMs had a log at once, at the most."""
+    """The highest number of its VMs that had a log at the same time."""
     made: Mapping[int, Made] = field(default_factory=dict)
 
     def after(self, values: Mapping[str, float], steps: int) -> "WorkShare":
-        """When its monitor has told more; what has ended well has made all `steps`."""
+        """Return the share after a report; a VM that ended successfully has made all `steps`."""
         told = {vm: int(count) for vm, count in _of_vms(values, MADE).items()}
         made = dict(self.made)
         for vm, count in told.items():
@@ -40,7 +38,7 @@ class WorkShare:
         return WorkShare(max(self.logs, len(told)), made)
 
     def over(self, cluster: str, news: News, steps: int) -> AbstractSet[int]:
-        """Those of its VMs that have made all, or could have before they went off."""
+        """Return its VMs that have made all iterations, or may have before their power-off."""
         found = set()
         for one in news.vms:
             made, could = self.made.get(one.vm, (0, 0))
@@ -52,10 +50,11 @@ class WorkShare:
     def complete(
         self, cluster: str, news: News, steps: int, missed: AbstractSet[int], *, told_of_all: bool
     ) -> bool:
-        """Whether as many VMs as ever had a log have made all, and none is still to come.
+        """Return whether the share is complete.
 
-        `missed` have never answered. Where a monitor tells nothing of each VM, it must have told
-        of all.
+        As many VMs as ever had a log must have made all iterations, and no VM may be still coming.
+        `missed` are VMs that never answered. If the monitor does not report each VM, it must have
+        reported all of them together.
         """
         mine = [one for one in news.vms if one.cluster == cluster and not one.leaving]
         size, over = news.sizes.get(cluster, len(mine)), self.over(cluster, news, steps)
@@ -67,7 +66,7 @@ class WorkShare:
         return whole and len(over) >= min(self.logs, size)
 
     def least(self, cluster: str, news: News) -> int:
-        """What the slowest of its VMs has made: one that is still to come has made nothing."""
+        """Return the iterations of its slowest VM; a VM that is still coming has made none."""
         there = [one.vm for one in news.vms if one.cluster == cluster and not one.leaving]
         made = [self.made[vm][0] for vm in there if vm in self.made]
         return min(made) if len(made) >= max(self.logs, 1) else 0
@@ -75,17 +74,17 @@ class WorkShare:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Those of all clusters whose monitors tell of each VM."""
+    """The shares of all clusters whose monitors report each VM."""
 
     by_cluster: Mapping[str, WorkShare] = field(default_factory=dict)
 
     @classmethod
     def of(cls, memory: Mapping[str, Any]) -> "Shares":
-        """As they were kept."""
+        """Restore the shares from a controller's memory."""
         return cls({name: _read(one) for name, one in memory.items()})
 
     def kept(self, present: AbstractSet[int] | None = None) -> dict[str, Any]:
-        """For a controller's memory: where `present` are given, of these VMs alone."""
+        """Return the shares as values for a controller's memory, of the `present` VMs if given."""
         return {
             name: {
                 "logs": one.logs,
@@ -99,11 +98,11 @@ class Shares:
         }
 
     def after(self, cluster: str, values: Mapping[str, float], steps: int) -> "Shares":
-        """When the monitor of a cluster has told more."""
+        """Return the shares after a report of a cluster's monitor."""
         return Shares({**self.by_cluster, cluster: self.share(cluster).after(values, steps)})
 
     def share(self, cluster: str) -> WorkShare:
-        """That of a cluster."""
+        """Return the share of a cluster."""
         return self.by_cluster.get(cluster, WorkShare())
 
     def counted(
@@ -115,9 +114,10 @@ class Shares:
         *,
         whole: bool,
     ) -> dict[str, Progress]:
-        """These parts: one that is over in the VMs that run is as far as those that are away.
+        """Return the parts, corrected for VMs that are away.
 
-        `whole`: all VMs of the platform run now.
+        A part that has ended in all running VMs is only as far as its VMs that are away. `whole`
+        says whether all VMs of the platform run now.
         """
         found = dict(parts)
         for name, one in parts.items():
@@ -132,12 +132,12 @@ class Shares:
         return found
 
     def over(self, news: News, steps: int) -> AbstractSet[int]:
-        """VMs of all clusters that have nothing to do any more."""
+        """Return the VMs of all clusters that have no work left."""
         return {vm for name, one in self.by_cluster.items() for vm in one.over(name, news, steps)}
 
 
 def _of_vms(values: Mapping[str, float], prefix: str) -> dict[int, float]:
-    """By VM, what a monitor names so."""
+    """Return the measurements with this prefix, by VM id."""
     found = {}
     for name, value in values.items():
         vm = name.removeprefix(prefix)

@@ -1,1 +1,1 @@
-"""Monitors: what watches the application of a virtual cluster and tells its controller."""
+"""Monitors, which watch the application of a virtual cluster and report to its controller."""

@@ -1,7 +1,7 @@
-"""The VMs of a virtual cluster as a monitor reaches them: where they are, who they are, what runs.
+"""A monitor's SSH access to the VMs of a virtual cluster: addresses, host keys, running VMs.
 
-What the daemon's configuration says of SSH comes in an environment variable; a template's
-monitor may say otherwise for its own VMs (`address`, `user`, `port`).
+The daemon passes the SSH settings of its configuration in an environment variable. A template's
+monitor may replace some for its own VMs (`address`, `user`, `port`).
 """
 
 import json
@@ -23,19 +23,19 @@ from merkatd.protocol.platform_messages import VmNow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshReach:
-    """How VMs are reached."""
+    """The SSH settings for reaching VMs."""
 
     address: str
-    """`{vm}` stands for the VM's id."""
+    """The address, in which `{vm}` stands for the VM's id."""
     allowed: tuple[str, ...] = ()
-    """Other addresses that a template may name."""
+    """Patterns of other addresses that a template may name."""
     user: str = "root"
     port: int = 22
     limits: SshLimits = field(default_factory=SshLimits)
 
     @classmethod
     def read(cls, text: str) -> "SshReach":
-        """What the daemon wrote."""
+        """Parse the settings that the daemon wrote as JSON."""
         values = json.loads(text)
         return cls(
             **{
@@ -46,7 +46,7 @@ class SshReach:
         )
 
     def but(self, parameters: Mapping[str, Any]) -> "SshReach":
-        """As a template's monitor wants it. Raise ValueError for an address that is not allowed."""
+        """Return the settings changed by a template. Raise ValueError for a forbidden address."""
         address = str(parameters.get("address", self.address))
         check_address(address, (self.address, *self.allowed))
         return SshReach(
@@ -58,7 +58,7 @@ class SshReach:
         )
 
     def place(self, vm: VmNow, keys: GuestKeys) -> SshTarget:
-        """Where a VM is, and who it must be."""
+        """Return the address of a VM and its expected host key."""
         return SshTarget(
             address=self.address.replace("{vm}", str(vm.vm)),
             port=self.port,
@@ -68,7 +68,7 @@ class SshReach:
 
 
 class GuestAccess:
-    """Those of one cluster."""
+    """The SSH access to the VMs of one cluster."""
 
     def __init__(self, reach: SshReach, keys: GuestKeys, hand: Hand, cluster: str) -> None:
         self._reach = reach
@@ -78,28 +78,28 @@ class GuestAccess:
         self._pool = SshPool(key_of(keys.ours), reach.limits)
 
     async def there(self) -> Mapping[int, VmNow] | None:
-        """Return all of them, as the last period saw them; None where there was no period yet."""
+        """Return all VMs of the cluster in the last period; None before the first period."""
         return await there(self._hand, self._cluster)
 
     async def running(self) -> Mapping[int, VmNow]:
-        """Return those that run and are to stay, as the last period saw them."""
+        """Return the VMs that ran in the last period and are not leaving."""
         return running(await self.there() or {})
 
     async def ask(
         self, vms: Mapping[int, VmNow], command: Callable[[int], str]
     ) -> Mapping[int, Heard]:
-        """What each says to its command; connections to others are closed."""
+        """Run a command on each VM, and return the answers; close connections to other VMs."""
         self._pool.forget(tuple(vms))
         places = {vm: self._reach.place(one, self._keys) for vm, one in vms.items()}
         return await self._pool.ask(places, command)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         self._pool.close()
 
 
 async def there(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
-    """Return a cluster's VMs as the last period saw them; None where there was no period yet."""
+    """Return a cluster's VMs in the last period; None before the first period."""
     latest = await hand.ask(LatestRequest())
     if not isinstance(latest, Latest) or latest.standing is None:
         return None
@@ -107,17 +107,17 @@ async def there(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
 
 
 def running(vms: Mapping[int, VmNow]) -> Mapping[int, VmNow]:
-    """Return those of these VMs that run and are to stay."""
+    """Return the VMs that run and are not leaving."""
     return {vm: one for vm, one in vms.items() if one.state == "running" and not one.leaving}
 
 
 def home() -> Path:
-    """The daemon's state directory, as its processes are told."""
+    """Return the daemon's state directory, from the process's environment."""
     return Path(os.environ[HOME])
 
 
 def reach_here(parameters: Mapping[str, Any]) -> SshReach | None:
-    """How VMs are reached; None where the configuration names no addresses."""
+    """Return the SSH settings; None if neither configuration nor template names an address."""
     if SSH not in os.environ:
         return None
     found = SshReach.read(os.environ[SSH]).but(parameters)
@@ -125,5 +125,5 @@ def reach_here(parameters: Mapping[str, Any]) -> SshReach | None:
 
 
 def keys_here() -> GuestKeys:
-    """The site's."""
+    """Return the site's keys."""
     return guest_keys(home())

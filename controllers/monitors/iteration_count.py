@@ -1,4 +1,4 @@
-"""Iterations counted from logs, and what a look comes to."""
+"""Iterations counted from logs, and the result and memory of a monitor's looks."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,34 +15,29 @@ from merkatd.base.line_patterns import Pattern
 from merkatd.protocol.platform_messages import VmNow
 
 PATTERN: Final = r"\bstep\s+(?P<step>\d+)\b.*?(?P<seconds>\d+(?:\.\d+)?)\s*s\b"
-"""A line of a log that tells of an iteration, unless the template says otherwise."""
-"""Characters of an expression."""
-"""Memory of a compiled expression. RE2 lets no other thread run while it compiles: what may take
-8 MiB takes a fifth of a second, what may take this much some milliseconds."""
-"""Classes of Unicode in an expression: each is hundreds of ranges before it is compiled."""
+"""The default pattern of a log line about an iteration."""
 _DIGITS: Final = 40
 _MOST: Final = 1e15
-"""An iteration's time is the median of so many: one that a suspension fell into says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What is known of one VM's part of the application."""
+    """The iterations of one VM."""
 
     done: int = 0
     took_s: tuple[float, ...] = ()
-    """Of the latest iterations, the newest last."""
+    """The times of the latest iterations, the newest last."""
     at_s: float = 0.0
-    """When a new iteration was last seen."""
+    """The time at which a new iteration was last seen."""
 
     @property
     def step_s(self) -> float | None:
-        """What an iteration takes lately."""
+        """Return the median time of the latest iterations; None if unknown."""
         return median(self.took_s) if self.took_s else None
 
 
 def counted(before: Count, lines: Iterable[str], pattern: Pattern, now_s: float) -> Count:
-    """After these lines too. A step may be told again, by an application that was started anew."""
+    """Return the count after more log lines; a restarted application may repeat a step."""
     done, took, at_s = before.done, list(before.took_s), before.at_s
     for line in lines:
         found = pattern.search(line)
@@ -60,7 +55,7 @@ def counted(before: Count, lines: Iterable[str], pattern: Pattern, now_s: float)
 
 
 def _number(text: str | None) -> float | None:
-    """The number from 0 on that a group holds, None where it holds none."""
+    """Return the number of a group; None if it is no number from 0 to 1e15."""
     if text is None or len(text) > _DIGITS:
         return None
     try:
@@ -71,7 +66,7 @@ def _number(text: str | None) -> float | None:
 
 
 def of_guest(told: Mapping[str, Any]) -> Count:
-    """What the embedded cloud tells of a guest (`embedded.guest.progress`)."""
+    """Return the count in the embedded cloud's report on a guest (`embedded.guest.progress`)."""
     log: Sequence[Sequence[float]] = told["log"]
     if not log:
         return Count()
@@ -87,7 +82,7 @@ def of_guest(told: Mapping[str, Any]) -> Count:
 def measured_values(
     counts: Mapping[int, Count], absent: Mapping[int, float], now_s: float
 ) -> dict[str, float]:
-    """What the controller is to know: an application is where its slowest part is."""
+    """Return the measurements for the controller: the slowest VM sets the progress."""
     values = {f"{ABSENT}{vm}": seconds for vm, seconds in absent.items()}
     values |= {f"{MADE}{vm}": float(one.done) for vm, one in counts.items()}
     if counts:
@@ -102,56 +97,56 @@ def measured_values(
 
 
 KEPT_S: Final = 3_600.0
-"""So long a VM that no news name is remembered: they may leave out one that is there."""
+"""The time for which a VM that is missing in the news is remembered, as it may still exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """All VMs of the cluster that run, at one moment."""
+    """The result of a look at all running VMs of the cluster."""
 
     at_s: float
-    """On the daemon's clock."""
+    """The time on the daemon's clock."""
     counts: Mapping[int, Count] = field(default_factory=dict)
-    """Of the VMs that have a log."""
+    """The counts of VMs that have a log."""
     absent: Mapping[int, float] = field(default_factory=dict)
-    """Those that run, as the cloud says, and have never answered: for how many seconds."""
+    """The seconds for which running VMs have never answered, by VM id."""
     more: Mapping[str, float] = field(default_factory=dict)
-    """`exit`, `load`, whatever else is known."""
+    """Further measurements such as `exit` and `load`."""
 
 
 class Way(Protocol):
-    """How the application in the VMs is looked at."""
+    """The interface of a way to look at the application in VMs."""
 
     async def look(self) -> ProbeResult:
-        """Once, at all VMs."""
+        """Look at all VMs once."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close all connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeMemory:
-    """What is known of one VM."""
+    """The monitor's memory of one VM."""
 
     first_s: float
-    """When it was first said to run."""
+    """The time at which it was first reported as running."""
     up: bool = False
-    """Whether it ever answered, and was configured."""
+    """Whether it has answered and was configured."""
     position: Position = field(default_factory=Position)
     count: Count | None = None
-    """None: it has no log."""
+    """The iterations in its log; None if it has no log."""
     key: str = ""
-    """By which the VM was made: another one of the same id has another. Empty: not known yet."""
+    """The VM's creation key, which tells apart VMs with the same id; empty if not known yet."""
     named_s: float = 0.0
-    """When the news last named it."""
+    """The time at which the news last named it."""
 
     def written(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the memory as values for JSON."""
         return asdict(self)
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> "ProbeMemory":
-        """What was written so."""
+        """Restore the memory from the values of `written`."""
         count = told["count"]
         if count is not None:
             count = Count(**{**count, "took_s": tuple(count["took_s"])})
@@ -168,10 +163,10 @@ class ProbeMemory:
 def remembered(
     known: Mapping[int, ProbeMemory], there: Mapping[int, VmNow], at_s: float
 ) -> dict[int, ProbeMemory]:
-    """Return what stays known when the news name these VMs.
+    """Return the memory of VMs after news that name the VMs `there`.
 
-    One that is away was configured all the same. One that has never answered is missed from the
-    moment at which it runs again.
+    A VM that is away stays configured. The absence of a VM that has never answered restarts when
+    it runs again.
     """
     kept = {
         vm: one
@@ -188,20 +183,20 @@ def remembered(
 
 
 class Notebook:
-    """A file that is whole or not there; without one, or with a broken one, all is read anew."""
+    """The file with a monitor's memory. It is replaced atomically, and ignored if it is broken."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def load(self) -> dict[int, ProbeMemory]:
-        """What was kept."""
+        """Return the stored memory; empty without a valid file."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             told = json.loads(self._path.read_text())
             return {int(vm): ProbeMemory.read(one) for vm, one in told.items()}
         return {}
 
     def keep(self, known: Mapping[int, ProbeMemory]) -> None:
-        """Instead of what was kept before."""
+        """Store the memory, replacing the old file."""
         half = self._path.with_suffix(".new")
         half.write_text(json.dumps({str(vm): one.written() for vm, one in known.items()}))
         half.replace(self._path)

@@ -1,11 +1,11 @@
-"""What a VM is asked of its log, exit code and load.
+"""The shell commands that read a VM's log, exit code and load, and the parsers of their answers.
 
-One line, which a shell writes without starting any other program: a VM that gets little CPU is
-to spend it on its work.
+A shell writes load and exit code in one line without starting other programs, so that a VM with
+little CPU can use it for its work.
 
-A log is known by its inode. Where the name leads to another one, what was not read of the old is
-looked for among the files beside it that rotation leaves (`run.log.1`, `run.log-20260501`), then
-the new one is read from its beginning. Only whole lines count; the rest is read again. Pure.
+A log is identified by its inode. If the log's path leads to another inode, the log was rotated.
+Then the unread rest is read from a rotated file (`run.log.1`, `run.log-20260501`), and the new file
+from its beginning. Only whole lines count; an incomplete last line is read again. Pure.
 """
 
 import math
@@ -19,26 +19,26 @@ from controllers.measurements import ENDED
 
 _DIGITS = 10
 _UNREADABLE = 255
-"""What counts as the exit code where the file holds a longer number: it has failed."""
+"""The exit code, a failure, that replaces a number with too many digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Of one VM; None: it does not say."""
+    """The load and the exit code of one VM; None if unknown."""
 
     load: float | None = None
     exit: int | None = None
 
 
 def signs_command(status: str) -> str:
-    """For a POSIX shell on the VM; `status` is the file with the exit code, once there is one."""
+    """Return the POSIX shell command for load and exit code; `status` has the exit code's path."""
     file = shlex.quote(status or "/dev/null")
     load = "read l r 2>/dev/null </proc/loadavg"
     return f'{load}; e=; [ ! -r {file} ] || read e r <{file}; echo "$l:$e"'
 
 
 def read_signs(line: bytes) -> Signs:
-    """What it said; words that mean nothing are passed over."""
+    """Parse the answer to `signs_command`; invalid values count as unknown."""
     load, _, code = line.decode("ascii", "replace").partition(":")
     found = Signs()
     with suppress(ValueError):
@@ -51,9 +51,10 @@ def read_signs(line: bytes) -> Signs:
 
 
 def sign_values(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
-    """What a controller is to know of all those that answered; `logs`: VMs that have a log.
+    """Return the measurements of the VMs that answered; `logs` are the VMs that have a log.
 
-    It has ended well when it has in each of these; which have is told too.
+    The application has ended successfully once it has in each VM of `logs`. The measurements also
+    name these VMs.
     """
     there = list(signs.values())
     loads = [one.load for one in there if one.load is not None]
@@ -63,7 +64,7 @@ def sign_values(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, 
         more["load"] = sum(loads) / len(loads)
     working = [vm for vm in logs if vm not in signs or signs[vm].exit is None]
     if any(exits) or (exits and not working):
-        # One that failed has failed them all.
+        # A failure of one VM is a failure of the application.
         more["exit"] = float(max(exits, key=abs))
     if not any(exits):
         more |= {f"{ENDED}{vm}": 0.0 for vm in logs if vm in signs and signs[vm].exit == 0}
@@ -71,7 +72,7 @@ def sign_values(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, 
 
 
 MAX_READ_BYTES: Final = 1 << 17
-"""Bytes that are read at once; what is beyond them the next time."""
+"""The most bytes of a log in one answer; the rest follows in the next."""
 _SCRIPT: Final = (
     "f={file}; i={inode}; o={offset}; "
     'set -- $(stat -L -c "%i %s" -- "$f" 2>/dev/null); n=$1; z=$2; s=new; '
@@ -84,52 +85,52 @@ _SCRIPT: Final = (
     '[ $((z-o)) -gt {most} ] || exec tail -c +$((o+1)) -- "$f"; '
     'tail -c +$((o+1)) -- "$f" | head -c {most}'
 )
-"""As few programs as it takes: a VM that gets little CPU is to spend it on its work."""
+"""It starts as few programs as possible, so that a VM with little CPU can use it for its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a log was read."""
+    """The position up to which a log was read."""
 
     inode: int = 0
-    """0: nothing of it was."""
+    """The log's inode; 0 if no log was read yet."""
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """What came, and whether there may be more at once."""
+    """New lines of a log, and whether more may be waiting."""
 
     position: Position
     lines: tuple[str, ...]
     more: bool
     begun_anew: bool = False
-    """The file is shorter than what was read of it: it was emptied."""
+    """Whether the file was emptied: it is shorter than the part that was read."""
 
 
 def tail_command(path: str, position: Position) -> str:
-    """For a POSIX shell on the VM."""
+    """Return the POSIX shell command that reads a log from a position."""
     return _SCRIPT.format(
         file=shlex.quote(path), inode=position.inode, offset=position.offset, most=MAX_READ_BYTES
     )
 
 
 def read_tail(position: Position, answer: bytes) -> LogPart:
-    """What the VM's answer says. ValueError where it is none."""
+    """Parse the answer to `tail_command`. Raise ValueError if it is invalid."""
     head, _, data = answer.partition(b"\n")
     words = head.decode("ascii", "replace").split()
     if words == ["none"]:
         return LogPart(position, (), more=False)
     if len(words) not in {2, 3} or words[0] not in {"same", "new", "old", "cut"}:
-        raise ValueError(f"not an answer: {head[:80]!r}")
+        raise ValueError(f"expected an answer to the log command (got {head[:80]!r})")
     state, offset = words[0], int(words[-1])
     inode = int(words[1]) if len(words) == 3 else 0
     whole = data.rfind(b"\n") + 1
     lines = tuple(data[:whole].decode("utf-8", "replace").splitlines())
-    if whole == 0 and len(data) >= MAX_READ_BYTES:  # a line longer than one read is left out
+    if whole == 0 and len(data) >= MAX_READ_BYTES:  # a line longer than one read is skipped
         whole = len(data)
     if state == "old":
-        # Nobody writes there any more: its last line is whole, or will never be.
+        # A rotated file no longer grows: its last line is complete, or never will be.
         done = len(data) < MAX_READ_BYTES
         at = Position() if done else Position(inode=position.inode, offset=offset + whole)
         return LogPart(at, lines, more=True)

@@ -1,4 +1,4 @@
-"""The base of every monitor: looks at an application, and tells the platform's controller."""
+"""The base class of every monitor, which measures an application for the platform's controller."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +12,7 @@ from merkatd.protocol.platform_messages import Assignment, ClusterTerms, MarketN
 
 
 class Monitor:
-    """Watches one virtual cluster. Override `look`."""
+    """Monitors one virtual cluster. Override `look`."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Monitor:
         hand: Hand,
         wait: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
-        """`wait` is how time passes between looks."""
+        """Begin without a look. `wait` sleeps between two looks."""
         self.assignment = assignment
         self.cluster = cluster
         self.parameters: Mapping[str, Any] = cluster.monitor.parameters if cluster.monitor else {}
@@ -30,19 +30,22 @@ class Monitor:
         self._wait = wait
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
-        """When something was true, in seconds since the epoch, and what; None: nothing new."""
+        """Return the time of a look, in seconds since the epoch, and its measurements.
+
+        Return None if there is nothing new.
+        """
         raise NotImplementedError
 
     async def on_market(self, market: MarketNow) -> None:
-        """Called when a period's prices are announced; nothing, unless overridden."""
+        """React to a period's prices; the default does nothing."""
 
     async def watch(self) -> None:
-        """Look and tell, again and again."""
+        """Look and report, again and again."""
         while True:
             seen = await self.look()
             if seen is not None:
                 at_s, values = seen
-                # The bus carries no other numbers, and guests may say any.
+                # The bus carries finite numbers only, and guests may report any numbers.
                 known = {name: value for name, value in values.items() if isfinite(value)}
                 told = Measured(cluster=self.cluster.name, at_s=at_s, values=known)
                 await self._hand.ask(told)

@@ -1,7 +1,9 @@
 """The monitor `queue`, and the head VM of a batch system.
 
-Its parameters: `batch`, `slurm` or `gridengine`; `worker`, what a worker is called in the batch
-system, where {vm} stands for its VM's id; `address`, `user`, `port` as for `steps`.
+Its parameters:
+- `batch`: `slurm` or `gridengine`
+- `worker`: the name of a worker in the batch system, in which {vm} stands for its VM's id
+- `address`, `user`, `port`: as for the monitor `steps`
 """
 
 import time
@@ -19,21 +21,23 @@ from merkatd.protocol.monitor_terms import WORKER, WorkerNames
 
 
 class Head:
-    """Of one virtual cluster the VM with the lowest id."""
+    """The head of a batch system: the running VM with the lowest id in its cluster."""
 
     def __init__(self, guests: GuestAccess) -> None:
         self._guests = guests
 
     @classmethod
     def of(cls, hand: Hand, cluster: str, parameters: Mapping[str, Any]) -> "Head":
-        """Reached as the daemon's configuration says. ValueError where that says nothing."""
+        """Return the head, reached by SSH. Raise ValueError without an address."""
         reach = reach_here(parameters)
         if reach is None:
-            raise ValueError("[bus] ssh_address, or the monitor's parameters.address, is missing")
+            raise ValueError(
+                "no SSH address is set: set [bus] ssh_address or the monitor's parameters.address"
+            )
         return cls(GuestAccess(reach, keys_here(), hand, cluster))
 
     async def say(self, command: str) -> Said | None:
-        """What a command comes to; None where the head can't be asked."""
+        """Run a command on the head, and return its result; None if the head can't be reached."""
         vms = await self._guests.running()
         if not vms:
             return None
@@ -42,12 +46,8 @@ class Head:
         return heard if isinstance(heard, Said) else None
 
 
-"""How the number of jobs that run on a worker is named, with its VM;"""
-"""and that it takes no more."""
-
-
 class QueueMonitor(Monitor):
-    """Asks the head."""
+    """Reads the queue and the workers from the head."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class QueueMonitor(Monitor):
         self._now = now
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
-        """None while the head does not answer, or not sensibly."""
+        """Return the time and the measurements; None without a valid answer of the head."""
         said = await self._head.say(self._batch.look())
         if said is None:
             return None
@@ -71,11 +71,11 @@ class QueueMonitor(Monitor):
             queue = self._batch.read(said.out.decode("utf-8", "replace"))
             return self._now(), queue_values(queue, self._names)
         except (ValueError, ArithmeticError):
-            return None  # the tenant's own machine may say anything
+            return None  # the head is the tenant's own machine, and may answer anything
 
 
 def queue_values(queue: Queue, names: WorkerNames) -> dict[str, float]:
-    """What the controller is to know; workers that are lost are not there."""
+    """Return the measurements of a queue for the controller, without lost workers."""
     values = {
         "waiting": float(queue.waiting),
         "wanted": float(queue.wanted),

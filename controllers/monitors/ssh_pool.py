@@ -1,8 +1,8 @@
-"""Connections to VMs over SSH: a pool of threads, one kept connection a VM, nobody else's keys.
+"""SSH connections to VMs: a pool of threads, and one persistent connection for each VM.
 
-A VM's host key is known before its first boot, since contextualisation gave it to it: whoever
-answers with another one is not spoken to. There are no passwords and no agents, only our key.
-Everything has a time limit, and a VM that does not answer holds up one thread, not the others.
+A VM's host key is known before its first boot, as contextualisation installs it: a server with
+another host key is refused. Monitors log in with their own key only, without passwords or agents.
+Every operation has a time limit, and a VM that does not answer blocks one thread, not the others.
 """
 
 import asyncio
@@ -18,26 +18,26 @@ from typing import Final
 import paramiko
 
 MOST_BYTES: Final = 1 << 20
-"""More of an answer is not read."""
+"""The length at which an answer is cut off."""
 _CHUNK: Final = 1 << 15
 _GRACE_S: Final = 1.0
-"""After this the whole connection is closed, where a command did not end by itself."""
+"""The time after a command's limit at which the whole connection is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshTarget:
-    """Where a VM is, and who it must be."""
+    """The address of a VM, and its expected host key."""
 
     address: str
     port: int = 22
     user: str = "root"
     host_key: str = ""
-    """Its public key as OpenSSH writes it, `TYPE BASE64`; without one nobody is trusted."""
+    """Its public key in OpenSSH's format `TYPE BASE64`; without it, every server is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshLimits:
-    """How many at once, and how long."""
+    """The number of threads, and the time limits of connections and commands."""
 
     pool: int = 20
     connect_s: float = 10.0
@@ -46,7 +46,7 @@ class SshLimits:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command came to."""
+    """The result of a command."""
 
     status: int
     out: bytes
@@ -55,7 +55,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A VM could not be asked, and why; `stranger`: somebody else answers at its address."""
+    """A failure to run a command; `stranger`: a server with another host key answered."""
 
     why: str
     stranger: bool = False
@@ -65,15 +65,15 @@ Heard = Said | Silent
 
 
 def key_of(text: str) -> paramiko.PKey:
-    """Our private key, as OpenSSH writes it. ValueError where it is none."""
+    """Parse a private key in OpenSSH's format. Raise ValueError if it is invalid."""
     try:
         return paramiko.Ed25519Key.from_private_key(io.StringIO(text))
     except (paramiko.SSHException, ValueError) as error:
-        raise ValueError(f"no Ed25519 key: {error}") from None
+        raise ValueError(f"invalid Ed25519 key: {error}") from None
 
 
 class SshPool:
-    """Closed, no thread and no connection is left."""
+    """The threads and connections to VMs; `close` ends all of them."""
 
     def __init__(self, key: paramiko.PKey, limits: SshLimits) -> None:
         self._key = key
@@ -85,7 +85,7 @@ class SshPool:
     async def ask(
         self, places: Mapping[int, SshTarget], command: Callable[[int], str]
     ) -> dict[int, Heard]:
-        """What each VM says to its command, all of them at once as far as the pool goes."""
+        """Run a command on each VM, as many at once as the pool has threads; return the results."""
         loop = asyncio.get_running_loop()
         asked = {
             vm: loop.run_in_executor(self._threads, self._one, vm, place, command(vm))
@@ -95,14 +95,14 @@ class SshPool:
         return {vm: one.result() for vm, one in asked.items()}
 
     def forget(self, there: Sequence[int]) -> None:
-        """Hang up on all but these VMs."""
+        """Close the connections to all VMs except these."""
         with self._lock:
             gone = [self._lines.pop(vm) for vm in self._lines.keys() - set(there)]
         for line in gone:
             line.hang_up()
 
     def close(self) -> None:
-        """Hang up on everybody; what is being asked ends with an error."""
+        """Close all connections; running commands end with an error."""
         self.forget(())
         self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -117,7 +117,7 @@ class SshPool:
 
 
 class _SshConnection:
-    """A connection that is opened when it is needed, and again when it was lost."""
+    """A connection to one VM, opened when needed and reopened when lost."""
 
     def __init__(self, place: SshTarget) -> None:
         self.place = place
@@ -125,7 +125,7 @@ class _SshConnection:
         self._lock = threading.Lock()
 
     def ask(self, command: str, key: paramiko.PKey, limits: SshLimits) -> Heard:
-        """The answer; a kept connection that turns out to be dead is opened once more."""
+        """Run a command, and return its result; reopen a connection that turns out to be dead."""
         with self._lock:
             for kept in (self._client is not None, False):
                 try:
@@ -133,7 +133,7 @@ class _SshConnection:
                     return _said(client, command, limits.command_s)
                 except paramiko.BadHostKeyException:
                     self._dropped()
-                    return Silent(f"{self.place.address}: not its host key", stranger=True)
+                    return Silent(f"{self.place.address}: unexpected host key", stranger=True)
                 except (paramiko.SSHException, OSError, EOFError) as error:
                     self._dropped()
                     if not kept:
@@ -141,7 +141,7 @@ class _SshConnection:
         raise AssertionError("the last round returns")
 
     def hang_up(self) -> None:
-        """From any thread; whoever waits for an answer gets an error."""
+        """Close the connection, from any thread; a running command ends with an error."""
         client = self._client
         if client is not None:
             client.close()
@@ -183,12 +183,12 @@ def _public(text: str) -> paramiko.PKey:
     kind, _, _ = text.partition(" ")
     blob = paramiko.hostkeys.HostKeyEntry.from_line(f"* {text}")
     if blob is None or blob.key is None:
-        raise paramiko.SSHException(f"{kind}: no host key")
+        raise paramiko.SSHException(f"invalid host key of type {kind!r}")
     return blob.key
 
 
 def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> Said:
-    """Its output, both streams as they come, until it ends or time is up."""
+    """Run a command, and return its status and output. Raise TimeoutError after `limit_s`."""
     ending_s = time.monotonic() + limit_s
     transport = client.get_transport()
     if transport is None:
@@ -208,13 +208,13 @@ def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> Said:
             out += part
         error = channel.recv_stderr(_CHUNK) if channel.recv_stderr_ready() else b""
         if not channel.status_event.wait(max(0.0, ending_s - time.monotonic())):
-            raise TimeoutError(f"no end within {limit_s:g} s")
+            raise TimeoutError(f"the command did not end within {limit_s:g} s")
         return Said(channel.exit_status, bytes(out), error)
 
 
 @contextlib.contextmanager
 def _closed_after(transport: paramiko.Transport, limit_s: float) -> Iterator[None]:
-    """Close the connection then: paramiko waits without a limit for a command to be taken."""
+    """Close the connection after the limit: paramiko waits without one for a command's start."""
     timer = threading.Timer(limit_s + _GRACE_S, transport.close)
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""An application's logs, read over SSH from all VMs of a cluster at once."""
+"""The reader of an application's logs, over SSH from all VMs of a cluster at once."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,23 +21,23 @@ from merkatd.base.line_patterns import Pattern, pattern_of
 from merkatd.protocol.platform_messages import VmNow
 
 _MOST_ROUNDS: Final = 256
-"""So often at most a look reads on in long logs."""
+"""The most rounds in which one look reads long logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a template's monitor says is to be watched."""
+    """The paths, the pattern and the command in a template's monitor."""
 
     log: str
     pattern: Pattern
     status: str = ""
-    """The file with the application's exit code, once there is one."""
+    """The path of the file with the exit code, once the application has ended."""
     configure: str = "true"
-    """A command for each VM, once, when it first answers; it is up when this went well."""
+    """The command that runs once in each VM when it first answers; the VM is up if it succeeds."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> "Watched":
-        """ValueError where something is missing."""
+        """Read a monitor's parameters. Raise ValueError if the log's path is missing."""
         if not parameters.get("log"):
             raise ValueError("the monitor's parameters.log, the path of a log, is missing")
         return cls(
@@ -49,7 +49,7 @@ class Watched:
 
 
 class ThroughSsh:
-    """Implements `Way`."""
+    """The `Way` over SSH."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ThroughSsh:
         self._known = notebook.load()
 
     async def look(self) -> ProbeResult:
-        """Configure those that came up, ask for signs, read on in all logs."""
+        """Configure new VMs, then read load, exit code and new log lines of all VMs."""
         there = await self._guests.there()
         at_s = self._now()
         if there is None:
@@ -80,14 +80,14 @@ class ThroughSsh:
         missed = [vm for vm in vms if not self._known[vm].up]
         return ProbeResult(
             at_s=at_s,
-            # What one has done since, nobody knows: so nobody knows how far all are.
+            # The progress of a VM that did not answer is unknown, so the cluster's is, too.
             counts={} if unheard else counts,
             absent={vm: at_s - self._known[vm].first_s for vm in missed},
             more=log_probe.sign_values(seen, counts),
         )
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         self._guests.close()
 
     async def _configure(self, vms: Mapping[int, VmNow]) -> None:
@@ -101,10 +101,10 @@ class ThroughSsh:
         return {vm: count for vm, count in known.items() if count is not None}
 
     async def _read(self, vms: Mapping[int, VmNow]) -> tuple[set[int], dict[int, Signs]]:
-        """Those with a log that did not answer, and the signs of those that did.
+        """Read all logs; return the VMs with a log that did not answer, and the others' signs.
 
-        A VM's signs come with the first part of its log, and are older than that: of one that
-        has ended all is read.
+        A VM's signs come before the first part of its log. So if they show the application's end,
+        its whole log is read.
         """
         left, unheard, seen = dict(vms), set[int](), dict[int, Signs]()
         for _ in range(_MOST_ROUNDS):
@@ -130,7 +130,7 @@ class ThroughSsh:
         return f"{log_probe.signs_command(self._watched.status)}; {script}" if first else script
 
     def _took(self, vm: int, out: bytes) -> bool | None:
-        """Count what came; whether there is more to read at once, None where it is no answer."""
+        """Count the new lines; return whether more are waiting, None if the answer is invalid."""
         known = self._known[vm]
         try:
             came = log_probe.read_tail(known.position, out)

@@ -1,9 +1,13 @@
-"""The monitor `steps`: iterations, by SSH or told by the cloud.
+"""The monitor `steps`, which counts iterations over SSH or through the embedded cloud.
 
-Its parameters: `log`, the application's log in each VM; `pattern`, what a line of it that tells of
-an iteration looks like; `status`, a file with the exit code once it has ended; `configure`, a
-command for each VM when it comes up; `address`, `user`, `port`, where VMs are not reached as the
-daemon's configuration says. Guests of the embedded cloud have no logs: there the cloud tells.
+Its parameters:
+- `log`: the path of the application's log in each VM
+- `pattern`: the regular expression of a log line about an iteration
+- `status`: a file with the exit code, once the application has ended
+- `configure`: a command that runs once in each VM, when it first answers
+- `address`, `user`, `port`: replace the SSH settings of the daemon's configuration
+
+Guests of the embedded cloud have no logs: there the cloud itself reports the iterations.
 """
 
 import asyncio
@@ -28,17 +32,17 @@ from merkatd.protocol.bus_messages import Latest, LatestRequest
 
 
 class ThroughCloud:
-    """Implements `Way`."""
+    """The `Way` through the embedded cloud."""
 
     def __init__(self, home: Path, hand: Hand, cluster: str) -> None:
-        """`home` is the daemon's state directory, where its cloud's address and key are."""
+        """Connect to the cloud, whose address and key are in the state directory `home`."""
         self._session = (home / "one_auth").read_text().strip()
         self._proxy = xmlrpc.client.ServerProxy((home / "one_xmlrpc").read_text().strip())
         self._hand = hand
         self._cluster = cluster
 
     async def look(self) -> ProbeResult:
-        """What each VM's guest has done."""
+        """Return the iterations of each VM's guest."""
         latest = await self._hand.ask(LatestRequest())
         if not isinstance(latest, Latest) or latest.standing is None:
             return ProbeResult(at_s=0.0)
@@ -51,7 +55,7 @@ class ThroughCloud:
         return ProbeResult(at_s=latest.standing.at_s, counts=counts)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._proxy("close")()
 
     def _counts(self, vms: Sequence[int]) -> dict[int, Count]:
@@ -64,19 +68,19 @@ class ThroughCloud:
 
 
 def has_cloud(home: Path) -> bool:
-    """Whether the daemon has an embedded cloud."""
+    """Return whether the daemon has an embedded cloud."""
     return (home / "one_xmlrpc").exists()
 
 
 class Steps(Monitor):
-    """Looks in the way that fits the cloud."""
+    """Counts iterations in the way that fits the cloud."""
 
     def __init__(self, *given: Any, way: Way | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
         self._way = self._found() if way is None else way
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
-        """None while nothing can be told."""
+        """Return the time and the measurements; None while there are none."""
         seen = await self._way.look()
         values = {**measured_values(seen.counts, seen.absent, seen.at_s), **seen.more}
         return (seen.at_s, values) if values else None
@@ -86,7 +90,9 @@ class Steps(Monitor):
         if reach is None:
             if has_cloud(here):
                 return ThroughCloud(here, self._hand, self.cluster.name)
-            raise ValueError("[bus] ssh_address, or the monitor's parameters.address, is missing")
+            raise ValueError(
+                "no SSH address is set: set [bus] ssh_address or the monitor's parameters.address"
+            )
         guests = GuestAccess(reach, keys_here(), self._hand, self.cluster.name)
         folder = here / "platforms" / str(self.assignment.platform)
         notebook = Notebook(folder / f"{self.cluster.name}.json")

@@ -1,1 +1,1 @@
-"""ZeroMQ between the daemon and the processes that look after platforms: messages, both ends."""
+"""ZeroMQ messages between the daemon and the platforms' processes: both ends."""

@@ -1,4 +1,4 @@
-"""The daemon's sockets, and who may connect."""
+"""The daemon's sockets, and the keys that may connect."""
 
 import asyncio
 import os
@@ -21,12 +21,12 @@ from merkatd.protocol.wire_format import LARGEST_BYTES
 _log = Logger()
 DOMAIN = b"merkat"
 _ADDRESS = "inproc://zeromq.zap.01"
-"""Where libzmq asks, within a context."""
+"""The address, within a context, at which libzmq asks about new connections (ZAP)."""
 _OK, _REFUSED = b"200", b"400"
 
 
 class ConnectionFilter:
-    """Answers libzmq's question for each new connection to a context."""
+    """Accepts or refuses each new connection to a context, when libzmq asks."""
 
     def __init__(
         self, context: zmq.asyncio.Context, throttle: NamedRateLimits, tasks: Tasks
@@ -36,18 +36,18 @@ class ConnectionFilter:
         self._socket = context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(_ADDRESS)
-        self._task = tasks.start("letting in", self._answer)
+        self._task = tasks.start("connection filter", self._answer)
 
     def allow(self, public: str, platform: int) -> None:
-        """Let whoever has the secret to this key speak for the platform."""
+        """Accept connections with this public key as connections of the platform."""
         self._platforms[public] = platform
 
     def forbid(self, public: str) -> None:
-        """Let them no more; who is connected is heard no more."""
+        """Refuse this key from now on, and ignore messages of its open connections."""
         self._platforms.pop(public, None)
 
     def platform_of(self, public: object) -> int | None:
-        """Whom a connection speaks for, by the key that libzmq found it to have."""
+        """Return the platform of a connection, by the public key that libzmq authenticated."""
         return self._platforms.get(str(public))
 
     async def _answer(self) -> None:
@@ -55,8 +55,8 @@ class ConnectionFilter:
             frames = await self._socket.recv_multipart()
             try:
                 verdict = self._verdict(frames)
-            except Exception:  # noqa: BLE001 - without an answer the socket takes no question again
-                _log.failure("A connection to the bus could not be judged; it is refused")
+            except Exception:  # noqa: BLE001 - a REP socket must answer before it can receive again
+                _log.failure("The check of a connection to the bus failed; refusing it")
                 verdict = [*frames[:2], _REFUSED, b"not judged", b"", b""]
             await self._socket.send_multipart(verdict)
 
@@ -68,34 +68,34 @@ class ConnectionFilter:
                 return [version, request, _OK, b"known", public, b""]
         if self._throttle.allows("stranger"):
             _log.warn(
-                "A stranger at {address} was refused on the bus",
+                "Refused a bus connection from {address}: its key is unknown",
                 address=address.decode("ascii", "replace"),
             )
         return [version, request, _REFUSED, b"unknown key", b"", b""]
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._task.cancel()
         self._socket.close()
 
 
 _USER = "User-Id"
 _WAITING = 100
-"""Messages that wait for one peer, each way; what comes on top is not sent to it."""
+"""Queued messages for each peer and direction; further ones are dropped."""
 _TURN = 16
-"""After so many messages in a row others get the event loop,"""
+"""Messages read in a row before other tasks get the event loop."""
 _TURN_BYTES = 1 << 14
-"""or after so many bytes: a message of 256 KiB takes some 20 ms to read."""
+"""Bytes read in a row before other tasks get the event loop: 256 KiB take about 20 ms to read."""
 _REFUSED_BYTES = 1 << 20
-"""By so much a message may be too large and still be answered."""
+"""Excess size up to which a message that is too large still gets an answer."""
 _LISTENING = b"\x01"
 _FILES = 32
-"""Open files that the sockets need at their start, with some to spare: 10 on Linux."""
+"""Files that the sockets may open at their start: Linux needs 10, the rest is a reserve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Bytes that came, and from whom."""
+    """A received message and its sender."""
 
     platform: int
     route: bytes
@@ -103,7 +103,7 @@ class Heard:
 
 
 class DaemonSockets:
-    """Open from its making to its closing."""
+    """The daemon's two sockets, open from construction to `close`."""
 
     def __init__(
         self,
@@ -114,7 +114,10 @@ class DaemonSockets:
         topics: Callable[[int], Container[bytes]],
         tasks: Tasks,
     ) -> None:
-        """`heard` takes what comes, `topics` are those that a platform may listen to."""
+        """Open the sockets.
+
+        `heard` receives each message. `topics` returns the topics that a platform may subscribe to.
+        """
         self._heard = heard
         self._topics = topics
         self._throttle = throttle
@@ -128,8 +131,8 @@ class DaemonSockets:
         self.asking = self._bound(self._asked, socket_at(endpoint, ASKED))
         self.listening = self._bound(self._published, socket_at(endpoint, PUBLISHED))
         self._tasks = [
-            tasks.start("hearing", self._hear),
-            tasks.start("letting listen", self._let_listen),
+            tasks.start("receiver", self._hear),
+            tasks.start("subscriptions", self._let_listen),
         ]
 
     def _socket(self, kind: int, keys: KeyPair, limit_ms: int) -> zmq.asyncio.Socket:
@@ -138,7 +141,7 @@ class DaemonSockets:
             (zmq.LINGER, 0),
             (zmq.SNDHWM, _WAITING),
             (zmq.RCVHWM, _WAITING),
-            # Larger ones cost the connection before they cost memory.
+            # libzmq closes the connection of a larger message before it allocates the memory.
             (zmq.MAXMSGSIZE, LARGEST_BYTES + _REFUSED_BYTES),
             (zmq.HANDSHAKE_IVL, limit_ms),
             (zmq.BACKLOG, 1024),
@@ -170,19 +173,19 @@ class DaemonSockets:
         if platform is None:
             return
         if len(frames) != 2:
-            self._warn(platform, "a message in several parts")
+            self._warn(platform, "sent a message in several parts")
             return
         try:
             await self._heard(Heard(platform, frames[0].bytes, frames[1].bytes))
-        except Exception:  # noqa: BLE001 - one message is never the end of the others
-            _log.failure("A message of platform {platform} was lost", platform=platform)
+        except Exception:  # noqa: BLE001 - a failing message must not stop the others
+            _log.failure("Lost a message of platform {platform}", platform=platform)
 
     async def _let_listen(self) -> None:
-        """Let each hear what is for its own platform and market, and nothing else."""
+        """Accept subscriptions to the topics of a peer's own platform and market only."""
         while True:
             for _ in range(_TURN):
                 frame = await self._published.recv(copy=False)
-                # libzmq itself takes back what a peer that has gone listened to: in nobody's name.
+                # libzmq sends unsubscriptions for peers that are gone; these carry no user id.
                 if frame.bytes[:1] == _LISTENING:
                     self._subscribe(frame.get(_USER), frame.bytes[1:])
             await asyncio.sleep(0)
@@ -192,35 +195,35 @@ class DaemonSockets:
         if platform is None:
             return
         if topic in self._topics(platform):
-            # It is the sender of the message just read that libzmq enters.
+            # libzmq subscribes the sender of the message that was read last.
             self._published.subscribe(topic)
         else:
-            self._warn(platform, f"to hear {topic[:40]!r}, which is not for it")
+            self._warn(platform, f"may not subscribe to {topic[:40]!r}")
 
     def _warn(self, platform: int, what: str) -> None:
         if self._throttle.allows(_warned(platform)):
             _log.warn(
-                "Refused on the bus: platform {platform} wanted {what}",
+                "Refused on the bus: platform {platform} {what}",
                 platform=platform,
                 what=what,
             )
 
     def forget(self, platform: int) -> None:
-        """Keep nothing of a platform that is over."""
+        """Drop the warning counter of a platform that has ended."""
         self._throttle.forget(_warned(platform))
 
     async def answer(self, route: bytes, data: bytes) -> None:
-        """Send this to one connection; where that takes nothing more, it is lost."""
+        """Send an answer on one connection; it is lost if the connection's queue is full."""
         with suppress(zmq.ZMQError):
             await self._asked.send_multipart([route, data], zmq.NOBLOCK)
 
     def publish(self, topic: bytes, data: bytes) -> None:
-        """Send this to all who listen to a topic; who is slow misses it."""
-        # Done at once: what a peer has no room for is dropped by libzmq.
+        """Send a message to all subscribers of a topic; slow subscribers miss it."""
+        # Never blocks: libzmq drops the message for each peer whose queue is full.
         self._published.send(topic + data, zmq.NOBLOCK)
 
     def close(self) -> None:
-        """Let go of everybody."""
+        """Close all connections."""
         for task in self._tasks:
             task.cancel()
         self.allowing.close()
@@ -230,12 +233,12 @@ class DaemonSockets:
 
 
 def _warned(platform: int) -> object:
-    """Return the name under which warnings of what was wanted in vain are counted."""
+    """Return the rate limit key for warnings about refused requests."""
     return "warned", platform
 
 
 def _check_room() -> None:
-    """Raise `OSError` if too few files may still be opened: libzmq would end the whole process."""
+    """Raise `OSError` if too few file descriptors are free: libzmq would abort the process."""
     opened: list[int] = []
     try:
         opened.append(os.open(os.devnull, os.O_RDONLY))

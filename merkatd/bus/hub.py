@@ -1,4 +1,4 @@
-"""The daemon's end: takes what processes ask for, and publishes to each platform its own news."""
+"""The daemon's end of the bus: requests from platforms' processes, and published news."""
 
 import asyncio
 import secrets
@@ -53,14 +53,14 @@ _log = Logger()
 
 _TOKEN_BYTES = 16
 _WAITING = 16
-"""What one platform may have asked for without having been answered."""
+"""Unanswered requests that one platform may have."""
 _AT_ONCE, _PAUSE_S = 25, 0.02
-"""Of the news that are for one platform alone, so many in a row, after each such pause."""
+"""Platform news published in a row, and the pause before each such batch."""
 _WARNINGS_PER_S, _WARNINGS_AT_ONCE = 0.1, 5.0
 
 
 class Hub:
-    """One for a daemon; everything it does is done on the event loop and waits for no peer."""
+    """The daemon's only hub; it works on the event loop and never waits for a peer."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Hub:
         settings: BusSettings,
         greeted: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
-        """`greeted` hears of each process of a platform that has said its first word."""
+        """Open the bus. `greeted` is called with the platform and role of each new `Hello`."""
         self._attendant = attendant
         self._greeted = greeted
         self._now = now
@@ -93,7 +93,7 @@ class Hub:
         )
 
     def admit(self, assignment: Assignment, roles: frozenset[str]) -> None:
-        """Let processes of these roles speak for a platform; it gets new keys."""
+        """Accept processes of these roles for a platform, which gets a new key pair."""
         self.dismiss(assignment.platform)
         board = self._boards.setdefault(assignment.market, MarketChannel())
         desk = PlatformChannel(assignment, roles, fresh(), asyncio.Queue(_WAITING), board)
@@ -103,7 +103,7 @@ class Hub:
         self._door.allowing.allow(desk.keys.public, assignment.platform)
 
     def passport(self, platform: int, role: str) -> Passport:
-        """What a process of an admitted platform needs to connect."""
+        """Return the passport that a process of an admitted platform needs to connect."""
         desk = self._desks[platform]
         return Passport(
             asking=self._door.asking,
@@ -117,7 +117,7 @@ class Hub:
         )
 
     def dismiss(self, platform: int) -> None:
-        """Hear a platform's processes no more."""
+        """Stop accepting messages of a platform's processes."""
         desk = self._desks.pop(platform, None)
         if desk is not None:
             self._door.allowing.forbid(desk.keys.public)
@@ -130,15 +130,15 @@ class Hub:
                 desk.task.cancel()
 
     def heard_s(self, platform: int, role: str) -> float | None:
-        """When a process was last heard, None where it has not said `Hello` yet."""
+        """Return when a process last sent a message, or None before its first `Hello`."""
         return self._sessions.heard_s(platform, role)
 
     def announce(self, markets: Iterable[MarketNow], standings: Iterable[PlatformStatus]) -> None:
-        """Tell everybody the prices, then each controller its own news; who comes later, the last.
+        """Publish the prices of each market, then the news of each platform.
 
-        A price is written once for all in a market, and goes to all of them at once. What is for
-        one platform alone follows little by little: hundreds of processes on few cores read the
-        price first, and the event loop is never held for long.
+        Prices are encoded once per market and sent at once to all its processes. Platform news
+        follow in small batches: hundreds of processes on few cores read the price first, and the
+        event loop is never blocked for long. Processes that connect later get the latest news.
         """
         for market in markets:
             board = self._boards.setdefault(market.name, MarketChannel())
@@ -155,18 +155,18 @@ class Hub:
         self._saying = asyncio.get_running_loop().call_later(_PAUSE_S, self._say)
 
     def _say(self) -> None:
-        """Publish some of what is for one platform alone, and the rest a little later."""
+        """Publish the news of the next few platforms, and schedule the rest."""
         self._saying = None
         for platform in list(self._unsaid)[:_AT_ONCE]:
             try:
                 self._say_now(platform)
-            except Exception:  # noqa: BLE001 - whatever it is of one platform, others are told
-                _log.failure("The news of platform {platform} were not sent", platform=platform)
+            except Exception:  # noqa: BLE001 - a failure of one platform must not stop the others
+                _log.failure("Could not send the news of platform {platform}", platform=platform)
         if self._unsaid:
             self._say_later()
 
     def close(self) -> None:
-        """End at once; who is connected comes back when there is a daemon again."""
+        """Close the bus at once; its peers reconnect when a daemon runs again."""
         if self._saying is not None:
             self._saying.cancel()
         for platform in list(self._desks):
@@ -189,12 +189,12 @@ class Hub:
         return () if desk is None else (topic_of(platform), market_topic(desk.assignment.market))
 
     async def _heard(self, heard: Heard) -> None:
-        """Judge one message: answer it, pass it on, or refuse it."""
+        """Answer one message, forward it, or refuse it."""
         if not self._rates.allows(heard.platform):
             self._warn(heard.platform, "too many messages")
             return
         if not self._traffic.allows(heard.platform):
-            self._warn(heard.platform, "too many bytes, of what it says and is answered")
+            self._warn(heard.platform, "too many bytes, sent and received together")
             return
         self._traffic.spend(heard.platform, len(heard.data))
         try:
@@ -212,7 +212,7 @@ class Hub:
         except StaleError as error:
             await self._refuse(heard, envelope, str(error), greet=True)
         except ReplayedError as error:
-            await self._refuse(heard, envelope, f"replayed: {error}")
+            await self._refuse(heard, envelope, f"replayed message: {error}")
         else:
             session.heard_s = self._now()
             await self._pass(session, envelope)
@@ -220,7 +220,8 @@ class Hub:
     async def _greet(self, heard: Heard, envelope: Envelope, hello: Hello) -> None:
         desk = self._desks[heard.platform]
         if hello.role not in desk.roles:
-            await self._refuse(heard, envelope, f"has no process {hello.role[:40]!r}")
+            why = f"the platform has no process {hello.role[:40]!r}"
+            await self._refuse(heard, envelope, why)
             return
         self._say_now(heard.platform)
         session = self._sessions.of(heard.platform, hello.role)
@@ -228,7 +229,7 @@ class Hub:
             token = secrets.token_hex(_TOKEN_BYTES)
             session = BusSession(token, heard.platform, hello.role, heard.route, self._now())
             self._sessions.open(session)
-        # Who greets twice on one connection was impatient: what it says already stays true.
+        # A second `Hello` on the same connection is a retry: the open session stays valid.
         session.heard_s = self._now()
         welcome = pack_fields(
             Welcome,
@@ -262,7 +263,7 @@ class Hub:
             return
         key = envelope.id or f"{session.token}/{envelope.number}"
         asked_before = key in desk.asked
-        # Whoever asks again while it is being done waits for the one answer, in its last session.
+        # A repeated request waits for the answer to the first, sent to the latest session.
         desk.asked[key] = session, envelope
         if asked_before:
             return
@@ -270,23 +271,23 @@ class Hub:
             desk.waiting.put_nowait(key)
         except asyncio.QueueFull:
             del desk.asked[key]
-            why = f"{_WAITING} wait already: wait for answers"
+            why = f"{_WAITING} requests are waiting already: wait for their answers"
             await self._answer(session, envelope, Refused(why=why))
 
     async def _serve(self, desk: PlatformChannel) -> None:
-        """Bring one platform's wishes to the attendant, one after the other."""
+        """Pass one platform's requests to the action receiver, one after the other."""
         while True:
             key = await desk.waiting.get()
             try:
                 answer = await self._done(desk, desk.asked[key][1])
-            except Exception:  # noqa: BLE001 - the process is told, and asks again
+            except Exception:  # noqa: BLE001 - the process gets `Refused` and retries
                 _log.failure(
-                    "What platform {platform} asked for was not done",
+                    "A request of platform {platform} failed",
                     platform=desk.assignment.platform,
                 )
-                answer = Refused(why="failed here; ask again")
+                answer = Refused(why="the request failed in the daemon; try again")
             finally:
-                # Also where the answer can't be sent: the process may ask again.
+                # Even if the answer can't be sent: the process may retry.
                 asked = desk.asked.pop(key)
             await self._answer(*asked, answer)
 
@@ -314,16 +315,16 @@ class Hub:
     def _warn(self, platform: int, why: str) -> None:
         if self._warnings.allows(_refused(platform)):
             _log.warn(
-                "Refused on the bus, from platform {platform}: {why}", platform=platform, why=why
+                "Refused a bus message of platform {platform}: {why}", platform=platform, why=why
             )
 
 
 def _refused(platform: int) -> object:
-    """Return the name under which warnings of refused messages are counted."""
+    """Return the rate limit key for warnings about refused messages."""
     return "refused", platform
 
 
 async def _finished(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine of Twisted's kind comes to, for one of asyncio's."""
+    """Return the result of a coroutine written for Twisted, awaited from asyncio."""
     loop = asyncio.get_running_loop()
     return await asyncio.shield(ensureDeferred(work).asFuture(loop))

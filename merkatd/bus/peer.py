@@ -1,4 +1,4 @@
-"""The other end: a controller's or monitor's."""
+"""The end of the bus in a controller's or monitor's process."""
 
 import asyncio
 import contextlib
@@ -39,23 +39,22 @@ from merkatd.protocol.wire_format import (
 
 AnySocket = TypeVar("AnySocket", bound=zmq.Socket[Any])
 _ANSWER_S = 5.0
-"""How long an answer may take before the same is asked again."""
+"""Time to wait for an answer before the message is sent again."""
 _TRIES = 12
 _WAITING = 100
 _ID_BYTES = 12
-"""The role of who looks after a platform; its monitors have others."""
 
 
 class MessageRefusedError(Exception):
-    """The daemon did not take a message; the text says why."""
+    """The daemon refused a message; the text gives the reason."""
 
 
 class LostError(Exception):
-    """The daemon does not answer any more."""
+    """The daemon no longer answers."""
 
 
 class Peer:
-    """A session with the daemon, opened anew as often as needed."""
+    """A session with the daemon, reopened whenever it is lost."""
 
     def __init__(
         self,
@@ -103,7 +102,10 @@ class Peer:
         return socket
 
     async def open(self) -> Welcome:
-        """Greet the daemon; LostError where it does not answer, RefusedError where it won't."""
+        """Open a session with the daemon.
+
+        Raise LostError if the daemon does not answer, MessageRefusedError if it refuses.
+        """
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._hear())]
         welcome = await self._greet("")
@@ -111,9 +113,9 @@ class Peer:
         return welcome
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """The answer to a message, asked for until it comes.
+        """Send a message until the daemon answers it, and return the answer.
 
-        An action keeps its id however often it is said: it is done once.
+        An action keeps its id in every retry, so the daemon carries it out once.
         """
         identity = action_id or secrets.token_hex(_ID_BYTES)
         for _ in range(self._tries):
@@ -125,24 +127,24 @@ class Peer:
                 raise MessageRefusedError(answer.why)
             else:
                 return answer
-        raise LostError("no session with the daemon lasts")
+        raise LostError(f"the daemon closed the session in each of {self._tries} tries")
 
     async def news(self) -> AsyncIterator[Event]:
-        """What is published for this process, as it comes; where some was missed, the newest."""
+        """Yield the events published for this process; the newest if some were missed."""
         while True:
             yield await self._news.get()
 
     @property
     def market(self) -> MarketNow | None:
-        """As it was announced last."""
+        """Return the market as last announced."""
         return self._hearing.market
 
     def waiting(self) -> Event | None:
-        """What has come and was not taken yet, if anything."""
+        """Remove and return the oldest unread event; None if there is none."""
         return None if self._news.empty() else self._news.get_nowait()
 
     async def close(self) -> None:
-        """Let go."""
+        """Close the session."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -152,7 +154,7 @@ class Peer:
             self._context.term()
 
     async def lost(self) -> None:
-        """Return when the daemon is gone for good."""
+        """Wait until the connection to the daemon has failed for good."""
         await asyncio.gather(*self._tasks)
 
     def _next(self) -> int:
@@ -160,10 +162,10 @@ class Peer:
         return self._number
 
     async def _answered(self, envelope: Envelope) -> Any:
-        """The answer to a message, which is said until there is one. Raises LostError.
+        """Send a message until an answer comes, and return it. Raise LostError if none comes.
 
-        Whichever of them is answered, and however late: a daemon that takes longer for an answer
-        than one is waited for would else be asked anew each time, and never heard.
+        A late answer to any of the tries counts. Otherwise a daemon that is slower than the
+        time limit would be asked again each time, and none of its answers would be used.
         """
         future = asyncio.get_running_loop().create_future()
         numbers = []
@@ -182,21 +184,21 @@ class Peer:
         raise LostError("the daemon does not answer")
 
     def _packed(self, envelope: Envelope) -> bytes:
-        """The bytes of a message. Raises RefusedError where the daemon would not take so many."""
+        """Return the bytes of a message; raise MessageRefusedError if they are too many."""
         data = pack(envelope)
         most = largest_bytes(0 if self.welcome is None else self.welcome.assignment.most_vms)
         if len(data) > most:
-            raise MessageRefusedError(f"{len(data)} bytes are more than the {most} that are taken")
+            raise MessageRefusedError(f"a message must have at most {most} bytes (got {len(data)})")
         return data
 
     async def _greet(self, stale: str) -> Welcome:
-        """Open a new session, unless somebody has done so meanwhile."""
+        """Open a new session, unless another task has opened one meanwhile."""
         async with self._greeting:
             if self.welcome is not None and self._session != stale:
                 return self.welcome
             answer = await self._answered(Envelope(Hello(role=self._passport.role)))
             if not isinstance(answer, Welcome):
-                raise MessageRefusedError(getattr(answer, "why", "greeted with something else"))
+                raise MessageRefusedError(getattr(answer, "why", "unexpected answer to Hello"))
             self._welcomed(answer)
             return answer
 
@@ -211,7 +213,7 @@ class Peer:
             try:
                 envelope = unpack(data, FROM_DAEMON, LARGEST_NEWS_BYTES)
             except OtherVersionError as error:
-                self._fail(MessageRefusedError(f"the daemon {error}: it is to be restarted"))
+                self._fail(MessageRefusedError(f"the daemon {error}: restart the daemon"))
             except MalformedError:
                 continue
             else:
@@ -220,7 +222,7 @@ class Peer:
                     future.set_result(envelope.body)
 
     def _fail(self, error: Exception) -> None:
-        """Nothing that was asked will be answered."""
+        """Fail all requests that wait for an answer."""
         for future in self._answers.values():
             if not future.done():
                 future.set_exception(error)
@@ -232,18 +234,18 @@ class Peer:
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
-            if self._news.full():  # whoever is slow gets on with the newest
+            if self._news.full():  # a slow process goes on with the newest news
                 self._news.get_nowait()
             self._news.put_nowait(event)
 
     async def _beat(self, every_s: float) -> None:
-        """Say that this end is here, and see whether something was missed."""
+        """Send heartbeats, and fetch the latest news if some were missed."""
         while True:
             await asyncio.sleep(every_s)
             answer = await self.ask(Heartbeat())
             if not isinstance(answer, Beaten) or not self._hearing.misses(answer):
                 continue
-            # What is on its way now will have come by then.
+            # News that are on their way arrive during this pause.
             await asyncio.sleep(min(1.0, every_s))
             if self._hearing.misses(answer):
                 latest = await self.ask(LatestRequest())

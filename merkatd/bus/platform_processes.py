@@ -1,4 +1,4 @@
-"""A process for each controller and monitor, and the bus to them."""
+"""The processes of controllers and monitors, and the daemon's bus to them."""
 
 import json
 import os
@@ -33,9 +33,9 @@ from merkatd.protocol.platform_messages import (
 
 
 def sweep(folder: Path, kept: AbstractSet[int]) -> int:
-    """Remove the folders of all platforms but these; returns how many there were.
+    """Remove the folders of all platforms except `kept`; return how many were removed.
 
-    What is not named like a platform's folder is not ours, and stays.
+    Entries that are not named like a platform's folder are left alone.
     """
     if not folder.is_dir():
         return 0
@@ -52,13 +52,16 @@ def sweep(folder: Path, kept: AbstractSet[int]) -> int:
 _log = Logger()
 _MONITOR = "monitor-"
 _HANDED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
-"""Of the daemon's own environment; what else stands there is nobody's business."""
+"""Variables that processes inherit from the daemon's environment; the others stay private."""
 _GRACE_S = 2.0
 _MODULE = "controllers"
 
 
 class PlatformProcesses:
-    """The `Controllers` of the ports; made on the event loop, closed when the daemon ends."""
+    """The implementation of `Controllers` with one operating system process each.
+
+    It is created on the event loop, and closed when the daemon ends.
+    """
 
     def __init__(
         self, home: Path, clock: Any, rng: np.random.Generator, settings: BusSettings
@@ -80,19 +83,19 @@ class PlatformProcesses:
 
     @property
     def supervisor(self) -> Supervisor:
-        """What keeps the processes."""
+        """Return the supervisor of the processes."""
         return self._supervisor
 
     def tasks_ended(self) -> int:
-        """How many of the bus's tasks have ended unasked since the daemon's start."""
+        """Return how many of the bus's tasks have ended unexpectedly since the daemon's start."""
         return 0 if self._hub is None else self._hub.tasks.ended
 
     def attend(self, attendant: ActionReceiver) -> None:
-        """Bring to this one whatever controllers ask for."""
+        """Send all requests of controllers to this receiver."""
         self._attendant = attendant
 
     def kinds(self) -> Kinds:
-        """Those that come with Merkat, and the files in the site's own folder."""
+        """Return the built-in kinds and those in the site's own folder."""
         settings = self._settings
         return Kinds(
             known_kinds(self._folder, CONTROLLERS),
@@ -104,7 +107,7 @@ class PlatformProcesses:
         )
 
     async def start(self, assignment: Assignment) -> None:
-        """Have the platform's controller and monitors run; what runs for it already stays."""
+        """Start the platform's controller and monitors, unless they run already."""
         if assignment.platform in self._programs:
             return
         monitored = {
@@ -121,28 +124,28 @@ class PlatformProcesses:
         }
         for name, program in programs.items():
             self._supervisor.start(name, program)
-        # Last: where anything fails before, all of it is tried again.
+        # Last, so that the whole start is retried if any part of it fails.
         self._programs[assignment.platform] = names
 
     async def stop(self, platform: int, grace_s: float) -> None:
-        """End them: asked first, ended for certain after the grace."""
+        """Stop the platform's processes, by force once the grace time is over."""
         names = self._programs.pop(platform, {})
         await self._supervisor.stop(list(names), grace_s)
-        # Another may have been started meanwhile.
+        # The platform may have been started again meanwhile.
         if self._hub is not None and platform not in self._programs:
             self._hub.dismiss(platform)
 
     def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
-        """Tell all processes what the last period came to, each for their own part."""
+        """Publish the results of the last period to all processes."""
         if self._hub is not None:
             self._hub.announce(markets, standings)
 
     def tidy(self, kept: AbstractSet[int]) -> int:
-        """Remove the folders of all platforms but these, and those that run now."""
+        """Remove the folders of all platforms except `kept` and those that run now."""
         return sweep(self._home / "platforms", kept | set(self._programs))
 
     async def close(self) -> None:
-        """End all processes; the platforms go on at the next start."""
+        """Stop all processes; the platforms go on at the next start."""
         self._programs.clear()
         self._supervisor.close()
         if self._hub is not None:
@@ -152,10 +155,10 @@ class PlatformProcesses:
 
     @property
     def _opened(self) -> Hub:
-        """The bus, from the first platform on: who has none needs no sockets."""
+        """Return the bus; open it for the first platform, as only platforms need its sockets."""
         if self._hub is None:
             if self._attendant is None:
-                raise RuntimeError("nobody attends to the controllers")
+                raise RuntimeError("call `attend` before `start`: no receiver is set")
             keys = daemon_keys(self._home)
             endpoint = self._settings.endpoint or endpoint_in(self._home)
             self._hub = Hub(
@@ -186,7 +189,7 @@ class PlatformProcesses:
                 cpu_s=int(settings.cpu_s),
                 files=settings.files,
             ),
-            # Nothing else would say that it is gone: what it looks at may be there again later.
+            # Monitors are restarted without end: the application may answer again later.
             given_up=role == CONTROLLER,
         )
 
@@ -204,12 +207,12 @@ class PlatformProcesses:
             told = self._attendant.monitor_ended(platform, int(role.removeprefix(_MONITOR)), why)
         ensureDeferred(told).addErrback(
             lambda failure: _log.failure(
-                "The end of {name} was not noted", failure, name=ended.name
+                "Could not record the end of process {name}", failure, name=ended.name
             )
         )
 
     def _find_silent(self) -> None:
-        """End those who run but are not heard: they hang."""
+        """Restart processes that run but send nothing: they hang."""
         limit_s = self._settings.silence_s
         self._look = self._clock.callLater(limit_s / 4, self._find_silent)
         if self._hub is None:
@@ -218,12 +221,16 @@ class PlatformProcesses:
         for name, since_s in self._supervisor.since.items():
             heard_s = self._hub.heard_s(*_parts(name))
             if now_s - max(since_s, heard_s or since_s) > limit_s:
-                _log.warn("Process {name} is silent; it is ended", name=name)
+                _log.warn(
+                    "Process {name} has sent nothing for {limit_s:g} s; restarting it",
+                    name=name,
+                    limit_s=limit_s,
+                )
                 self._supervisor.again(name, _GRACE_S)
 
 
 def _ssh(settings: BusSettings) -> str:
-    """How monitors reach VMs, for their environment."""
+    """Return the SSH settings for the environment of monitors."""
     limits = {
         "pool": settings.ssh_pool,
         "connect_s": settings.ssh_connect_s,
@@ -241,7 +248,7 @@ def _ssh(settings: BusSettings) -> str:
 
 
 def _with_log(why: str, log: Path) -> str:
-    """Why a process ended, with its exception and the path of its log."""
+    """Return why a process ended, with its exception and the path of its log."""
     said = last_words(log) if why.startswith("ended with code") else ""
     return f"{why}{f': {said}' if said else ''} (log: {log})"
 

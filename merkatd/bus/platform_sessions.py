@@ -1,4 +1,4 @@
-"""What the daemon's end keeps of each platform, market and session."""
+"""The daemon's state of each platform, market and session on the bus."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -10,42 +10,42 @@ from merkatd.protocol.wire_format import Envelope, Packed, PackedOnce, pack_body
 
 
 class StaleError(Exception):
-    """A message of no session that is open here: who sent it must say `Hello` again."""
+    """A message outside any open session: its sender must send `Hello` again."""
 
 
 class ReplayedError(Exception):
-    """A message whose number was used before."""
+    """A message whose number was already used."""
 
 
 @dataclass(slots=True)
 class BusSession:
-    """One process, from its `Hello` on."""
+    """The session of one process, opened by its `Hello`."""
 
     token: str
     platform: int
     role: str
     route: bytes
-    """Of its connection."""
+    """The ZeroMQ identity of the process's connection."""
     heard_s: float
     last: int = 0
-    """The highest number so far."""
+    """The highest message number so far."""
 
     def take(self, number: int) -> None:
-        """Count a message in; ReplayedError where it is not a new one."""
+        """Accept a message number; raise ReplayedError if it is not higher than all before."""
         if number <= self.last:
-            raise ReplayedError(f"number {number} came after {self.last}")
+            raise ReplayedError(f"its number must be above {self.last} (got {number})")
         self.last = number
 
 
 class BusSessions:
-    """All that are open: at most one for each role of a platform."""
+    """The open sessions: at most one for each role of a platform."""
 
     def __init__(self) -> None:
         self._by_token: dict[str, BusSession] = {}
         self._by_role: dict[tuple[int, str], BusSession] = {}
 
     def open(self, session: BusSession) -> None:
-        """The newest process of a role has it; the one before is heard no more."""
+        """Add a session; it replaces the session of the previous process of this role."""
         role = (session.platform, session.role)
         before = self._by_role.pop(role, None)
         if before is not None:
@@ -53,35 +53,35 @@ class BusSessions:
         self._by_role[role] = self._by_token[session.token] = session
 
     def find(self, token: str, platform: int, route: bytes) -> BusSession:
-        """The session of a message that came this way; StaleError where there is none such."""
+        """Return the session of a message; raise StaleError if it is not open."""
         session = self._by_token.get(token)
-        # A token is worth nothing to other platforms, nor on another connection.
+        # A token is valid only for its own platform and connection.
         if session is None or session.platform != platform or session.route != route:
-            raise StaleError("no such session of yours is open here")
+            raise StaleError("the platform has no such session on this connection")
         return session
 
     def heard_s(self, platform: int, role: str) -> float | None:
-        """When this process was last heard, None where it has no session."""
+        """Return when a process last sent a message; None if it has no session."""
         session = self.of(platform, role)
         return None if session is None else session.heard_s
 
     def of(self, platform: int, role: str) -> BusSession | None:
-        """The session of this process, None where it has none."""
+        """Return the session of a process; None if it has none."""
         return self._by_role.get((platform, role))
 
     def close(self, platform: int) -> None:
-        """Close all of a platform."""
+        """Close all sessions of a platform."""
         for role in [one for one in self._by_role if one[0] == platform]:
             del self._by_token[self._by_role.pop(role).token]
 
 
 @dataclass
 class MarketChannel:
-    """Of a market: what everybody in it was told last."""
+    """The latest publication for all processes of a market."""
 
     now: MarketNow | None = None
     published: int = 0
-    """Publications up to now."""
+    """The number of publications so far."""
     _once: PackedOnce = field(default_factory=PackedOnce, repr=False)
 
     def packed(self) -> Packed:
@@ -91,20 +91,20 @@ class MarketChannel:
 
 @dataclass
 class PlatformChannel:
-    """Of a platform: who may speak for it, what it waits for, what it was told last."""
+    """The roles, the waiting requests and the latest publication of one platform."""
 
     assignment: Assignment
     roles: frozenset[str]
     keys: KeyPair
     waiting: "asyncio.Queue[str]"
-    """Keys of what is asked for, oldest first."""
+    """Keys of the requests, oldest first."""
     board: MarketChannel
-    """Of its market."""
+    """The channel of the platform's market."""
     standing: PlatformStatus | None = None
     published: int = 0
-    """Publications up to now."""
+    """The number of publications so far."""
     asked: dict[str, tuple[BusSession, Envelope]] = field(default_factory=dict)
-    """By key: what waits, or is being done, as it was said last."""
+    """Requests that wait or are being carried out, by key, each with its latest session."""
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     _standing_once: PackedOnce = field(default_factory=PackedOnce, repr=False)
@@ -117,7 +117,7 @@ class PlatformChannel:
         return self._standing_once.pack(self.standing)
 
     def latest(self) -> Packed:
-        """Return the `Latest`: of a thousand VMs it is packed once a period, not at each look."""
+        """Return the JSON of `Latest`, which for a thousand VMs is encoded once a period only."""
         return pack_fields(
             Latest,
             market=self.board.packed(),
@@ -127,7 +127,7 @@ class PlatformChannel:
         )
 
     def assigned(self) -> Packed:
-        """Return the JSON of `assignment_now`, which can hold a long memory."""
+        """Return the JSON of `assignment_now`, encoded once since its memory may be long."""
         known = self._assigned
         if known is None or known[0] is not self.assignment or known[1] is not self.standing:
             known = self.assignment, self.standing, pack_body(self.assignment_now())
@@ -135,7 +135,7 @@ class PlatformChannel:
         return known[2]
 
     def assignment_now(self) -> Assignment:
-        """With what the tenant has changed since the platform was admitted."""
+        """Return the assignment with the tenant's changes since the platform was admitted."""
         now = self.standing
         if now is None:
             return self.assignment

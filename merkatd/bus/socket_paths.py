@@ -1,24 +1,24 @@
-"""Where the bus is: sockets in a folder that only the daemon's user may enter, or a port."""
+"""The bus's addresses: sockets in a folder that only the daemon's user may enter, or a port."""
 
 from pathlib import Path
 
 FOLDER = "bus"
-"""In the state directory."""
+"""The folder's name in the state directory."""
 ASKED, PUBLISHED = "asked", "published"
 LOOPBACK = "tcp://127.0.0.1:*"
 _IPC = "ipc://"
 _LONGEST_BYTES = 107
-"""What Linux takes as the path of a socket."""
+"""The longest socket path that Linux accepts."""
 _OWN_HANDSHAKE_MS = 10_000
 _OPEN_HANDSHAKE_MS = 2_000
-"""All users of the machine reach a port. A connection without a handshake is an open file of the
-daemon's for so long; a process of ours that took longer comes again by itself."""
+"""The time limit on a port, which all users of the machine can reach: until then, a connection
+without a handshake uses one of the daemon's open files. A slow process of Merkat reconnects."""
 
 
 def endpoint_in(home: Path) -> str:
-    """Return an endpoint in this state directory; its folder is made.
+    """Create the folder `bus` in this state directory, and return the endpoint in it.
 
-    Where the path is too long for a socket, it is any port of this machine.
+    If the path is too long for a socket, return an endpoint for any port of this machine.
     """
     folder = home.absolute() / FOLDER
     if len(str(folder / PUBLISHED).encode()) > _LONGEST_BYTES:
@@ -36,5 +36,5 @@ def socket_at(endpoint: str, name: str) -> str:
 
 
 def handshake_ms(endpoint: str) -> int:
-    """Return how long a handshake may take."""
+    """Return the time limit of a handshake."""
     return _OWN_HANDSHAKE_MS if endpoint.startswith(_IPC) else _OPEN_HANDSHAKE_MS

@@ -1,7 +1,7 @@
-"""What a process has heard of what is published.
+"""A process's subscription to the daemon's publications, and the news assembled from it.
 
-A price is for hundreds of processes on few cores at the same moment: nothing stands between the
-socket and who takes the bytes, neither a future nor a task that would have to be woken first.
+Hundreds of processes on few cores receive a price at the same moment. So the socket passes its
+bytes straight to the receiver, without a future or a task that has to be woken first.
 """
 
 import asyncio
@@ -14,35 +14,35 @@ from merkatd.protocol.platform_messages import MarketNow, News, PlatformStatus
 from merkatd.protocol.wire_format import Envelope
 
 Event = News | Measured | MarketNow
-"""What a controller is told (news, measurements), and what a monitor is (its market)."""
+"""An event for a controller (news, measurements) or for a monitor (its market)."""
 
 
 class SubscriptionState:
-    """Puts together what a period's news bring in two parts."""
+    """Joins the two parts of a period's news, the market and the platform's status."""
 
     def __init__(self, *, attends: bool) -> None:
-        """`attends`: whether this is a controller, who is told all; a monitor hears prices."""
+        """Begin without news. A controller (`attends`) gets all news, a monitor only prices."""
         self._attends = attends
         self._life = ""
         self._published = 0
         self._priced = 0
         self.market: MarketNow | None = None
-        """As it was announced last."""
+        """The market as last announced."""
         self._standing: PlatformStatus | None = None
         self._told = False
-        """Whether what is known of the last period was told."""
+        """Whether the news of the last period were returned already."""
 
     def begin(self, life: str, latest: Latest) -> list[Event]:
-        """A daemon's life begins, or goes on; what is new since the last one."""
+        """Start a session with a daemon; return the news missed since the last session."""
         anew = self._life == ""
         if life != self._life:
-            # Another daemon counts from the beginning.
+            # A new daemon numbers its publications from 1.
             self._life, self._published, self._priced = life, 0, 0
         events = self.catch_up(latest)
         return [] if anew else events
 
     def catch_up(self, latest: Latest) -> list[Event]:
-        """Take what was published last, where it was missed."""
+        """Return the events in the latest publications that were missed."""
         events: list[Event] = []
         if latest.priced > self._priced and latest.market is not None:
             events += self._market_is(latest.market)
@@ -52,12 +52,12 @@ class SubscriptionState:
         return events
 
     def misses(self, beaten: Beaten) -> bool:
-        """Whether more was published than came here."""
+        """Return whether some publications did not arrive."""
         own = self._attends and beaten.published > self._published
         return own or beaten.priced > self._priced
 
     def take(self, envelope: Envelope) -> list[Event]:
-        """What a publication brings."""
+        """Return the events that follow from a publication."""
         if envelope.session != self._life:
             return []
         body, number = envelope.body, envelope.number
@@ -89,24 +89,24 @@ class SubscriptionState:
 
 
 _TURN = 16
-"""After so many messages in a row others get the event loop."""
+"""Messages read in a row before other tasks get the event loop."""
 
 
 class Subscription:
-    """Reads a socket that nobody else reads, from its making to its closing."""
+    """The only reader of a socket, from construction to `close`."""
 
     def __init__(self, socket: "zmq.Socket[bytes]", take: Callable[[bytes], None]) -> None:
         self._socket = socket
         self._take = take
         self._loop = asyncio.get_running_loop()
         self._open = True
-        # libzmq tells once that there is something, not for each message: what came before we
-        # began to watch would never be told.
+        # libzmq signals once that messages are waiting, not for each message. Without this call,
+        # messages that arrived before `add_reader` would never be signalled.
         self._loop.add_reader(socket.fileno(), self._read)
         self._loop.call_soon(self._read)
 
     def _read(self) -> None:
-        """All that is there; only then is the next message told."""
+        """Read all waiting messages: only then does libzmq signal the next one."""
         for _ in range(_TURN):
             if not self._open:
                 return
@@ -118,7 +118,7 @@ class Subscription:
         self._loop.call_soon(self._read)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading, and close the socket."""
         if not self._open:
             return
         self._open = False

@@ -1,1 +1,1 @@
-"""Virtual platforms: from a tenant's template to VMs that are looked after."""
+"""Virtual platforms: from a tenant's template to the VMs of a running application."""

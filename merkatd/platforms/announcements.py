@@ -1,4 +1,4 @@
-"""What is told after a period: of each market to all in it, of each platform to its controller."""
+"""The news after a period: of a market for its platforms, of a platform for its controller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ from merkatd.scheduler.phases.announce import Announcement
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attended:
-    """A platform whose controller is to run."""
+    """A platform whose controller must run."""
 
     assignment: Assignment
     standing: PlatformStatus
@@ -54,13 +54,13 @@ class PeriodNews:
     attended: Mapping[int, Attended] = field(default_factory=dict)
     markets: Sequence[MarketNow] = ()
     failed: Mapping[int, Exception] = field(default_factory=dict)
-    """By platform: why one fails, of which nothing is told."""
+    """The failures by platform; a failed platform gets no news."""
 
 
 def news_of(
     world: PeriodContext, announcement: Announcement, connection: sa.Connection
 ) -> PeriodNews:
-    """What all in each market are told, and each platform's controller."""
+    """Return the news of all markets and of all platforms with a controller."""
     if not platform_store.living(connection):
         return PeriodNews()
     apart = Apart(connection)
@@ -76,10 +76,10 @@ def attended_platforms(
     world: PeriodContext,
     apart: Apart,
 ) -> dict[int, Attended]:
-    """By id, all platforms that are to be attended now, but those that fail.
+    """Return by id the platforms whose controllers must run now, except platforms that fail.
 
-    While the wall clock is ahead, so are the deadlines that controllers are told: the time that is
-    left is the believed one, and all times that they compare are of one clock.
+    While the wall clock is ahead, the deadlines sent to controllers are shifted by the same amount.
+    So controllers see the believed remaining time, and compare times of one clock only.
     """
     living = [
         one for one in platform_store.living(connection) if PlatformState(one.state) in ATTENDED
@@ -159,7 +159,7 @@ def _standing(
 
 
 def wanted_performance(platform: PlatformRow) -> float | None:
-    """What it is to reach, in its controller's measure."""
+    """Return the performance that the platform must reach, in its controller's measure."""
     if platform.performance is not None:
         return platform.performance
     return parsed(platform.template).goal.performance
@@ -172,7 +172,7 @@ def markets_now(
     interval_s: float,
     claims: Mapping[str, tuple[Claim, ...]],
 ) -> list[MarketNow]:
-    """What everybody in each market is told."""
+    """Return the news of each market."""
     snapshot = announcement.seen.snapshot
     names = snapshot.resources
     found = []
@@ -200,12 +200,12 @@ def markets_now(
 
 
 def _sayable(price: float) -> float:
-    """JSON knows nothing infinite."""
+    """Return a price that JSON can carry: JSON has no infinity."""
     return min(price, UNBUYABLE_PRICE)
 
 
 def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> list[VmNow]:
-    """Those of the VMs that the last period saw."""
+    """Return the state of each of these VMs that the last period saw."""
     snapshot = announcement.seen.snapshot
     vms, allocations = snapshot.vms, announcement.decided.decision.allocations
     found = []
@@ -230,10 +230,10 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
 
 
 def _state(seen: Observed, row: int) -> str:
-    """What a controller is told of a VM; for the market two of these states are as good as off.
+    """Return a VM's state for its controller.
 
-    One that has no guest yet, as its disks are copied or it boots, is busy; one that is out of
-    OpenNebula's sight is unknown.
+    Two states count as powered off in the market. A VM without a guest yet, whose disks are copied
+    or which boots, is "busy". A VM to which OpenNebula has lost contact is "unknown".
     """
     state, shown = VmState(int(seen.snapshot.vms.state[row])), seen.observation
     if state is VmState.POWERED_OFF and shown.vm_state[row] != state:

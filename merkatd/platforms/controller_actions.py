@@ -1,4 +1,4 @@
-"""A controller's actions: each taken once, and only as far as its own platform goes."""
+"""A controller's actions, each carried out once and only on the controller's own platform."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -43,11 +43,11 @@ from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 
 CONTROLLER: Final = "controller"
 _LONGEST = 2_000
-"""Characters of a reason that are kept."""
+"""The stored length of a reason, in characters."""
 
 
 class ControllerActionError(ValueError):
-    """The action can't be taken; the message says what would be right."""
+    """The action is refused; the message says what is accepted."""
 
 
 def act(
@@ -58,12 +58,16 @@ def act(
     at_s: float,
     goods: Sequence[str] = RESOURCES,
 ) -> ActionOutcome:
-    """Take the action; one that was taken before changes nothing. `goods` can be bid for."""
+    """Carry out an action, and return its result; a repeated action changes nothing.
+
+    `goods` are the goods for which VMs can bid.
+    """
     if not 1 <= len(action_id) <= 64:
-        return ActionOutcome(accepted=False, why="an action's id has 1 to 64 characters")
+        why = f"an action's id must have 1 to 64 characters (got {len(action_id)})"
+        return ActionOutcome(accepted=False, why=why)
     found = platform_store.locked(connection, platform)
     if found is None:
-        return ActionOutcome(accepted=False, why=f"there is no platform {platform}")
+        return ActionOutcome(accepted=False, why=f"platform {platform} does not exist")
     before = platform_store.find_action(connection, platform, action_id)
     if before is not None:
         return ActionOutcome(not before.refused, before.text if before.refused else "")
@@ -72,7 +76,7 @@ def act(
         if isinstance(action, SetBids):
             _check_amounts(action.bids, goods)
         _TAKE[type(action)](connection, found, action_id, action, at_s)
-        if not isinstance(action, ProgressReport):  # a report takes the place of the last one
+        if not isinstance(action, ProgressReport):  # a report only replaces the last one
             recover(connection, found)
     except ControllerActionError as error:
         doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
@@ -93,7 +97,7 @@ def _bids(
     words = []
     for vm, amounts in action.bids.items():
         if vm not in own:
-            raise ControllerActionError(f"VM {vm} is not the platform's")
+            raise ControllerActionError(f"VM {vm} does not belong to platform {platform.id}")
         words.append(Bid(vm=vm, bid=dict(amounts), source=BidSource.CONTROLLER, at_s=at_s))
     bid_store.record_bids(connection, words)
     text = action.reason or f"bids for {len(words)} VMs"
@@ -117,7 +121,7 @@ def _size(
     cluster = next((one for one in template.clusters if one.name == action.cluster), None)
     if cluster is None:
         names = ", ".join(one.name for one in template.clusters)
-        raise ControllerActionError(f"{action.cluster!r} is no cluster of it; there are {names}")
+        raise ControllerActionError(f"cluster must be one of {names} (got {action.cluster!r})")
     if PlatformState(platform.state) not in UP_OR_COMING:
         raise ControllerActionError(f"platform {platform.id} is {platform.state}")
     members = fleet_store.living_members(connection, platform.id)
@@ -125,14 +129,15 @@ def _size(
     strangers = set(action.victims) - own.keys()
     if strangers:
         raise ControllerActionError(f"VM {min(strangers)} is not in cluster {cluster.name}")
-    # One that is leaving already may be for as long as it can't be ended.
+    # A VM that is already leaving stays so until it can be ended.
     victims = [own[vm] for vm in set(action.victims) if not own[vm].leaving]
     count = action.count
     if count is None:
         count = platform.sizes.get(cluster.name, 0) - len(victims)
     if not cluster.least <= count <= cluster.most:
         raise ControllerActionError(
-            f"{count} VMs in {cluster.name}: from {cluster.least} to {cluster.most} are right"
+            f"the size of cluster {cluster.name} must be from {cluster.least} to {cluster.most}"
+            f" VMs (got {count})"
         )
     fleet_store.mark_leaving(connection, [one.key for one in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
@@ -150,14 +155,15 @@ def _claim(
     full = usable_by_all(platform, parsed(platform.template)).get(CPU, 0.0)
     if not 0 <= action.units <= full * (1 + 1e-9):
         raise ControllerActionError(
-            f"{action.units!r} units of CPU can't be claimed: its VMs can use {full:g}"
+            f"a claim must be from 0 to {full:g} units of CPU, the full size of its VMs"
+            f" (got {action.units!r})"
         )
     budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
     has = 0.0 if budget is None else budget.balance / MICRO
     if not 0 <= action.price * action.units <= max(has, 0.0) * (1 + 1e-9):
         raise ControllerActionError(
-            f"{action.units:g} units up to a price of {action.price:g} can't be claimed: a period"
-            f" would cost more than the {has:g} credits it has"
+            f"a claim must cost from 0 to {has:g} credits, its balance, per period (got"
+            f" {action.units:g} units up to a price of {action.price:g})"
         )
     claim = {"claim_price": action.price, "claim_units": action.units}
     platform_store.change(connection, platform.id, **claim)
@@ -177,7 +183,7 @@ def _report(
         *(action.done, action.work_left_s),
     )
     if not all(isfinite(one) for one in numbers if one is not None):
-        raise ControllerActionError("what is reported must be finite numbers")
+        raise ControllerActionError("the numbers of a report must be finite")
     said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
     platform_store.change(connection, platform.id, report=said)
     platform_store.replace_action(

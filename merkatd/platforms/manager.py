@@ -1,8 +1,9 @@
-"""The manager of platforms: hands their steps to the period, and brings them their controllers.
+"""The manager of platforms: their steps in each period, and their controllers.
 
-It changes nothing in the cloud: what it wants done goes to the period as steps, and what it knows
-is in the database. Controllers are started and stopped by comparing: which platforms are to be
-attended now, and which are. After a restart none is, so all are started again.
+The manager changes nothing in the cloud itself: it passes steps to the period, and its state is in
+the database. It compares the platforms that need a controller with those that have one, and starts
+and stops controllers accordingly. After a restart of the daemon no controller runs, so all are
+started again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,11 +48,11 @@ _log = Logger()
 
 Result = TypeVar("Result")
 Told = Callable[[sa.Connection, PlatformRow], Result]
-"""What is made of a platform in the transaction in which it was found or changed."""
+"""A function from a platform to a result, called in the transaction that read or changed it."""
 
 
 class Manager:
-    """Keeps all platforms. Implements `merkatd.protocol.platform_messages.ActionReceiver`."""
+    """Manages all platforms. Implements `merkatd.protocol.platform_messages.ActionReceiver`."""
 
     def __init__(
         self,
@@ -61,9 +62,10 @@ class Manager:
         leading: Leading | None = None,
         handed: Callable[[str], Mapping[str, str]] = lambda _: {},
     ) -> None:
-        """`leading` knows whether this daemon may act; without it there is no other.
+        """Begin without running controllers.
 
-        `handed` are the keys of a VM that is made by a key, as attributes for its template.
+        `leading` knows whether this daemon may act; without it, this is the only daemon. `handed`
+        returns SSH keys for a VM's template, given the VM's creation key.
         """
         self._world = world
         self._leading = leading
@@ -75,27 +77,27 @@ class Manager:
         self._closed = False
         self._published: Sequence[MarketNow] = ()
         self._has_read = False
-        """Whether the texts of all living platforms were read since this daemon may act."""
+        """Whether the templates of all living platforms were read since the daemon leads."""
         controllers.attend(self)
         if leading is not None:
             leading.when_lost(self.stand_by)
 
     @property
     def world(self) -> PeriodContext:
-        """What it works with."""
+        """Return the present context, which holds the rules and the stores."""
         return self._world
 
     def adopt(self, world: PeriodContext) -> None:
-        """Go by these rules from now on."""
+        """Use this context, with its rules, from now on."""
         self._world = world
 
     # -- for the period -----------------------------------------------------------------------
 
     async def proposals(self, database: Transactions, seen: Observed) -> Sequence[Step]:
-        """The steps that platforms need in this period."""
+        """Return the steps that platforms need in this period."""
         world = self._world
         if not self._has_read:
-            # Outside of the period's transaction, in which nobody else can write.
+            # Before the period's transaction, which blocks all other writers.
             await database.read(read_all)
             self._has_read = True
         now = ReviewInput(
@@ -110,11 +112,11 @@ class Manager:
             new_vms=world.rhythm.new_vms,
         )
         tended = await database.run(partial(review_platforms, seen=seen, now=now))
-        world.troubles.note(TroubleKind.PLATFORM, "looked after", tended.failed)
+        world.troubles.note(TroubleKind.PLATFORM, "reviewed", tended.failed)
         return tended.steps
 
     def told(self, announcement: Announcement) -> None:
-        """Bring everybody the news of a period; nobody waits for it."""
+        """Send all processes the news of a period, without waiting for them."""
         ensureDeferred(self._tell(announcement))
 
     async def _tell(self, announcement: Announcement) -> None:
@@ -122,14 +124,14 @@ class Manager:
         try:
             if not self._closed:
                 await self._compare(announcement)
-        except Exception:  # noqa: BLE001 - the next period's news are brought all the same
-            _log.failure("The platforms' controllers could not be told the news")
+        except Exception:  # noqa: BLE001 - the next period's news must still be sent
+            _log.failure("Could not send the news of the period to the platforms' controllers")
         finally:
             self._turn.release()
 
     async def _compare(self, announcement: Announcement) -> None:
-        """Start and stop controllers until those run that should, and tell them the news."""
-        if not self._may_act():  # since the period ended another daemon took over
+        """Start the missing controllers, stop the needless ones, and announce the news."""
+        if not self._may_act():  # another daemon took over after the period
             return
         world = self._world
         await world.believed.look(world, world.database, announcement.period)
@@ -137,7 +139,7 @@ class Manager:
         now, markets, failed = found.attended, found.markets, found.failed
         world.troubles.note(TroubleKind.PLATFORM, "announced", failed)
         self._published = markets
-        # The processes of one that fails go on as they are.
+        # The processes of a platform that fails go on unchanged.
         for platform in self._running.keys() - now.keys() - failed.keys():
             self._end(platform)
         await self._start({one: now[one] for one in sorted(now.keys() - self._running.keys())})
@@ -146,29 +148,29 @@ class Manager:
         await tidy(world, self._controllers, announcement.seen.period)
 
     async def _start(self, those: Mapping[int, Attended]) -> None:
-        """Have the controllers of these run; one that can't be started is tried again later."""
+        """Start the controllers of these platforms; the next call retries those that fail."""
         failed: dict[int, Exception] = {}
         for platform, one in those.items():
             try:
                 await self._controllers.start(one.assignment)
-            except Exception as error:  # noqa: BLE001 - it is noted, and others are started
+            except Exception as error:  # noqa: BLE001 - it is recorded, and others are started
                 failed[platform] = error
             else:
                 self._running[platform] = one
         self._world.troubles.note(TroubleKind.PLATFORM, "started", failed)
 
     def _end(self, platform: int) -> None:
-        """Have a platform's processes end; however long they take, nobody waits for them."""
+        """Stop a platform's processes, without waiting for their end."""
         gone = self._running.pop(platform)
         ending = ensureDeferred(self._controllers.stop(platform, gone.grace_s))
         ending.addErrback(
             lambda why: _log.failure(
-                "The processes of platform {platform} were not ended", why, platform=platform
+                "Could not stop the processes of platform {platform}", why, platform=platform
             )
         )
 
     def stand_by(self) -> None:
-        """Another daemon acts now: the platforms are its own, and so are their controllers."""
+        """Stop all controllers: another daemon has become leader and runs its own."""
         ensureDeferred(self._stand_by())
 
     async def _stand_by(self) -> None:
@@ -185,19 +187,19 @@ class Manager:
         return self._leading is None or self._leading.acting
 
     def _acting(self) -> Transactions:
-        """The database, for who may act. Raises LeaseLostError."""
+        """Return the database for writes of the leader; they raise LeaseLostError in others."""
         database, leading = self._world.database, self._leading
         return database if leading is None else leading.fenced(database)
 
     async def close(self) -> None:
-        """End all controllers; the platforms go on at the next start."""
+        """Stop all controllers; the platforms go on at the next start."""
         self._closed = True
         await self._controllers.close()
 
     # -- for tenants --------------------------------------------------------------------------
 
     async def fitting(self, text: str) -> Fitting:
-        """The template of a text, if this site can keep it. Raises TemplateError."""
+        """Parse a template, and check it against this site. Raise TemplateError."""
         return await self._world.executor.run(partial(fitting, text, self._offered()))
 
     async def submit(
@@ -208,10 +210,10 @@ class Manager:
         who: str,
         tell: Told[Result],
     ) -> Result:
-        """What there is to tell of a new platform of a tenant. Raises TemplateError, LedgerError.
+        """Store a tenant's new platform, and return `tell` of it.
 
-        It is told in the transaction that stores the platform: one that can't be told of is not
-        stored.
+        Raise TemplateError or LedgerError. `tell` runs in the transaction that stores the platform:
+        if it fails, the platform is not stored.
         """
         work = await self._submission(owner, given, vm_templates, who)
         return await self._world.database.run(lambda c: tell(c, work(c)))
@@ -219,7 +221,7 @@ class Manager:
     async def try_submission(
         self, owner: int, given: Fitting, vm_templates: Mapping[str, str], tell: Told[Result]
     ) -> Result:
-        """What there is to tell of a platform if it were submitted. Raises as `submit` does."""
+        """Return the result of `submit` without storing the platform. Raise as `submit` does."""
         work = await self._submission(owner, given, vm_templates, "nobody")
         return await DryRunTransactions(self._world.database).run(lambda c: tell(c, work(c)))
 
@@ -240,7 +242,7 @@ class Manager:
                 most_processes=most_processes,
             )
 
-        # Before the transaction: nobody can write to the database while texts are parsed in it.
+        # Before the transaction, which would block all other writers while texts are parsed.
         submission = await self._world.executor.run(read)
         return lambda connection: tenant_orders.submit(connection, submission, money, at_s)
 
@@ -253,15 +255,15 @@ class Manager:
         )
 
     async def update(self, platform: int, new: Update, who: str, tell: Told[Result]) -> Result:
-        """What there is to tell of it with other aims, or another budget. Raises LedgerError.
+        """Change a platform's goals or budget, and return `tell` of it. Raise LedgerError.
 
-        What would make it one that can't be told of is not stored.
+        If `tell` fails, the change is not stored.
         """
         work = self._change(platform, new, who)
         return await self._world.database.run(lambda c: tell(c, work(c)))
 
     async def try_update(self, platform: int, new: Update, tell: Told[Result]) -> Result:
-        """What there is to tell of a platform if it were changed. Raises LedgerError."""
+        """Return the result of `update` without storing the change. Raise LedgerError."""
         work = self._change(platform, new, "nobody")
         return await DryRunTransactions(self._world.database).run(lambda c: tell(c, work(c)))
 
@@ -272,15 +274,15 @@ class Manager:
         return lambda connection: tenant_orders.update(connection, platform, new, token, who, at_s)
 
     async def suspend(self, platform: int, who: str) -> PlatformRow:
-        """Until its tenant resumes it. Raises LedgerError."""
+        """Suspend a platform until its tenant resumes it. Raise LedgerError."""
         return await self._order(tenant_orders.suspend, platform, who)
 
     async def resume(self, platform: int, who: str) -> PlatformRow:
-        """Now, whatever the price. Raises LedgerError."""
+        """Resume a platform now, whatever the price. Raise LedgerError."""
         return await self._order(tenant_orders.resume, platform, who)
 
     async def stop(self, platform: int, who: str) -> PlatformRow:
-        """End it. Raises LedgerError."""
+        """End a platform. Raise LedgerError."""
         return await self._order(tenant_orders.stop, platform, who)
 
     async def _order(
@@ -294,16 +296,16 @@ class Manager:
     # -- for controllers ----------------------------------------------------------------------
 
     async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
-        """Take an action of a platform's controller, once. Raises LeaseLostError."""
+        """Carry out an action of a platform's controller, once. Raise LeaseLostError."""
         at_s, goods = self._world.now(), self._world.goods.resources
         return await self._acting().run(
             lambda connection: act(connection, platform, action_id, action, at_s, goods)
         )
 
     async def remember(self, platform: int, memory: Any) -> None:
-        """Keep this for the controller.
+        """Store the controller's memory.
 
-        Raises ValueError for what can't be kept, LeaseLostError.
+        Raise ValueError if the memory is invalid, and LeaseLostError.
         """
         check_memory(memory)
         await self._acting().run(
@@ -311,9 +313,9 @@ class Manager:
         )
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """Record that a controller ended unasked: its VMs bid nothing until it works again.
+        """Record that a controller ended unexpectedly: its VMs bid nothing until it works again.
 
-        A controller that can't be kept running ends its platform.
+        If the controller can't be kept running (`final`), its platform ends.
         """
         at_s, goods = self._world.now(), self._world.goods.resources
 
@@ -335,7 +337,7 @@ class Manager:
             await self._acting().run(store)
 
     async def monitor_ended(self, platform: int, row: int, why: str) -> None:
-        """Write into the platform's history that one of its monitors ended."""
+        """Record in the platform's history that one of its monitors ended."""
         at_s = self._world.now()
 
         def store(connection: sa.Connection) -> None:

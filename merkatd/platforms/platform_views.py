@@ -1,4 +1,4 @@
-"""What there is to say of a platform: how it fares, what it cost, what it would take."""
+"""Views of a platform for tenants: its progress, its costs, the conditions of its start."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -26,7 +26,7 @@ from merkatd.scheduler.phases.announce import Announcement
 
 Row = dict[str, Any]
 NEWEST = 10
-"""Deeds that are told."""
+"""The number of latest actions shown."""
 _BIDDING = frozenset({"running", "pending", "busy"})
 _CHARGES = (TransactionKind.CHARGE, TransactionKind.REFUND)
 
@@ -34,7 +34,7 @@ _CHARGES = (TransactionKind.CHARGE, TransactionKind.REFUND)
 def platform_view(
     connection: sa.Connection, one: PlatformRow, world: PeriodContext, latest: Announcement | None
 ) -> Row:
-    """All that is known of a platform, in words and numbers that JSON can carry."""
+    """Return the full view of a platform, as values that JSON can carry."""
     template = parsed(one.template)
     newest = period_store.newest_decided(connection)
     found = None if newest is None else price_store.load_prices(connection, newest)
@@ -75,7 +75,7 @@ def platform_view(
 def shown_in_part(
     connection: sa.Connection, one: PlatformRow, world: PeriodContext, error: Exception
 ) -> Row:
-    """The parts of a broken platform that can be shown, and why the rest can't."""
+    """Return the available parts of a broken platform's view, and why the rest is missing."""
     template = parsed(one.template)
     members = fleet_store.living_members(connection, one.id)
     why = world.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
@@ -99,7 +99,7 @@ def shown_in_part(
 
 
 def summary(connection: sa.Connection, one: PlatformRow) -> Row:
-    """The same in short, for lists."""
+    """Return the short view of a platform, for lists."""
     template = parsed(one.template)
     budget = None if one.account is None else ledger.budget_of(connection, one.account)
     report: Mapping[str, Any] = one.report or {}
@@ -137,7 +137,7 @@ def summary(connection: sa.Connection, one: PlatformRow) -> Row:
 
 
 def _on_track(one: PlatformRow, report: Mapping[str, Any]) -> bool | None:
-    """As its controller says, or as what it projects says."""
+    """Return whether a platform is on track: as reported, or by its projected end."""
     said = report.get("on_track")
     if said is None and report.get("projected_end_s") is not None and one.deadline_s is not None:
         return bool(report["projected_end_s"] <= one.deadline_s)
@@ -145,7 +145,7 @@ def _on_track(one: PlatformRow, report: Mapping[str, Any]) -> bool | None:
 
 
 def _spent(connection: sa.Connection, account: int) -> float:
-    """What its VMs cost, less what was given back."""
+    """Return the credits charged for an application's VMs, less refunds."""
     moved = entry_store.sums(connection, account, 0.0, None)
     return -sum(moved.get(kind, 0) for kind in _CHARGES) / MICRO
 
@@ -178,5 +178,5 @@ def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def rows(connection: sa.Connection, platforms: Sequence[PlatformRow]) -> list[Row]:
-    """Many in short."""
+    """Return the short views of platforms."""
     return [summary(connection, one) for one in platforms]

@@ -1,4 +1,4 @@
-"""What tenants order: submit, change, suspend, resume, stop."""
+"""Tenants' orders on platforms: submit, change, suspend, resume, stop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ from merkatd.scheduler.base.settings import MarketRules
 async def fetched_vm_templates(
     template: PlatformTemplate, ask: Ask, *, admin: bool
 ) -> dict[str, str]:
-    """By cluster: the lines of its VM template. Raises TemplateError."""
+    """Return the text of the VM template by cluster. Raise TemplateError."""
     return {
         cluster.name: await vm_template(f"cluster {cluster.name}: ", cluster, ask, admin=admin)
         for cluster in template.clusters
@@ -48,34 +48,37 @@ async def fetched_vm_templates(
 
 
 MOST_LIVING = 100
-"""Platforms of one tenant that are not over."""
+"""The limit of platforms of one tenant that have not ended."""
 
 
 class OrderError(LedgerError):
-    """It can't be done; the message says what would be right."""
+    """The order is refused; the message says what is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A template, and whose platform it is to become."""
+    """A template and the owner of its future platform."""
 
     token: str
-    """The same submission counts once."""
+    """The submission's id: a repeated submission counts once."""
     owner: int
     text: str
     template: PlatformTemplate
-    """What the text says."""
+    """The template parsed from the text."""
     vm_templates: Mapping[str, str]
-    """By cluster."""
+    """The texts of VM templates, by cluster."""
     who: str
     most_processes: int | None = None
-    """How many processes all platforms of the owner may have; None: any number."""
+    """The limit of processes for all platforms of the owner; None for no limit."""
 
 
 def submit(
     connection: sa.Connection, given: Submission, money: MoneySettings, at_s: float
 ) -> PlatformRow:
-    """A new platform, its budget moved to an account of its own. Raises LedgerError."""
+    """Store a new platform, move its budget to its own account, and return it.
+
+    Raise LedgerError.
+    """
     before = platform_store.submitted(connection, given.token)
     if before is not None:
         return before
@@ -83,7 +86,10 @@ def submit(
     ledger.open_tenant(connection, given.owner, money, at_s)
     living = platform_store.living(connection, given.owner)
     if len(living) >= MOST_LIVING:
-        raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
+        raise OrderError(
+            f"a tenant can have at most {MOST_LIVING} platforms that have not ended: stop a"
+            " platform first"
+        )
     _check_processes(template, living, given.most_processes)
     _check_vms(template, living)
     deadline = template.goal.deadline
@@ -97,7 +103,7 @@ def submit(
             template=given.text,
             vm_templates=given.vm_templates,
             state=PlatformState.SUBMITTED,
-            why="its conditions were not looked at yet",
+            why="its conditions were not checked yet",
             submitted_s=at_s,
             since_s=at_s,
             deadline_s=None if deadline is None else deadline.seconds(at_s),
@@ -120,29 +126,29 @@ def submit(
 
 
 def require_platform(connection: sa.Connection, platform: int) -> PlatformRow:
-    """The platform of this id. Raises NotFoundError."""
+    """Return the platform with this id, locked. Raise NotFoundError if it does not exist."""
     one = platform_store.locked(connection, platform)
     if one is None:
-        raise NotFoundError(f"there is no platform {platform}")
+        raise NotFoundError(f"platform {platform} does not exist")
     return one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """What is to be different; None stays."""
+    """A tenant's changes; None leaves a value unchanged."""
 
     deadline: TemplateTime | None = None
-    """After now, or a certain time."""
+    """The new deadline, absolute or relative to now."""
     budget: float | None = None
     replenishment: float | None = None
     performance: float | None = None
-    """In its controller's own measure."""
+    """The new target in the controller's own measure."""
 
 
 def update(
     connection: sa.Connection, platform: int, new: Update, token: str, who: str, at_s: float
 ) -> PlatformRow:
-    """Change what it is to reach, and what it may spend, from now on. Raises LedgerError."""
+    """Change a platform's goals and budget from now on, and return it. Raise LedgerError."""
     one = require_platform(connection, platform)
     if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
@@ -171,30 +177,38 @@ def update(
             f" {amount_text(changed.replenishment / ledger.MICRO)}"
         )
     if not said:
-        raise OrderError("a deadline, a performance, a budget or a replenishment is right")
+        raise OrderError(
+            "an update must change a deadline, a performance, a budget or a replenishment"
+        )
     _note(connection, one, at_s, who, "update", "; ".join(said))
     return require_platform(connection, platform)
 
 
 def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
-    """Suspend it until its tenant resumes it; one that waits to start waits for that too."""
+    """Suspend a platform until its tenant resumes it; a waiting platform does not start before.
+
+    Raise LedgerError.
+    """
     one = require_platform(connection, platform)
     if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
     platform_store.change(connection, platform, held=True)
     if PlatformState(one.state) in WAITING:
-        _note(connection, one, at_s, who, "hold", "its tenant holds it back")
+        _note(connection, one, at_s, who, "hold", "its tenant paused it before its start")
     event = LifecycleEvent(event=Event.SUSPEND, why="its tenant suspended it")
     record_transition(connection, one, event, at_s, who)
     return require_platform(connection, platform)
 
 
 def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
-    """Resume it now, whatever the price; one that was held back waits for the rest."""
+    """Resume a platform now, whatever the price; a waiting one still waits for its conditions.
+
+    Raise LedgerError.
+    """
     one = require_platform(connection, platform)
     if one.held and PlatformState(one.state) in WAITING:
         platform_store.change(connection, platform, held=False)
-        _note(connection, one, at_s, who, "release", "its tenant holds it back no longer")
+        _note(connection, one, at_s, who, "release", "its tenant ended the pause before its start")
         return require_platform(connection, platform)
     event = LifecycleEvent(event=Event.RESUME, why="its tenant resumed it")
     if record_transition(connection, one, event, at_s, who).state == one.state:
@@ -204,7 +218,7 @@ def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> P
 
 
 def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> PlatformRow:
-    """End it. Raises LedgerError."""
+    """End a platform. Raise LedgerError."""
     one = require_platform(connection, platform)
     if PlatformState(one.state) in {*ENDS, PlatformState.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
@@ -216,7 +230,7 @@ def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> Pla
 
 
 def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | None:
-    """Stop all platforms of a removed user; return what is still to end, in words."""
+    """Stop all platforms of a removed user; describe those that still have to end, if any."""
     event = LifecycleEvent(
         event=Event.STOP, why="OpenNebula has removed its user", ending=PlatformState.CANCELLED
     )
@@ -232,11 +246,11 @@ def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What present prices mean for a platform."""
+    """A platform's outlook at present prices."""
 
     judged: StartVerdict
     full_cost: float
-    """Credits for a period in which its VMs get all they can use."""
+    """Credits per period for the full size of its VMs."""
 
 
 def outlook(
@@ -250,7 +264,7 @@ def outlook(
     book: Book | None = None,
     capacity: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Outlook:
-    """Whether it could start, or go on as it is to, at present prices, and what it would take."""
+    """Return whether a platform could start or go on at present prices, and the missing needs."""
     template = parsed(one.template)
     budget = None if one.account is None else ledger.budget_of(connection, one.account)
     terms = terms_of(one, template, platform_funds(budget, replenishment_s))
@@ -274,8 +288,9 @@ def _check_processes(
     running = sum(parsed(one.template).processes for one in living)
     if most is not None and template.processes and running + template.processes > most:
         raise OrderError(
-            f"a tenant's platforms have at most {most} controllers and monitors together"
-            f" (yours have {running}, this one needs {template.processes}): stop another one first"
+            f"a tenant's platforms can have at most {most} controllers and monitors together"
+            f" (yours have {running}, this one needs {template.processes}): stop another platform"
+            " first"
         )
 
 
@@ -291,20 +306,21 @@ def _check_vms(template: PlatformTemplate, living: Sequence[PlatformRow]) -> Non
 
 
 def canonical_vm_templates(template: PlatformTemplate, given: Mapping[str, str]) -> dict[str, str]:
-    """Every cluster's own words; `given` are those that are OpenNebula's. Raise TemplateError.
+    """Return the VM template of every cluster in canonical form. Raise TemplateError.
 
-    It is called outside of transactions: to parse sixteen texts takes a good part of a second.
+    `given` are the texts of OpenNebula's templates. Call it outside of transactions: parsing
+    sixteen texts takes a large part of a second.
     """
     texts: dict[str, str] = {}
     for cluster in template.clusters:
         text = given.get(cluster.name, cluster.template)
         if text is None:
-            raise TemplateError([f"cluster {cluster.name}: nobody could read its VM template"])
+            raise TemplateError([f"cluster {cluster.name}: its VM template could not be read"])
         problem = template_problem(text)
         if problem is not None:
             raise TemplateError([f"cluster {cluster.name}: its VM template: {problem}"])
         texts[cluster.name] = canonical(text)
-        size(texts[cluster.name])  # from now on it is known
+        size(texts[cluster.name])  # fills the cache of sizes
     return texts
 
 

@@ -1,5 +1,5 @@
-"""How much to bid, and for how many VMs: arithmetic on values, one policy a file.
+"""Policies of controllers: how much to bid, and for how many VMs. Arithmetic, one policy a file.
 
-Amounts are one number a resource, always in the same order; nothing here knows what they are.
-A performance is a time (of an iteration, or in a queue): the smaller the better.
+Amounts are one number per resource, always in the same order; policies don't know the resources.
+A performance is a time (of an iteration, or in a queue): smaller is better.
 """

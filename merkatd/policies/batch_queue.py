@@ -1,13 +1,14 @@
-"""How a batch queue does, and which of its workers are released.
+"""The performance of a batch queue, and the order in which its workers are released.
 
-A worker that is to go takes no more jobs (it is drained) and goes when its last one has ended; one
-that had to be released because it can't be paid for goes at the latest after a limit. A worker
-that is wanted again before it went takes jobs again: also one that was given a job just before it
-was drained, where another has none and may go instead. A worker that is being made, or boots,
-counts; it is drained once it has joined. One that has no host yet goes first, and at once.
+Draining: a surplus worker takes no more jobs, and is released when its last job has ended. A worker
+that the tenant can't pay for is released after a time limit at the latest. A drained worker that is
+needed again takes jobs again. So does a worker that got a job just before its drain, if an idle
+worker can be released instead. Workers that are being created or boot count as workers; they are
+drained once they have joined. A worker without a host is released first, and at once.
 
-Least wait (the paper's Torque): the time that the first job has waited, against a target. Greatest
-throughput (its Condor): whether jobs wait at all, for as long as there is work for another VM.
+Two aims measure performance. Least wait (the paper's Torque) compares the waiting time of the first
+job with a target. Greatest throughput (its Condor) is slow while any job waits, as long as there
+is work for another VM.
 """
 
 import math
@@ -23,13 +24,13 @@ from merkatd.policies.vertical import Performance
 
 @dataclass(frozen=True, slots=True)
 class WorkerDrain:
-    """What to do about workers, by VM."""
+    """The actions on workers, by VM id."""
 
     drain: tuple[int, ...]
     restore: tuple[int, ...]
     release: tuple[int, ...]
     since_s: Mapping[int, float] = field(default_factory=dict)
-    """When each of those that are being drained began to be: for the next time."""
+    """The start time of each drain in progress, for the next call."""
 
 
 def workers_to_release(
@@ -47,18 +48,21 @@ def workers_to_release(
     looked_s: float = math.inf,
     shown_s: float = math.inf,
 ) -> WorkerDrain:
-    """One step. `jobs` are those that run on each worker, None on one that has not joined yet.
+    """Return which workers to drain, restore and release in this step.
 
-    `surplus` of all workers are not wanted, of which `coming` are still being made, and `forced` of
-    them can't be paid for. Those that are `roomless` have no host. `waiting` jobs have no worker
-    yet: one of those is on its way to any worker that was seen without one. `closed` are those of
-    which the batch system said, when it showed the jobs, that they take no more: one that was idle
-    before it was drained may have been given a job meanwhile. It showed them at `looked_s`: a look
-    from before the drain says nothing, as jobs may have begun in between, and one from after
-    `shown_s` is of a clock that was set back since.
+    - `jobs`: number of jobs on each worker; None if the worker has not joined yet.
+    - `surplus`: number of workers to release. `coming` of all workers are still being created, and
+      `forced` of the surplus can't be paid for.
+    - `roomless`: workers without a host.
+    - `waiting`: number of jobs without a worker. Each may already be on its way to a worker that
+      the last report shows as idle.
+    - `closed`: workers that take no more jobs, according to the batch system's report on `jobs`.
+      An idle worker that is not closed may have got a job since.
+    - `looked_s`: time of that report. A report from before the drain proves nothing, as jobs may
+      have started in between. A report from after `shown_s` predates a clock that was set back.
     """
     leaving = [vm for vm in since_s if vm in jobs]
-    # Those that have been at it longest are nearest to being empty.
+    # Of the workers with equally many jobs, the longest drain is the closest to its end.
     leaving.sort(key=lambda vm: (jobs[vm] or 0, since_s[vm], vm))
     number = max(min(surplus, len(leaving)), surplus - coming, 0)
     others = sorted(jobs.keys() - set(leaving), key=lambda vm: _use(vm, jobs[vm], vm in closed))
@@ -87,25 +91,25 @@ def workers_to_release(
 def by_clock(
     since_s: Mapping[int, float], last_s: float, now_s: float, most_s: float
 ) -> dict[int, float]:
-    """When the drains began, by the clock as it is now.
+    """Return the start times of the drains, corrected for jumps of the clock.
 
-    Where it was set ahead since the last time, or nobody was there, only `most_s` count as passed;
-    where it was set back, the drains begin now at the latest.
+    If the clock was set ahead or the controller was away since the last call, only `most_s` of
+    that time count. If the clock was set back, drains begin now at the latest.
     """
     ahead_s = max(now_s - last_s - most_s, 0.0)
     return {vm: min(began_s + ahead_s, now_s) for vm, began_s in since_s.items()}
 
 
 def _use(vm: int, jobs: int | None, closed: bool) -> tuple[bool, int, bool, int]:
-    """Sort first the workers that have not joined, then the idle; the newest of both first.
+    """Return a sort key: workers that have not joined come first, then workers with few jobs.
 
-    Of the idle those go before the others that somebody else closed.
+    Of workers with equally many jobs, closed workers come first, then the newest.
     """
     return jobs is not None, jobs or 0, not closed, -vm
 
 
 class Aim(StrEnum):
-    """What a framework's tenant wants."""
+    """The aim of a batch system's tenant."""
 
     WAIT = "wait"
     THROUGHPUT = "throughput"
@@ -113,28 +117,28 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLoad:
-    """A queue and its workers."""
+    """The load of a queue and its workers."""
 
     waiting: int
     wanted: int
-    """Processors that waiting jobs ask for."""
+    """The number of processors that waiting jobs request."""
     longest_s: float
     busy: int
-    """Workers with jobs."""
+    """The number of workers with jobs."""
     slots: int = 1
-    """Processors of a worker."""
+    """The number of processors of a worker."""
 
     @property
     def useful(self) -> int:
-        """How many workers there is work for."""
+        """Return the number of workers that have work."""
         return self.busy + ceil(self.wanted / max(self.slots, 1))
 
 
 def queue_performance(load: QueueLoad, aim: Aim, workers: int, target_s: float) -> Performance:
-    """Slow where more workers are wanted, fast where some have nothing to do."""
+    """Return a performance that is slow if more workers are needed, fast if some are idle."""
     idle = workers > load.useful
     if aim is Aim.WAIT and load.waiting:
-        # Jobs that wait are nobody's leisure: it is never fast.
+        # Jobs wait: the queue must not count as fast, which would release workers.
         value = max(load.longest_s, LOW * target_s)
         return Performance(
             value=value, reference=target_s, low=LOW * target_s, high=HIGH * target_s

@@ -1,6 +1,6 @@
-"""A batch system's terms in a template: its name, its clusters, and what must agree.
+"""A batch system's terms in a template: its name, its clusters, and parameters that must agree.
 
-The daemon reads it as a template is submitted, the controller as it starts.
+The daemon reads them when a tenant submits a template, the controller when it starts.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,26 +11,26 @@ from merkatd.protocol.monitor_terms import WORKER
 from merkatd.protocol.platform_messages import MonitorTerms
 
 QUEUE: Final = "queue"
-"""The monitor that sees a batch system."""
+"""The kind of the monitor of a batch system."""
 BATCHES: Final = ("slurm", "gridengine")
 BATCH: Final = "slurm"
-"""Unless a template says otherwise."""
+"""The default batch system."""
 
 
 def batch_name(parameters: Mapping[str, Any]) -> str:
-    """Return the batch system that a template names. Raise ValueError where there is none such."""
+    """Return the batch system that a template names. Raise ValueError if it is unknown."""
     name = str(parameters.get("batch", BATCH))
     if name not in BATCHES:
-        raise ValueError(f"parameters.batch = {name!r}: one of {', '.join(BATCHES)} is right")
+        raise ValueError(f"parameters.batch must be one of {', '.join(BATCHES)} (got {name!r})")
     return name
 
 
 def unserved(
     said: Mapping[str, Any], monitors: Mapping[str, MonitorTerms | None], built_in: Collection[str]
 ) -> Iterator[str]:
-    """Say what of a template can't be served; `monitors` are those of its clusters, by name.
+    """Yield the errors in a batch system's template; `monitors` are its monitors by cluster.
 
-    A kind that is not built in is a site's own, and may see a batch system as well.
+    A monitor whose kind is not built in is a site's own, and may support a batch system as well.
     """
     for read in (aim_of, batch_name):
         try:
@@ -43,39 +43,42 @@ def unserved(
         yield f"cluster {head!r} can't be both the head and the workers"
     monitor = monitors.get(head)
     if head in monitors and (monitor is None or monitor.kind in {*built_in} - {QUEUE}):
-        yield f"cluster {head!r}: its monitor is to be of kind {QUEUE}"
+        yield f"cluster {head!r}: its monitor must be of kind {QUEUE}"
     if monitor is not None and monitor.kind == QUEUE:
         yield from _different(said, monitor.parameters, head)
     for name in monitors:
         if name not in {head, workers}:
-            yield f"cluster {name!r}: elastic bids for {head!r} and {workers!r} only"
+            yield (
+                f"cluster {name!r}: a batch system can have only the clusters {head!r} and"
+                f" {workers!r}"
+            )
 
 
 def _different(said: Mapping[str, Any], seen: Mapping[str, Any], head: str) -> Iterator[str]:
-    """Say what the controller calls otherwise than the monitor that tells it of that."""
+    """Yield the parameters that differ between the controller and its monitor."""
     for name, usual in (("worker", WORKER), ("batch", BATCH)):
         mine, other = str(said.get(name, usual)), str(seen.get(name, usual))
         if mine != other:
             yield (
-                f"controller.parameters.{name} = {mine!r}, and the monitor of cluster {head!r} has"
-                f" {other!r}: they must be the same"
+                f"controller.parameters.{name} must be the same as for the monitor of cluster"
+                f" {head!r} (got {mine!r} and {other!r})"
             )
 
 
 def aim_of(said: Mapping[str, Any]) -> Aim:
-    """Return the aim that a template names. Raise ValueError where there is none such."""
+    """Return the aim that a template names. Raise ValueError if it is unknown."""
     name = said.get("aim", Aim.THROUGHPUT)
     try:
         return Aim(name)
     except ValueError:
-        raise ValueError(f"parameters.aim = {name!r}: one of {', '.join(Aim)} is right") from None
+        raise ValueError(f"parameters.aim must be one of {', '.join(Aim)} (got {name!r})") from None
 
 
 def missing(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    """Say which clusters a template of a batch system lacks."""
+    """Yield an error for each cluster that a batch system's template lacks."""
     for name in (head_of(said), workers_of(said)):
         if name not in names:
-            yield f"there is no cluster {name!r}; there are {', '.join(names)}"
+            yield f"cluster {name!r} is missing (got {', '.join(names)})"
 
 
 def head_of(said: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Deadlines: the pace needed, the time to spare, what may be spent, what an execution is worth."""
+"""Deadlines: the needed pace, the time to spare, the spending rate, the value of an execution."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,33 +9,33 @@ from merkatd.base.parameter_bounds import number
 from merkatd.policies.vertical import Performance
 
 LOW, HIGH = 0.75, 0.95
-"""The thresholds, as parts of the reference."""
+"""The thresholds of fast and slow, as fractions of the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """An application that makes so many iterations."""
+    """The work of an iterative application."""
 
     steps: int
     done: float
-    """With the part of the one in hand."""
+    """Finished iterations, including the finished fraction of the current iteration."""
     ideal_step_s: float
-    """t_refideal: an iteration with all it can use."""
+    """t_refideal: the time of an iteration with the full allocation."""
 
     @property
     def left(self) -> float:
-        """Iterations still to be made."""
+        """Return the number of iterations that remain."""
         return max(self.steps - self.done, 0.0)
 
     @property
     def ideal_s(self) -> float:
-        """The least time in which the rest can be done."""
+        """Return the least time for the rest of the work."""
         return self.left * self.ideal_step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funds:
-    """An application's budget, which is filled up as time goes by."""
+    """An application's budget, with `renewal` credits added every `renewal_s` seconds."""
 
     credits: float
     renewal: float = 0.0
@@ -43,17 +43,17 @@ class Funds:
 
 
 def reference_s(work: Work, left_s: float) -> float:
-    """t_ref: how long an iteration may take. The paper's print puts t_ideal for the deadline."""
+    """Return t_ref, the time that an iteration may take; the paper misprints t_ideal for left_s."""
     return max(left_s, 0.0) / work.left if work.left else inf
 
 
 def grace_s(work: Work, left_s: float) -> float:
-    """t_grace: for how long it could stand still without any risk for the deadline."""
+    """Return t_grace, the time that the work can pause without risk for the deadline."""
     return left_s - work.ideal_s
 
 
 def performance(work: Work, left_s: float, step_s: float) -> Performance:
-    """An iteration's time against the one that is needed."""
+    """Return the performance: the time of an iteration against the needed time."""
     reference = reference_s(work, left_s)
     return Performance(
         value=step_s, reference=reference, low=LOW * reference, high=HIGH * reference
@@ -61,7 +61,7 @@ def performance(work: Work, left_s: float, step_s: float) -> Performance:
 
 
 def bid_max(purse: Funds, left_s: float, period_s: float, vms: int) -> float:
-    """What may be spent on a VM in a period, so that the budget lasts until the deadline."""
+    """Return the spending limit per VM and period with which the budget lasts to the deadline."""
     if left_s <= 0 or vms == 0:
         return 0.0
     whole = purse.credits + purse.renewal * (left_s / purse.renewal_s)
@@ -69,48 +69,55 @@ def bid_max(purse: Funds, left_s: float, period_s: float, vms: int) -> float:
 
 
 def least_deadline_s(work: Work, reachable_step_s: float) -> float:
-    """The least time in which the rest can be done with what can be spent now."""
+    """Return the least time for the rest of the work at the present spending rate."""
     return work.left * max(reachable_step_s, work.ideal_step_s)
 
 
 LEAST_PART: Final = 0.3
-"""Of what its VMs can use: with less it is not worth while to run."""
+"""The default least part of the VMs' full size with which it is worthwhile to run."""
 KINDS: Final = frozenset({"partial_deadline", "full_performance"})
-"""The controllers of such tenants."""
+"""The kinds of controllers that need a least part."""
 
 
 def least_part(kind: str, parameters: Mapping[str, Any]) -> float | None:
-    """Return the part that a kind of controller can't do without; None where it tracks a pace."""
+    """Return the least part that a kind of controller needs; None if it tracks a pace instead."""
     return number(parameters, "least_part") if kind in KINDS else None
 
 
 def missing_allocation(held: float) -> Performance:
-    """The time that work takes with a part of an allocation, where all of it is wanted.
+    """Return the performance of work that wants its full allocation and has the part `held`.
 
-    Never fast: with all of it the bids only fall to what keeps it.
+    It is never fast: with the full allocation, bids only fall to the least that keep it.
     """
     value = 1.0 / held if held > 0 else inf
     return Performance(value=value, reference=1.0, low=LOW, high=HIGH)
 
 
 def worthwhile(held: float) -> Performance:
-    """While nothing is known but what is held: less than the least part is doubled, with care."""
+    """Return the performance while only the held part is known.
+
+    Less than the least part counts as slow, by a factor of 2 only.
+    """
     value = (LOW + HIGH) / 2 if held >= LEAST_PART else 2.0
     return Performance(value=value, reference=1.0, low=LOW, high=HIGH)
 
 
 def full_deadline(budget: float, exec_s: float, deadline_s: float) -> float:
-    """All or the opposite of all."""
+    """Return the value of an execution: the budget if in time, else minus the budget."""
     return budget if exec_s <= deadline_s else -budget
 
 
 def partial_deadline(budget: float, exec_s: float, deadline_s: float, done: float) -> float:
-    """In time, or the part of the work that was done."""
+    """Return the value of an execution: the budget if in time, else in proportion to the work."""
     return budget if exec_s <= deadline_s else budget * done
 
 
 def full_performance(budget: float, exec_s: float, deadline_s: float, ideal_s: float) -> float:
-    """Falls with the time it took, from the budget at the ideal to its opposite at the deadline."""
+    """Return the value of an execution.
+
+    It falls with the execution time, from the budget at the ideal time to minus the budget at the
+    deadline.
+    """
     if exec_s <= ideal_s:
         return budget
     if deadline_s <= ideal_s:

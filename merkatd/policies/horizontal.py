@@ -1,7 +1,7 @@
-"""Algorithms 3 and 4: how many VMs can be paid for, one more or one less; also with Algorithm 2.
+"""Horizontal scaling (Algorithms 3 and 4): the number of VMs that can be paid for.
 
-Careful in two ways (section 3.2.2): it never asks for many VMs at once, and for none right
-after having had to release some because they became too dear.
+It is careful in two ways (section 3.2.2). It never requests many VMs at once, and it requests none
+right after it had to release VMs that became too expensive.
 """
 
 from collections.abc import Sequence
@@ -13,28 +13,28 @@ from merkatd.policies.vertical import Amounts, Performance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """The market, seen by one who bids in it."""
+    """The market from the view of one bidder."""
 
     others: Amounts
-    """What the others bid for a unit (`others_price`)."""
+    """The price of a unit without the bidder's own bids (`others_price`)."""
     capacity: Amounts
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A number of VMs, and the bids for all of them together by resource."""
+    """A number of VMs, and the bids for all of them together, by resource."""
 
     vms: int
     bid: Amounts
 
 
 def others_price(price: float, own: float, capacity: float, reserve: float = 0.0) -> float:
-    """The price without one's own bids, which would chase themselves upward."""
+    """Return the price without the own bids: with them, the bids would drive themselves up."""
     return max(reserve, price - own / capacity) if capacity > 0 else inf
 
 
 def bids_for(vms: int, most: Sequence[float], prices: Prices) -> Amounts:
-    """Line 5: what gets so many VMs their greatest size, from Eq. 1; infinite where nothing can."""
+    """Return the bids that give `vms` VMs their full size (line 5, Eq. 1); infinite if none can."""
     terms = zip(prices.others, most, prices.capacity, strict=True)
     return tuple(_bid(vms, price, size, capacity) for price, size, capacity in terms)
 
@@ -48,7 +48,7 @@ def _bid(vms: int, price: float, size: float, capacity: float) -> float:
 
 
 def _cost(vms: int, terms: Sequence[tuple[float, float, float]]) -> float:
-    """What these VMs bid together: a loop, since a search asks for it ten times."""
+    """Return the sum of the bids; a plain loop, as a search calls it about ten times."""
     whole = 0.0
     for price, size, capacity in terms:
         whole += _bid(vms, price, size, capacity)
@@ -56,9 +56,9 @@ def _cost(vms: int, terms: Sequence[tuple[float, float, float]]) -> float:
 
 
 def upper_bound(vms_max: int, bid_max: float, most: Sequence[float], prices: Prices) -> Bound:
-    """The most VMs, up to `vms_max`, whose bids together stay below `bid_max`; 0 if not even one.
+    """Return the most VMs, up to `vms_max`, whose bids together stay below `bid_max`.
 
-    What they cost rises with their number, so halving finds it.
+    The cost rises with the number of VMs, so a binary search finds it. The result may be 0 VMs.
     """
     terms = tuple(zip(prices.others, most, prices.capacity, strict=True))
     fits, fails = 0, vms_max + 1
@@ -81,24 +81,24 @@ class Fleet:
     size: Amounts
     """alloc_max of one VM, by resource."""
     growth: int = 1
-    """The most VMs that are asked for at once."""
+    """The most VMs requested at once."""
     waiting: int = 0
-    """Periods still to wait after a forced release before any is asked for."""
+    """Periods left to wait after a forced release before the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """How many VMs there are to be, and what to bid for each."""
+    """The decided number of VMs, and the bid for each."""
 
     vms: int
     request: int
     release: int
     forced: int
-    """How many of those released could not be paid for any more."""
+    """The number of released VMs that can no longer be paid for."""
     bid: Amounts
-    """Of one VM, by resource: those that are to go share what is bid for those that stay."""
+    """The bid of one VM, by resource. Leaving VMs share the total bid for the VMs that stay."""
     waiting: int
-    """For the next time."""
+    """Periods left to wait, for the next call."""
 
 
 def scale(
@@ -110,7 +110,11 @@ def scale(
     wanted: int | None = None,
     patience: int = 1,
 ) -> Scaled:
-    """One step. `wanted` is how many VMs there is work for, where the controller knows."""
+    """Return the next size and bid of a fleet.
+
+    `wanted` is the number of VMs that have work, None if unknown. `patience` is the number of
+    periods to wait after a forced release.
+    """
     target = _target(fleet, performance, wanted)
     bound = upper_bound(max(target, fleet.vms), bid_max, fleet.size, prices)
     allowed = max(min(target, bound.vms), fleet.least)
@@ -127,7 +131,7 @@ def scale(
 
 
 def _target(fleet: Fleet, performance: Performance, wanted: int | None) -> int:
-    """How many there would be if money were no object."""
+    """Return the number of VMs that the performance asks for, whatever their cost."""
     if performance.slow:
         step = 1 if wanted is None else max(0, wanted - fleet.vms)
         grown = fleet.vms + (0 if fleet.waiting else min(step, fleet.growth))
@@ -140,7 +144,7 @@ def _target(fleet: Fleet, performance: Performance, wanted: int | None) -> int:
 def _bid_of_one(
     fleet: Fleet, allowed: int, bid_max: float, prices: Prices, bound: Bound
 ) -> Amounts:
-    """What Eq. 1 asks for; no more than the budget where the least number is already too dear."""
+    """Return one VM's bid by Eq. 1; the budget is the limit if even the least fleet costs more."""
     size = fleet.size
     if allowed == 0:
         return (0.0,) * len(size)

@@ -1,11 +1,11 @@
-"""Patience: for which price to run now, when to wait, when to make room, when to give up.
+"""Patience: the limit price of a fixed-size application, and when it starts and yields.
 
-An application of fixed size gains nothing from a part of what it needs: it runs at full speed,
-or it waits. What it could pay for a unit, if all its money went into the work that is left, is
-the most it would ever bid. While there is time it spreads its money over all the time that is
-left (as section 3.1.1 does), and offers even less as long as its deadline is further away than
-its horizon: those whose deadlines are near go first, and all of them meet theirs. All it sees
-of others is the book that is published: how many units are claimed above a price.
+An application of fixed size gains nothing from a part of its need: it runs at full speed, or it
+waits. Its highest price is what it can pay for a unit if all its money goes into the remaining
+work. While there is time, it spreads its money over all the remaining time (as in section 3.1.1).
+It offers even less while its deadline is further away than its horizon. So applications with near
+deadlines run first, and all of them can meet their deadlines. Of the others, it sees only the
+published book: the number of units claimed above a price.
 """
 
 from bisect import bisect_left, insort
@@ -16,42 +16,42 @@ from merkatd.policies.deadline import Funds
 from merkatd.policies.suspension import REST
 
 Claim = tuple[float, float]
-"""The price up to which so many units are wanted, and how many."""
+"""The highest price that an application pays, and the number of units that it wants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatienceSettings:
-    """How an application trades time for money."""
+    """Settings of the trade between time and money."""
 
     horizon_s: float = 3600.0
-    """Deadlines further away than this are discounted, in proportion; 0: nothing is, and all
-    money is offered at once."""
+    """Time to the deadline above which an application offers less, in proportion; 0 to offer all
+    money at once."""
     clinging: float = 2.0
-    """By what a running application's limit is multiplied: to be suspended and resumed costs
-    it time, which it saves by paying more."""
+    """Factor on the limit price of a running application: it pays more to avoid a suspension and
+    a resumption, which cost it time."""
     haste: float = 0.5
-    """Who needs a part of the market sees its deadline nearer by so much of that part: room for
-    many is seldom there at once, and those who need little find theirs before."""
+    """Weight of an application's share of the market, by which it sees its deadline nearer. Room
+    for a large application is rare, and small ones take it first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuNeed:
-    """What an application needs, and has."""
+    """An application's money, its need of CPU and its time."""
 
     means: float
     """All its money until the deadline."""
     units: float
-    """What full speed takes,"""
+    """The units that full speed takes."""
     capacity: float
-    """of all that the market has."""
+    """The capacity of the whole market, in units."""
     work_s: float
-    """How long the rest takes at full speed,"""
+    """The time for the rest of the work at full speed."""
     left_s: float
-    """and how long there is."""
+    """The time until the deadline."""
 
 
 def need_of(purse: Funds, units: float, capacity: float, work_s: float, left_s: float) -> CpuNeed:
-    """With all that a purse has and gets until the deadline."""
+    """Return the need of an application with all money that it has and gets until the deadline."""
     left_s = max(left_s, 0.0)
     means = purse.credits + purse.renewal * left_s / purse.renewal_s
     return CpuNeed(
@@ -60,10 +60,10 @@ def need_of(purse: Funds, units: float, capacity: float, work_s: float, left_s: 
 
 
 def offered(need: CpuNeed, purse: Funds, period_s: float, temper: PatienceSettings) -> float:
-    """What one that waits would pay: no more than it has for all of a rest, or of its work.
+    """Return the price that a waiting application offers.
 
-    What replenishment will bring it can't pay yet: begun on that, it would have to make room before
-    its rest is over.
+    Its present credits must pay for a whole rest, or for its remaining work if that is shorter.
+    Future replenishments don't count: with them, it would have to yield before its rest is over.
     """
     periods = min(max(need.work_s / period_s, 1.0), REST)
     has = purse.credits / (need.units * periods)
@@ -73,14 +73,17 @@ def offered(need: CpuNeed, purse: Funds, period_s: float, temper: PatienceSettin
 def claim_while_running(
     limit: float, purse: Funds, units: float, temper: PatienceSettings
 ) -> float:
-    """What one that runs claims: it clings to what it has, as far as a period can be paid."""
+    """Return the price that a running application claims.
+
+    It is its limit times `clinging`, but at most what its credits pay for one period.
+    """
     return max(min(limit * temper.clinging, purse.credits / max(units, 1.0)), 0.0)
 
 
 def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> float:
-    """Credits for a unit and period that are worth paying now.
+    """Return the credits per unit and period that are worth paying now.
 
-    No less than a period is paid for at a time; without a unit that it needs there is no price.
+    The least paid time is one period. Without time left or units needed, the price is 0.
     """
     if need.left_s <= 0 or need.units <= 0:
         return 0.0
@@ -95,7 +98,7 @@ def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> flo
 
 
 class Book:
-    """The claims of a market: what is wanted up to which price, by nobody in particular."""
+    """The claims of a market, by price and without their owners."""
 
     def __init__(self, capacity: float, claims: Iterable[Claim] = ()) -> None:
         self._capacity = capacity
@@ -104,15 +107,15 @@ class Book:
 
     @property
     def capacity(self) -> float:
-        """All that there is to claim."""
+        """Return the number of units in the market."""
         return self._capacity
 
     def copy(self) -> "Book":
-        """Return a book of the same claims, which can be changed alone."""
+        """Return an independent copy."""
         return Book(self._capacity, self._claims)
 
     def room_above(self, price: float) -> float:
-        """What is left by those who would pay this price or more."""
+        """Return the units left by all claims at this price or above."""
         at = bisect_left(self._claims, (price, 0.0))
         if at < len(self._claims) // 2:
             below = sum(units for _, units in self._claims[:at])
@@ -120,21 +123,21 @@ class Book:
         return self._capacity - sum(units for _, units in self._claims[at:])
 
     def claim(self, price: float, units: float) -> None:
-        """Somebody wants so much."""
+        """Add a claim."""
         insort(self._claims, (price, units))
         self._claimed += units
 
     def withdraw(self, price: float, units: float) -> None:
-        """Somebody who did, does not any more."""
+        """Remove a claim."""
         self._claims.remove((price, units))
         self._claimed -= units
 
 
 def may_start(book: Book, limit: float, units: float) -> bool:
-    """Whether there is room for all it needs beside those who would pay as much or more."""
+    """Return whether all its units fit beside the claims at its limit price or above."""
     return book.room_above(limit) >= units
 
 
 def must_yield(book: Book, limit: float) -> bool:
-    """Whether those who pay as much or more, itself among them, leave it less than it needs."""
+    """Return whether claims at its limit price or above, its own included, exceed the market."""
     return book.room_above(limit) < 0

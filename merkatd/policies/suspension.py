@@ -1,9 +1,10 @@
 """Suspend and resume: one rule for controllers and for the daemon (section 3.1.1).
 
-A controller suspends its platform while it can't pay for the part that it needs of all that its VMs
-can use; the daemon resumes it when it can. Both compute that part here, from the same numbers, so
-that neither undoes the other's decision. Resuming takes more money than going on (`MARGIN`), each
-change is followed by a rest (`REST`), and a platform with less time to spare than a rest goes on.
+A platform needs a certain part of its VMs' full size. Its controller suspends it while it can't pay
+for that part; the daemon resumes it when it can. Both compute that part here, from the same
+numbers, so that neither undoes the other's decision. Resuming requires more money than continuing
+(`MARGIN`), and a rest follows each change (`REST`). A platform whose time to spare is shorter than
+a rest keeps running.
 """
 
 from collections.abc import Sequence
@@ -15,47 +16,47 @@ from merkatd.policies.deadline import Funds, bid_max
 from merkatd.policies.horizontal import Prices
 
 MARGIN: Final = 1.25
-"""A platform is resumed when what it needs costs so many times less than it can spend."""
+"""A platform is resumed when it can spend at least its cost times this factor."""
 REST: Final = 10
-"""Periods from one change to the next."""
+"""The least number of periods between two changes."""
 HORIZON_S: Final = 86_400.0
-"""Without a deadline the credits have to last for this time, from any moment on."""
+"""The time for which the credits must last without a deadline, counted from any moment."""
 _HALVINGS: Final = 30
 _LEAST_OTHERS: Final = 0.1
-"""A platform that wants nearly all that there is finds at least this part with others."""
+"""The least part of a market assumed to stay with others, when a platform wants nearly all."""
 _EXACT: Final = 1e-9
-"""A deadline that can just be met must not fail for the last bit of a float."""
+"""A tolerance for rounding: a deadline that can just be met must not fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A platform before the decision."""
+    """The facts about a platform for the suspension rule."""
 
     purse: Funds
     left_s: float
-    """Until the deadline; infinite without one."""
+    """The time until the deadline; infinite without a deadline."""
     work_s: float | None
-    """The least time for the rest of the work; None where that is not known."""
+    """The least time for the rest of the work; None if unknown."""
     least_part: float | None = None
-    """For tenants who want a part of what their VMs can use, whatever the pace: that part."""
+    """The fixed part of the VMs' full size that the platform needs; None to derive it from time."""
     full: Sequence[float]
-    """All that the VMs can use together, by resource."""
+    """The full size of all VMs together, by resource."""
     prices: Prices
-    """Without the platform's own bids."""
+    """The prices without the platform's own bids."""
     interval_s: float
     since_s: float = inf
-    """Seconds since the last change; infinite where there was none."""
+    """Seconds since the last change; infinite before the first."""
     suspended: bool = False
     """Whether the platform is suspended now."""
 
     @property
     def margin(self) -> float:
-        """Return how many times what it needs a platform must be able to spend."""
+        """Return the factor by which the spending limit must exceed the cost of the need."""
         return MARGIN if self.suspended else 1.0
 
     @property
     def needed(self) -> float:
-        """Return the part that the VMs need; 0 where the platform is to run at any price."""
+        """Return the part that the VMs need; 0 if the platform must run at any price."""
         if self.least_part is not None:
             return self.least_part
         if self.work_s is None or self.left_s <= self.work_s:
@@ -64,7 +65,7 @@ class Case:
 
     @property
     def spare_s(self) -> float:
-        """Return how long the platform can stand still without harm."""
+        """Return how long the platform can pause without harm."""
         if self.least_part is not None:
             return self.left_s / 2
         return self.left_s - (self.work_s or 0.0)
@@ -76,12 +77,12 @@ class Case:
 
 
 def spending(purse: Funds, left_s: float, interval_s: float) -> float:
-    """Return what all VMs together can spend in a period, so that the credits last."""
+    """Return the spending limit per period, of all VMs together, with which the credits last."""
     return bid_max(purse, HORIZON_S if left_s == inf else left_s, interval_s, 1)
 
 
 def cost(part: float, full: Sequence[float], prices: Prices) -> float:
-    """Return what this part of `full` costs in a period, with the effect on the price (Eq. 1)."""
+    """Return the cost of this part of `full` per period, with its effect on the price (Eq. 1)."""
     whole = 0.0
     for price, amount, capacity in zip(prices.others, full, prices.capacity, strict=True):
         wanted = amount * part
@@ -92,7 +93,7 @@ def cost(part: float, full: Sequence[float], prices: Prices) -> float:
 
 
 def payable_part(credits_: float, full: Sequence[float], prices: Prices) -> float:
-    """Return the part of `full`, up to 1, that these credits buy in a period by Eq. 1."""
+    """Return the part of `full`, up to 1, that these credits buy in a period (Eq. 1)."""
     if cost(1.0, full, prices) <= credits_:
         return 1.0
     fits, fails = 0.0, 1.0
@@ -106,7 +107,7 @@ def payable_part(credits_: float, full: Sequence[float], prices: Prices) -> floa
 
 
 def can_pay(case: Case) -> bool:
-    """Return whether the needed part costs no more than can be spent, divided by the margin."""
+    """Return whether the cost of the needed part, times the margin, is within the limit."""
     needed = min(case.needed, 1.0)
     if needed <= 0.0:
         return True
@@ -115,17 +116,17 @@ def can_pay(case: Case) -> bool:
 
 
 def rested(case: Case) -> bool:
-    """Return whether a platform that runs may be suspended, whatever its kind suspends it for."""
+    """Return whether a running platform has rested enough to be suspended, for any reason."""
     return case.since_s >= case.rest_s and case.spare_s > case.rest_s
 
 
 def suspends(case: Case) -> bool:
-    """Return whether a platform that runs is to be suspended."""
+    """Return whether to suspend a running platform."""
     return rested(case) and not can_pay(case)
 
 
 def rests(case: Case) -> float:
-    """Return for how many seconds a suspended platform still rests, 0 where it can be resumed."""
+    """Return the seconds that a suspended platform must still rest; 0 if it can be resumed."""
     if case.least_part is None and case.spare_s <= case.rest_s:
         return 0.0
     return max(case.rest_s - case.since_s, 0.0)

@@ -1,10 +1,10 @@
-"""Algorithm 2: raise and lower the bids of a VM until its application is neither late nor early.
+"""Vertical scaling (Algorithm 2): a VM's bids rise and fall until its application is on time.
 
-Bids double (at least) while the application is slow and halve (at least) while it is fast. So
-that they settle, a change in the other direction is at most half of the last one; a third
-change in one direction says that conditions are not what they were, and steps grow again. In a
-market that has turned there is no reason for small steps, and they are forgotten at once. A market
-that swings to and fro has not turned: two applications that answer each other would swing for ever.
+Bids at least double while the application is slow, and at least halve while it is fast. To let
+them settle, a change of direction is at most half of the last change. A third change in one
+direction shows that conditions have changed, and steps grow again. When the market turns, the step
+limits are dropped at once. A market that swings between two prices has not turned: without this
+rule, two applications that react to each other would swing for ever.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ from math import copysign, inf, isfinite
 Amounts = tuple[float, ...]
 
 CLOSE = 1e-9
-"""An allocation that lacks no larger part of its maximum is the maximum."""
+"""The largest relative distance from the maximum at which an allocation counts as the maximum."""
 PATIENCE = 2
-"""So many changes in one direction are what halving steps take when nothing else changes."""
+"""The changes in one direction after which steps grow: halving steps need no more to settle."""
 MARGIN = 1.1
-"""By so much the bid is raised above one that was seen to be too little for the maximum."""
+"""The factor above a bid that proved too low for the maximum."""
 TURN = 1.5
-"""A market in which the maximum costs so many times more, or less, is another one."""
+"""The factor between costs of the maximum, up or down, from which the market has turned."""
 _FARTHEST = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """How the application does: v, v_ref, v_low, v_high."""
+    """The application's performance: v, v_ref, v_low and v_high."""
 
     value: float
     reference: float
@@ -35,17 +35,17 @@ class Performance:
 
     @property
     def slow(self) -> bool:
-        """Whether it needs more."""
+        """Return whether the application needs more."""
         return self.value > self.high
 
     @property
     def fast(self) -> bool:
-        """Whether less would do."""
+        """Return whether less is enough for the application."""
         return self.value < self.low
 
     @property
     def gap(self) -> float:
-        """T: how far the value is from the reference; a million at most."""
+        """Return T, the relative distance of the value from the reference; a million at most."""
         low, high = sorted((self.value, self.reference))
         if low <= 0 or not isfinite(high):
             return _FARTHEST
@@ -59,46 +59,46 @@ class VmPosition:
     bid: Amounts
     allocation: Amounts
     least: Amounts
-    """alloc_min: with less the bid is raised however fast the application is."""
+    """alloc_min: below it, the bid rises however fast the application is."""
     most: Amounts
-    """alloc_max"""
+    """alloc_max: the full size of the VM."""
     keeping: Amounts
-    """The least bid that keeps the maximum at present prices, as far as the controller knows."""
+    """The least bid that keeps the maximum at present prices, by the controller's estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingLimit:
-    """What can be spent on a VM in a period."""
+    """The limits of a VM's bids in a period."""
 
     bid_min: float
-    """Of each resource; above 0."""
+    """The least bid for each resource; above 0."""
     bid_max: float
-    """Of all together."""
+    """The limit of all bids together."""
 
 
 @dataclass(frozen=True, slots=True)
 class BidTrace:
-    """What is remembered of one resource."""
+    """The memory of one resource's bids."""
 
     change: float = 0.0
     """The last change of its bid."""
     limit: float = inf
-    """No change is larger."""
+    """The largest allowed change."""
     run: int = 0
-    """How many changes in a row went the same way."""
+    """The number of successive changes in the same direction."""
     short: float = 0.0
-    """The largest bid that was seen to be too little for the maximum,"""
+    """The largest bid that proved too low for the maximum."""
     short_keeping: float = 0.0
-    """and what was thought to keep it then."""
+    """The estimate of the bid that keeps the maximum, made at the time of `short`."""
     market: float | None = None
-    """What was thought to keep the maximum when the steps began to be counted,"""
+    """The estimate of that bid when the count of steps last restarted."""
     market_before: float | None = None
-    """and before that: a market that goes to and fro between the two has not turned again."""
+    """The estimate before `market`: a market that swings between the two has not turned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """New bids, and what to remember."""
+    """New bids, and the traces for the next call."""
 
     bid: Amounts
     traces: tuple[BidTrace, ...]
@@ -110,7 +110,7 @@ def adapt(
     means: SpendingLimit,
     traces: Sequence[BidTrace] = (),
 ) -> Adapted:
-    """The bids of the next period. Their sum is at most `means.bid_max`."""
+    """Return the bids of the next period. Their sum is at most `means.bid_max`."""
     seen = tuple(_noted(standing, row, trace) for row, trace in enumerate(_all(standing, traces)))
     wished = [_wished(standing, performance, means, row, trace) for row, trace in enumerate(seen)]
     shared = share_budget(wished, standing, means.bid_max)
@@ -133,12 +133,12 @@ def _all(standing: VmPosition, traces: Sequence[BidTrace]) -> Sequence[BidTrace]
 
 
 def is_full(standing: VmPosition, row: int) -> bool:
-    """Return whether the VM has all of a resource that it can use."""
+    """Return whether the VM has its maximum of a resource."""
     return standing.allocation[row] >= standing.most[row] * (1 - CLOSE)
 
 
 def _noted(standing: VmPosition, row: int, trace: BidTrace) -> BidTrace:
-    """Remember a bid that is too little for the maximum, until prices are others."""
+    """Record a bid that proved too low for the maximum, and forget it when prices change."""
     keeping, bid, short = standing.keeping[row], standing.bid[row], trace.short
     if not trace.short_keeping / MARGIN <= keeping <= trace.short_keeping * MARGIN:
         short = 0.0
@@ -156,7 +156,7 @@ def _noted(standing: VmPosition, row: int, trace: BidTrace) -> BidTrace:
 def _wished(
     standing: VmPosition, performance: Performance, means: SpendingLimit, row: int, trace: BidTrace
 ) -> float:
-    """Lines 4 to 20 for one resource, before budgets and steadiness."""
+    """Return the desired bid for one resource (lines 4 to 20), before budget and step limits."""
     bid, allocation = standing.bid[row], standing.allocation[row]
     full = is_full(standing, row)
     factor = max(2.0, 1.0 + performance.gap)
@@ -173,9 +173,9 @@ def _wished(
 def share_budget(
     wished: Sequence[float], standing: VmPosition, bid_max: float, *, capped: bool = True
 ) -> list[float]:
-    """Lines 22 to 30: too small a budget goes where most is lacking.
+    """Divide a budget that is too small in proportion to each resource's shortage (lines 22 to 30).
 
-    As printed, a resource may get more than its wish; `capped`, it gets no more.
+    In the paper's form a resource may get more than its desired bid; with `capped` it may not.
     """
     if sum(wished) <= bid_max:
         return list(wished)
@@ -195,7 +195,7 @@ def share_budget(
 
 
 def _steady(change: float, trace: BidTrace) -> tuple[float, float]:
-    """The change that is made, and the limit on it (lines 7 to 11 and 15 to 19)."""
+    """Return the limited change, and its new limit (lines 7 to 11 and 15 to 19)."""
     if change == 0.0:
         return 0.0, trace.limit
     if change * trace.change < 0:
@@ -208,14 +208,14 @@ def _steady(change: float, trace: BidTrace) -> tuple[float, float]:
 
 
 def _affordable(bids: Amounts, steps: Sequence[float], bid_max: float) -> Amounts:
-    """Bids after these steps; where they are too dear, first the raises are made smaller."""
+    """Return the bids after these steps; if they exceed `bid_max`, raises are reduced first."""
     raised = sum(step for step in steps if step > 0)
     over = sum(bids) + sum(steps) - bid_max
     part = 1.0
     if over > 0:
         part = 1.0 - over / raised if raised > over else 0.0
     new = tuple(_after(bids, steps, part))
-    # What is left of a great bid by a great step is not exact.
+    # Rounding: the difference of a large bid and a large step is not exact.
     whole = sum(new)
     return new if whole <= bid_max else tuple(bid * (bid_max / whole) for bid in new)
 

@@ -1,1 +1,1 @@
-"""What the daemon and the processes beside it say to each other: values and bytes, no sockets."""
+"""Messages between the daemon and its processes: values and their bytes, without sockets."""

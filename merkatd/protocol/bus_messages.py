@@ -1,6 +1,6 @@
-"""What is said on the bus, by kind. What controllers ask for and are told stands in the ports.
+"""The kinds of messages on the bus. `platform_messages` has the controllers' actions and news.
 
-`VERSION` rises whenever a message changes; who speaks another version is refused.
+`VERSION` rises whenever a message changes; messages of another version are refused.
 """
 
 from collections.abc import Mapping
@@ -14,32 +14,32 @@ VERSION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The first word of a process: opens a session."""
+    """The first message of a process: opens a session."""
 
     role: str
-    """Its name among the processes of its platform."""
+    """The name of the process within its platform."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """Still here; answered with `Beaten`."""
+    """A sign of life of a process; the daemon answers with `Beaten`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestRequest:
-    """The latest news, please: some was missed."""
+    """A request for the latest news, after some were missed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remember:
-    """Keep this, and hand it to whoever comes after me."""
+    """A request to store the controller's memory for its next process."""
 
     memory: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a monitor saw; the daemon passes it on to the platform's controller."""
+    """A monitor's measurements; the daemon forwards them to the platform's controller."""
 
     cluster: str
     at_s: float
@@ -48,17 +48,17 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beaten:
-    """The daemon is here too, and these were its last publications."""
+    """The daemon's answer to `Heartbeat`, with the numbers of its latest publications."""
 
     published: int
-    """For the platform,"""
+    """The number of the platform's latest publication."""
     priced: int
-    """and for its market."""
+    """The number of the market's latest publication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latest:
-    """The answer to `Look`: what was published last, and under which numbers."""
+    """The answer to `LatestRequest`: the latest publications and their numbers."""
 
     market: platform_messages.MarketNow | None
     standing: platform_messages.PlatformStatus | None
@@ -67,19 +67,19 @@ class Latest:
 
     @property
     def news(self) -> platform_messages.News | None:
-        """Both together, where both are there."""
+        """Return market and standing joined; None unless both are of the same period."""
         return news_of(self.market, self.standing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """A session is open; its messages are numbered from 1."""
+    """The answer to `Hello`: a session is open, and its messages are numbered from 1."""
 
     session: str
     life: str
-    """Of the daemon: what is published carries it."""
+    """The id of the daemon's run, which all its publications carry."""
     beat_s: float
-    """So often a `Beat` is expected."""
+    """The time between heartbeats that the daemon expects."""
     assignment: platform_messages.Assignment
     latest: Latest
 
@@ -91,17 +91,17 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A message was not taken."""
+    """The answer to a message that the daemon refuses."""
 
     why: str
     greet: bool = False
-    """Whether the session is unknown here: say `Hello`, and it can be said again."""
+    """Whether the session is unknown: the process must send `Hello`, then may retry."""
 
 
 def news_of(
     market: platform_messages.MarketNow | None, standing: platform_messages.PlatformStatus | None
 ) -> platform_messages.News | None:
-    """What both parts of a period's news say together; None while they are not of one period."""
+    """Return both parts of a period's news joined; None unless both are of the same period."""
     if market is None or standing is None or market.period != standing.period:
         return None
     return platform_messages.News.joined(standing, market)

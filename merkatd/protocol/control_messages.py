@@ -1,4 +1,4 @@
-"""What the record of steps can be asked for, in words that cost a command nothing to know."""
+"""The kinds and states of steps, by which commands can query them without heavy imports."""
 
 KINDS = (
     "create",

@@ -1,10 +1,10 @@
-"""Which controllers and monitors there are, and what their processes are handed."""
+"""The kinds of controllers and monitors, and the environment variables of their processes."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-# Each as module:class.
+# Each value is "module:class".
 CONTROLLERS: Mapping[str, str] = {
     "best_effort": "controllers.applications.best_effort:BestEffort",
     "deadline": "controllers.applications.deadline_controllers:FullDeadline",
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
 
 
 def file_of(kind: str, folder: Path) -> Path | None:
-    """The file of a site's own controller or monitor, None where there is none of that name."""
+    """Return the file of a site's own controller or monitor; None if it does not exist."""
     if not _NAME.fullmatch(kind):
         return None
     path = folder / f"{kind}.py"
@@ -30,14 +30,17 @@ def file_of(kind: str, folder: Path) -> Path | None:
 
 
 def known_kinds(folder: Path, built_in: Mapping[str, str] = CONTROLLERS) -> tuple[str, ...]:
-    """All kinds that can be named, in alphabetical order."""
+    """Return all kinds that a template can name, in alphabetical order."""
     own = {path.stem for path in folder.glob("*.py") if _NAME.fullmatch(path.stem)}
     return tuple(sorted(own | built_in.keys()))
 
 
 CONTROLLER = "controller"
-
+"""The role of a platform's controller; monitors have other roles."""
 
 SECRET_FD = "MERKAT_PASSPORT_FD"  # noqa: S105 - a variable's name
+"""The environment variable with the file descriptor from which the passport can be read, once."""
 SSH = "MERKAT_SSH"
+"""The environment variable with the SSH settings of monitors, in JSON."""
 HOME = "MERKAT_PROCESS_OF"
+"""The environment variable that marks all processes of a daemon with its state directory."""

@@ -1,8 +1,8 @@
-"""Keys of platforms' VMs: what each is handed at its first boot, and what is then known of it.
+"""SSH keys of platforms' VMs: the monitors' login key, and each VM's host key.
 
-A VM's host key is derived from a secret of the site and the key by which the VM was made. So
-both the daemon, which hands it to the VM's contextualisation, and a monitor, which is to trust
-no other, work it out, and nobody has to store it.
+A VM's host key is derived from a secret of the site and the VM's creation key. The daemon
+computes it for the VM's contextualisation, and a monitor computes it to trust no other host. So
+it is never stored.
 """
 
 import base64
@@ -23,30 +23,30 @@ from cryptography.hazmat.primitives.serialization import (
 
 FILE: Final = "ssh_secret"
 AUTHORISED, HOST_KEY = "MERKAT_SSH_KEY", "MERKAT_HOST_KEY"
-"""What a VM's template gets besides: the public key that may log in; the private key of its own
-sshd, in Base64 of OpenSSH's format. Its CONTEXT hands them on to the guest by their names."""
+"""Attributes added to a VM's template: the public key that may log in, and the private key of the
+VM's sshd, in Base64 of OpenSSH's format. The template's CONTEXT passes them to the guest."""
 _BYTES: Final = 32
 _OURS: Final = "monitors"
 
 
 @dataclass(frozen=True, slots=True)
 class GuestKeys:
-    """All keys of a site's VMs."""
+    """The source of all SSH keys of a site's VMs."""
 
     secret: bytes = field(repr=False)
 
     @property
     def ours(self) -> str:
-        """The private key with which monitors log in, as OpenSSH writes it."""
+        """Return the private key with which monitors log in, in OpenSSH's format."""
         return _private(self._key(_OURS))
 
     def handed(self, vm_key: str) -> Mapping[str, str]:
-        """Attributes for the template of the VM that is made by this key."""
+        """Return the key attributes for the template of the VM with this creation key."""
         host = base64.b64encode(_private(self._key(vm_key)).encode())
         return {AUTHORISED: _public(self._key(_OURS)), HOST_KEY: host.decode()}
 
     def host_key(self, vm_key: str) -> str:
-        """The public key by which the VM is known, `TYPE BASE64`."""
+        """Return the VM's public host key as `TYPE BASE64`."""
         return _public(self._key(vm_key))
 
     def _key(self, name: str) -> Ed25519PrivateKey:
@@ -55,22 +55,29 @@ class GuestKeys:
 
 
 def guest_keys(directory: Path) -> GuestKeys:
-    """The site's, the same at each start; only the daemon's own user can read the file."""
+    """Return the site's keys, which stay the same across restarts.
+
+    The secret is created at the first call. Raise PermissionError if other users can read the
+    file, and ValueError if it contains no secret.
+    """
     path = directory / FILE
     try:
         secret = path.read_bytes()
     except FileNotFoundError:
         return GuestKeys(_made(path))
     if path.stat().st_mode & 0o077:
-        raise PermissionError(f"{path} can be read by others: it must have mode 0600")
+        raise PermissionError(f"other users can read {path}: its mode must be 0600")
     if len(secret) != _BYTES:
-        raise ValueError(f"{path} holds no secret; remove it, and a new one is made")
+        raise ValueError(
+            f"{path} must contain {_BYTES} bytes (got {len(secret)}); remove it, and the daemon"
+            " creates a new one"
+        )
     return GuestKeys(secret)
 
 
 def _made(path: Path) -> bytes:
     secret = os.urandom(_BYTES)
-    # Whole or not at all, and never readable by others.
+    # Write and rename, so that the file is never incomplete and never readable by other users.
     half = path.with_suffix(".new")
     half.unlink(missing_ok=True)
     with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -1,4 +1,4 @@
-"""How much the controller of a platform may have kept: the bus and the manager go by one number."""
+"""The size limit of a controller's stored memory, shared by the bus and the manager."""
 
 import json
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from merkatd.protocol.platform_messages import MOST_VMS
 
 _MEMORY_BYTES, _MEMORY_BYTES_OF_A_VM = 1 << 18, 240
-"""Of JSON: for a VM that bids for four goods the controllers that come with Merkat need 150."""
+"""Bytes of JSON. The built-in controllers need 150 for each VM that bids for four goods."""
 
 
 def longest_memory(vms: int) -> int:
-    """How many bytes of JSON the controller of a platform of so many VMs may have kept.
+    """Return how many bytes of JSON the controller of a platform of `vms` VMs may store.
 
-    What is said on the bus is bounded by the same number, which no message needs for itself.
+    Messages on the bus have the same bound, as no other message needs to be longer.
     """
     return _MEMORY_BYTES + vms * _MEMORY_BYTES_OF_A_VM
 
 
 def check_memory(memory: Any) -> None:
-    """Raise ValueError for what is longer than any platform's, or is no JSON.
+    """Raise ValueError for a memory that is not valid JSON or exceeds the limit of any platform.
 
-    The bus has taken no more than a platform of so many VMs needs.
+    The bus has already checked the limit of the platform's own number of VMs.
     """
     written = json.dumps(memory, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     size, longest = len(written.encode()), longest_memory(MOST_VMS)
     if size > longest:
-        raise ValueError(f"{size} bytes of JSON are more than the {longest} that can be kept")
+        raise ValueError(f"a memory must have at most {longest} bytes of JSON (got {size})")

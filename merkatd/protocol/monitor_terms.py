@@ -1,4 +1,4 @@
-"""Which addresses a tenant's template may have its monitor connect to. Pure."""
+"""The terms of a monitor in a template: allowed addresses, and names of workers. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -7,20 +7,20 @@ from string import ascii_letters
 from typing import Final, Self
 
 _VM = "\0"
-"""Stands for the id of a VM while addresses are compared."""
+"""Placeholder for a VM's id during the comparison of addresses."""
 _NUMERIC = re.compile(rf"[0-9.*{_VM}]+")
 _DIGITS = frozenset(f"0123456789.{_VM}")
 _NAMES = _DIGITS | frozenset(f"{ascii_letters}_-")
 MAX_ADDRESS_LENGTH: Final = 253
-"""Characters of a host's name."""
+"""Length limit of a host name, in characters."""
 
 
 def check_address(address: str, allowed: Sequence[str]) -> None:
-    """Raise ValueError unless the address is one of those allowed.
+    """Raise ValueError unless the address matches an allowed pattern.
 
-    `*` stands for digits and dots in a pattern of these, as `10.1.*`: a name that only begins like
-    that would lead anywhere. In all others it stands for the characters of names. `{vm}`, the id
-    of a VM of the platform, is matched by `*` or by itself.
+    In a numeric pattern such as `10.1.*`, `*` stands for digits and dots only: otherwise
+    `10.1.example.org` would match, and could point anywhere. In other patterns `*` stands for the
+    characters of names. `{vm}`, the id of a VM of the platform, matches `*` and itself.
     """
     taken = (
         len(address) <= MAX_ADDRESS_LENGTH and _VM not in address and not address.startswith("-")
@@ -29,15 +29,16 @@ def check_address(address: str, allowed: Sequence[str]) -> None:
         return
     there = ", ".join(repr(one) for one in allowed if one) or "none"
     raise ValueError(
-        f"address {address[:60]!r}: this site allows {there} ([bus] ssh_allowed lists more)"
+        f"address {address[:60]!r} is not allowed: this site allows {there} (see `ssh_allowed` in"
+        " section [bus] of the configuration)"
     )
 
 
 def _matches(pattern: str, address: str) -> bool:
-    """Return whether a pattern takes an address, in time that grows with the address alone.
+    """Return whether a pattern matches an address, in linear time.
 
-    Each part between two stars is taken where it stands first: what a star stands for is the
-    shortest then, and all that follows has the most room. An expression would try every place.
+    Each part between two stars is matched at its first occurrence: this leaves the most room for
+    the parts after it. A regular expression would try every occurrence.
     """
     pattern, address = (text.replace("{vm}", _VM) for text in (pattern, address))
     others = _DIGITS if _NUMERIC.fullmatch(pattern) else _NAMES
@@ -58,20 +59,20 @@ def _matches(pattern: str, address: str) -> bool:
 VM: Final = "{vm}"
 WORKER: Final = "one-{vm}"
 MAX_NAME_LENGTH: Final = 63
-"""Characters of a worker's name, as of any host's."""
+"""Length limit of a worker's name, in characters: one label of a host name."""
 _NAME_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerNames:
-    """Made from the parameter `worker` of a template, which its tenant writes."""
+    """The pattern of workers' names, from the parameter `worker` of a tenant's template."""
 
     before: str
     after: str
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read `worker`. Raise ValueError where it has {vm} not once, or is too long."""
+        """Parse `worker`. Raise ValueError unless it has {vm} exactly once and is short enough."""
         if text.count(VM) != 1 or len(text) > MAX_NAME_LENGTH:
             shown = repr(text if len(text) <= MAX_NAME_LENGTH else f"{text[:MAX_NAME_LENGTH]}...")
             raise ValueError(
@@ -85,7 +86,7 @@ class WorkerNames:
         return f"{self.before}{vm}{self.after}"
 
     def vm_of(self, name: str) -> int | None:
-        """Return the VM of the worker of this name, None where it is another's."""
+        """Return the VM of the worker with this name; None if the name does not match."""
         middle = name.removeprefix(self.before).removesuffix(self.after)
         if not middle.isdecimal() or not middle.isascii() or len(middle) > _NAME_DIGITS:
             return None

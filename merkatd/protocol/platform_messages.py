@@ -1,7 +1,8 @@
-"""What the manager of platforms and those who run controllers say to each other.
+"""Messages between the manager of platforms and the controllers' processes.
 
-A controller decides for one platform; the manager keeps all of them. Whoever runs controllers
-implements `Controllers`; what a controller asks for arrives at an `Attendant` as an `Action`.
+A controller decides for one platform; the manager keeps all platforms. A class that runs
+controllers implements `Controllers`. It passes their requests, each an `Action`, to an
+`ActionReceiver`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,45 +13,45 @@ from typing import Any, Protocol
 from merkatd.base.decoder import MOST_IDS
 
 Amounts = Mapping[str, float]
-"""By resource."""
+"""Amounts by resource."""
 
 UNBUYABLE_PRICE = 1e15
-"""The price of what no bid can buy."""
+"""The price of a resource that no bid can buy."""
 HISTORY_PERIODS = 10
-"""Periods whose prices are told."""
+"""The number of past periods whose prices are published."""
 MOST_VMS = MOST_IDS
-"""VMs of all platforms of a tenant together, and so of one platform."""
+"""The limit of VMs for all platforms of a tenant together, and so for one platform."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBids:
-    """Bid so much for these VMs from the next period on."""
+    """Set the bids of VMs from the next period on."""
 
     bids: Mapping[int, Amounts]
-    """By VM id: credits per period, by resource."""
+    """Credits per period by resource, by VM id."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSize:
-    """Have so many VMs in a cluster, or end the ones named."""
+    """Set the number of VMs in a cluster, or end particular VMs."""
 
     cluster: str
     count: int | None = None
-    """None: as many as there are, less the victims."""
+    """The new number of VMs; None for the present number less the victims."""
     victims: tuple[int, ...] = ()
-    """Ids of the VMs to end; where the count asks for more to end, the newest go."""
+    """Ids of the VMs to end; if the count needs more to end, the newest end too."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Want so much CPU up to this price: all in the market are told, but not whose claim it is."""
+    """A demand for CPU up to a price, which the whole market sees without its owner."""
 
     price: float
-    """Credits per unit and period,"""
+    """Credits per unit and period."""
     units: float
-    """and percent of a core, of all VMs together."""
+    """Percent of a core, for all VMs together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,35 +63,35 @@ class SuspendPlatform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDone:
-    """The work is done: everything can be ended."""
+    """End the platform: its work is done."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """The work can't be done any more: everything is to be ended."""
+    """End the platform: its work can no longer be done."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReport:
-    """How the platform fares; what is None is not known."""
+    """Report the platform's progress; None means unknown."""
 
     on_track: bool | None = None
     projected_end_s: float | None = None
-    """When it will be done, on the daemon's clock, in seconds since the epoch."""
+    """The expected end of the work on the daemon's clock, in seconds since the epoch."""
     performance: float | None = None
-    """As the controller measures it, e.g. seconds per iteration,"""
+    """The performance as the controller measures it, such as seconds per iteration."""
     reference: float | None = None
-    """and what it would have to be."""
+    """The performance that the platform needs."""
     done: float | None = None
-    """The part of the work that is done, from 0 to 1,"""
+    """The finished part of the work, from 0 to 1."""
     work_left_s: float | None = None
-    """and the least time that the rest takes, in seconds."""
+    """The least time for the rest of the work, in seconds."""
     text: str = ""
-    """In words, for people."""
+    """A summary for people."""
 
 
 Action = SetBids | SetSize | Claim | SuspendPlatform | WorkDone | GiveUp | ProgressReport
@@ -98,16 +99,16 @@ Action = SetBids | SetSize | Claim | SuspendPlatform | WorkDone | GiveUp | Progr
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """What became of an action."""
+    """The result of an action."""
 
     accepted: bool
     why: str = ""
-    """Where it was refused: what would be right."""
+    """The reason for a refusal, and what would be accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorTerms:
-    """What watches one cluster's application and reports to the controller."""
+    """The monitor of one cluster's application: its kind and its parameters."""
 
     kind: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -115,97 +116,97 @@ class MonitorTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTerms:
-    """One virtual cluster, as its tenant wants it."""
+    """One virtual cluster, as its tenant's template describes it."""
 
     name: str
     least: int
     most: int
     floor: Amounts = field(default_factory=dict)
-    """What each VM can't live without: CPU in percent of a core, memory in MiB,"""
+    """The least that each VM needs: CPU in percent of a core, memory in MiB."""
     ceiling: Amounts = field(default_factory=dict)
-    """and the most that each can use; CPU and memory are always there."""
+    """The most that each VM can use, in the same units; CPU and memory are always present."""
     monitor: MonitorTerms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """All that a controller must know to begin; the same after each start but for what changed."""
+    """The data that a controller needs to start; restarts get it with the tenant's changes."""
 
     platform: int
     name: str
     owner: int
     market: str
     controller: str
-    """The kind of controller."""
+    """The controller's kind."""
     parameters: Mapping[str, Any]
     clusters: tuple[ClusterTerms, ...]
     deadline_s: float | None
-    """On the daemon's clock, in seconds since the epoch."""
+    """The deadline on the daemon's clock, in seconds since the epoch."""
     ideal_s: float | None
-    """The least time in which the whole work can be done."""
+    """The least time for the whole work."""
     performance: float | None
-    """The performance that is wanted."""
+    """The performance that the tenant wants."""
     started_s: float | None
     interval_s: float
-    """Of the periods."""
+    """The length of a period."""
     budget: float
-    """Credits."""
+    """The budget in credits."""
     replenishment: float
-    """Credits, added"""
+    """Credits added in each replenishment interval."""
     replenishment_s: float
-    """at this interval."""
+    """The replenishment interval."""
     give_up: bool = True
-    """Whether work that can't be done by the deadline is worth nothing."""
+    """Whether work that misses its deadline is worth nothing."""
     memory: Any = None
-    """What the controller asked to be kept when it last did: a value that JSON can carry."""
+    """The memory that the controller stored last: a JSON value."""
 
     @property
     def most_vms(self) -> int:
-        """How many VMs it may have: its messages may be as large as so many need."""
+        """Return how many VMs the platform may have, which limits the size of its messages."""
         return sum(one.most for one in self.clusters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmNow:
-    """One VM of a platform, as the last period left it."""
+    """One VM of a platform after the last period."""
 
     vm: int
     cluster: str
     state: str
-    """`pending`, `running`, `busy`, `suspended`, `powered_off`, or another of the daemon's words;
-    `unknown`: OpenNebula has lost sight of it, and its guest may compute on."""
+    """`pending`, `running`, `busy`, `suspended`, `powered_off`, or another of the daemon's VM
+    states. With `unknown`, OpenNebula has lost contact to the VM, and its guest may still run."""
     bid: Amounts
     allocation: Amounts
     key: str = ""
-    """By which it was made (MERKAT_KEY): its host key is derived from it."""
+    """The VM's creation key (MERKAT_KEY), from which its host key is derived."""
     leaving: bool = False
-    """Whether it is to be ended, and is not gone yet."""
+    """Whether the VM is about to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketNow:
-    """A market as the last period left it; everybody in it is told the same."""
+    """A market after the last period; all its platforms get the same message."""
 
     name: str
     period: int
     at_s: float
     next_s: float
-    """When the next period is due: what is bid until then counts in it."""
+    """The time of the next period, which uses all bids made before it."""
     prices: Amounts
-    """Credits per unit and period; never above `BEYOND`."""
+    """Credits per unit and period; never above `UNBUYABLE_PRICE`."""
     capacity: Amounts
-    """Units that the whole market has."""
+    """The whole market's capacity, in units."""
     reserve: Amounts
-    """The least prices that there can be."""
+    """The reserve prices."""
     past: Mapping[str, tuple[float, ...]]
-    """By resource: the prices of the last periods, up to `PAST`, oldest first, with the present."""
+    """Prices of the last `HISTORY_PERIODS` periods by resource, oldest first, with the present."""
     claims: tuple[Claim, ...] = ()
-    """What is claimed by anybody, ascending by price; what VMs have without a claim is one too."""
+    """All claims in ascending order of price, including those derived for VMs without a claim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformStatus:
-    """One platform as the last period left it; nobody else is told the same."""
+    """One platform after the last period; only its own processes get this message."""
 
     platform: int
     period: int
@@ -213,94 +214,94 @@ class PlatformStatus:
     state: str
     vms: tuple[VmNow, ...]
     balance: float
-    """Credits that are left,"""
+    """The credits that are left."""
     budget: float
-    """of so many that it has at most,"""
+    """The budget, up to which the balance is replenished."""
     replenishment: float
-    """and that are added at the interval of the assignment."""
+    """Credits added in each replenishment interval of the assignment."""
     deadline_s: float | None
     performance: float | None
     sizes: Mapping[str, int]
-    """By cluster: how many VMs it is to have."""
+    """The intended number of VMs, by cluster."""
     claim: Claim | None = None
-    """Its own among the market's, as it was said last."""
+    """The platform's own latest claim, which is among the market's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News(PlatformStatus):
-    """All that a controller is told after a period."""
+    """A controller's news after a period: the platform's status and its market."""
 
     market: MarketNow
 
     @property
     def prices(self) -> Amounts:
-        """Of the platform's market: credits per unit and period."""
+        """Return the prices of the platform's market, in credits per unit and period."""
         return self.market.prices
 
     @classmethod
     def joined(cls, standing: PlatformStatus, market: MarketNow) -> "News":
-        """Both together."""
+        """Return the platform's status and its market as one value."""
         own = {one.name: getattr(standing, one.name) for one in fields(PlatformStatus)}
         return cls(market=market, **own)
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """What can be run, by name."""
+    """The kinds of controllers and monitors by name, and the limits for templates."""
 
     controllers: tuple[str, ...]
     monitors: tuple[str, ...]
     addresses: tuple[str, ...] | None = None
-    """What a monitor's `address` may be, * standing for any characters; None: anything."""
+    """Patterns of a monitor's `address`, with * for any characters; None for no limit."""
     tenant_processes: int | None = None
-    """How many processes the platforms of one tenant may have; None: any number."""
+    """The limit of processes for all platforms of one tenant; None for no limit."""
 
 
 class ActionReceiver(Protocol):
-    """The manager, as those who run controllers see it."""
+    """The manager's interface for the classes that run controllers."""
 
     async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
-        """Take an action of a platform's controller.
+        """Carry out an action of a platform's controller, and return its result.
 
-        An id that was taken before changes nothing and is answered with what became of it then.
+        An action id that was used before changes nothing, and returns the earlier result.
         """
 
     async def remember(self, platform: int, memory: Any) -> None:
-        """Keep this for the controller; it is in the next `Assignment`."""
+        """Store the controller's memory, which its next `Assignment` contains."""
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """A controller ended unasked; with `final` it won't be started again."""
+        """Record that a controller ended unexpectedly; with `final` it is not restarted."""
 
     async def monitor_ended(self, platform: int, row: int, why: str) -> None:
-        """The monitor of a platform's cluster at this row ended; it is started again."""
+        """Record that the monitor of the cluster at this row ended; it is restarted."""
 
 
 class Controllers(Protocol):
-    """Whoever runs the platforms' controllers and monitors."""
+    """The interface of a class that runs the platforms' controllers and monitors."""
 
     def attend(self, attendant: ActionReceiver) -> None:
-        """Bring to this one whatever controllers ask for; told once, before anything starts."""
+        """Send all requests of controllers to this receiver; called once, before any start."""
 
     def kinds(self) -> Kinds:
-        """Which controllers and monitors there are to choose from now."""
+        """Return the kinds of controllers and monitors that are available now."""
 
     async def start(self, assignment: Assignment) -> None:
-        """Have the platform's controller and monitors run; where they do, tell them the news."""
+        """Start the platform's controller and monitors, unless they run already."""
 
     async def stop(self, platform: int, grace_s: float) -> None:
-        """End them: asked first, ended for certain after the grace."""
+        """Stop the platform's processes, by force once the grace time is over."""
 
     def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
-        """Tell everybody what the last period came to, each for their own part; never waits.
+        """Publish the results of the last period to all processes, without waiting.
 
-        Of each platform that runs, the standing and its market are among them.
+        The standing and the market of each platform that runs must be among the arguments.
         """
 
     def tidy(self, kept: AbstractSet[int]) -> int:
-        """Remove what processes left on the disk, but for these platforms; of how many it was.
+        """Remove the files of all platforms except `kept`; return the number of those platforms.
 
-        Called beside the event loop.
+        It is called outside the event loop.
         """
 
     async def close(self) -> None:
-        """End all processes; the platforms go on at the next start."""
+        """Stop all processes; the platforms go on at the next start."""

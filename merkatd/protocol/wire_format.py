@@ -1,4 +1,4 @@
-"""Messages as bytes: JSON in an envelope with version, session and number, read strictly."""
+"""Messages as bytes: JSON in an envelope with version, session and number, strictly parsed."""
 
 import json
 import re
@@ -14,60 +14,61 @@ from merkatd.protocol.message_limits import longest_memory
 from merkatd.protocol.platform_messages import MOST_VMS
 
 _ENVELOPE_BYTES = 1 << 12
-"""Around what is to be remembered."""
+"""The size of a message around the controller's memory."""
 
 
 _PARTS, _BYTES_OF_A_PART = 60_000, 24
-"""Names and values in a message: so many, and one more for so many bytes that it may have. To read
-a short one costs the daemon as much as a long one; a bid for four goods has ten for each VM."""
+"""The limit of names and values in a message: a constant, and one more for each 24 bytes that the
+message may have. A short value costs the daemon as much time as a long one. A bid for four goods
+has ten names and values for each VM."""
 _PARTED_BY = (b",", b":", b"[", b"{")
 
 
 def largest_bytes(vms: int) -> int:
-    """How large a message to the daemon may be, of a platform of so many VMs.
+    """Return the size limit of a message to the daemon from a platform of `vms` VMs.
 
-    What it may have remembered can be said, and is the longest that there is to say.
+    The longest message is the one that stores the controller's memory.
     """
     return longest_memory(vms) + _ENVELOPE_BYTES
 
 
 LARGEST_BYTES = largest_bytes(MOST_VMS)
-"""Of all that the daemon takes."""
+"""The size limit of any message to the daemon."""
 LARGEST_NEWS_BYTES = LARGEST_BYTES + (MOST_VMS << 10)
-"""Of what a process takes: its memory, and how each of its VMs stands in half a KiB."""
+"""The size limit of messages to a process: its memory, and about half a KiB for each VM."""
 
 
 TOPIC_END = b"/"
 
 
 def topic_of(platform: int) -> bytes:
-    """What begins each publication for a platform; no topic begins another."""
+    """Return the prefix of all publications for a platform; no topic is a prefix of another."""
     return b"%d" % platform + TOPIC_END
 
 
 def market_topic(market: str) -> bytes:
-    """What begins each publication for all in a market."""
+    """Return the prefix of all publications for a market."""
     return b"market " + market.encode() + TOPIC_END
 
 
 class MalformedError(ValueError):
-    """These bytes are no message; the message says why."""
+    """The bytes are no valid message; the text gives the reason."""
 
 
 class OtherVersionError(MalformedError):
-    """This is a message of another version than ours."""
+    """The message has another version than this program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message with what it needs on its way."""
+    """A message with the data for its delivery."""
 
     body: Any
     session: str = ""
     number: int = 0
-    """Rises within a session. An answer has that of what it answers."""
+    """The message's number, rising within a session. An answer has its request's number."""
     id: str = ""
-    """Of an action: the same however often it is asked for."""
+    """The action's id, which stays the same in every retry."""
 
 
 _KIND_OF = {kind: name for name, kind in (TO_DAEMON | FROM_DAEMON).items()}
@@ -75,7 +76,7 @@ _KIND_OF = {kind: name for name, kind in (TO_DAEMON | FROM_DAEMON).items()}
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The JSON of a body: written once, and sent as often as it is asked for."""
+    """The JSON of a message's body, encoded once and sent many times."""
 
     kind: type
     data: bytes
@@ -97,21 +98,21 @@ def pack_fields(kind: type, **values: Any) -> Packed:
 
 
 class PackedOnce:
-    """Packs a value when it is first asked for; another value replaces it."""
+    """A cache of the JSON of the latest value."""
 
     def __init__(self) -> None:
         self._value: Any = None
         self._packed = pack_body(None)
 
     def pack(self, value: Any) -> Packed:
-        """Return the JSON of a value that nobody changes."""
+        """Return the JSON of an immutable value; encode it only if the value is a new object."""
         if value is not self._value:
             self._value, self._packed = value, pack_body(value)
         return self._packed
 
 
 def pack(envelope: Envelope) -> bytes:
-    """The bytes of a message; ValueError where it has numbers that nobody can read."""
+    """Return the bytes of a message; raise ValueError for numbers that JSON can't carry."""
     body = envelope.body if isinstance(envelope.body, Packed) else pack_body(envelope.body)
     head = {
         "v": VERSION,
@@ -126,7 +127,7 @@ def pack(envelope: Envelope) -> bytes:
 def _written(value: Any) -> Mapping[str, Any]:
     kind = type(value)
     if not is_dataclass(kind):
-        return dict(value)  # a mapping that is no dictionary
+        return dict(value)  # a mapping other than `dict`
     names, values = _columns(cast("Hashable", kind))
     return dict(zip(names, values(value), strict=True))
 
@@ -145,12 +146,12 @@ _ENCODER = json.JSONEncoder(
 
 
 def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES) -> Envelope:
-    """The message that these bytes are, if it is one of these kinds; MalformedError otherwise."""
+    """Parse a message of one of these kinds; raise MalformedError if it is invalid."""
     if len(data) > largest:
-        raise MalformedError(f"{len(data)} bytes are more than the {largest} that are taken")
+        raise MalformedError(f"a message must have at most {largest} bytes (got {len(data)})")
     parts, most = sum(map(data.count, _PARTED_BY)), _PARTS + largest // _BYTES_OF_A_PART
     if parts > most:
-        raise MalformedError(f"{parts} names and values are more than the {most} that are taken")
+        raise MalformedError(f"a message must have at most {most} names and values (got {parts})")
     try:
         given = _DECODER.decode(data.decode())
         if _ESCAPED.search(data) is not None:
@@ -161,11 +162,11 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
     except MalformedError:
         raise
     except (ValueError, RecursionError) as error:
-        raise MalformedError(f"no JSON that can be taken: {str(error)[:80]}") from None
+        raise MalformedError(f"a message must be valid JSON: {str(error)[:80]}") from None
 
 
 def head_of(data: bytes) -> Envelope:
-    """The session and number of a message that can't be taken, where it begins as `pack` writes."""
+    """Return the session and number of an invalid message, if its head has the form of `pack`."""
     found = _HEAD.match(data)
     return Envelope(None) if found is None else Envelope(None, found[1].decode(), int(found[2]))
 
@@ -174,11 +175,11 @@ _HEAD = re.compile(
     rb'{"v":\d{1,9},"kind":"\w{1,40}","session":"([\w-]{0,64})","number":(\d{1,15}),'
 )
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The only way in which a surrogate can be written in UTF-8."""
+"""The only form in which valid UTF-8 can contain a surrogate."""
 
 
 def _refuse_surrogates(given: Any) -> None:
-    """Raise MalformedError if a text has half a pair: nothing could store it, or send it on."""
+    """Raise MalformedError if a text has a lone surrogate: it can't be stored or forwarded."""
     try:
         json.dumps(given, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -187,16 +188,16 @@ def _refuse_surrogates(given: Any) -> None:
 
 def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
     if not isinstance(given, dict) or given.keys() != _KEYS:
-        raise MalformedError(f"must be an object with {', '.join(sorted(_KEYS))}")
+        raise MalformedError(f"a message must be an object with {', '.join(sorted(_KEYS))}")
     if given["v"] != VERSION or type(given["v"]) is not int:
         said = ascii(given["v"])[:20]
-        raise OtherVersionError(f"speaks version {said}, here it is {VERSION}")
+        raise OtherVersionError(f"speaks version {said}; expected version {VERSION}")
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in kinds:
-        raise MalformedError(f"{str(kind)[:40]!a} is no kind of message here")
+        raise MalformedError(f"kind {str(kind)[:40]!a} is unknown; expected {', '.join(kinds)}")
     number = _INTEGER(given["number"])
     if not 0 <= number < 2**53:
-        raise MalformedError("number must be from 0 to 2^53")
+        raise MalformedError(f"number must be at least 0 and below 2^53 (got {number})")
     return Envelope(
         _reader(kinds[kind])(given["body"]),
         _short(given["session"], "session"),
@@ -225,12 +226,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return {}
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ShapeError("names a key twice")
+        raise ShapeError("an object has the same key twice")
     return found
 
 
 def _no_constant(text: str) -> float:
-    raise ShapeError(f"{text} is no JSON")
+    raise ShapeError(f"{text} is not valid JSON")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)

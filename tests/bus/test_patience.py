@@ -132,9 +132,9 @@ def test_what_fails_in_the_manager_is_said_and_can_be_asked_for_again() -> None:
 
         site.notes.before = fail
         one, two = await site.joined(1), await site.joined(2)
-        with capturedLogs() as logged, pytest.raises(MessageRefusedError, match="ask again"):
+        with capturedLogs() as logged, pytest.raises(MessageRefusedError, match="try again"):
             await one.ask(BIDS, "again")
-        assert any("was not done" in str(event.get("log_format")) for event in logged)
+        assert any("A request of platform" in str(event.get("log_format")) for event in logged)
         assert isinstance(await two.ask(BIDS), ActionOutcome)
         site.notes.before = None
         assert isinstance(await one.ask(BIDS, "again"), ActionOutcome)

@@ -146,7 +146,8 @@ def test_a_kind_that_there_is_not_is_said_so(tmp_path: Path) -> None:
         await house.do(house.processes.start(assignment(1, "no-such")))
         await until(lambda: house.notes.ends, "an end")
         said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
-        assert "there is no controller 'no-such'; there are: best_effort" in said
+        assert "the kind of a controller must be one of best_effort" in said
+        assert "(got 'no-such')" in said
 
     in_house(tmp_path, story, failing=FAILING)
 

@@ -95,13 +95,13 @@ def test_a_server_that_fails_begins_again(monkeypatch: pytest.MonkeyPatch) -> No
     on_site(story)
 
 
-@pytest.mark.parametrize("task", ["hearing", "letting in"])
+@pytest.mark.parametrize("task", ["receiver", "connection filter"])
 def test_others_are_heard_after_a_fault(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
     """Where a message is taken, and where a connection is let in."""
 
     async def story(site: Site) -> None:
         allowing = site.hub._door.allowing
-        name = {"hearing": "platform_of", "letting in": "_verdict"}[task]
+        name = {"receiver": "platform_of", "connection filter": "_verdict"}[task]
         monkeypatch.setattr(allowing, name, failing_once(getattr(allowing, name)))
         first = Raw(site, site.hub.passport(1, CONTROLLER))
         await first.socket.send(b"anything")

@@ -103,7 +103,7 @@ class TestPlatform:
             ("platform update 1", 2, "one at least"),
             ("platform stop 1 --budget 3", 2, "go with update"),
             ("platform show x", 2, "a whole number"),
-            ("platform show 7", 1, "there is no platform 7"),
+            ("platform show 7", 1, "platform 7 does not exist"),
             ("platform submit /nowhere --tenant ann", 1, "No such file"),
             ("platform list --tenant nobody", 1, "no tenant is called"),
         ],

@@ -21,7 +21,7 @@ def test_a_spoiled_file_is_named(tmp_path: Path, name: str) -> None:
         until(lambda: not made.running, "the daemon ends")
         said = made.said()
         assert said.strip().splitlines() == [said.strip()]
-        assert f"{path} holds no " in said
-        assert "remove it, and a new one is made" in said
+        assert str(path) in said
+        assert "remove it" in said
     finally:
         site.close()

@@ -30,24 +30,27 @@ class TestKinds:
         [
             (
                 {"controller": '[controller]\nkind = "notse"'},
-                "controller.kind = 'notse': there are notes, none",
+                r"controller.kind is unknown \(got 'notse'\); accepted: notes, none",
             ),
             (
                 {"cluster": f'{CLUSTER}\n[cluster.monitor]\nkind = "stepps"'},
-                r"cluster\[1\].monitor.kind = 'stepps': there are steps",
+                r"cluster\[1\].monitor.kind is unknown \(got 'stepps'\); accepted: steps",
             ),
             (
                 {"controller": '[controller]\nkind = "elastic"\nparameters = { worker = "one" }'},
                 r"controller.parameters: worker must have \{vm\} once",
             ),
-            ({"top": 'name = "a"\nmarket = "spot"'}, "market = 'spot': there are default"),
+            (
+                {"top": 'name = "a"\nmarket = "spot"'},
+                r"market is unknown \(got 'spot'\); accepted: default",
+            ),
             (
                 {"start": "[start.price_ceiling]\nnetwork = 1"},
-                "start.price_ceiling.network: is not sold here; cpu, memory are",
+                r"start.price_ceiling.network: must be a good that is sold here \(cpu, memory\)",
             ),
             (
                 {"cluster": f"{CLUSTER}\n[cluster.ceiling]\ndisk = 1"},
-                r"cluster\[1\].ceiling.disk: is not sold",
+                r"cluster\[1\].ceiling.disk: must be a good that is sold",
             ),
         ],
     )
@@ -101,15 +104,15 @@ class TestBatchSystems:
             (
                 {"head": QUEUE, "workers": "", "storage": ""},
                 "",
-                r"^cluster 'storage': elastic bids for 'head' and 'workers' only$",
+                r"^cluster 'storage': .* can have only the clusters 'head' and 'workers'$",
             ),
-            ({"head": STEPS, "workers": ""}, "", r"'head': its monitor is to be of kind queue"),
-            ({"head": "", "workers": QUEUE}, "", r"'head': its monitor is to be of kind queue"),
-            ({"head": QUEUE}, "", r"^there is no cluster 'workers'; there are head$"),
+            ({"head": STEPS, "workers": ""}, "", r"'head': its monitor must be of kind queue"),
+            ({"head": "", "workers": QUEUE}, "", r"'head': its monitor must be of kind queue"),
+            ({"head": QUEUE}, "", r"^cluster 'workers' is missing \(got head\)$"),
             (
                 {"head": QUEUE, "workers": ""},
                 'head = "master"',
-                r"^there is no cluster 'master'; there are head, workers",
+                r"^cluster 'master' is missing \(got head, workers\)$",
             ),
             (
                 {"head": QUEUE, "workers": ""},
@@ -119,32 +122,32 @@ class TestBatchSystems:
             (
                 {"head": QUEUE, "workers": ""},
                 "worker = 'node-{vm}'",
-                r"^controller.parameters.worker = 'node-\{vm\}', .* 'one-\{vm\}': they must be the",
+                r"^controller.parameters.worker must .* \(got 'node-\{vm\}' and 'one-\{vm\}'\)$",
             ),
             (
                 {"head": NODES, "workers": ""},
                 "",
-                r"worker = 'one-\{vm\}', and the monitor of cluster 'head' has 'node-\{vm\}'",
+                r"cluster 'head' \(got 'one-\{vm\}' and 'node-\{vm\}'\)$",
             ),
             (
                 {"head": QUEUE, "workers": ""},
                 "batch = 'gridengine'",
-                "batch = 'gridengine', and the monitor of cluster 'head' has 'slurm'",
+                r"batch must .* cluster 'head' \(got 'gridengine' and 'slurm'\)$",
             ),
             (
                 {"head": MAUI, "workers": ""},
                 "batch = 'maui'",
-                "^controller.parameters.batch = 'maui': one of slurm, gridengine is right$",
+                r"^controller.parameters.batch must be one of slurm, gridengine \(got 'maui'\)$",
             ),
             (
                 {"head": MAUI, "workers": ""},
                 "",
-                r"^cluster\[1\].monitor.parameters.batch = 'maui': one of slurm, gridengine",
+                r"^cluster\[1\].monitor.parameters.batch must be one of .* \(got 'maui'\)$",
             ),
             (
                 {"head": QUEUE, "workers": ""},
                 "aim = 'least wait'",
-                "^controller.parameters.aim = 'least wait': one of wait, throughput is right$",
+                r"^controller.parameters.aim must be one of .* \(got 'least wait'\)$",
             ),
         ],
     )
@@ -233,7 +236,7 @@ class TestWeight:
         said = f"[controller]\nkind = '{kind}'\nparameters = "
         with pytest.raises(
             TemplateError,
-            match=r"^controller.parameters: all parameters up to these take 294501 bytes",
+            match=r"^controller.parameters: all parameters up to here must .* \(got 294501\)",
         ):
             site.submit(controller=f"{said}{{ a = [{'{},' * 980}] }}")
         clusters = CLUSTER.replace("nodes", "head") + "\n[cluster.monitor]\nkind = 'steps'\n"
@@ -253,7 +256,7 @@ class TestWeight:
         )
         with pytest.raises(
             TemplateError,
-            match=r"^cluster\[5\].monitor.parameters: all parameters up to these take 32805 bytes",
+            match=r"^cluster\[5\].monitor.parameters: all parameters up .* \(got 32805\)",
         ):
             site.submit(controller='[controller]\nkind = "none"', cluster=clusters)
 

@@ -181,7 +181,7 @@ class TestLife:
         assert site.act(one, Claim(price=0.0, units=0.0), "none").accepted
         beyond = site.act(one, Claim(price=1.0, units=401.0), "more")
         assert not beyond.accepted
-        assert "its VMs can use 400" in beyond.why
+        assert "from 0 to 400 units of CPU" in beyond.why
 
     def test_suspended_by_its_controller_resumed_by_the_manager(self, site: Site) -> None:
         """Once the price allows it again; its controller does not run meanwhile."""

@@ -81,7 +81,7 @@ def test_what_the_largest_platform_remembers_is_kept() -> None:
         longest = "é" * (longest_memory(MOST_VMS) // 2 - 1)
         site.wait(site.manager.remember(platform, longest))
         assert site.platform(platform).memory == longest
-        with pytest.raises(ValueError, match=r"\d+ bytes of JSON are more than the \d+"):
+        with pytest.raises(ValueError, match=r"at most \d+ bytes of JSON \(got \d+\)"):
             site.wait(site.manager.remember(platform, longest + "x"))
         assert site.platform(platform).memory == longest
     finally:

@@ -72,8 +72,8 @@ def test_all_that_can_be_said_is_read() -> None:
         ),
         ({"budget": "", "top": 'name = "a"\nbudget = 5'}, "budget: a table is right"),
         ({"slo": '[slo]\ndeadline = "soon"'}, "a time after the submission"),
-        ({"slo": "[slo]\ndeadline = 2026-05-01T09:00:00"}, "of which zone?"),
-        ({"slo": '[slo]\nideal_run = "0s"'}, "more than no time"),
+        ({"slo": "[slo]\ndeadline = 2026-05-01T09:00:00"}, "must have a time zone"),
+        ({"slo": '[slo]\nideal_run = "0s"'}, "must be above 0"),
         ({"start": "[start.price_ceiling]\ncpus = 1"}, "did you mean 'cpu'?"),
         ({"cluster": ""}, "1 to 16 tables"),
         ({"cluster": "", "top": 'name = "a"\ncluster = 3'}, "[[cluster]], a table for each"),
@@ -93,10 +93,10 @@ def test_all_that_can_be_said_is_read() -> None:
                 "cluster": '[[cluster]]\nname = "a"\ntemplate_id = 1\n'
                 "floor = { cpu = 9 }\nceiling = { cpu = 8 }"
             },
-            "above its ceiling",
+            "cpu must be at most its ceiling, 8",
         ),
         ({"top": 'name = "weather'}, "it is no TOML: "),
-        ({"top": 'name = "weather"\ngrace = "3601s"'}, "at most an hour is right"),
+        ({"top": 'name = "weather"\ngrace = "3601s"'}, "must be at most an hour"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, str], said: str) -> None:

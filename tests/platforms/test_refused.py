@@ -84,7 +84,7 @@ def test_its_tenant_reads_why(site: Site) -> None:
     (told,) = [one for one in site.doings(platform) if one.what == "refused"]
     assert FULL in told.text
     assert "refused 4 times" in told.text
-    assert "asked for again" in told.text
+    assert "next attempt" in told.text
 
 
 def test_one_that_grew_keeps_its_vms_while_an_old_one_ends(site: Site) -> None:

@@ -66,7 +66,7 @@ class TestLife:
         assert [site.state(vm) for vm in vms] == ["RUNNING", "RUNNING"]
         assert sorted(vms) == sorted(site.alive())
         (told,) = [one for one in site.doings(platform) if one.what == "replace"]
-        assert "is BOOT_FAILURE: another is made in its place" in told.text
+        assert "is BOOT_FAILURE: a new VM replaces it" in told.text
 
     def test_one_that_is_held_is_replaced(self, site: Site) -> None:
         """Nobody else lets it go."""

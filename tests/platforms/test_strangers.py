@@ -28,7 +28,7 @@ class TestStrangers:
             'DISK=[IMAGE_ID="99"]"""'
         )
         found = site.until(platform, "failed", 30)
-        assert "can't be made" in found.why
+        assert "can't be created" in found.why
         assert site.balances()[site.ann] == before
 
     def test_one_that_runs_goes_on_without_vms_that_opennebula_refuses(self, site: Site) -> None:

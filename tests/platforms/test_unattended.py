@@ -65,7 +65,7 @@ def troubles(site: Site) -> Mapping[int, str]:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (period_review, "_asking"),
+        (period_review, "_start_request"),
         (period_review, "terms_of"),
         (period_review, "record_transition"),
         (period_review, "claimed_at_start"),
@@ -113,7 +113,7 @@ def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
     with capturedLogs() as logged:
         site.periods(4)
     (event,) = [one for one in logged if one.get("log_failure") is not None]
-    assert formatEvent(event) == f"Platform {broken} could not be looked after; others go on"
+    assert formatEvent(event) == f"Platform {broken} could not be reviewed; others go on"
     assert "bids_by_cluster" in event["log_failure"].getTraceback()
     row = row_of(site, broken)
     assert row["unattended"] == WHY
@@ -128,7 +128,7 @@ def test_one_that_fails_can_be_ended(site: Site, failing: Failing) -> None:
     platform = site.submit(budget="[budget]\ncredits = 300")
     site.until(platform, "running")
     failing.platform = platform
-    failing.at(period_review, "_asking")
+    failing.at(period_review, "_start_request")
     failing.at(period_review, "bids_by_cluster")
     site.periods(2)
     assert troubles(site) == {platform: WHY}

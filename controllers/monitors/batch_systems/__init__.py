@@ -1,1 +1,1 @@
-"""Batch systems as monitors see and steer them: one module each, behind one small interface."""
+"""Adapters of batch systems: one module for each system, behind one small interface."""

@@ -1,7 +1,7 @@
-"""What a batch system must be able to say and do, so that its cluster can grow and shrink.
+"""The interface of a batch system whose cluster can grow and shrink.
 
-Adapters only write the commands and read the answers; all commands run over SSH on the VM that
-is the head. A worker is known by the name it has in the batch system.
+Adapters only write commands and parse answers; all commands run over SSH on the head VM. Workers
+are identified by their names in the batch system.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,63 +16,63 @@ class Worker:
 
     name: str
     jobs: int
-    """That run on it now."""
+    """The number of running jobs."""
     drained: bool = False
-    """It takes no more."""
+    """Whether the worker takes no more jobs."""
     lost: bool = False
-    """The batch system does not hear it, or will start nothing there any more."""
+    """Whether the batch system has no contact to the worker, or starts no more jobs there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """All jobs and workers, at one moment."""
+    """All jobs and workers at one moment."""
 
     waiting: int
-    """Jobs that wait,"""
+    """The number of waiting jobs."""
     wanted: int
-    """and the processors they ask for together."""
+    """The number of processors that all waiting jobs request."""
     longest_s: float
-    """How long the first of them has waited."""
+    """The waiting time of the first waiting job."""
     running: int
     workers: Mapping[str, Worker] = field(default_factory=dict)
 
 
 LEFT: Final = "--left--"
-"""The line before the names of workers that could not be forgotten."""
+"""The line before the names of workers that could not be removed."""
 
 
 class Batch(Protocol):
-    """An adapter."""
+    """The adapter of a batch system."""
 
     def look(self) -> str:
-        """The command that shows the queue and the workers."""
+        """Return the command that shows the queue and the workers."""
 
     def read(self, answer: str) -> Queue:
-        """What it says. ValueError where that can't be understood."""
+        """Parse the answer to `look`. Raise ValueError if it is invalid."""
 
     def drain(self, workers: Iterable[str]) -> str:
-        """The command after which these take no more jobs; what runs on them goes on."""
+        """Return the command after which workers take no more jobs; running jobs go on."""
 
     def restore(self, workers: Iterable[str]) -> str:
-        """The command that takes that back."""
+        """Return the command that reverses a drain."""
 
     def forget(self, workers: Iterable[str]) -> str:
-        """The command that takes workers that are gone off the list, and says which it left there.
+        """Return the command that removes workers that are gone.
 
-        Their names follow a line `LEFT`.
+        Its answer has a line `LEFT`, then the names of the workers that could not be removed.
         """
 
 
 def left_of(answer: str) -> frozenset[str] | None:
-    """The workers that could not be forgotten; None where the answer does not say that."""
+    """Return the workers that could not be removed; None if the answer is invalid."""
     _, mark, names = answer.partition(f"{LEFT}\n")
     return frozenset(names.splitlines()) if mark else None
 
 
 def age_s(since: str, now: str) -> float:
-    """Both as the head's clock writes them; 0 where it wrote no time."""
+    """Return the seconds between two times of the head's clock; 0 if one of them is invalid."""
     try:
         passed = datetime.fromisoformat(now) - datetime.fromisoformat(since)
-    except (ValueError, TypeError):  # only one of them has a zone
+    except (ValueError, TypeError):  # TypeError: only one of them has a time zone
         return 0.0
     return max(0.0, passed.total_seconds())

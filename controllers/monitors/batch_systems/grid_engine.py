@@ -1,7 +1,7 @@
-"""Grid Engine: `qstat`, in the XML that it writes for machines, `qmod` and `qconf`.
+"""The adapter of Grid Engine: `qstat` with XML output, `qmod` and `qconf`.
 
-A worker's queue instances are disabled to drain it. One that is gone is taken from the host group
-`@allhosts`, by which the queues must have it, and from the lists of hosts.
+To drain a worker, its queue instances are disabled. A worker that is gone is removed from the host
+group `@allhosts`, through which the queues must refer to it, and from the lists of hosts.
 """
 
 import shlex
@@ -15,10 +15,10 @@ from controllers.monitors.batch_systems.batch_system import LEFT, Queue, Worker,
 _LATER: Final = "--later--"
 _NOW: Final = "--now--"
 _CLOSED: Final = frozenset("dsoE")
-"""Disabled, suspended, without a configuration, in error: somebody must open these again."""
+"""Disabled, suspended, without a configuration, in error: states that do not end by themselves."""
 _UNHEARD, _ERROR = "u", "E"
 _HELD: Final = frozenset("hE")
-"""Pending jobs that no worker would help: held, or refused."""
+"""States of pending jobs that no worker would help: on hold, or in error."""
 _LOOK: Final = f"""\
 all=$(qstat -u '*' -f -xml) && printf '%s\\n{_LATER}\\n' "$all"
 case $all in *'<JAT_prio>0.00000<'*) qstat -u '*' -s ha -xml;; esac
@@ -48,24 +48,24 @@ class _Host:
     broken: bool = True
 
     def worker(self, name: str) -> Worker:
-        """One where nothing starts any more and nothing runs is as good as lost."""
+        """Return the host as a worker; without jobs and unable to start any, it counts as lost."""
         lost = not self.heard or (self.broken and not self.jobs)
         return Worker(name=name, jobs=len(self.jobs), drained=self.closed, lost=lost)
 
 
 class GridEngine:
-    """Implements `Batch`."""
+    """The implementation of `Batch` for Grid Engine."""
 
     def look(self) -> str:
-        """All queue instances and jobs, those that may be for later; the head's own time."""
+        """Return the command for queue instances, jobs, jobs with a start time, and the time."""
         return _LOOK
 
     def read(self, answer: str) -> Queue:
-        """A job's slots are the processors that it asks for; each task of an array is a job."""
+        """Parse the answer; a job's slots count as processors, each task of an array as a job."""
         document, _, rest = answer.partition(f"{_LATER}\n")
         later, found, now = rest.partition(f"{_NOW}\n")
         if not found:
-            raise ValueError(f"not an answer of Grid Engine's: {answer[:80]!r}")
+            raise ValueError(f"expected an answer of Grid Engine (got {answer[:80]!r})")
         root = _parsed(document)
         not_yet = _not_yet(later)
         hosts = _hosts(root)
@@ -89,19 +89,19 @@ class GridEngine:
         )
 
     def drain(self, workers: Iterable[str]) -> str:
-        """One command for all."""
+        """Return one command that drains all these workers."""
         return f"qmod -d {_instances(workers)}"
 
     def restore(self, workers: Iterable[str]) -> str:
-        """One command for all."""
+        """Return one command that restores all these workers."""
         return f"qmod -e {_instances(workers)}"
 
     def forget(self, workers: Iterable[str]) -> str:
-        """Jobs that died there run again where they may, and else are forgotten as well.
+        """Return the command that removes workers; their jobs are rerun if possible, else deleted.
 
-        In this order: a qmaster dies of running such jobs again while their host is in no group,
-        and gives more of them to a host that it does not miss yet. Most of it may be in vain, and
-        done before: what counts is which of them are hosts afterwards.
+        The order matters. A qmaster crashes if it reruns such jobs while their host is in no group,
+        and it gives more jobs to a host whose loss it has not noticed. Parts of the command may
+        fail, or may have been done before: only the final list of hosts counts.
         """
         names = list(workers)
         return _FORGET.format(
@@ -116,13 +116,13 @@ class GridEngine:
 
 def _parsed(document: str) -> ET.Element:
     try:
-        return ET.fromstring(document)  # noqa: S314 - our own head's answer, over SSH
+        return ET.fromstring(document)  # noqa: S314 - the answer of the platform's own head
     except ET.ParseError as error:
-        raise ValueError(f"not an answer of Grid Engine's: {error}") from None
+        raise ValueError(f"expected an answer of Grid Engine in XML: {error}") from None
 
 
 def _not_yet(later: str) -> set[str]:
-    """Of the jobs that were submitted for a time to come, those whose time has not come."""
+    """Return the jobs whose requested start time has not come yet."""
     if not later.strip():
         return set()
     return {
@@ -133,7 +133,7 @@ def _not_yet(later: str) -> set[str]:
 
 
 def _hosts(root: ET.Element) -> dict[str, _Host]:
-    """By name. One that belongs to several queues takes jobs while one of these is open."""
+    """Return the hosts by name; a host of several queues takes jobs while one of them is open."""
     hosts: dict[str, _Host] = {}
     for instance in root.iter("Queue-List"):
         host = hosts.setdefault(_text(instance, "name").partition("@")[2], _Host(set()))
@@ -146,7 +146,10 @@ def _hosts(root: ET.Element) -> dict[str, _Host]:
 
 
 def _running(instance: ET.Element) -> Iterator[str]:
-    """Its jobs, also suspended ones and those that only begin: a parallel one is on many hosts."""
+    """Yield the jobs of a queue instance, including suspended jobs and jobs that are starting.
+
+    A parallel job is on many hosts.
+    """
     for one in instance.iterfind("job_list"):
         yield f"{_text(one, 'JB_job_number')}.{_text(one, 'tasks')}"
 
@@ -156,7 +159,7 @@ def _text(element: ET.Element, name: str) -> str:
 
 
 def _counted(tasks: str) -> int:
-    """How many tasks there are in `3-10:1,12`; a job that is no array is one."""
+    """Return the number of tasks in a list like `3-10:1,12`; 1 for a job that is no array."""
     count = 0
     for part in tasks.split(","):
         span, _, step = part.partition(":")

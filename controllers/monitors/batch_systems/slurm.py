@@ -1,6 +1,6 @@
-"""Slurm: `squeue`, `sinfo` and `scontrol`, in forms that machines read.
+"""The adapter of Slurm: `squeue`, `sinfo` and `scontrol` with machine-readable output.
 
-Workers come by themselves (`slurmd -Z`, dynamic nodes); what is drained and gone is deleted.
+Workers register themselves (`slurmd -Z`, dynamic nodes). Drained nodes that are gone are deleted.
 """
 
 import shlex
@@ -27,24 +27,27 @@ _OVER: Final = frozenset(
         "TIMEOUT",
     }
 )
-"""A job in any other state holds the nodes that it has: also a suspended one, to go on there."""
+"""States of jobs that have ended. Jobs in all other states occupy their nodes, even if suspended,
+as they continue there."""
 _HELD: Final = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit", "Assoc", "QOS")
-"""Why jobs wait that no worker would help, as these words begin."""
+"""Prefixes of the reasons of waiting jobs that no worker would help."""
 _DRAINED: Final = ("drain", "drng")
 _LOST: Final = ("down", "no_respond", "unknown", "fail")
 _REASON: Final = "merkat"
 _MOST_NODES: Final = 10_000
-"""Names of nodes in an answer: a short list like `w[1-999999999]` can stand for any number."""
+"""The limit of node names in an answer, as a short list like `w[1-999999999]` can be huge."""
 
 
 class Slurm:
-    """Implements `Batch`."""
+    """The implementation of `Batch` for Slurm."""
 
     def look(self) -> str:
-        """Jobs alike with their number, state, processors, submission, why they wait, and nodes.
+        """Return the command for jobs and nodes.
 
-        The nodes are asked for first: what was drained then can't be given a job any more. Each
-        task of an array is a job; there may be a hundred thousand, which are counted on the head.
+        Identical jobs form one line: their number, state, processors, submission time, reason of
+        waiting, and nodes. The command reads nodes first, so that a node it shows as drained can't
+        get another job. Each task of an array is a job; as there may be 100,000, the head counts
+        them.
         """
         return (
             "nodes=$(sinfo -h -N -o '%N|%t' | sort -u);"
@@ -53,11 +56,11 @@ class Slurm:
         )
 
     def read(self, answer: str) -> Queue:
-        """A job without nodes waits; one on several nodes counts on each."""
+        """Parse the answer; a job on several nodes counts on each of them."""
         before, found, after = answer.partition(f"{_NODES}\n")
         nodes, dated, now = after.partition(f"{_NOW}\n")
         if not (found and dated):
-            raise ValueError(f"not an answer of Slurm's: {answer[:80]!r}")
+            raise ValueError(f"expected an answer of Slurm (got {answer[:80]!r})")
         waiting = wanted = running = 0
         longest_s = 0.0
         busy: dict[str, int] = {}
@@ -86,17 +89,18 @@ class Slurm:
         )
 
     def drain(self, workers: Iterable[str]) -> str:
-        """One command for all."""
+        """Return one command that drains all these workers."""
         return f"scontrol update nodename={_list(workers)} state=drain reason={_REASON}"
 
     def restore(self, workers: Iterable[str]) -> str:
-        """One command for all."""
+        """Return one command that restores all these workers."""
         return f"scontrol update nodename={_list(workers)} state=resume"
 
     def forget(self, workers: Iterable[str]) -> str:
-        """One that is busy, or comes back, is not deleted: Slurm refuses.
+        """Return the command that deletes workers.
 
-        It does so for one that never joined, too: what counts is which are there afterwards.
+        Slurm refuses to delete a node that is busy or returning, and also a node that never
+        joined. So only the final list of nodes counts.
         """
         names = [shlex.quote(one) for one in workers]
         deleted = "; ".join(f"scontrol delete nodename={one}" for one in names)
@@ -128,11 +132,11 @@ def _list(workers: Iterable[str]) -> str:
 def _check(names: int) -> None:
     """Raise ValueError if there are too many names."""
     if names > _MOST_NODES:
-        raise ValueError(f"Slurm names more than {_MOST_NODES} nodes")
+        raise ValueError(f"an answer of Slurm must name at most {_MOST_NODES} nodes")
 
 
 def _expanded(nodes: str) -> list[str]:
-    """The names in a list like `w[1-3,7],x4`."""
+    """Return the names in a list like `w[1-3,7],x4`."""
     found: list[str] = []
     rest = nodes
     while rest:
@@ -146,7 +150,7 @@ def _expanded(nodes: str) -> list[str]:
         for part in inside.split(","):
             first, _, last = part.partition("-")
             width, numbers = len(first), range(int(first), int(last or first) + 1)
-            # Counted before they are written out.
+            # Check the number before creating the names.
             _check(len(found) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
             found += [f"{prefix}{number:0{width}d}" for number in numbers]
         rest = rest.removeprefix(",")

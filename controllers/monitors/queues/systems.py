@@ -1,4 +1,4 @@
-"""The adapter of each batch system, by the name that templates give it."""
+"""The adapters of batch systems, by their names in templates."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,5 +12,5 @@ _ADAPTERS: Final[Mapping[str, type[Batch]]] = {"slurm": Slurm, "gridengine": Gri
 
 
 def batch_of(parameters: Mapping[str, Any]) -> Batch:
-    """Return the adapter that a template names. Raise ValueError where there is none such."""
+    """Return the adapter that a template names. Raise ValueError if the name is unknown."""
     return _ADAPTERS[batch_name(parameters)]()

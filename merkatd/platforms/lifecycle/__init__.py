@@ -1,1 +1,1 @@
-"""A platform from its template to its end."""
+"""The lifecycle of a platform, from its template to its end."""

@@ -1,16 +1,22 @@
-"""The book of a market: up to which price how much CPU is claimed, by nobody in particular.
+"""The book of a market: the CPU claimed at each price, without the names of the claimants.
 
-Platforms that run by it claim all they need at the price their controllers name. Everybody else
-claims what they have, at the price there is: who would pay more could have it.
+Patient platforms claim all they need, at the price that their controllers name. All other VMs claim
+what they have, at the market's price: a higher price could buy it.
 
-# Note [Claims that are not meant]
+# Note [Claims without allocations]
 
-A claim costs nothing, and keeps other platforms from starting. So it counts as far as the VMs of
-the platform were given CPU in the newest period, which they pay for, and only where that is more
-than half of it: a platform with a VM that can run nowhere, that its tenant has powered off, or that
-bids next to nothing would otherwise keep an empty market from all that run by the book. While it
-starts it has some periods to get its VMs onto hosts; an owner who starts many platforms has them
-for the first few alone, or one platform after the other would claim for nothing.
+A claim costs nothing, and keeps other platforms from starting. So a claim counts only up to the CPU
+that the platform's VMs got in the newest period, which they pay for. And it counts only if that is
+more than half of the claim. Otherwise a platform could keep an empty market from all patient
+platforms: its VM may fit on no host, be powered off, or bid almost nothing.
+
+For example, a platform claims 400 units. If its VMs got 300 units, its claim counts as 300 units
+at its own price. If they got 150 units, it has no claim, and the 150 units count at the market's
+price like those of any other VM.
+
+A platform that starts needs some periods to place its VMs; until then its claim counts in full.
+An owner gets this grace for a few platforms an hour only: otherwise one platform after the other
+could claim without paying. `claims_of` applies the rule.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,13 +42,13 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 
 GRACE_PERIODS = 3.0
-"""For so long after a platform was told to start its claim counts as a whole: its VMs are made in
+"""The periods after its start in which a platform's claim counts in full: its VMs are created in
 one period, seen in the next, and placed by then."""
 LEAST_PART = 0.5
-"""Of what it claims: a platform that was given less has it like any other, at the price there is.
-One that runs by the book bids for all of it, or makes room."""
+"""The part of a claim that the platform's VMs must get for the claim to count. A patient platform
+bids for all of its claim, or yields."""
 GRACES = 3
-"""An owner has that for so many platforms within `GRACES_S`."""
+"""The number of platforms of an owner that get the grace within `GRACES_S`."""
 GRACES_S = 3600.0
 
 
@@ -53,7 +59,10 @@ def claims_of(
     apart_from: int | None = None,
     apart: Apart | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
-    """By market, ascending by price; all but those of one platform, and of those that fail."""
+    """Return the claims of each market, ascending by price.
+
+    The claims of the platform `apart_from`, and of platforms that fail, are left out.
+    """
     markets, each = world.markets, apart or Apart(connection)
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
     living = platform_store.living(connection)
@@ -63,7 +72,7 @@ def claims_of(
     ids = {one.id for one in claiming}
     members = fleet_store.living_members(connection) if ids else ()
     vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
-    had = _had(announcement, vms)
+    had = _allocated_cpu(announcement, vms)
     started = platform_store.claimed_since(connection, announcement.at_s - GRACES_S)
     for platform in claiming:
         graces = started[platform.owner] <= GRACES
@@ -90,10 +99,13 @@ def _counted(
     had: float,
     graces: bool,
 ) -> tuple[str, Claim] | None:
-    """A platform's market, and its claim as far as it counts. `graces`: its owner has one left."""
+    """Return a platform's market, and its claim as far as it counts.
+
+    `graces` says whether its owner's platforms still get the grace.
+    """
     lately = announcement.at_s - platform.since_s < GRACE_PERIODS * world.rhythm.interval_s
     coming = PlatformState(platform.state) is PlatformState.STARTING and lately and graces
-    claim = claim_of(platform) if coming else _as_meant(platform, had)
+    claim = claim_of(platform) if coming else _backed_claim(platform, had)
     if claim is None:
         return None
     return market_of(parsed(platform.template), world.markets).name, claim
@@ -105,7 +117,10 @@ def book_without(
     announcement: Announcement | None,
     world: PeriodContext,
 ) -> Book | None:
-    """What a platform reads that runs by the book, of its market; None before the first period."""
+    """Return the book that a patient platform reads, without its own claim.
+
+    It is None before the first period, and for platforms that are not patient.
+    """
     template = parsed(one.template)
     if announcement is None or template.controller != PATIENT:
         return None
@@ -119,7 +134,7 @@ def book_without(
 
 
 def books_of(published: Sequence[MarketNow]) -> dict[str, Book]:
-    """By market, as they were published last; none before that."""
+    """Return the last published book of each market."""
     return {
         one.name: Book(
             one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
@@ -129,7 +144,7 @@ def books_of(published: Sequence[MarketNow]) -> dict[str, Book]:
 
 
 def capacities(snapshot: Snapshot, markets: Sequence[MarketRules]) -> dict[str, Amounts]:
-    """By market, all that its hosts have, by resource."""
+    """Return the total capacity of each market's hosts, by resource."""
     return {
         one.name: dict(
             zip(snapshot.resources, market_view(snapshot, row).total.tolist(), strict=True)
@@ -145,7 +160,7 @@ def claimed_at_start(
     terms: Terms,
     offer: MarketOffer,
 ) -> tuple[PlatformRow, Claim | None]:
-    """The platform with its claim, where it has just begun to run by the book, and the claim."""
+    """Record the claim of a patient platform that starts or resumes; return platform and claim."""
     state = PlatformState(platform.state)
     begins = state is not before and state in {PlatformState.STARTING, PlatformState.RESUMING}
     if not terms.patient or not begins or offer.book is None:
@@ -158,15 +173,15 @@ def claimed_at_start(
 
 
 def claim_of(platform: PlatformRow) -> Claim | None:
-    """Its own, while it runs or is about to."""
+    """Return a platform's own claim while it runs or starts; None otherwise."""
     price, units = platform.claim_price, platform.claim_units
     if PlatformState(platform.state) not in UP_OR_COMING or price is None or units is None:
         return None
     return Claim(price=price, units=units)
 
 
-def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, float]:
-    """By platform, the CPU that its VMs were given, by VM id."""
+def _allocated_cpu(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, float]:
+    """Return the CPU allocated to each platform's VMs; `vms` has the platform of each VM id."""
     snapshot = announcement.seen.snapshot
     cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
     rows = np.flatnonzero(np.isin(snapshot.vms.id, list(vms)))
@@ -176,8 +191,8 @@ def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, flo
     return found
 
 
-def _as_meant(platform: PlatformRow, had: float) -> Claim | None:
-    """The platform's claim as far as its VMs had CPU, None where they had little of it."""
+def _backed_claim(platform: PlatformRow, had: float) -> Claim | None:
+    """Return a claim up to the CPU that the VMs had; None if that is at most half of it."""
     claim = claim_of(platform)
     if claim is None or had <= LEAST_PART * claim.units:
         return None
@@ -185,7 +200,7 @@ def _as_meant(platform: PlatformRow, had: float) -> Claim | None:
 
 
 def _others_have(announcement: Announcement, market: int, own: Iterable[int]) -> float:
-    """CPU that VMs of a market have which nobody has claimed."""
+    """Return the CPU that other VMs of a market have, without a counted claim."""
     snapshot = announcement.seen.snapshot
     cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
     claimed = np.isin(snapshot.vms.id, np.fromiter(own, dtype=np.int64))

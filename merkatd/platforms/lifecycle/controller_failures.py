@@ -1,4 +1,4 @@
-"""A controller that fails: its tenant reads why, and its VMs bid nothing until it works again."""
+"""Failures of controllers: the reason for the tenant, and bids of 0 until the controller works."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,16 +16,16 @@ _CONTROLLER: Final = "controller"
 
 
 def trouble_of(platform: PlatformRow) -> str:
-    """Return why the platform's controller fails now; empty where it works."""
+    """Return why the platform's controller fails now; empty if it works."""
     return str((platform.report or {}).get(TROUBLE) or "")
 
 
 def fail(
     connection: sa.Connection, platform: PlatformRow, why: str, at_s: float, goods: Sequence[str]
 ) -> None:
-    """Record that the controller ended, and let the platform's VMs bid nothing.
+    """Record that the controller ended, and set the bids of the platform's VMs to 0.
 
-    Nobody looks after the bids any more: they would spend the budget on work that may not go on.
+    Without a controller the old bids would spend the budget on work that may not go on.
     """
     doing = PlatformAction(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
     platform_store.add_action(connection, doing)
@@ -44,7 +44,7 @@ def fail(
 def monitor_failed(
     connection: sa.Connection, platform: PlatformRow, row: int, why: str, at_s: float
 ) -> None:
-    """Record that the monitor of the cluster at this row ended; the newest end alone is kept."""
+    """Record that the monitor of the cluster at this row ended, replacing its last record."""
     if PlatformState(platform.state) in ENDS:
         return
     text = f"the monitor of cluster {parsed(platform.template).clusters[row].name} {why}"
@@ -54,7 +54,7 @@ def monitor_failed(
 
 
 def recover(connection: sa.Connection, platform: PlatformRow) -> None:
-    """Forget the failure: the controller acts again."""
+    """Clear the failure: the controller acts again."""
     if trouble_of(platform):
         report = {**(platform.report or {}), TROUBLE: None}
         platform_store.change(connection, platform.id, report=report)

@@ -1,4 +1,4 @@
-"""VMs that failed, or that OpenNebula refuses to make: which are made anew, which are given up."""
+"""VMs that failed, and VMs that OpenNebula refuses to create: replacement and giving up."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from merkatd.platforms.lifecycle.transitions import (
 def failures_of(
     platform: PlatformRow, failures: Mapping[tuple[int, str], Sequence[float]]
 ) -> dict[str, Failures]:
-    """By cluster, when VMs of a platform had failed, of those of all platforms."""
+    """Return one platform's VM failures by cluster, from the failures of all platforms."""
     return {
         cluster: Failures(tuple(at_s))
         for (owner, cluster), at_s in failures.items()
@@ -37,7 +37,7 @@ def failing_now(
     failures: Mapping[str, Failures],
     at_s: float,
 ) -> str:
-    """Of a cluster of which too many have failed: what is the matter with the last one."""
+    """Describe a failed VM of a cluster with too many failures; empty if no cluster has them."""
     failed = _failed(members, sight)
     over = exhausted(failures, at_s)
     return next(
@@ -54,7 +54,7 @@ def made_anew(
     at_s: float,
     interval_s: float,
 ) -> frozenset[str]:
-    """Keys of those that have failed and are made anew now; it is written down why."""
+    """Record the failed VMs to replace now, and return their keys."""
     if PlatformState(platform.state) not in UP_OR_COMING:
         return frozenset()
     found = replaced(_failed(members, sight), failures, at_s, interval_s)
@@ -77,9 +77,10 @@ def without_refused(
     sight: PlatformFleetView,
     at_s: float,
 ) -> tuple[PlatformRow, Sequence[PlatformMember]]:
-    """One that runs grows no more where OpenNebula refuses that; what it began with it keeps.
+    """Give up the additional VMs that OpenNebula refuses to a running platform.
 
-    Those that it keeps are asked for again and again, and its tenant reads why.
+    The platform keeps its initial VMs: the daemon retries these, and its tenant reads why they are
+    refused. Return the platform and its remaining members.
     """
     if PlatformState(platform.state) not in UP_OR_COMING:
         return platform, members
@@ -109,7 +110,7 @@ def _given_up(
     members: Sequence[PlatformMember],
     sight: PlatformFleetView,
 ) -> list[PlatformMember]:
-    """The newest of each cluster, down to as many as it needs and began with."""
+    """Return the newest refused VMs of each cluster beyond its least and its initial size."""
     found: list[PlatformMember] = []
     for cluster in template.clusters:
         spare = platform.sizes.get(cluster.name, 0) - max(cluster.least, cluster.initial)
@@ -145,7 +146,7 @@ def _tell_refused(
         at_s=at_s,
         who=MANAGER,
         what="refused",
-        text=f"{text}; it is asked for again {again}: {why}",
+        text=f"{text}; the next attempt is {again}: {why}",
     )
     platform_store.replace_action(connection, doing)
 
@@ -153,7 +154,7 @@ def _tell_refused(
 def _failed(
     members: Sequence[PlatformMember], sight: PlatformFleetView
 ) -> dict[str, list[tuple[str, int, str]]]:
-    """By cluster, those that have failed: key, id and OpenNebula's word for it."""
+    """Return key, id and OpenNebula's state name of each failed VM, by cluster."""
     found: dict[str, list[tuple[str, int, str]]] = {}
     for one in members:
         if one.vm in sight.failed and one.vm is not None and not one.leaving:

@@ -1,4 +1,4 @@
-"""The VMs of one platform: which are to be made, ended, suspended or resumed now."""
+"""The plan for one platform's VMs: creations, ends, suspensions and resumptions."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,43 +12,43 @@ from merkatd.fleets.fleet import FleetCounts
 from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, PlatformState
 
 MOST_REFUSALS = 3
-"""After so many refusals a platform does not start, and one that runs grows no more."""
+"""Refusals of a VM after which a platform fails to start, or a running one stops growing."""
 LONGEST_REST_S = 600.0
-"""The longest wait between two attempts to make a VM."""
+"""The longest wait between two attempts to create a VM."""
 _NONE = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformFleetView:
-    """What the period saw."""
+    """The period's view of a platform's VMs."""
 
     period: int
     states: Mapping[int, VmState]
-    """By VM id; VMs with a step under way are BUSY."""
+    """The states by VM id; VMs with a step in progress are BUSY."""
     ailing: AbstractSet[int] = frozenset()
-    """VMs that are there, but can't be read."""
+    """Ids of VMs that exist but can't be read."""
     creating: AbstractSet[str] = frozenset()
-    """Keys of the VMs whose creation is under way."""
+    """Keys of the VMs whose creation is in progress."""
     refused: Mapping[str, Refusals] = field(default_factory=dict)
-    """By key, of VMs that are not made yet."""
+    """The refusals of VMs that are not created yet, by key."""
     longest_rest: int = 10
-    """In periods, between two attempts to make a VM."""
+    """The most periods between two attempts to create a VM."""
     failed: Mapping[int, str] = field(default_factory=dict)
-    """By id, VMs that have failed or are held, and what OpenNebula calls that."""
+    """OpenNebula's state names of VMs that have failed or are on hold, by id."""
     stopped: AbstractSet[int] = frozenset()
-    """Ids of VMs that were off, and have given their hosts back."""
+    """Ids of VMs that are off and no longer have a host."""
     deaf: AbstractSet[int] = frozenset()
-    """Ids of VMs whose guests go on, however often they are asked to end."""
+    """Ids of VMs whose guests ignore all requests to end."""
 
     def refused_to(self, one: PlatformMember) -> Refusals:
-        """The refusals to make it; none once it is there, or while it is asked for."""
+        """Return the refusals to create a VM; none if it exists or its creation is in progress."""
         waits = one.vm is None and one.key not in self.creating
         return self.refused.get(one.key, _NONE) if waits else _NONE
 
     def rest(self, one: PlatformMember) -> int:
-        """In how many periods it is asked for again: one after a refusal, then two, four, ...
+        """Return in how many periods to retry the creation: 1 after a refusal, then 2, 4, ...
 
-        No more than `longest_rest` lie between two attempts.
+        The wait between two attempts is at most `longest_rest` periods.
         """
         refused = self.refused_to(one)
         if not refused.times:
@@ -59,7 +59,7 @@ class PlatformFleetView:
 
 @dataclass(frozen=True, slots=True)
 class FleetChange:
-    """What is to be done with a platform's VMs."""
+    """The changes of a platform's VMs: new members, keys of leaving members, and steps."""
 
     add: tuple[PlatformMember, ...] = ()
     leave: tuple[str, ...] = ()
@@ -67,16 +67,16 @@ class FleetChange:
 
 
 def lost_members(members: Sequence[PlatformMember], sight: PlatformFleetView) -> tuple[str, ...]:
-    """Keys of those that are gone, or were given up before they were made."""
+    """Return the keys of members that are gone, or were given up before their creation."""
     return tuple(one.key for one in members if _is_lost(one, sight))
 
 
 def counts(members: Sequence[PlatformMember], sight: PlatformFleetView) -> FleetCounts:
-    """How many there are of those that are not lost."""
+    """Count the members by state; lost members must be left out before."""
     kept = [one for one in members if not one.leaving]
     running = [one for one in kept if _state(one, sight) is VmState.RUNNING]
     active = [one for one in members if _is_active(one, sight)]
-    # A quota counts those that end for as long as they are there: others wait for that.
+    # A quota counts VMs until their end: refusals of other VMs don't count meanwhile.
     ends = {one.cluster for one in members if one.leaving and one.vm is not None}
     refused = [sight.refused_to(one) for one in kept if one.cluster not in ends]
     return FleetCounts(
@@ -100,11 +100,10 @@ def fleet_change(
     room: int,
     replaced: AbstractSet[str] = frozenset(),
 ) -> FleetChange:
-    """What to do in this state, so that there are as many VMs as there should be.
+    """Return the changes that bring the VMs to the platform's state and sizes.
 
-    `new` gives a further VM of a cluster, `make` the step that creates one, of which there are at
-    most as many as there is `room`; `replaced` are the keys of those that have failed and make
-    room for others.
+    `new` returns a further member of a cluster, `make` the step that creates its VM. At most
+    `room` VMs are created. `replaced` are the keys of failed VMs that are replaced.
     """
     kept = [one for one in members if not one.leaving and one.key not in replaced]
     add: list[PlatformMember] = []
@@ -136,7 +135,7 @@ def fleet_change(
 def ending(
     state: PlatformState, members: Sequence[PlatformMember], sight: PlatformFleetView
 ) -> FleetChange:
-    """What to do with the VMs of a platform that ends."""
+    """Return the changes that end all VMs of a platform."""
     return FleetChange(
         leave=tuple(one.key for one in members if not one.leaving),
         steps=tuple(step for one in members if (step := _end(one, sight, state)) is not None),
@@ -144,7 +143,7 @@ def ending(
 
 
 def _too_many(kept: Sequence[PlatformMember], sizes: Mapping[str, int]) -> list[PlatformMember]:
-    """The newest of each cluster that has more than it should."""
+    """Return the newest members of each cluster beyond its size."""
     found = []
     for cluster, number in Counter(one.cluster for one in kept).items():
         excess = number - sizes.get(cluster, 0)
@@ -159,7 +158,7 @@ def _too_few(
     new: Callable[[str, int], PlatformMember],
     most: int,
 ) -> list[PlatformMember]:
-    """Members of the clusters that have fewer than they should, at most so many."""
+    """Return new members for clusters below their size, at most `most`."""
     have = Counter(one.cluster for one in kept)
     missing = (
         cluster for cluster, size in sizes.items() for _ in range(max(0, size - have[cluster]))
@@ -189,7 +188,7 @@ def _end(one: PlatformMember, sight: PlatformFleetView, state: PlatformState) ->
     if one.vm is None or _state(one, sight) in {None, VmState.BUSY}:
         return None
     ends = state is PlatformState.STOPPING or state in ENDS
-    reason = "its platform ends" if ends else "its platform needs it no longer"
+    reason = "its platform ends" if ends else "its platform no longer needs it"
     hard = one.vm in sight.deaf
     return Terminate(period=sight.period, vm=one.vm, reason=reason, hard=hard)
 

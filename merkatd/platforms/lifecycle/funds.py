@@ -1,4 +1,4 @@
-"""What a platform has to spend, and what it asks of the moment in which it starts or resumes."""
+"""A platform's funds, its start terms, and the full size of its VMs."""
 
 from functools import partial
 from math import inf
@@ -20,11 +20,11 @@ from merkatd.policies.deadline import Funds, bid_max, least_part
 from merkatd.protocol.platform_messages import Amounts
 
 _HORIZON_S = 86_400.0
-"""Without a deadline a first bid is one that could be kept up for a day."""
+"""The time for which the budget must pay a first bid of a platform without a deadline: a day."""
 
 
 def read_all(connection: sa.Connection) -> None:
-    """Read the texts of all living platforms, so that what they say is known from then on."""
+    """Parse the templates of all living platforms, to fill the caches."""
     apart = Apart(connection)
     for platform in platform_store.living(connection):
         apart.look(platform.id, partial(_read, platform), None)
@@ -35,7 +35,7 @@ def _read(platform: PlatformRow) -> None:
 
 
 def platform_funds(budget: BudgetRow | None, replenishment_s: float) -> Funds:
-    """What it has, and gets as time goes by."""
+    """Return a platform's credits and its replenishment."""
     if budget is None:
         return Funds(credits=0.0)
     return Funds(
@@ -46,7 +46,7 @@ def platform_funds(budget: BudgetRow | None, replenishment_s: float) -> Funds:
 
 
 def terms_of(platform: PlatformRow, template: PlatformTemplate, purse: Funds) -> Terms:
-    """Its conditions, for what is left of its work; the start's own count before it only."""
+    """Return the start terms for the rest of its work; start times count before the start only."""
     goal, start = template.goal, template.start
     waits = platform.state in WAITING
     not_before = start.not_before if waits else None
@@ -67,7 +67,7 @@ def terms_of(platform: PlatformRow, template: PlatformTemplate, purse: Funds) ->
 
 
 def _work_left_s(platform: PlatformRow, ideal_s: float | None) -> float | None:
-    """The ideal run less the work that is done, or what the controller found out in its place."""
+    """Return the ideal time for the rest of the work; without `ideal_run`, as reported."""
     report = platform.report or {}
     if ideal_s is None:
         learned: float | None = report.get("work_left_s")
@@ -76,7 +76,7 @@ def _work_left_s(platform: PlatformRow, ideal_s: float | None) -> float | None:
 
 
 def wanted_amounts(cluster: VirtualCluster, vm_template: str) -> dict[str, float]:
-    """All that one VM of a cluster can use."""
+    """Return the full size of one VM of a cluster."""
     whole = size(vm_template)
     return {
         name: min(whole.get(name, inf), cluster.ceiling.get(name, inf))
@@ -85,9 +85,9 @@ def wanted_amounts(cluster: VirtualCluster, vm_template: str) -> dict[str, float
 
 
 def most_per_vm(platform: PlatformRow, purse: Funds, now_s: float, interval_s: float) -> float:
-    """What may be bid for a VM in a period, so that the budget lasts (section 3.1.1).
+    """Return the highest bid for a VM and period with which the budget lasts (section 3.1.1).
 
-    Nothing while its controller fails.
+    It is 0 while the platform's controller fails.
     """
     if trouble_of(platform):
         return 0.0
@@ -97,7 +97,7 @@ def most_per_vm(platform: PlatformRow, purse: Funds, now_s: float, interval_s: f
 
 
 def usable_by_all(platform: PlatformRow, template: PlatformTemplate) -> Amounts:
-    """All that its VMs can use together."""
+    """Return the full size of all its VMs together."""
     found: dict[str, float] = {}
     for cluster in template.clusters:
         number = platform.sizes.get(cluster.name, 0)

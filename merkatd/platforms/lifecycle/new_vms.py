@@ -1,8 +1,8 @@
-"""VMs that a platform makes: templates, first bids, replacements of those that failed.
+"""New VMs of a platform: their templates, first bids, and replacements of failed VMs.
 
-A VM that OpenNebula could not start, or lost, costs its platform time and no credit; another one
-in its place may do better. Where each fails like the one before, it is not the VM that is broken:
-so each time it is waited twice as long, and in an hour no more than so many are replaced.
+A VM that OpenNebula could not start, or lost, costs its platform time but no credits; a replacement
+may work. If replacements fail too, the VM itself is not the cause. So the wait doubles with each
+replacement, and at most `MAX_FAILURES` VMs of a cluster are replaced within `WINDOW_S`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +22,16 @@ from merkatd.protocol.platform_messages import Amounts
 
 
 def reference_price(present: float, past: Sequence[float]) -> float:
-    """The higher of the present price and the mean of those before: a moment's low is no offer."""
+    """Return the higher of the present price and the past mean, as a low may last a moment only."""
     known = [price for price in past if isfinite(price)]
     mean = fsum(known) / len(known) if known else 0.0
     return max(present if isfinite(present) else 0.0, mean)
 
 
 def first_bid(prices: Amounts, wanted: Amounts, default: Amounts, most: float) -> dict[str, float]:
-    """Credits per period, by resource, `most` in all.
+    """Return a VM's first bid in credits per period, by resource, at most `most` in all.
 
-    What nobody has paid for yet is bid for as for any VM of which nobody spoke.
+    A resource without a price gets the default bid, like any VM without a bid of its own.
     """
     bid: Mapping[str, float] = {
         name: prices[name] * amount if prices.get(name, 0.0) > 0 else default.get(name, 0.0)
@@ -48,9 +48,9 @@ PLATFORM = "MERKAT_PLATFORM"
 def member_factory(
     platform: int, highest: int, entropy: bytes
 ) -> Callable[[str, int], PlatformMember]:
-    """Gives new members of a platform: of a cluster, the so-many-eth of now.
+    """Return a factory for new members, given their cluster and their number among the new ones.
 
-    Nobody can guess a key who does not know the entropy.
+    Creation keys can't be guessed without knowing the entropy.
     """
 
     def new(cluster: str, at: int) -> PlatformMember:
@@ -70,7 +70,7 @@ def create_step(
     bid: Mapping[str, float],
     handed: Callable[[str], Mapping[str, str]],
 ) -> Create:
-    """The step that makes a VM; what is `handed` to it by its key where it is watched."""
+    """Return the step that creates a VM; a VM with a monitor gets the attributes `handed`."""
     cluster = next(each for each in template.clusters if each.name == one.cluster)
     text = platform.vm_templates[cluster.name]
     said = {PLATFORM: str(platform.id)}
@@ -99,7 +99,7 @@ def bids_by_cluster(
     default: Amounts,
     most: float,
 ) -> dict[str, dict[str, float]]:
-    """The first bid of a VM of each cluster."""
+    """Return the first bid of a VM, by cluster."""
     now = prices or {}
     known = {
         name: reference_price(now.get(name, 0.0), past.get(name, ())) for name in {*now, *past}
@@ -113,24 +113,27 @@ def bids_by_cluster(
 
 
 MAX_FAILURES = 5
-"""So many of a cluster are replaced"""
+"""The most VMs of a cluster that are replaced within `WINDOW_S`."""
 WINDOW_S = 3600.0
-"""within this time."""
+"""The time for which a failure counts."""
 _HELD, _FAILED = "HOLD", "FAILURE"
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Of one cluster: when its VMs were found to have failed and replaced, oldest first."""
+    """The times at which VMs of one cluster were replaced, oldest first."""
 
     at_s: tuple[float, ...] = ()
 
     def since(self, now_s: float) -> "Failures":
-        """Those that count still."""
+        """Return the failures that still count."""
         return Failures(tuple(one for one in self.at_s if abs(now_s - one) < WINDOW_S))
 
     def next_s(self, interval_s: float) -> float:
-        """When another may be replaced, on the daemon's clock."""
+        """Return the time of the next possible replacement, on the daemon's clock.
+
+        After the first replacement the wait is one interval, then 2, 4 and 8 intervals.
+        """
         if not self.at_s:
             return 0.0
         if len(self.at_s) >= MAX_FAILURES:
@@ -140,21 +143,21 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """One that is ended and made anew, and how that is told."""
+    """A VM that is replaced, and the text for its tenant."""
 
     key: str
     text: str
 
 
 OFF_THEIR_HOSTS = frozenset({"STOPPED", "UNDEPLOYED"})
-"""What OpenNebula calls a VM that is off and has no host. The daemon brings those of owners there
-that do not pay."""
+"""OpenNebula's states of a VM that is off and has no host. The daemon brings VMs of owners who
+don't pay into these states."""
 OUT_OF_SIGHT = "UNKNOWN"
-"""What OpenNebula calls a VM of which it hears nothing: its guest may compute on."""
+"""OpenNebula's state of a VM without monitoring data: its guest may still run."""
 
 
 def failing(state: VmState, words: str) -> bool:
-    """Whether a VM is of no use, and will not be of any by itself."""
+    """Return whether a VM has failed for good, and does not recover by itself."""
     return state is VmState.ABSENT and (words == _HELD or words.endswith(_FAILED))
 
 
@@ -164,9 +167,9 @@ def replaced(
     now_s: float,
     interval_s: float,
 ) -> list[Replaced]:
-    """Those of the failed that are replaced now: of each cluster one, where its time has come.
+    """Return the failed VMs to replace now: one per cluster whose waiting time has passed.
 
-    `failed` are by cluster: their keys, their ids, and what OpenNebula calls their state.
+    `failed` has the key, id and OpenNebula state of each failed VM, by cluster.
     """
     found = []
     for cluster, rows in failed.items():
@@ -175,16 +178,17 @@ def replaced(
             continue
         key, vm, words = rows[0]
         after = Failures((*known.at_s, now_s))
-        text = f"VM {vm} in {cluster} is {words}: another is made in its place"
+        text = f"VM {vm} in {cluster} is {words}: a new VM replaces it"
         if len(after.at_s) > 1:
-            text += f", the {len(after.at_s)}th within an hour"
-        text += f"; where one fails again, none is before {utc_text(after.next_s(interval_s))}"
+            text += f" (replacement {len(after.at_s)} within an hour)"
+        next_text = utc_text(after.next_s(interval_s))
+        text += f"; if it fails too, the next replacement is at {next_text} or later"
         found.append(Replaced(key, text))
     return found
 
 
 def exhausted(before: Mapping[str, Failures], now_s: float) -> frozenset[str]:
-    """Clusters of which no more are replaced for now."""
+    """Return the clusters that have reached the limit of replacements."""
     return frozenset(
         name for name, known in before.items() if len(known.since(now_s).at_s) >= MAX_FAILURES
     )

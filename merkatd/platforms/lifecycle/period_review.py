@@ -1,4 +1,4 @@
-"""A period's look after all platforms: what happens to each, and the steps that follow."""
+"""A period's review of all platforms: the lifecycle event of each, and its steps."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -62,57 +62,57 @@ _HISTORY_PERIODS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReviewInput:
-    """What is the same for all platforms in a period."""
+    """The data shared by the reviews of all platforms in a period."""
 
     at_s: float
-    """The wall clock's time, which is written down,"""
+    """The wall clock's time, which records carry."""
     now_s: float
-    """and the time that is believed, by which deadlines are judged."""
+    """The believed time, against which deadlines are compared."""
     interval_s: float
     replenishment_s: float
     markets: Sequence[MarketRules]
     entropy: bytes
-    """Of this period alone: keys are made from it."""
+    """Random bytes of this period, from which VMs' creation keys are derived."""
     handed: Callable[[str], Mapping[str, str]]
-    """Attributes more for the VM that is made by a key, where a monitor is to reach it."""
+    """A function from a creation key to the SSH attributes of a VM with a monitor."""
     books: Mapping[str, Book]
-    """By market: what was claimed when the last period ended; starts of this one come to it."""
+    """The claims at the end of the last period, by market; starts in this period are added."""
     new_vms: int
-    """At most so many VMs of each owner are made in the period."""
+    """The most VMs of each owner that may be created in the period."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ReviewState:
-    """All that was read."""
+    """The data read for the review."""
 
     sight: PlatformFleetView
     prices: Mapping[str, Amounts] | None
     capacities: Mapping[str, Amounts]
-    """By market: all that its hosts have."""
+    """The total capacity of each market's hosts."""
     past: Mapping[str, Mapping[str, list[float]]]
     members: Mapping[int, list[PlatformMember]]
     numbers: Mapping[int, int]
     failures: Mapping[tuple[int, str], Sequence[float]]
-    """By platform and cluster: when VMs had failed lately."""
+    """The times of recent VM failures, by platform and cluster."""
     room: Room
-    """For new VMs."""
+    """The number of VMs that each owner may still create in this period."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformReview:
-    """What came of a look after all."""
+    """The result of a review of all platforms."""
 
     steps: Sequence[Step] = ()
     failed: Mapping[int, Exception] = field(default_factory=dict)
-    """By platform, why one could not be looked after."""
+    """The exception of each platform whose review failed."""
 
 
 def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput) -> PlatformReview:
-    """Let happen what happens to each platform; the steps that its VMs need.
+    """Record the lifecycle event of each platform, and return the steps that its VMs need.
 
-    All of it is one transaction before any step is recorded: after a crash the next period
-    finds the same keys, and creates nothing twice. Where one platform fails it stays as it was,
-    and the others go on.
+    The whole review is one transaction before any step is recorded. So after a crash the next
+    period finds the same creation keys, and creates no VM twice. A platform whose review fails
+    stays unchanged, and the others go on.
     """
     present = fleet_store.living_members(connection)
     living = {one.id: one for one in platform_store.living(connection)}
@@ -121,12 +121,12 @@ def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput
         living |= {one.id: one for one in platform_store.of_ids(connection, late)}
     if not living:
         return PlatformReview()
-    # Starts of this round come to the books: a round that is run again begins with them as before.
+    # Starts in this review change the books. Copies keep the originals for a retried transaction.
     now = replace(now, books={market: book.copy() for market, book in now.books.items()})
     scene, apart = _scene(connection, seen, present, [*living.values()], now), Apart(connection)
     steps: list[Step] = []
     for platform, asking in _in_turn(apart, connection, living.values(), scene, now):
-        work = partial(_tend_one, connection, platform, asking, scene, now)
+        work = partial(_review_one, connection, platform, asking, scene, now)
         done = apart.run(platform.id, work, _NOTHING)
         scene.room.count(platform.owner, done.steps)
         steps += done.steps
@@ -137,11 +137,11 @@ def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What comes of a look after one platform."""
+    """The result of the review of one platform."""
 
     steps: Sequence[Step] = ()
     claim: Claim | None = None
-    """What it claims from now on, where it has just begun to run by the book."""
+    """The new claim of a patient platform that starts or resumes now."""
 
 
 _NOTHING = _Done()
@@ -149,13 +149,13 @@ _NOTHING = _Done()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _StartRequest:
-    """What a platform asks of the moment, and what it is offered."""
+    """A platform's terms for starting now, and the market's offer."""
 
     purse: Funds
     terms: Terms
     offer: MarketOffer
     limit: float
-    """What it offers for room in a book, where it waits for that."""
+    """The price that a patient platform offers for room in the book; 0 for others."""
 
 
 def _in_turn(
@@ -165,22 +165,23 @@ def _in_turn(
     scene: _ReviewState,
     now: ReviewInput,
 ) -> list[tuple[PlatformRow, _StartRequest | None]]:
-    """Of those who wait for room in a book, who offers more is asked first.
+    """Return the platforms in the order of review: higher offers for room in the book come first.
 
-    One that ends asks for nothing: it is ended whatever may be wrong with it otherwise.
+    Platforms that are ending have no start request: they end even if reading their terms would
+    fail.
     """
     asking: list[tuple[PlatformRow, _StartRequest | None]] = []
     for one in living:
         if PlatformState(one.state) in {PlatformState.STOPPING, *ENDS}:
             asking.append((one, None))
             continue
-        found = apart.look(one.id, partial(_asking, connection, one, scene, now), None)
+        found = apart.look(one.id, partial(_start_request, connection, one, scene, now), None)
         if found is not None:
             asking.append((one, found))
     return sorted(asking, key=lambda pair: (-(pair[1].limit if pair[1] else 0.0), pair[0].id))
 
 
-def _asking(
+def _start_request(
     connection: sa.Connection, platform: PlatformRow, scene: _ReviewState, now: ReviewInput
 ) -> _StartRequest:
     template = parsed(platform.template)
@@ -205,7 +206,7 @@ def _scene(
     living: Sequence[PlatformRow],
     now: ReviewInput,
 ) -> _ReviewState:
-    # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
+    # If OpenNebula deploys VMs, the snapshot leaves out pending VMs that are not next.
     busy = seen.snapshot.vms.state == int(VmState.BUSY)
     state = np.where(busy, int(VmState.BUSY), seen.observation.vm_state)
     states = {
@@ -249,7 +250,7 @@ def _scene(
 
 
 def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[str, list[float]]]:
-    """By market and resource: the prices of the last periods."""
+    """Return the prices of the last periods, by market and resource."""
     since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
     found: dict[str, dict[str, list[float]]] = {}
     for market in now.markets:
@@ -259,7 +260,7 @@ def _past(connection: sa.Connection, now: ReviewInput) -> Mapping[str, Mapping[s
     return found
 
 
-def _tend_one(
+def _review_one(
     connection: sa.Connection,
     platform: PlatformRow,
     asking: _StartRequest | None,
@@ -273,7 +274,7 @@ def _tend_one(
     if asking is None:
         return _Done(_end_one(connection, platform, members, scene, now))
     if any(one.vm is not None for one in known if one.key in gone):
-        # It leaves room: what was refused before is asked for at once.
+        # A VM has gone and left room: retry refused creations at once.
         scene = replace(scene, sight=replace(scene.sight, refused={}))
     return _go_on(connection, platform, asking, members, scene, now)
 
@@ -285,7 +286,7 @@ def _end_one(
     scene: _ReviewState,
     now: ReviewInput,
 ) -> Sequence[Step]:
-    """One that ends makes no VM any more: nothing of what it asks for is looked at."""
+    """Return the steps that end a platform's VMs; its terms don't matter any more."""
     if not members:
         record_transition(connection, platform, LifecycleEvent(event=Event.GONE, why=""), now.at_s)
     result = ending(PlatformState(platform.state), members, scene.sight)

@@ -1,4 +1,4 @@
-"""The template of a virtual platform, as values: what `reading` makes of a tenant's text."""
+"""The template of a virtual platform as values, parsed from a tenant's text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,50 +9,50 @@ from merkatd.base.quantities import bounded
 from merkatd.protocol.platform_messages import Amounts, ClusterTerms, MonitorTerms
 
 NOBODY = "none"
-"""The controller of a platform whose tenant bids by hand."""
+"""The controller kind of a platform whose tenant bids by hand."""
 PATIENT = "patient"
-"""The controller of one that runs by the book of claims; by it, too, it starts and resumes."""
+"""The controller kind that starts, runs and resumes its platform by the book of claims."""
 PARTIAL = "partial_deadline"
-"""The controller of work of which each part is worth something: it runs until its deadline."""
+"""The controller kind for work whose finished part has value: it runs until its deadline."""
 
 
 class OverBudget(StrEnum):
-    """What becomes of a platform that has used up its budget."""
+    """The treatment of a platform that has used up its budget."""
 
     STOP = "stop"
     GO_ON = "go on"
-    """With what replenishment brings."""
+    """Continue with the credits of the replenishment."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateTime:
-    """A time: so long after the template was submitted, or a certain one."""
+    """A time, relative to the template's submission or absolute."""
 
     after_s: float | None = None
     at_s: float | None = None
 
     def seconds(self, submitted_s: float) -> float:
-        """On the daemon's clock."""
+        """Return the time on the daemon's clock, in seconds since the epoch."""
         at_s = self.at_s if self.at_s is not None else submitted_s + (self.after_s or 0.0)
         return bounded(at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateGoal:
-    """What the tenant wants of it (its SLO)."""
+    """The tenant's goals for the platform (its SLO)."""
 
     deadline: TemplateTime | None = None
     ideal_s: float | None = None
-    """The least time in which the whole work can be done."""
+    """The least time for the whole work."""
     performance: float | None = None
-    """What the controller is to reach, in its own measure."""
+    """The performance that the controller must reach, in its own measure."""
     give_up: bool = True
-    """Whether work that can't be done in time is worth nothing: so unless the kind is `PARTIAL`."""
+    """Whether late work is worth nothing; the default is False for the kind `PARTIAL` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateBudget:
-    """What it may spend, in credits."""
+    """The platform's budget, in credits."""
 
     credits: float
     replenishment: float = 0.0
@@ -60,25 +60,28 @@ class TemplateBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTerms:
-    """When it may start."""
+    """The conditions of the platform's start."""
 
     not_before: TemplateTime | None = None
     latest: TemplateTime | None = None
     price_ceiling: Amounts = field(default_factory=dict)
-    """By resource: the highest price, credits per unit and period."""
+    """The highest price by resource, in credits per unit and period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualCluster:
-    """A virtual cluster: VMs of one kind."""
+    """A virtual cluster: VMs with the same template.
+
+    Exactly one of `template`, `template_id` and `template_name` is set.
+    """
 
     name: str
     template: str | None = None
-    """In OpenNebula's words, or"""
+    """The text of a VM template in OpenNebula's syntax."""
     template_id: int | None = None
-    """the id of one of OpenNebula's templates, or"""
+    """The id of a VM template in OpenNebula."""
     template_name: str | None = None
-    """its name."""
+    """The name of a VM template in OpenNebula."""
     least: int
     initial: int
     most: int
@@ -87,7 +90,7 @@ class VirtualCluster:
     monitor: MonitorTerms | None = None
 
     def terms(self, whole: Amounts) -> ClusterTerms:
-        """What its controller is told of it; `whole` is all that a VM can use."""
+        """Return the cluster's terms for its controller; `whole` is the full size of a VM."""
         return ClusterTerms(
             name=self.name,
             least=self.least,
@@ -100,7 +103,7 @@ class VirtualCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformTemplate:
-    """All that a tenant asks for."""
+    """A tenant's platform template."""
 
     name: str
     controller: str
@@ -108,7 +111,7 @@ class PlatformTemplate:
     market: str | None = None
     over_budget: OverBudget = OverBudget.STOP
     grace_s: float = 30.0
-    """How long its controller may take to end."""
+    """The time that its controller may take to end."""
     goal: TemplateGoal = field(default_factory=TemplateGoal)
     budget: TemplateBudget
     start: StartTerms = field(default_factory=StartTerms)
@@ -116,12 +119,12 @@ class PlatformTemplate:
 
     @property
     def processes(self) -> int:
-        """How many controllers and monitors it has."""
+        """Return the number of its controllers and monitors."""
         if self.controller == NOBODY:
             return 0
         return 1 + sum(one.monitor is not None for one in self.clusters)
 
     @property
     def most_vms(self) -> int:
-        """How many VMs it may have."""
+        """Return the most VMs that it may have."""
         return sum(one.most for one in self.clusters)

@@ -1,8 +1,8 @@
-"""Whether a platform may start, or resume, now; if not, why, and what would be needed.
+"""The conditions under which a platform starts or resumes, and the needs if they are not met.
 
-The work is taken to go as fast as what its VMs get of all they can use. Whether a platform can pay
-for the part that it needs, and when a suspended one is resumed, is the policies' own rule
-(`merkatd/policies/suspension.py`), by which controllers suspend as well.
+The speed of the work is assumed to be proportional to the part of their full size that its VMs get.
+The rule for suspending and resuming is in `merkatd/policies/suspension.py`, which controllers use
+as well: it says whether a platform can pay for the part that it needs.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from merkatd.protocol.platform_messages import Amounts
 CPU = "cpu"
 TEMPER = PatienceSettings()
 _JUST, _LONGEST = 1e-10, 1e9
-"""How exact the least deadline is; how many times the ideal run it can be."""
+"""The relative precision of the least deadline, and its limit as a multiple of the ideal run."""
 
 
 class StartAnswer(StrEnum):
-    """What is to become of it now."""
+    """The decision on a platform that waits or is suspended."""
 
     START = "start"
     WAIT = "wait"
@@ -33,7 +33,7 @@ class StartAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartVerdict:
-    """An answer, why, and what would be needed."""
+    """A decision, its reason, and the needs that would change it."""
 
     answer: StartAnswer
     why: str = ""
@@ -42,42 +42,45 @@ class StartVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a platform asks of the moment in which it starts."""
+    """A platform's terms for its start or resumption."""
 
     deadline_s: float | None = None
     ideal_s: float | None = None
-    """For what is left of its work."""
+    """The least time for the rest of its work."""
     give_up: bool = True
     not_before_s: float | None = None
     latest_s: float | None = None
     price_ceiling: Amounts
     full: Amounts
-    """All that its VMs can use together: units by resource."""
+    """The full size of all its VMs together: units by resource."""
     purse: Funds
     patient: bool = False
-    """Whether it waits for room in the book of claims, and for nothing else."""
+    """Whether it waits for room in the book of claims instead of an affordable price."""
     least_part: float | None = None
-    """The part of what its VMs can use that it needs, where its kind tracks an allocation."""
+    """The part of its VMs' full size that it needs, if its kind tracks an allocation."""
     suspended_s: float | None = None
-    """Since when it is suspended, on the daemon's clock; None where it is not."""
+    """The time of its suspension on the daemon's clock; None if it is not suspended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketOffer:
-    """What the cloud offers now."""
+    """The market's present offer."""
 
     now_s: float
     interval_s: float
     prices: Amounts | None
-    """Of the platform's market, None where no period has set any."""
+    """The prices of the platform's market; None before the first period."""
     capacity: Amounts | None = None
-    """Of the platform's market; None where it is not known: then its own bids move no price."""
+    """The capacity of the platform's market; None if unknown: its own bids then move no price."""
     book: Book | None = None
-    """Of its market, as it was published last."""
+    """The book of its market as last published."""
 
 
 def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
-    """The first condition that is not met decides, those that waiting can't help come first."""
+    """Return the decision of the first unmet condition; START if all are met.
+
+    Conditions that waiting can't fulfil come first.
+    """
     for check in (_in_time, _not_too_late, _not_too_early, *_PRICED):
         found = check(terms, offer)
         if found is not None:
@@ -86,7 +89,7 @@ def judge_start(terms: Terms, offer: MarketOffer) -> StartVerdict:
 
 
 def cost_of_all(terms: Terms, offer: MarketOffer) -> float:
-    """Credits for a period in which its VMs get all they can use, at present prices."""
+    """Return the credits per period for the full size of its VMs at present prices."""
     prices: Mapping[str, float] = offer.prices or {}
     return sum(
         prices.get(name, 0.0) * amount for name, amount in terms.full.items() if amount > 0.0
@@ -94,15 +97,15 @@ def cost_of_all(terms: Terms, offer: MarketOffer) -> float:
 
 
 def credits_needed(terms: Terms, offer: MarketOffer) -> float:
-    """What all its work costs at present prices: the same, however fast it goes."""
+    """Return the cost of all its work at present prices, which does not depend on the speed."""
     return cost_of_all(terms, offer) * (terms.ideal_s or 0.0) / offer.interval_s
 
 
 def least_deadline_s(terms: Terms, offer: MarketOffer) -> float | None:
-    """How long from now the work takes at least at present prices; None where no time is enough.
+    """Return the least affordable time for the work at present prices; None if there is none.
 
     With more time the work needs a smaller part of the market, and its own bids raise the price
-    less: what can be paid in some time can be paid in any longer one.
+    less. So if some time is affordable, any longer time is affordable too.
     """
     ideal_s = terms.ideal_s or 0.0
     fails = ideal_s
@@ -127,7 +130,7 @@ def _pays_within(terms: Terms, offer: MarketOffer, left_s: float) -> bool:
 
 
 def case_of(terms: Terms, offer: MarketOffer, left_s: float | None = None) -> Case:
-    """What the rule of suspensions judges; by default with the time to its deadline."""
+    """Return the input of the suspension rule; the default of `left_s` is the time to deadline."""
     names = [name for name, amount in terms.full.items() if amount > 0.0]
     if left_s is None:
         left_s = inf if terms.deadline_s is None else terms.deadline_s - offer.now_s
@@ -150,7 +153,7 @@ def case_of(terms: Terms, offer: MarketOffer, left_s: float | None = None) -> Ca
 
 
 def limit_of(terms: Terms, offer: MarketOffer) -> float:
-    """Up to which price of CPU a patient one would run now; 0 where it can't say."""
+    """Return the highest price of CPU that a patient platform offers now; 0 if unknown."""
     units = terms.full.get(CPU, 0.0)
     if offer.book is None or terms.deadline_s is None or terms.ideal_s is None or units <= 0:
         return 0.0
@@ -164,7 +167,7 @@ def _begin_s(terms: Terms, offer: MarketOffer) -> float:
 
 
 def _in_time(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
-    """Less time to the deadline than the ideal run time: waiting can't help."""
+    """Cancel if less time than the ideal run is left: waiting can't help."""
     if terms.deadline_s is None:
         return None
     left_s = terms.deadline_s - _begin_s(terms, offer)
@@ -173,13 +176,13 @@ def _in_time(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
         return None
     first = (
         f"{duration_text(max(left_s, 0.0))} are left until its deadline, and the work takes"
-        f" {duration_text(ideal_s)} with all it can use"
+        f" {duration_text(ideal_s)} at full speed"
     )
     return StartVerdict(StartAnswer.CANCEL, first, _what_deadline(terms, offer))
 
 
 def _what_deadline(terms: Terms, offer: MarketOffer) -> str:
-    """The least deadline that could be met."""
+    """Describe the least deadline that could be met."""
     begin_s = _begin_s(terms, offer)
     least_s = terms.ideal_s or 0.0
     if offer.prices is not None:
@@ -188,15 +191,15 @@ def _what_deadline(terms: Terms, offer: MarketOffer) -> str:
             needed = amount_text(credits_needed(terms, offer))
             return f"no deadline can be met at present prices with less than {needed} credits"
         least_s = at_prices
-    # Told in whole seconds, and never one that would be just too early.
+    # The text has whole seconds: round up, as an earlier deadline could not be met.
     return f"the least deadline that could be met is {utc_text(ceil(begin_s + least_s))}"
 
 
 def _not_too_late(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if terms.latest_s is None or _begin_s(terms, offer) <= terms.latest_s:
         return None
-    why = f"it was to start by {utc_text(terms.latest_s)} at the latest"
-    return StartVerdict(StartAnswer.CANCEL, why, "a later start.latest")
+    why = f"it had to start by {utc_text(terms.latest_s)}"
+    return StartVerdict(StartAnswer.CANCEL, why, "a later `start.latest`")
 
 
 def _not_too_early(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
@@ -204,14 +207,14 @@ def _not_too_early(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
         return None
     needs = f"{duration_text(terms.not_before_s - offer.now_s)} more"
     return StartVerdict(
-        StartAnswer.WAIT, f"it is not to start before {utc_text(terms.not_before_s)}", needs
+        StartAnswer.WAIT, f"it must not start before {utc_text(terms.not_before_s)}", needs
     )
 
 
 def _priced(_terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if offer.prices is not None:
         return None
-    return StartVerdict(StartAnswer.WAIT, "no price is known yet", "a period that ends")
+    return StartVerdict(StartAnswer.WAIT, "no price is known yet", "the end of a period")
 
 
 def _cheap(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
@@ -225,11 +228,13 @@ def _cheap(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
         return None
     why = ", ".join(f"{name} costs {amount_text(prices[name])}" for name in dear)
     needs = ", ".join(f"{name} at {amount_text(ceiling)} or less" for name, ceiling in dear.items())
-    return StartVerdict(StartAnswer.WAIT, f"{why} a unit and period, more than it is to pay", needs)
+    return StartVerdict(
+        StartAnswer.WAIT, f"{why} per unit and period, above its price ceiling", needs
+    )
 
 
 def _last_moment(terms: Terms, offer: MarketOffer) -> bool:
-    """Whether work that is worth something undone too has no time left to wait for lower prices."""
+    """Return whether work with value even if unfinished has no time to wait for lower prices."""
     if terms.give_up or terms.deadline_s is None:
         return False
     return terms.deadline_s - offer.now_s <= (terms.ideal_s or 0.0)
@@ -239,18 +244,18 @@ def _roomy(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     if not terms.patient:
         return None
     if offer.book is None:
-        return StartVerdict(StartAnswer.WAIT, "no claims are known yet", "a period that ends")
+        return StartVerdict(StartAnswer.WAIT, "no claims are known yet", "the end of a period")
     limit, units = limit_of(terms, offer), terms.full.get(CPU, 0.0)
     if may_start(offer.book, limit, units):
         return None
     room = max(offer.book.room_above(limit), 0.0)
     why = (
-        f"it would pay {amount_text(limit)} a unit of CPU and period now, and bids of at least as"
-        f" much leave {room:g} of the {units:g} units it needs"
+        f"it offers {amount_text(limit)} per unit of CPU and period now, and claims at this price"
+        f" or above leave {room:g} of the {units:g} units it needs"
     )
-    needs = "room, or time: it offers more as its deadline comes near"
+    needs = "free capacity, or time: it offers more as its deadline approaches"
     if terms.purse.renewal > 0:
-        needs += ", as far as it has the credits for ten periods"
+        needs += ", if it has the credits for ten periods"
     return StartVerdict(StartAnswer.WAIT, why, needs)
 
 
@@ -264,7 +269,7 @@ def _rested(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
 
 
 def _affordable(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
-    if terms.patient:  # it has no more than it would pay
+    if terms.patient:  # its offer is already limited by its credits
         return None
     case = case_of(terms, offer)
     if can_pay(case):
@@ -274,7 +279,7 @@ def _affordable(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
     there = spending(case.purse, case.left_s, case.interval_s) / case.margin
     part = payable_part(there, case.full, case.prices)
     why = (
-        f"at present prices it can pay for {part:.0%} of what its VMs can use, and needs"
+        f"at present prices it can pay for {part:.0%} of its VMs' full size, and needs"
         f" {terms.least_part:.0%}"
     )
     return StartVerdict(StartAnswer.WAIT, why, "lower prices, or more credits")

@@ -1,4 +1,4 @@
-"""Whether a site can keep a platform: its kinds of controllers, its markets, what is sold there."""
+"""Checks of a template against a site: its kinds of controllers, its markets and its goods."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from merkatd.protocol.monitor_terms import WORKER, WorkerNames, check_address
 from merkatd.protocol.platform_messages import Kinds
 
 ELASTIC: Final = "elastic"
-"""The kind that looks after a batch system."""
+"""The kind of controller for a batch system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """What there is at a site."""
+    """The kinds, markets and goods that a site offers."""
 
     kinds: Kinds
     markets: Sequence[str]
@@ -37,22 +37,22 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """A template that the site can keep."""
+    """A template that has passed the site's checks, and its text."""
 
     text: str
     template: PlatformTemplate
 
 
 def fitting(text: str, offered: Offered) -> Fitting:
-    """Return the template of a text. Raise TemplateError, which names all that is wrong with it.
+    """Parse and check a template. Raise TemplateError, which lists all errors.
 
-    This takes too long for the event loop, and for a transaction in which others wait.
+    It takes too long for the event loop, and for a transaction that blocks others.
     """
     template = read_template(text)
     problems = [*_problems(template, offered)]
     if problems:
         raise TemplateError(problems)
-    parsed(text)  # it is kept: the transaction that stores the text need not parse it
+    parsed(text)  # fills the cache: the transaction that stores the text need not parse it
     return Fitting(text, template)
 
 
@@ -76,14 +76,14 @@ def _problems(template: PlatformTemplate, offered: Offered) -> Iterator[str]:
 
 
 def _too_heavy(template: PlatformTemplate) -> Iterator[str]:
-    """Say which parameters take more memory, with those before them, than a template may."""
+    """Yield an error for the parameters that exceed the template's memory limit."""
     taken = 0
     for path, said in given_in(template):
         taken += weight(said)
         if taken > MOST_GIVEN_BYTES:
             yield (
-                f"{path}: all parameters up to these take {taken} bytes of memory; the limit is"
-                f" {MOST_GIVEN_BYTES}, and a value takes 100 bytes, a table 300"
+                f"{path}: all parameters up to here must take at most {MOST_GIVEN_BYTES} bytes of"
+                f" memory (got {taken}); a value takes about 100 bytes, a table 300"
             )
             return
 
@@ -104,7 +104,7 @@ def _cluster_problems(path: str, cluster: VirtualCluster, offered: Offered) -> I
 
 
 def _monitor_problems(said: Mapping[str, Any], addresses: Sequence[str] | None) -> Iterator[str]:
-    """What a monitor would refuse to begin with."""
+    """Yield the errors for which a monitor would refuse to start."""
     try:
         if "pattern" in said:
             pattern_of(str(said["pattern"]))
@@ -131,10 +131,10 @@ def _batch_problems(path: str, said: Mapping[str, Any]) -> Iterator[str]:
 
 def _unknown(key: str, given: str, there: Sequence[str]) -> Iterator[str]:
     if given not in there:
-        yield f"{key} = {given!r}: there are {listed(there) or 'none'}"
+        yield f"{key} is unknown (got {given!r}); accepted: {listed(there) or 'none'}"
 
 
 def _unsold(key: str, given: Collection[str], goods: Sequence[str]) -> Iterator[str]:
     for name in given:
         if name not in goods:
-            yield f"{key}.{name}: is not sold here; {listed(goods)} are"
+            yield f"{key}.{name}: must be a good that is sold here ({listed(goods)})"

@@ -1,4 +1,4 @@
-"""A template's text, parsed, and checked against the site."""
+"""The parser of platform templates, and the cache of parsed templates."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ from merkatd.protocol.platform_messages import Amounts, MonitorTerms
 from merkatd.scheduler.base.settings import ALL_GOODS, MarketRules
 
 MAX_WHOLE_NUMBER: Final = 2**53
-"""Larger whole numbers do not reach a controller as they are."""
+"""The largest whole number that reaches a controller exactly, as JSON."""
 
 
 def moment(value: Any) -> TemplateTime:
-    """So long after the submission, or a date and time with its zone."""
+    """Parse a duration after the submission, or a date and time with a time zone."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError("a time of which zone? 2026-05-01T09:00:00Z is right")
+            raise ValueError("must have a time zone, like 2026-05-01T09:00:00Z")
         return TemplateTime(at_s=checked_moment(value))
     try:
         return TemplateTime(after_s=duration(value))
@@ -46,28 +46,28 @@ def moment(value: Any) -> TemplateTime:
         raise
     except ValueError:
         raise ValueError(
-            'a time after the submission like "6h", or one like 2026-05-01T09:00:00Z, is right'
+            'must be a time after the submission like "6h", or a date like 2026-05-01T09:00:00Z'
         ) from None
 
 
 def moment_of_text(value: Any) -> TemplateTime:
-    """The same from a text."""
+    """Parse the same from a text."""
     with suppress(TypeError, ValueError):
         value = datetime.fromisoformat(value)
     return moment(value)
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """A table that is handed on as it is; what JSON can't carry is refused."""
+    """Return a table as a dictionary; raise ValueError for values that JSON can't carry."""
     if not isinstance(value, Mapping):
-        raise ValueError("a table is right")  # noqa: TRY004 - all that is wrong is a value
+        raise ValueError("must be a table")  # noqa: TRY004 - `take` expects ValueError
     _check_plain(value, 0)
     return dict(value)
 
 
 def _check_plain(value: Any, depth: int) -> None:
     if depth > 8:
-        raise ValueError("at most eight tables inside each other are right")
+        raise ValueError("tables must be nested at most 8 deep")
     if isinstance(value, Mapping):
         for one in value.values():
             _check_plain(one, depth + 1)
@@ -75,29 +75,31 @@ def _check_plain(value: Any, depth: int) -> None:
         for one in value:
             _check_plain(one, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("finite numbers are right")
+        raise ValueError(f"must contain only finite numbers (got {value})")
     elif isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER:
-        raise ValueError(f"whole numbers from -{MAX_WHOLE_NUMBER} to {MAX_WHOLE_NUMBER} are right")
+        raise ValueError(f"whole numbers must be from -{MAX_WHOLE_NUMBER} to {MAX_WHOLE_NUMBER}")
     elif not isinstance(value, bool | int | float | str):
-        raise ValueError("texts, numbers, true and false, lists and tables are right")
+        raise ValueError("must contain only texts, numbers, true, false, lists and tables")
 
 
 MAX_TEMPLATE_LENGTH = 32_768
-"""Bytes."""
+"""The limit of a template's text, in bytes."""
 MOST_CLUSTERS = 16
 MOST_VMS = 1_000
-"""In one cluster."""
+"""The limit of VMs in one cluster."""
 _LARGEST_ID = 2**31 - 1
 
 
 def read_template(text: str) -> PlatformTemplate:
-    """The template that a text is. Raises TemplateError, which names all that is wrong."""
+    """Parse a template. Raise TemplateError, which lists all errors."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise TemplateError(["a template has no lone surrogates"]) from None
+        raise TemplateError(["a template must not contain lone surrogates"]) from None
     if size > MAX_TEMPLATE_LENGTH:
-        raise TemplateError([f"a template has at most {MAX_TEMPLATE_LENGTH} bytes"])
+        raise TemplateError(
+            [f"a template must have at most {MAX_TEMPLATE_LENGTH} bytes (got {size})"]
+        )
     try:
         values = read_toml(text)
     except ValueError as error:
@@ -106,7 +108,7 @@ def read_template(text: str) -> PlatformTemplate:
 
 
 def read_stored(text: str) -> PlatformTemplate:
-    """Return the template of a text that was accepted before, perhaps by an earlier version.
+    """Parse a stored template, which perhaps an earlier version accepted.
 
     Times beyond today's bounds are moved to the nearest bound. Raise TemplateError.
     """
@@ -135,15 +137,17 @@ def _template(top: TomlTable) -> PlatformTemplate:
     market = top.take("market", _market, None)
     grace_s = top.take("grace", toml_reader.duration, 30.0)
     if grace_s > 3600:
-        top.wrong("grace", "at most an hour is right")
+        top.wrong("grace", "must be at most an hour")
     goal = _goal(top.table("slo"), gives_up=kind != PARTIAL)
     budget, start = _budget(top), _start(top.table("start"))
     clusters = tuple(_cluster(one) for one in top.tables("cluster", MOST_CLUSTERS))
     if not 1 <= len(clusters) <= MOST_CLUSTERS:
-        top.complain(f"cluster: 1 to {MOST_CLUSTERS} tables [[cluster]] are right")
+        top.complain(
+            f"cluster: expected 1 to {MOST_CLUSTERS} tables [[cluster]] (got {len(clusters)})"
+        )
     names = [one.name for one in clusters]
     if len(set(names)) != len(names):
-        top.complain("cluster: each needs a name of its own")
+        top.complain("cluster: each cluster must have a unique name")
     top.end()
     return PlatformTemplate(
         name=name,
@@ -171,14 +175,14 @@ def _goal(table: TomlTable, *, gives_up: bool) -> TemplateGoal:
         give_up=table.take("give_up", toml_reader.flag, default=gives_up),
     )
     if goal.ideal_s == 0:
-        table.wrong("ideal_run", "more than no time is right")
+        table.wrong("ideal_run", "must be above 0")
     table.end()
     return goal
 
 
 def _budget(top: TomlTable) -> TemplateBudget:
     if not top.has("budget"):
-        top.wrong("budget", "is missing: [budget] with credits is right")
+        top.wrong("budget", "is missing; expected a table [budget] with `credits`")
     table = top.table("budget")
     found = TemplateBudget(
         credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
@@ -218,16 +222,16 @@ def _cluster(table: TomlTable) -> VirtualCluster:
     least = table.take("least", toml_reader.count(MOST_VMS), min(1, initial))
     most = table.take("most", toml_reader.count(MOST_VMS), max(initial, least))
     if not least <= initial <= most or most == 0:
-        table.wrong("initial", f"from least ({least}) to most ({most}), and one at least, is right")
+        table.wrong("initial", f"must be from least ({least}) to most ({most}), with most above 0")
     template = table.take("template", _stored_vm_text if table.stored else _vm_text, None)
     template_id = table.take("template_id", _id, None)
     template_name = table.take("template_name", _name, None)
     if sum(table.has(key) for key in ("template", "template_id", "template_name")) != 1:
-        table.wrong("template", "one of template, template_id and template_name is right")
+        table.wrong("template", "expected exactly one of template, template_id and template_name")
     floor, ceiling = _amounts(table.table("floor")), _amounts(table.table("ceiling"))
     for resource, amount in floor.items():
         if amount > ceiling.get(resource, amount):
-            table.wrong("floor", f"of {resource} is above its ceiling")
+            table.wrong("floor", f"{resource} must be at most its ceiling, {ceiling[resource]:g}")
     found = VirtualCluster(
         name=name,
         template=template,
@@ -275,7 +279,7 @@ def _id(value: Any) -> int | None:
 def _name(value: Any) -> str | None:
     found = toml_reader.text(value)
     if len(found) > 128 or not found.isprintable():
-        raise ValueError("a name of 1 to 128 characters is right")
+        raise ValueError("must be a name of 1 to 128 printable characters")
     return found
 
 
@@ -285,7 +289,7 @@ _NOTHING = PlatformTemplate(
 )
 _MOST_KEPT_BYTES = 1 << 26
 MOST_GIVEN_BYTES = 1 << 15
-"""All parameters of a template. Large ones leave the cache no room for others' templates."""
+"""The limit of memory for all parameters of a template: large ones would fill the cache."""
 _OF_A_TEMPLATE = 2_000
 _OF_A_CLUSTER = 1_500
 _OF_A_VALUE = 100
@@ -295,9 +299,9 @@ def _read(text: str) -> PlatformTemplate:
     try:
         template = read_stored(text)
     except TemplateError as error:
-        _log.warn("The stored template of a platform can't be read: {why}", why=str(error))
+        _log.warn("Could not parse the stored template of a platform: {why}", why=str(error))
         return _NOTHING
-    # The texts of VMs are stored beside it, with their variables replaced.
+    # VM templates are stored separately, with their variables replaced.
     clusters = tuple(replace(one, template=None) for one in template.clusters)
     return replace(template, clusters=clusters)
 
@@ -308,7 +312,7 @@ def _bytes(_text: str, template: PlatformTemplate) -> int:
 
 
 def given_in(template: PlatformTemplate) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return the parameters of its controller and of its monitors, and where in it they stand."""
+    """Yield the path and the parameters of the controller and of each monitor."""
     yield "controller.parameters", template.parameters
     for at, cluster in enumerate(template.clusters, start=1):
         if cluster.monitor is not None:
@@ -316,7 +320,7 @@ def given_in(template: PlatformTemplate) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def weight(value: Any) -> int:
-    """Return about how many bytes a value takes that a tenant hands to a controller."""
+    """Return about how many bytes of memory a parameter of a controller takes."""
     if isinstance(value, Mapping):
         return 3 * _OF_A_VALUE + sum(weight(key) + weight(one) for key, one in value.items())
     if isinstance(value, list):
@@ -330,14 +334,14 @@ _parsed = Remembered(_read, _bytes, _MOST_KEPT_BYTES, digest)
 
 
 def parsed(text: str) -> PlatformTemplate:
-    """Return the template of a stored text, which never changes, without the texts of VMs.
+    """Return the cached template of a stored text, without the VM templates.
 
-    A text that can't be read (an earlier version's, or one changed by hand) counts as a platform
-    without VMs and without a controller: it stops no period, and its tenant can still end it.
+    A text that can't be parsed (of an earlier version, or changed by hand) counts as a platform
+    without VMs and without a controller. So it stops no period, and its tenant can still end it.
     """
     return _parsed(text)
 
 
 def market_of(template: PlatformTemplate, markets: Sequence[MarketRules]) -> MarketRules:
-    """Where its VMs are: as it says, or the first one."""
+    """Return the market of a template; the first one if it names none or an unknown one."""
     return next((one for one in markets if one.name == template.market), markets[0])

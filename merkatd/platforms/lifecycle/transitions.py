@@ -1,8 +1,8 @@
-"""A platform's states, what leads from one to another, and what a period writes down of it.
+"""A platform's states, the events that lead from one to another, and their records.
 
-It waits (submitted, postponed) until its conditions are met, starts and runs; it is suspended
-and resumed, by way of suspending and resuming, as often as prices and its controller want it.
-Whatever happens, it stops, and is done, cancelled or failed once none of its VMs is left.
+A platform waits (submitted, postponed) until its conditions are met; then it starts and runs. It is
+suspended and resumed, through suspending and resuming, as often as prices and its controller
+demand. In the end it stops, and is done, cancelled or failed once all its VMs are gone.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
 
 
 class PlatformState(StrEnum):
-    """Where a platform is in its life."""
+    """The state of a platform in its lifecycle."""
 
     SUBMITTED = "submitted"
     POSTPONED = "postponed"
@@ -43,20 +43,20 @@ class PlatformState(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to it."""
+    """An event in the lifecycle of a platform."""
 
     WAIT = "wait"
-    """Its conditions are not met."""
+    """The platform's conditions are not met."""
     START = "start"
     UP = "up"
-    """As many VMs run as it needs at least."""
+    """The least number of VMs runs in each cluster."""
     SUSPEND = "suspend"
     DOWN = "down"
-    """None of its VMs runs any more."""
+    """No VM of the platform runs any more."""
     RESUME = "resume"
     STOP = "stop"
     GONE = "gone"
-    """None of its VMs is left."""
+    """No VM of the platform is left."""
 
 
 ENDS = (PlatformState.DONE, PlatformState.CANCELLED, PlatformState.FAILED)
@@ -84,12 +84,12 @@ _LEADS: Mapping[tuple[PlatformState, Event], PlatformState] = {
 def leads_to(
     state: PlatformState, event: Event, ending: PlatformState = PlatformState.CANCELLED
 ) -> PlatformState | None:
-    """The state that an event leads to; None where it can't happen in this one.
+    """Return the state after an event; None if the event can't happen in this state.
 
-    `ending` is what a platform will be that ends with this event.
+    `ending` is the final state of a platform that ends by this event.
     """
     if event is Event.STOP and state not in {*ENDS, PlatformState.STOPPING}:
-        # Who has not started has no VMs that would have to go first.
+        # A platform that has not started has no VMs, and ends at once.
         return ending if state in WAITING else PlatformState.STOPPING
     if event is Event.GONE and state is PlatformState.STOPPING:
         return ending
@@ -97,12 +97,13 @@ def leads_to(
 
 
 _LEAST_CREDITS = 0.001
-"""Bids are lowered to what half of a budget pays, so the last of it would last for ever."""
+"""Credits below which a budget is used up. Bids fall to what half of the budget pays, so without
+this limit the rest would last for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleEvent:
-    """An event, why, what would be needed for another one, and how a platform ends by it."""
+    """An event, its reason, the needs for a better event, and the final state if it ends."""
 
     event: Event
     why: str
@@ -112,22 +113,22 @@ class LifecycleEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformInput:
-    """All that decides about a platform now."""
+    """The facts that decide a platform's next event."""
 
     state: PlatformState
     held: bool
-    """Suspended by its tenant."""
+    """Whether its tenant suspended it."""
     terms: Terms
     least: Mapping[str, int]
-    """By cluster: how many VMs it needs."""
+    """The least number of VMs by cluster."""
     over_budget: OverBudget
     counts: FleetCounts
     failing: str = ""
-    """Why no VMs are made anew any more, where each has failed."""
+    """The reason why failed VMs are no longer replaced; empty if they are."""
 
 
 def next_event(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
-    """What happens now; None where everything stays as it is."""
+    """Return the platform's next event; None if nothing changes."""
     if now.state is PlatformState.STOPPING:
         gone = now.counts.left == 0
         return LifecycleEvent(event=Event.GONE, why="") if gone else None
@@ -140,9 +141,9 @@ def next_event(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
 
 
 def _moving(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent | None:
-    """What happens to one that has started and goes on."""
+    """Return the next event of a platform that has started and does not end."""
     if now.state in {PlatformState.STARTING, PlatformState.RESUMING} and _is_up(now):
-        return LifecycleEvent(event=Event.UP, why="as many VMs run as it needs")
+        return LifecycleEvent(event=Event.UP, why="enough of its VMs run")
     if now.state is PlatformState.SUSPENDING and now.counts.active == 0:
         return LifecycleEvent(event=Event.DOWN, why="")
     if now.state is PlatformState.SUSPENDED and not now.held:
@@ -154,7 +155,9 @@ def _waiting(now: PlatformInput, offer: MarketOffer) -> LifecycleEvent:
     found = judge_start(now.terms, offer)
     if found.answer is not StartAnswer.CANCEL and now.held:
         return LifecycleEvent(
-            event=Event.WAIT, why="its tenant holds it back", needs="its resumption"
+            event=Event.WAIT,
+            why="its tenant paused it before its start",
+            needs="its resumption by its tenant",
         )
     if found.answer is StartAnswer.START:
         return LifecycleEvent(event=Event.START, why="its conditions are met")
@@ -178,7 +181,7 @@ def _is_up(now: PlatformInput) -> bool:
 
 
 def _ending(now: PlatformInput, offer: MarketOffer) -> str | None:
-    """Why it can't go on."""
+    """Return why a platform must end; None if it goes on."""
     deadline_s = now.terms.deadline_s
     if deadline_s is not None and offer.now_s >= deadline_s:
         return f"its deadline, {utc_text(deadline_s)}, has passed"
@@ -186,7 +189,7 @@ def _ending(now: PlatformInput, offer: MarketOffer) -> str | None:
     if spent and now.over_budget is OverBudget.STOP:
         return "its budget is used up"
     if now.state is PlatformState.STARTING and now.counts.trouble:
-        return f"its VMs can't be made: {now.counts.trouble}"
+        return f"its VMs can't be created: {now.counts.trouble}"
     if now.state is PlatformState.STARTING and now.failing:
         return f"its VMs fail one after the other: {now.failing}"
     return None
@@ -203,7 +206,10 @@ def record_transition(
     who: str = MANAGER,
     action: str | None = None,
 ) -> PlatformRow:
-    """The platform after what happened; as it was, where that can't happen in its state."""
+    """Record an event, and return the platform after it.
+
+    The platform stays unchanged if the event can't happen in its state.
+    """
     if what is None:
         return platform
     ending = PlatformState(platform.ending) if platform.ending else what.ending
@@ -244,7 +250,7 @@ def record_size(
     sizes: Mapping[str, int],
     doing: PlatformAction,
 ) -> PlatformRow:
-    """The platform with other sizes of its clusters."""
+    """Record new sizes of a platform's clusters, and return the platform."""
     merged = {**platform.sizes, **sizes}
     platform_store.change(connection, platform.id, sizes=merged)
     platform_store.add_action(connection, doing)
@@ -254,7 +260,7 @@ def record_size(
 def _waits_on(
     connection: sa.Connection, platform: PlatformRow, what: LifecycleEvent
 ) -> PlatformRow:
-    """It waits for something else than before, perhaps."""
+    """Record why a platform keeps waiting, if the reason or its needs have changed."""
     if (platform.why, platform.needs) == (what.why, what.needs):
         return platform
     platform_store.change(connection, platform.id, why=what.why, needs=what.needs)

@@ -1,4 +1,4 @@
-"""Controllers and monitors as processes: none runs unwatched, and none outlives the daemon.
+"""The processes of controllers and monitors: each is supervised, and none outlives the daemon.
 
-Nothing is imported here: the warden and the processes need only small parts of this.
+This module imports nothing: the warden and the processes need only small parts of the package.
 """

@@ -1,4 +1,4 @@
-"""What a process wrote last: for one that ended by an exception, that exception."""
+"""Log files of platforms' processes: the last line of a log, and the removal of old logs."""
 
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,10 @@ _LONGEST: Final = 300
 
 
 def last_words(log: Path) -> str:
-    """Return the last line of a log that says something; empty where there is none."""
+    """Return the last line of a log that is not blank; empty if there is none.
+
+    If the process ended by an exception, that line is the exception.
+    """
     try:
         with log.open("rb") as file:
             file.seek(0, 2)
@@ -29,15 +32,15 @@ def last_words(log: Path) -> str:
 
 
 EVERY = 60
-"""Periods from one time to the next."""
+"""The number of periods between two removals."""
 MOST_OVER = 10
-"""The newest platforms of an owner that are over and whose logs are kept: a tenant can begin and
-end as many as it likes."""
+"""The number of an owner's newest ended platforms whose logs are kept. Without this limit a tenant
+could fill the disk, as it can start and end any number of platforms."""
 _log = Logger()
 
 
 async def tidy(world: PeriodContext, controllers: Controllers, period: int) -> None:
-    """Do so after each 60th period."""
+    """Remove the logs of old ended platforms; works in each 60th period only."""
     if period % EVERY:
         return
     rhythm = world.rhythm
@@ -45,4 +48,4 @@ async def tidy(world: PeriodContext, controllers: Controllers, period: int) -> N
     kept = await world.database.read(lambda c: platform_store.remembered(c, since_s, MOST_OVER))
     gone = await world.executor.run(partial(controllers.tidy, kept))
     if gone:
-        _log.info("Logs of {count} platforms that are over were removed", count=gone)
+        _log.info("Removed the logs of {count} ended platforms", count=gone)

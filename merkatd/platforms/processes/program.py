@@ -1,4 +1,4 @@
-"""What is to run, within which bounds, and which processes there are."""
+"""Programs to run with their resource limits, and the processes of the machine."""
 
 import os
 import signal
@@ -9,21 +9,18 @@ from pathlib import Path
 
 from merkatd.protocol.controller_kinds import HOME
 
-"""The environment variable with the file descriptor from which the secret can be read, once."""
-"""The environment variable that says how monitors reach VMs, in JSON."""
-"""The environment variable that all processes of one daemon have, with its state directory."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much a process may take."""
+    """The resource limits of a process."""
 
     memory_bytes: int
-    """Of address space."""
+    """The address space."""
     cpu_s: int
     files: int
     nice: int = 19
-    """The daemon's own work goes first. One tenant may have forty busy processes."""
+    """The lowest priority: the daemon's own work comes first. A tenant may have forty busy
+    processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,27 +30,27 @@ class Program:
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     secret: str = field(repr=False)
-    """Never in the arguments or the environment, where others could read it."""
+    """The passport: never passed in arguments or environment, where other users could read it."""
     log: str
-    """The file that its output goes to; the ones before it are this with .1, .2 and so on."""
+    """The path of its log file; older files have the suffixes .1, .2 and so on."""
     log_bytes: int
     logs: int
     bounds: Bounds
     given_up: bool = True
-    """Whether it is tried no more after some starts that came to nothing."""
+    """Whether the supervisor gives up after several failed starts."""
 
 
 _PROC = Path("/proc")
 
 
 def _every() -> Iterator[int]:
-    for name in os.listdir(_PROC):  # noqa: PTH208 - paths of each would cost as much as all else
+    for name in os.listdir(_PROC):  # noqa: PTH208 - path objects would double the time
         if name.isdigit():
             yield int(name)
 
 
 def parent_of(pid: int) -> int | None:
-    """The parent of a process that has not ended, None where it has."""
+    """Return the parent of a process; None if the process has ended."""
     try:
         words = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -62,12 +59,12 @@ def parent_of(pid: int) -> int | None:
 
 
 def children_of(parent: int) -> frozenset[int]:
-    """Those who run now."""
+    """Return the running children of a process."""
     return frozenset(pid for pid in _every() if parent_of(pid) == parent)
 
 
 def descendants_of(ancestor: int) -> frozenset[int]:
-    """The children, theirs, and so on."""
+    """Return the running children of a process, their children, and so on."""
     parents = {pid: parent_of(pid) for pid in _every()}
     found: set[int] = set()
     newer = {ancestor}
@@ -78,7 +75,7 @@ def descendants_of(ancestor: int) -> frozenset[int]:
 
 
 def marked(home: str) -> frozenset[int]:
-    """All processes, whoever's children, that were started for the daemon of this directory."""
+    """Return all processes started for the daemon with this state directory, by any parent."""
     wanted = f"{HOME}={home}".encode()
     found = set()
     for pid in _every():
@@ -89,7 +86,7 @@ def marked(home: str) -> frozenset[int]:
 
 
 def kill(pids: frozenset[int]) -> None:
-    """End these at once."""
+    """Kill these processes at once."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

@@ -1,10 +1,10 @@
-"""Keeps processes running; so many starts at once.
+"""The supervisor of platforms' processes: restarts, and a limit of simultaneous starts.
 
-Each process needs a fifth of a second of CPU before it says its first word. Started all together
-they would leave the daemon none for the answers that each of them waits for.
+Each process needs 0.2 s of CPU before it sends its first message. If all started together, they
+would leave the daemon no CPU for the answers that they wait for.
 
-A process is known by a name that its owner chooses. What a warden lost with its life is found by
-a mark in its environment and ended before anything is started again.
+Processes have names, which the caller chooses. If a warden dies, the supervisor finds its remaining
+processes by a mark in their environment, and kills them before it starts anything again.
 """
 
 import time
@@ -25,13 +25,13 @@ from merkatd.platforms.processes.warden_link import WardenLink
 from merkatd.protocol.controller_kinds import HOME
 
 AT_ONCE = 8
-"""Processes that were started and have not been heard yet;"""
+"""The most started processes that have not sent their first message yet."""
 LIMIT_S = 5.0
-"""one that is not heard in this time holds up nobody any more."""
+"""The time after which a silent process no longer delays the start of others."""
 
 
 class StartPacer:
-    """Lets each one begin when its turn has come."""
+    """A queue of starts that limits how many processes start at the same time."""
 
     def __init__(self, clock: Any, begin: Callable[[str], None], most: int = AT_ONCE) -> None:
         self._clock = clock
@@ -41,12 +41,12 @@ class StartPacer:
         self._coming: dict[str, Any] = {}
 
     def ask(self, name: str) -> None:
-        """Let this begin, at once or in its turn."""
+        """Add a process to the queue; it starts at once if the limit allows."""
         self._waiting.append(name)
         self._go_on()
 
     def settled(self, name: str) -> None:
-        """This one is there, or will never be; it waits for its turn no more either."""
+        """Free the place of a process that has started, failed or been cancelled."""
         if name in self._waiting:
             self._waiting.remove(name)
         call = self._coming.pop(name, None)
@@ -55,7 +55,7 @@ class StartPacer:
         self._go_on()
 
     def close(self) -> None:
-        """Let nobody begin any more."""
+        """Cancel all waiting starts."""
         self._waiting.clear()
         for name in list(self._coming):
             self.settled(name)
@@ -69,38 +69,38 @@ class StartPacer:
 
 _log = Logger()
 _HANGING_S = 10.0
-"""A warden that has not ended a process so long after its grace does not listen any more."""
+"""The time after the grace in which a warden must have ended a process; otherwise it hangs."""
 _LOOKS, _LOOK_S = 200, 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process that was to run has ended."""
+    """The unexpected end of a process."""
 
     name: str
     why: str
     wait_s: float | None
-    """After which it is started again; None: not any more."""
+    """The time until its restart; None if it is given up."""
 
 
 @dataclass
 class _KeptProcess:
-    """One that is to run, or is still to end."""
+    """A process that must run, or is still ending."""
 
     name: str
     program: Program | None
-    """None: it is not to run any more."""
+    """The program to run; None if the process must end."""
     restarts: RestartHistory = field(default_factory=RestartHistory)
     running: bool = False
     pid: int | None = None
     started_s: float = 0.0
     call: Any = None
-    """That starts it again."""
+    """The scheduled call that restarts it."""
     gone: list[Deferred[None]] = field(default_factory=list)
 
 
 class Supervisor:
-    """All processes of a daemon."""
+    """Starts, restarts and stops all processes of a daemon."""
 
     def __init__(
         self,
@@ -122,32 +122,32 @@ class Supervisor:
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """The processes that run, by name."""
+        """Return the ids of the running processes, by name."""
         return {
             name: one.pid for name, one in self._kept.items() if one.running and one.pid is not None
         }
 
     @property
     def since(self) -> Mapping[str, float]:
-        """When each that runs was started, on the clock."""
+        """Return the start time of each running process, by name."""
         return {name: one.started_s for name, one in self._kept.items() if one.running}
 
     @property
     def warden_pid(self) -> int | None:
-        """The process that is their parent."""
+        """Return the id of the warden, the parent of all processes; None without a warden."""
         return self._warden.pid if self._warden else None
 
     def start(self, name: str, program: Program) -> None:
-        """Have this run from now on, until it is stopped; one that is to run already stays."""
+        """Keep a program running until it is stopped; a process of this name is kept."""
         kept = self._kept.get(name)
         if kept is None:
             kept = self._kept[name] = _KeptProcess(name, program)
             self._launch(kept)
-        elif kept.program is None:  # it is ending: the new one follows
+        elif kept.program is None:  # the old process is ending: the new program follows it
             kept.program, kept.restarts = program, RestartHistory()
 
     def stop(self, names: Sequence[str], grace_s: float) -> Deferred[None]:
-        """End these, by force after the grace; what is returned fires when they are gone."""
+        """Stop processes, by force after the grace; the Deferred fires when they are gone."""
         waiting = []
         for name in names:
             kept = self._kept.get(name)
@@ -174,16 +174,16 @@ class Supervisor:
         return DeferredList(waiting).addCallback(over)
 
     def again(self, name: str, grace_s: float) -> None:
-        """End one that is of no use any more; it is started again like any that ended."""
+        """Stop a process that hangs; it is restarted like any process that ended."""
         if name in self._kept and self._kept[name].running:
             self._order_end(name, grace_s)
 
     def heard(self, name: str) -> None:
-        """This one has come so far that it speaks: others may begin."""
+        """Note the first message of a process, so that others may start."""
         self._pace.settled(name)
 
     def close(self) -> None:
-        """End all by force, and wait for it."""
+        """Kill all processes, and wait for their end."""
         self._pace.close()
         for kept in list(self._kept.values()):
             kept.program = None
@@ -211,7 +211,7 @@ class Supervisor:
             try:
                 self._warden = WardenLink(self._home, self._told, self._lost)
             except OSError as error:
-                # No descriptor or no process left. In a turn of its own: it lets another begin.
+                # No descriptor or process is left. Deferred, as `_not_begun` starts the next one.
                 why = f"could not be started: {error.strerror}"
                 kept.call = self._clock.callLater(0, self._not_begun, kept, why)
                 return
@@ -236,17 +236,17 @@ class Supervisor:
             self._parted(kept, f"could not be started: {said['why']}")
 
     def _lost(self) -> None:
-        """The warden was killed: nobody is watched any more, so nobody may go on."""
-        _log.error("The warden of the controllers ended; they are ended and started again")
+        """Kill and restart all processes after the warden's end, as they are unsupervised now."""
+        _log.error("The warden of the controllers ended; restarting all its processes")
         self._warden = None
         self._sweep()
-        # Each that is gone lets another begin, which is not gone.
+        # `_parted` may start waiting processes, which must not be in this list.
         for kept in [one for one in self._kept.values() if one.running]:
             self._parted(kept, "ended with its warden")
 
     def _hangs(self) -> None:
         if self._warden is not None:
-            _log.error("The warden of the controllers does not listen; it is ended")
+            _log.error("The warden of the controllers does not respond; killing it")
             self._warden.kill()
 
     def _parted(self, kept: _KeptProcess, why: str) -> None:
@@ -256,7 +256,7 @@ class Supervisor:
         waiting, kept.gone = kept.gone, []
         if kept.program is None:
             self._forget(kept)
-        elif waiting:  # another was to follow
+        elif waiting:  # a new program was to follow
             self._launch(kept)
         else:
             self._later(kept, why, lived_s)
@@ -269,10 +269,10 @@ class Supervisor:
         if wait_s is None and kept.program is not None and not kept.program.given_up:
             wait_s = self._patience.most_s
         _log.warn(
-            "Process {name} {why}; again in {wait}",
+            "Process {name} {why}; {wait}",
             name=kept.name,
             why=why,
-            wait="no time" if wait_s is None else f"{wait_s:.1f} s",
+            wait="giving up" if wait_s is None else f"restarting it in {wait_s:.1f} s",
         )
         if wait_s is None:
             del self._kept[kept.name]
@@ -288,15 +288,15 @@ class Supervisor:
         self._pace.settled(kept.name)
 
     def _sweep(self) -> None:
-        """End whatever a warden or a daemon before left behind."""
+        """Kill all processes that an earlier warden or daemon left."""
         for _ in range(_LOOKS):
             found = program.marked(self._home)
             if not found:
                 return
             program.kill(found)
-            # For as long as the kernel needs.
+            # The kernel needs some time to end them.
             time.sleep(_LOOK_S)
-        _log.error("Processes can't be ended: {pids}", pids=sorted(found))
+        _log.error("Could not kill the processes {pids}", pids=sorted(found))
 
 
 def _words(code: int) -> str:

@@ -1,9 +1,9 @@
-"""The small process between the daemon and all it starts, and their log files.
+"""The warden: the small parent process of all controllers and monitors, and of their log files.
 
-It has one thread and little memory, so that starting a process is cheap and safe whatever the
-daemon is doing. The daemon speaks to it through a socket, its standard input: a JSON object a
-line, both ways. When that ends, however the daemon ended, it ends every process below it. It
-adopts what its children leave behind, so that nobody gets away; and should it be killed itself,
+It has one thread and little memory, so starting a process is cheap and safe whatever the daemon is
+doing. The daemon and the warden exchange JSON objects, one a line, through a socket: the warden's
+standard input. When the socket closes, however the daemon ended, the warden kills every process
+below it. It adopts orphans of its children, so no process escapes. If the warden itself is killed,
 the kernel kills its children.
 
 Run as: python -m merkatd.platforms.processes.warden
@@ -32,7 +32,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class RotatingFile:
-    """Takes bytes; when it is full it becomes NAME.1, and what was NAME.1 becomes NAME.2."""
+    """A log file: when it is full it becomes NAME.1, and the old NAME.1 becomes NAME.2."""
 
     def __init__(self, path: Path, most_bytes: int, files: int) -> None:
         self._path = path
@@ -43,9 +43,9 @@ class RotatingFile:
         self._size = os.fstat(self._fd).st_size
 
     def write(self, data: bytes) -> None:
-        """Append to the file, which never becomes larger than its bound.
+        """Append to the file, which never grows beyond its limit.
 
-        Raise OSError where the disk takes no more; what is left of the data is lost then.
+        Raise OSError if the disk is full; the rest of the data is lost then.
         """
         while data:
             if self._size >= self._most:
@@ -56,10 +56,10 @@ class RotatingFile:
             data = data[written:]
 
     def _turn(self) -> None:
-        """Continue in a new file, which is opened before the full one is closed.
+        """Continue in a new file, which is opened before the full file is closed.
 
-        Where that fails, the full file stays open: the number of a closed descriptor soon belongs
-        to another log, to a pipe or to a socket of this process.
+        If opening fails, the full file stays open. Otherwise the log would write to a closed
+        descriptor, whose number may soon belong to another log, a pipe or a socket.
         """
         following = self._path.with_name(f"{self._path.name}.new")
         opened = os.open(following, _FLAGS | os.O_TRUNC, 0o600)
@@ -79,7 +79,7 @@ class RotatingFile:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         closing, self._fd = self._fd, -1
         os.close(closing)
 
@@ -96,13 +96,13 @@ class _Child:
     name: str
     process: "subprocess.Popen[bytes]"
     output: int
-    """The reading end of what it says."""
+    """The file descriptor from which its output is read."""
     log: RotatingFile
     kill_at_s: float | None = field(default=None)
 
 
 class Warden:
-    """Starts, watches and ends processes as it is told."""
+    """Starts, watches and stops processes by the daemon's orders."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -112,15 +112,15 @@ class Warden:
         self._woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        # Whoever ends all processes of a service leaves these to the daemon. Not ignored: what is
-        # ignored here would be in the children, too.
+        # A signal to all processes of the service must not end the warden: the daemon stops it.
+        # The signals have handlers, as children would inherit ignored signals.
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         self._selector.register(orders, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
 
     def run(self) -> None:
-        """Until the daemon is gone; then nobody is left."""
+        """Serve until the daemon is gone, then kill all processes."""
         _LIBC.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
         try:
             while self._turn():
@@ -147,7 +147,7 @@ class Warden:
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _hear(self) -> bool:
-        """Do what the daemon says; False where it says no more."""
+        """Carry out the daemon's orders; return False once the connection has ended."""
         try:
             data = self._orders.recv(_CHUNK)
         except OSError:
@@ -176,7 +176,7 @@ class Warden:
             output, saying = os.pipe2(os.O_CLOEXEC)
             handed.callback(os.close, saying)
             ours.callback(os.close, output)
-            os.set_blocking(handing, False)  # a passport fits, and nobody is waited for
+            os.set_blocking(handing, False)  # a passport fits into the pipe: never wait here
             os.write(handing, order["secret"].encode())
             bounds, warden = Bounds(**order["bounds"]), os.getpid()
             process = subprocess.Popen(  # noqa: S603 - the daemon chose it
@@ -187,7 +187,7 @@ class Warden:
                 stderr=saying,
                 pass_fds=(secret,),
                 start_new_session=True,
-                # One thread only: nothing can be locked at the fork.
+                # Safe, as the warden has one thread: no lock can be held at the fork.
                 preexec_fn=lambda: _bind(bounds, warden),  # noqa: PLW1509
             )
             ours.pop_all()
@@ -205,7 +205,7 @@ class Warden:
                     os.killpg(child.process.pid, signal.SIGTERM)
 
     def _keep(self, child: _Child) -> bool:
-        """Keep some of what a child said; False where there is no more now."""
+        """Write some of a child's output to its log; return False if none is left now."""
         try:
             data = os.read(child.output, _CHUNK)
         except BlockingIOError:
@@ -213,12 +213,12 @@ class Warden:
         if not data:
             self._let_be(child)
             return False
-        with suppress(OSError):  # a full disk ends nobody
+        with suppress(OSError):  # a full disk must not end any process
             child.log.write(data)
         return True
 
     def _let_be(self, child: _Child) -> None:
-        """Listen to a child no more, if that was not so already."""
+        """Stop reading a child's output, unless it was stopped before."""
         with suppress(KeyError):
             self._selector.unregister(child.output)
 
@@ -230,7 +230,7 @@ class Warden:
                 child.kill_at_s = None
 
     def _reap(self) -> None:
-        """Take leave of all that have ended, and end what they leave behind."""
+        """Report all children that have ended, and kill the processes that they left."""
         ended = False
         while True:
             try:
@@ -244,13 +244,13 @@ class Warden:
             if child is not None:
                 self._part(child, os.waitstatus_to_exitcode(status))
         if ended:
-            # Nobody but those who were started is a child of this one by right.
+            # Every other child of this process is an adopted orphan.
             program.kill(program.children_of(os.getpid()) - self._children.keys())
 
     def _part(self, child: _Child, code: int) -> None:
         child.process.returncode = code
         _end_group(child.process.pid)
-        for _ in range(16):  # what was said last; a pipe holds no more
+        for _ in range(16):  # the last output; a pipe has room for no more
             if not self._keep(child):
                 break
         self._let_be(child)
@@ -264,9 +264,9 @@ class Warden:
 
 
 def _bind(bounds: Bounds, warden: int) -> None:
-    """In the new process: never outlive the warden, never take more than is allowed."""
+    """Bind the new process to the warden's life, and set its resource limits."""
     _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != warden:  # it was killed before this was known
+    if os.getppid() != warden:  # the warden was killed before the line above
         os._exit(1)
     os.nice(bounds.nice)
     for what, most in (
@@ -286,7 +286,7 @@ def _end_group(leader: int) -> None:
 
 
 def end_all() -> None:
-    """End everything below this process; what a dying one starts is found at the next look."""
+    """Kill all descendants of this process, repeatedly, as a dying process may start others."""
     while found := program.descendants_of(os.getpid()):
         program.kill(found)
         with suppress(ChildProcessError):
@@ -296,7 +296,7 @@ def end_all() -> None:
 
 
 def main() -> int:
-    """Serve the daemon at the other end of standard input."""
+    """Serve the daemon that is connected to standard input."""
     with socket.socket(fileno=os.dup(0)) as orders:
         os.set_inheritable(orders.fileno(), False)
         Warden(orders).run()

@@ -1,4 +1,4 @@
-"""The daemon's line to its warden: orders out, what became of processes in; nobody waits."""
+"""The daemon's connection to its warden: orders out, reports on processes in, without blocking."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ _MODULE = "merkatd.platforms.processes.warden"
 
 
 class WardenLink:
-    """One warden, from its start to its end."""
+    """The connection to one warden process, from its start to its end."""
 
     def __init__(
         self,
@@ -25,7 +25,10 @@ class WardenLink:
         told: Callable[[Mapping[str, Any]], None],
         lost: Callable[[], None],
     ) -> None:
-        """`told` what it says, `lost` when it ended unasked. Raises OSError."""
+        """Start a warden. Raise OSError.
+
+        `told` is called with each report, `lost` when the warden has ended unexpectedly.
+        """
         self._told = told
         self._lost = lost
         self._loop = asyncio.get_running_loop()
@@ -48,18 +51,18 @@ class WardenLink:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Return the id of the warden's process."""
         return self._process.pid
 
     def order(self, **order: Any) -> None:
-        """Tell it to do this."""
+        """Send an order to the warden."""
         self._out += json.dumps(order).encode() + b"\n"
         self._write()
 
     def end(self) -> None:
-        """End it, and all that it keeps; returns when nobody is left."""
+        """Stop the warden and all its processes, and wait for their end."""
         self._let_go()
-        # The end of the line is the order to end all.
+        # The warden stops all processes when its connection closes.
         try:
             self._process.wait(10.0)
         except subprocess.TimeoutExpired:
@@ -67,7 +70,7 @@ class WardenLink:
             self._process.wait()
 
     def kill(self) -> None:
-        """End it where it doesn't listen; it counts as lost."""
+        """Kill a warden that does not respond; it counts as lost."""
         self._process.kill()
 
     def _read(self) -> None:
@@ -88,7 +91,7 @@ class WardenLink:
             self._lost()
 
     def _write(self) -> None:
-        with suppress(BlockingIOError, OSError):  # its end is noticed by the reader
+        with suppress(BlockingIOError, OSError):  # the reader notices the warden's end
             self._out = self._out[self._line.send(self._out) :]
         if self._out:
             self._loop.add_writer(self._line, self._write)

@@ -80,7 +80,7 @@ def test_a_deadline_is_met_while_others_compete(site: Live) -> None:
     assert reports[-1].done > 0.9
     reasons = [one.reason for one in site.said(platform, SetBids)]
     assert reasons[0] == "its pace is not known yet"
-    assert re.fullmatch(r"an iteration takes [\d.]+ s, [\d.]+ s would do", reasons[-1])
+    assert re.fullmatch(r"an iteration takes [\d.]+ s, the target is [\d.]+ s", reasons[-1])
 
 
 def test_who_wants_all_it_can_use_says_what_it_has(site: Live) -> None:
@@ -89,7 +89,7 @@ def test_who_wants_all_it_can_use_says_what_it_has(site: Live) -> None:
     site.until(platform, "running")
     site.periods(4)
     said = site.said(platform, SetBids)[-1].reason
-    assert said == "its VMs have 100% of what they can use"
+    assert said == "its VMs have 100% of their full size"
 
 
 def test_the_tighter_the_dearer() -> None:
@@ -167,7 +167,7 @@ def test_a_vm_that_goes_out_is_replaced(site: Live) -> None:
     after = site.vms(platform)
     assert len(after) == 2
     assert before[0] not in after
-    assert site.said(platform, SetSize)[-1].reason == "was found to be off"
+    assert site.said(platform, SetSize)[-1].reason == "powered off for too long"
     for vm in after:
         assert site.state(vm) == "RUNNING"
     assert finished(site, platform)[0] == "done"

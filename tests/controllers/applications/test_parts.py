@@ -203,7 +203,7 @@ class TestExitCodes:
         platform = Platform(SLOW)
         platform.pass_a_period(**{SLOW: done(made)})
         platform.pass_a_period(**{SLOW: done(made, exit=0.0)})
-        reason = f"the application has ended well, with {made} of 40 iterations seen"
+        reason = f"the application ended successfully, with {made} of 40 iterations seen"
         assert platform.said(WorkDone)[-1].reason == reason
 
     def test_the_others_go_on(self, order: tuple[str, str]) -> None:
@@ -216,7 +216,7 @@ class TestExitCodes:
             assert platform.said(ProgressReport)[-1].text.startswith(f"{count} of 40 iterations")
         assert not platform.said(WorkDone)
         platform.pass_a_period(**{SLOW: done(STEPS)})
-        reason = "the application has ended well, with 4 of 40 iterations seen"
+        reason = "the application ended successfully, with 4 of 40 iterations seen"
         assert platform.said(WorkDone)[-1].reason == reason
 
     def test_a_vm_that_is_away_may_have_more_to_do(self) -> None:

@@ -65,11 +65,11 @@ def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
     urgent = submitted(site, 1_000.0, "patient")
     site.until(urgent, "running")
     site.until(far, "suspended")
-    assert "leaves" in site.said(far, SuspendPlatform)[-1].reason
+    assert "leave" in site.said(far, SuspendPlatform)[-1].reason
     assert not site.said(near, SuspendPlatform)
     assert not site.said(urgent, SuspendPlatform)
     site.periods(1)
-    assert "bids of at least as much leave" in site.platform(far).why
+    assert "claims at this price or above leave" in site.platform(far).why
     states = [finished(site, one, 200)[0] for one in (urgent, near, far)]
     assert states == ["done", "done", "done"]
 
@@ -84,7 +84,7 @@ def test_it_waits_for_room_and_says_so(site: Live) -> None:
     waits = site.platform(patient)
     assert waits.state == "postponed"
     assert "leave 0 of the 200 units it needs" in waits.why
-    assert waits.needs == "room, or time: it offers more as its deadline comes near"
+    assert waits.needs == "free capacity, or time: it offers more as its deadline approaches"
     assert [finished(site, one)[0] for one in (*hurried, patient)] == ["done"] * 3
 
 

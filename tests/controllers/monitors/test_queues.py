@@ -145,7 +145,7 @@ def test_tasks_of_an_array_that_wait_are_counted(tasks: str, count: int) -> None
 def test_what_is_no_answer_is_refused(batch: Slurm | GridEngine) -> None:
     """An error of the shell, say."""
     for text in ("squeue: not found\n", "--now--\n", ""):
-        with pytest.raises(ValueError, match="not an answer"):
+        with pytest.raises(ValueError, match="expected an answer"):
             batch.read(text)
 
 

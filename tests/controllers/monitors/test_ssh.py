@@ -205,7 +205,7 @@ class TestKeys:
             guest_keys(tmp_path)
         file.chmod(0o600)
         file.write_bytes(b"short")
-        with pytest.raises(ValueError, match="no secret"):
+        with pytest.raises(ValueError, match="must contain 32 bytes"):
             guest_keys(tmp_path)
 
     def test_each_vm_has_its_own(self) -> None:
@@ -216,5 +216,5 @@ class TestKeys:
 
     def test_what_is_no_key(self) -> None:
         """Is said to be none."""
-        with pytest.raises(ValueError, match="no Ed25519 key"):
+        with pytest.raises(ValueError, match="invalid Ed25519 key"):
             key_of("nothing")
