@@ -40,14 +40,14 @@ def pattern_of(text: str) -> Pattern:
     try:
         found = re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise ValueError(f"pattern {shown}: {_said(error)}") from None
+        raise ValueError(f"pattern {shown}: {_reason(error)}") from None
     if "step" not in found.groupindex:
         raise ValueError(f"pattern {shown}: needs a group (?P<step>...)")
     compiled: Pattern = found
     return compiled
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return RE2's reason for rejecting an expression."""
     why = error.args[0]
     said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)

@@ -61,12 +61,12 @@ class _ControlProtocol(LineReceiver):
 
     async def _reply(self, question: str, arguments: dict[str, Any]) -> bytes:
         try:
-            return json.dumps(await self._said(question, arguments)).encode() + b"\n"
+            return json.dumps(await self._answer_or_error(question, arguments)).encode() + b"\n"
         except Exception:  # noqa: BLE001 - the daemon goes on, and the client gets an error
             _log.failure("A question on the control socket failed")
             return b'{"error": "the daemon failed to answer; its log says why"}\n'
 
-    async def _said(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _answer_or_error(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             return {"answer": await self._questions.answer(question, arguments)}
         except QuestionError as error:

@@ -33,7 +33,7 @@ class CertificateError(Exception):
 
 @implementer(IOpenSSLContextFactory)
 class ServerContext:
-    """The TLS context of a port: TLS 1.2 or newer. Raises CertificateError."""
+    """The TLS context of a port: TLS 1.2 or newer. Raise CertificateError."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._files = certificate, key

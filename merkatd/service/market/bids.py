@@ -30,7 +30,9 @@ class BidChange:
     """Whether any resource was given."""
 
 
-def bid_change(now: PeriodView, row: int, arguments: Arguments, word: Bid | None) -> BidChange:
+def bid_change(
+    now: PeriodView, row: int, arguments: Arguments, newest_bid: Bid | None
+) -> BidChange:
     """Return the change of the bid in force by `cpu`, `memory` ... Raise QuestionError."""
     snapshot = now.snapshot
     vm = int(snapshot.vms.id[row])
@@ -49,7 +51,7 @@ def bid_change(now: PeriodView, row: int, arguments: Arguments, word: Bid | None
     if snapshot.vms.market[row] == NOWHERE:
         raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
-    old = seen | dict(word.bid if word is not None else {})
+    old = seen | dict(newest_bid.bid if newest_bid is not None else {})
     return BidChange(vm, old, old | said, bool(said))
 
 

@@ -145,14 +145,14 @@ _PLACING = ("deploy", "migrate")
 def explanation_row(
     now: PeriodView,
     row: int,
-    word: Bid | None,
+    newest_bid: Bid | None,
     steps: Sequence[StoredStep],
     balance: float | None,
 ) -> dict[str, Any]:
     """Return all explanations of the VM in this row.
 
-    `word` is its most recent bid, `steps` its steps, newest first, and `balance` the balance of
-    its payer.
+    `newest_bid` is its most recent bid, `steps` are its steps, newest first, and `balance` is the
+    balance of its payer.
     """
     table = now.snapshot.vms
     vm = int(table.id[row])
@@ -181,8 +181,8 @@ def explanation_row(
         ),
         "message": now.messages.get(vm),
         "why_here": _why_here(steps),
-        "bid_source": _bid_source(now, vm, word),
-        "bid_at_s": None if word is None else word.at_s,
+        "bid_source": _bid_source(now, vm, newest_bid),
+        "bid_at_s": None if newest_bid is None else newest_bid.at_s,
         "rate": finite(now.rate[row]),
         "cost": float(now.cost[row].sum()),
         "balance": balance,
@@ -190,11 +190,11 @@ def explanation_row(
     }
 
 
-def _bid_source(now: PeriodView, vm: int, word: Bid | None) -> str:
+def _bid_source(now: PeriodView, vm: int, newest_bid: Bid | None) -> str:
     """Return the source of the bid in force: the VM's group, if it has any, or the latest bid's."""
     if vm in now.rates:
         return f"group {now.rates[vm].group}"
-    return "default" if word is None else str(word.source)
+    return "default" if newest_bid is None else str(newest_bid.source)
 
 
 def _resources(now: PeriodView, row: int, explanation: Explanation) -> list[dict[str, Any]]:
@@ -253,11 +253,11 @@ async def explanation(world: PeriodContext, now: PeriodView, row: int) -> dict[s
     """Return all explanations of the VM in this row."""
     vms = now.snapshot.vms
     vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
-    word, steps, balance = await world.database.read(
+    newest_bid, steps, balance = await world.database.read(
         lambda connection: (
             bid_store.newest_bids(connection, [vm]).get(vm),
             journal.history(connection, vm),
             purses(connection).credits(owner, application),
         )
     )
-    return await world.executor.run(partial(explanation_row, now, row, word, steps, balance))
+    return await world.executor.run(partial(explanation_row, now, row, newest_bid, steps, balance))

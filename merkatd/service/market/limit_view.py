@@ -93,7 +93,7 @@ def _shown(
     for row in rows:
         vm = int(snapshot.vms.id[row])
         sells = snapshot.vms.market[row] != NOWHERE
-        told = int(in_force.memory_mib[row])
+        set_mib = int(in_force.memory_mib[row])
         found.append(
             {
                 "id": vm,
@@ -104,7 +104,7 @@ def _shown(
                 "used_cpu": used.get(vm),
                 "weight": _known(int(in_force.shares[row])),
                 "memory": float(share[MEMORY][row]) if sells else None,
-                "set_memory": _known(told),
+                "set_memory": _known(set_mib),
                 "held_memory": finite(held.get(vm, np.nan)),
                 "used_memory": finite(float(in_force.used_mib[row])),
                 **_further(in_force, share, row, sells),
@@ -120,9 +120,9 @@ def _further(in_force: EnforcedLimits, share: Mapping[str, Floats], row: int, se
     found: Row = {}
     for name, unit in PER_UNIT.items():
         if name in share:
-            told = int(in_force.throttled(name)[row])
+            limit = int(in_force.throttled(name)[row])
             found[name] = float(share[name][row]) if sells else None
-            found[f"set_{name}"] = None if told < 0 else told / unit
+            found[f"set_{name}"] = None if limit < 0 else limit / unit
     return found
 
 

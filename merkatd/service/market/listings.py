@@ -204,14 +204,14 @@ class PresentQuestions:
         row = vm_row(now.snapshot, arguments)
         vm = int(now.snapshot.vms.id[row])
 
-        def say(connection: sa.Connection) -> bids.BidChange:
-            word = bid_store.newest_bids(connection, [vm]).get(vm)
-            offer = bids.bid_change(now, row, arguments, word)
+        def change_bid(connection: sa.Connection) -> bids.BidChange:
+            newest_bid = bid_store.newest_bids(connection, [vm]).get(vm)
+            offer = bids.bid_change(now, row, arguments, newest_bid)
             if offer.changes:
                 bids.store_bid(connection, offer, world.now())
             return offer
 
-        offer = await world.database.run(say)
+        offer = await world.database.run(change_bid)
         return {
             "id": vm,
             "name": now.snapshot.vms.name[row],

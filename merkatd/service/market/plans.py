@@ -216,8 +216,8 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
 
 def _known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:
     """Return the bids in force, including new bids in changed templates."""
-    said = {word.vm: word.bid for word in changed_templates(connection, looked)}
-    return {**bid_store.amounts(connection), **said}
+    changed = {one.vm: one.bid for one in changed_templates(connection, looked)}
+    return {**bid_store.amounts(connection), **changed}
 
 
 def _rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:

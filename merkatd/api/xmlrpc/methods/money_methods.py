@@ -185,18 +185,18 @@ def _micro(change: Mapping[str, Any], name: str) -> int | None:
     return None if credits_ is None else micro(credits_)
 
 
-def _told(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
+def _documented(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
     """Return the documented members of a row."""
     return {name: row[name] for name in members}
 
 
 def _standing(house: DaemonServices, one: TenantAccount) -> dict[str, Any]:
-    return _told(standing_row(one, house.questions.names()), _STANDING)
+    return _documented(standing_row(one, house.questions.names()), _STANDING)
 
 
 async def _budgets(house: DaemonServices, found: Iterable[BudgetRow]) -> list[dict[str, Any]]:
     names = await house.ledger.names()
-    return [_told(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
+    return [_documented(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
 
 
 def _statement(one: Statement) -> dict[str, Any]:
