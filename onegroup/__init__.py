@@ -1,4 +1,4 @@
-"""The command `onegroup`: VMs by the number, which share a spending rate.
+"""The command `onegroup`: groups of VMs that share a spending rate.
 
-It speaks to the daemon over the tenants' XML-RPC alone, as any other program of a tenant's does.
+It calls the daemon only over the tenants' XML-RPC interface, like any other program of a tenant.
 """

@@ -1,4 +1,4 @@
-"""`python -m onegroup`, where the command is not installed."""
+"""`python -m onegroup`, for use without an installed command."""
 
 import sys
 

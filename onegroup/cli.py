@@ -1,7 +1,7 @@
-"""The command `onegroup`: finds the verb, hands it its arguments, returns its exit code.
+"""The command line of `onegroup`: it runs the verb and returns its exit code.
 
-Exit codes: 0 done; 1 it could not be done, standard error says why; 2 the words of the command
-were wrong; 130 it was interrupted.
+Exit codes: 0 done; 1 not done, standard error says why; 2 the command's words were wrong;
+130 interrupted.
 """
 
 import argparse
@@ -32,13 +32,13 @@ VERBS = {verb.name: verb for verb in _VERBS}
 
 
 def parser() -> argparse.ArgumentParser:
-    """All verbs and their options."""
+    """Return the parser of all verbs and their options."""
     top = Parser(
         prog=program(),
         description="Groups of VMs that share a spending rate.",
-        epilog="OpenNebula has a command of this name for its groups of users: see the page"
-        f" docs/onegroup.md for how both live on one machine. `{program()} manual VERB | man -l -`"
-        " shows the manual page of a verb.",
+        epilog="OpenNebula has a command of the same name, for its groups of users: the page"
+        " docs/onegroup.md explains how to install both on a machine."
+        f" `{program()} manual VERB | man -l -` shows the manual page of a verb.",
         allow_abbrev=False,
     )
     version = f"{program()} {metadata.version('merkat')}"
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def verb_first(words: Sequence[str]) -> list[str]:
-    """The words with the verb before its options: the paper has it behind them."""
+    """Return the words with the verb before its options; in the paper, it follows them."""
     if not words or not words[0].startswith("-"):
         return list(words)
     at = next((at for at, word in enumerate(words) if word in VERBS), None)
@@ -66,10 +66,10 @@ def verb_first(words: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; what it returns is the process's exit code."""
+    """Run the command and return the process's exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
+            stream.reconfigure(errors="replace")  # a terminal may lack some characters
     words = verb_first(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in help_verbs.VERBS:
         return complain(words[0], help_verbs.answer(words[0]), WRONG_WORDS, program())
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parser().parse_args(words)
         code: int = parsed.run(parsed)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of the output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`create`."""
+"""The verb `create`."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ MAX_TEMPLATE_LENGTH = 32_768
 
 
 class TemplateArgument(TypedDict, total=False):
-    """One of the three."""
+    """The argument that names the template: exactly one of the three keys."""
 
     template: str
     template_id: int
@@ -25,7 +25,10 @@ class TemplateArgument(TypedDict, total=False):
 
 
 def template(word: str) -> TemplateArgument:
-    """Digits are an id; what is a file is read; else it is a name. Raises TemplateError."""
+    """Return the template that a word means: digits an id, an existing file its text, else a name.
+
+    Raise TemplateArgumentError.
+    """
     if word.isascii() and word.isdigit() and len(word) <= 10:
         return {"template_id": int(word)}
     try:
@@ -38,38 +41,38 @@ def template(word: str) -> TemplateArgument:
     except OSError as error:
         raise TemplateArgumentError(f"{shortened(word)}: {error.strerror}") from None
     except ValueError:
-        raise TemplateArgumentError(f"{shortened(word)}: no file can be called so") from None
+        raise TemplateArgumentError(f"{shortened(word)}: not a valid file name") from None
     if "/" in word:
-        raise TemplateArgumentError(f"{shortened(word)}: there is no such file")
+        raise TemplateArgumentError(f"{shortened(word)}: no such file")
     return {"template_name": word}
 
 
 def _checked(word: str, found: bytes) -> str:
     if len(found) > MAX_TEMPLATE_LENGTH:
         raise TemplateArgumentError(
-            f"{shortened(word)}: a template has at most {MAX_TEMPLATE_LENGTH} bytes"
+            f"{shortened(word)}: a template must have at most {MAX_TEMPLATE_LENGTH} bytes"
         )
     try:
         return found.decode()
     except UnicodeDecodeError:
-        raise TemplateArgumentError(f"{shortened(word)}: it is no text in UTF-8") from None
+        raise TemplateArgumentError(f"{shortened(word)}: must be a text in UTF-8") from None
 
 
 _DESCRIPTION = """\
-Have VMs started from a template. They share the spending rate: each bids its part of it for its
+Create a group of VMs from a template. The VMs share the spending rate: each VM bids its part for a
 share of a host, and is charged the whole rate for each core that it uses for a period.
 
     onegroup create -t TEMPLATE -s RATE -n COUNT
 
     onegroup create TEMPLATE --srate RATE --nvm COUNT
 
-TEMPLATE is a file (- for standard input), or the id or the name of one of OpenNebula's templates.
-What is printed is the new group's id.
+TEMPLATE is a file (- for standard input), or the id or the name of a template in OpenNebula.
+The command prints the new group's id.
 """
 
 
 def add_rate_and_number(parser: argparse.ArgumentParser) -> None:
-    """The paper's options, in the paper's spelling too."""
+    """Add the options for rate and number, also in the paper's spelling."""
     parser.add_argument(
         "-s",
         "-srate",
@@ -86,28 +89,26 @@ def add_rate_and_number(parser: argparse.ArgumentParser) -> None:
         dest="count",
         metavar="COUNT",
         type=command_parser.whole,
-        help="how many VMs",
+        help="the number of VMs",
     )
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "word", metavar="FILE", nargs="?", help="the template, where -t does not say it"
-    )
+    parser.add_argument("word", metavar="FILE", nargs="?", help="the template, if -t is not given")
     parser.add_argument(
         "-t",
         "-template",
         "--template",
         dest="template",
         metavar="FILE",
-        help="the template: a file, or the id or the name of one of OpenNebula's",
+        help="the template: a file, or the id or the name of a template in OpenNebula",
     )
     add_rate_and_number(parser)
     parser.add_argument(
-        "--name", metavar="NAME", help="what it is called (default: group- and its id)"
+        "--name", metavar="NAME", help="the group's name (default: group- and its id)"
     )
     parser.add_argument(
-        "--market", metavar="MARKET", help="where, if the daemon has several markets for groups"
+        "--market", metavar="MARKET", help="the market, if the daemon has several for groups"
     )
     add_endpoint(parser)
 
@@ -116,12 +117,12 @@ def _run(arguments: argparse.Namespace) -> int:
     given = [one for one in (arguments.word, arguments.template) if one is not None]
     if arguments.rate is None or arguments.count is None:
         why = (
-            "-s RATE and -n COUNT are needed; a group of users, which has neither, is made with"
+            "-s RATE and -n COUNT are required; to create a group of users, run"
             f" {opennebulas_onegroup()} create"
         )
         return complain("create", why, WRONG_WORDS, program())
     if len(given) != 1:
-        why = "one TEMPLATE is right, behind -t or by itself"
+        why = "exactly one TEMPLATE is required, after -t or alone"
         return complain("create", why, WRONG_WORDS, program())
 
     def work(groups: Groups) -> int:
@@ -139,5 +140,5 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 CREATE = Verb(
-    "create", "have VMs started that share a spending rate", _DESCRIPTION, _add_arguments, _run
+    "create", "create a group of VMs that share a spending rate", _DESCRIPTION, _add_arguments, _run
 )

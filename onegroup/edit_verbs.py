@@ -1,4 +1,4 @@
-"""`edit`, `delete`, `rename`, `chmod`, `chown`, `chgrp`."""
+"""The verbs `edit`, `delete`, `rename`, `chmod`, `chown` and `chgrp`."""
 
 import argparse
 import sys
@@ -13,20 +13,20 @@ from onegroup.create_verb import add_rate_and_number
 from onegroup.verb import add_endpoint, add_group, ask_groups, id_of, program
 
 _EDIT = """\
-Change what a group spends and how many VMs it has, from the next period on. Exactly the difference
-is started or ended: the newest VMs end first, or those that --vm names.
+Change a group's spending rate or number of VMs from the next period on. Only the difference is
+started or ended: the newest VMs end first, or the VMs of --vm.
 
     onegroup edit GROUP -s RATE -n COUNT
 
     onegroup edit GROUP --vm 17,18
 """
 _DELETE = """\
-End groups and all their VMs, for good. It asks before, unless --yes is said.
+End groups and all their VMs for good, after a confirmation (or with --yes).
 """
 
 
 def _ids(text: str) -> list[int]:
-    """VMs, as 17,18."""
+    """Return the ids of VMs in a text like 17,18."""
     return [command_parser.whole(word) for word in text.split(",")]
 
 
@@ -38,14 +38,14 @@ def _add_edit(parser: argparse.ArgumentParser) -> None:
         metavar="VM,...",
         type=_ids,
         default=None,
-        help="the ids of VMs that are to end, rather than the newest; without -n only these end",
+        help="the ids of the VMs to end, instead of the newest; without -n, only these end",
     )
     add_endpoint(parser)
 
 
 def _edit(arguments: argparse.Namespace) -> int:
     if arguments.rate is None and arguments.count is None and not arguments.vm:
-        why = "what is to be different? -s RATE, -n COUNT or --vm VM"
+        why = "nothing to change: -s RATE, -n COUNT or --vm VM is required"
         return complain("edit", why, WRONG_WORDS, program())
 
     def work(groups: Groups) -> int:
@@ -66,9 +66,9 @@ def _add_delete(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         nargs="+",
         type=command_parser.reference,
-        help="its id or its name; several are deleted one after the other",
+        help="the id or the name of each group to delete",
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="delete without a confirmation")
     add_endpoint(parser)
 
 
@@ -85,7 +85,7 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 
 def _ask(groups: Groups, group: int) -> None:
-    """Raises NotDoneError unless the answer is yes."""
+    """Ask for a confirmation. Raise NotDoneError unless the answer is yes."""
     one = groups.info(group)
     name = plain(one.name)
     print(f"Delete group {group} ({name}) and end its {len(one.vms)} VMs? [y/N] ", end="")
@@ -99,8 +99,8 @@ DELETE = Verb("delete", "end groups and their VMs", _DELETE, _add_delete, _delet
 
 
 _STAYS = -1
-_USER = "the id of the new owner; only administrators give a group away"
-_USER_GROUP = "the id of the group of users that its permissions speak of, one of yours"
+_USER = "the id of the new owner; only administrators may change the owner"
+_USER_GROUP = "the id of the new user group, one of yours; its group permissions apply to it"
 
 
 def _verb(
@@ -109,7 +109,7 @@ def _verb(
     arguments: tuple[tuple[str, str, str | None, Callable[[str], object]], ...],
     call: Callable[[Groups, int, argparse.Namespace], Group],
 ) -> Verb:
-    """A verb about one group; each argument is its name, value, help, and how it is read."""
+    """Return a verb about a group; each argument has a name, metavar, help text and parser."""
 
     def add(parser: argparse.ArgumentParser) -> None:
         add_group(parser)
@@ -129,20 +129,22 @@ def _verb(
 
 def _octet(text: str) -> str:
     if len(text) != 3 or not set(text) <= set("01234567"):
-        raise argparse.ArgumentTypeError("three digits from 0 to 7, such as 640, are right")
+        raise argparse.ArgumentTypeError(
+            f"must be three digits from 0 to 7, like 640 (got {text!r})"
+        )
     return text
 
 
 RENAME = _verb(
     "rename",
-    "call a group otherwise",
-    (("name", "NAME", "its new name", command_parser.reference),),
+    "rename a group",
+    (("name", "NAME", "the new name", command_parser.reference),),
     lambda groups, group, given: groups.rename(group, given.name),
 )
 CHMOD = _verb(
     "chmod",
-    "change who may use and manage a group",
-    (("octet", "OCTET", "owner, group, others: use 4, manage 2, admin 1; such as 640", _octet),),
+    "change the permissions of a group",
+    (("octet", "OCTET", "owner, group, others: use 4, manage 2, admin 1; like 640", _octet),),
     lambda groups, group, given: groups.chmod(group, given.octet),
 )
 CHOWN = _verb(
@@ -153,7 +155,7 @@ CHOWN = _verb(
 )
 CHGRP = _verb(
     "chgrp",
-    "let a group's permissions speak of another group of users",
+    "change the user group of a group",
     (("user_group", "GROUPID", _USER_GROUP, command_parser.whole),),
     lambda groups, group, given: groups.chown(group, _STAYS, given.user_group),
 )

@@ -1,4 +1,4 @@
-"""`manual`, `completion`, and OpenNebula's own verbs."""
+"""The verbs `manual` and `completion`, and hints for OpenNebula's verbs."""
 
 import argparse
 import os
@@ -27,11 +27,11 @@ VERBS = frozenset(
         "update",
     }
 )
-"""Those that ours does not have too."""
+"""The verbs of OpenNebula's onegroup that this command does not have."""
 
 
 def opennebulas_onegroup(environment: Mapping[str, str] = os.environ) -> str:
-    """Where OpenNebula's command is, as far as the PATH knows: the first one written in Ruby."""
+    """Return the path of OpenNebula's command: the first Ruby program of its name in the PATH."""
     for folder in environment.get("PATH", "").split(os.pathsep):
         path = Path(folder) / NAME
         if folder and _is_opennebulas(path):
@@ -48,10 +48,10 @@ def _is_opennebulas(path: Path) -> bool:
 
 
 def answer(verb: str) -> str:
-    """What is said to one of its verbs."""
+    """Return the hint for a verb of OpenNebula's command."""
     return (
-        f"{verb} is about groups of users, which are OpenNebula's; here groups are of VMs that"
-        f" share a spending rate. For groups of users: {opennebulas_onegroup()} {verb}"
+        f"{verb} is a verb for OpenNebula's groups of users; this command manages groups of VMs"
+        f" that share a spending rate. For groups of users, run {opennebulas_onegroup()} {verb}"
     )
 
 
@@ -68,14 +68,14 @@ Print a script that completes verbs, options, columns and groups in your shell.
 
 
 def _add_manual(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("verb", metavar="VERB", nargs="?", help="without one: the command itself")
+    parser.add_argument("verb", metavar="VERB", nargs="?", help="the verb (default: the command)")
 
 
 def _manual(arguments: argparse.Namespace) -> int:
     all_words = model_of(arguments.parser())
     known = sorted(command.name for command in all_words.commands)
     if arguments.verb is not None and arguments.verb not in known:
-        why = f"no verb is called {shortened(arguments.verb)}; there are: {', '.join(known)}"
+        why = f"unknown verb {shortened(arguments.verb)}; known: {', '.join(known)}"
         return complain("manual", why, WRONG_WORDS, program())
     print("\n".join(page(all_words, arguments.verb)))
     return DONE

@@ -1,4 +1,4 @@
-"""`list`, `show`, `watch`."""
+"""The verbs `list`, `show` and `watch`."""
 
 import argparse
 import time
@@ -24,9 +24,9 @@ from onegroup.verb import add_endpoint, add_group, ask_groups, id_of
 GROUPS = ScreenTable(
     "GROUP",
     (
-        Column("ID", "id", ColumnFormat.WHOLE, "its id"),
-        Column("USER", "user", ColumnFormat.TEXT, "the user whose it is", least=4),
-        Column("GROUP", "group", ColumnFormat.TEXT, "the group of users it permits", least=4),
+        Column("ID", "id", ColumnFormat.WHOLE, "the group's id"),
+        Column("USER", "user", ColumnFormat.TEXT, "its owner", least=4),
+        Column("GROUP", "group", ColumnFormat.TEXT, "its user group", least=4),
         Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
         Column(
             "SRATE",
@@ -34,18 +34,18 @@ GROUPS = ScreenTable(
             ColumnFormat.CREDITS,
             "its spending rate: credits for each core that its VMs use for a period",
         ),
-        Column("NVM", "nvm", ColumnFormat.WHOLE, "how many VMs it is to have"),
-        Column("RUN", "running", ColumnFormat.WHOLE, "how many of them run"),
+        Column("NVM", "nvm", ColumnFormat.WHOLE, "the wanted number of VMs"),
+        Column("RUN", "running", ColumnFormat.WHOLE, "the number of running VMs"),
         Column("VMID", "vm_ids", ColumnFormat.LIST, "the ids of its VMs", least=8),
-        Column("CPU", "cpu", ColumnFormat.NUMBER, "what they get together, percent of a core"),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "the sum of its VMs' CPU, percent of a core"),
         Column(
             "COST",
             "cost_at_most",
             ColumnFormat.CREDITS,
-            "credits a period if they use all of it",
+            "credits a period if its VMs use all their CPU",
             optional=True,
         ),
-        Column("STAT", "state", ColumnFormat.TEXT, "active, or ending once it was deleted"),
+        Column("STAT", "state", ColumnFormat.TEXT, "active, or ending after it was deleted"),
         Column(
             "PERM",
             "may",
@@ -54,24 +54,30 @@ GROUPS = ScreenTable(
             default=False,
         ),
         Column(
-            "OCTET", "permissions", ColumnFormat.TEXT, "the same as chmod takes it", default=False
+            "OCTET",
+            "permissions",
+            ColumnFormat.TEXT,
+            "the permissions as octal digits",
+            default=False,
         ),
         Column(
             "VM_RATE",
             "rate_of_a_vm",
             ColumnFormat.CREDITS,
-            "the part of the rate that each VM has",
+            "the part of the rate of each VM",
             default=False,
         ),
-        Column("MARKET", "market", ColumnFormat.TEXT, "the market its VMs are in", default=False),
-        Column("UID", "owner", ColumnFormat.WHOLE, "its user's id", default=False),
-        Column("GID", "user_group", ColumnFormat.WHOLE, "its group of users' id", default=False),
-        Column("CREATED", "created_s", ColumnFormat.TIME, "when it was created", default=False),
+        Column("MARKET", "market", ColumnFormat.TEXT, "the market of its VMs", default=False),
+        Column("UID", "owner", ColumnFormat.WHOLE, "its owner's id", default=False),
+        Column("GID", "user_group", ColumnFormat.WHOLE, "its user group's id", default=False),
+        Column(
+            "CREATED", "created_s", ColumnFormat.TIME, "the time of its creation", default=False
+        ),
         Column(
             "WHY",
             "why",
             ColumnFormat.TEXT,
-            "what went otherwise than was asked for",
+            "the last problem with the group",
             default=False,
             least=10,
         ),
@@ -80,13 +86,13 @@ GROUPS = ScreenTable(
 VMS = ScreenTable(
     "VM",
     (
-        Column("ID", "vm", ColumnFormat.WHOLE, "its id; none until it is made"),
-        Column("NUMBER", "number", ColumnFormat.WHOLE, "the how-manieth of its group it is"),
-        Column("STATE", "state", ColumnFormat.TEXT, "what it is doing"),
-        Column("HOST", "host", ColumnFormat.TEXT, "where", least=6),
+        Column("ID", "vm", ColumnFormat.WHOLE, "the VM's id; none until it is created"),
+        Column("NUMBER", "number", ColumnFormat.WHOLE, "its sequence number within its group"),
+        Column("STATE", "state", ColumnFormat.TEXT, "its state"),
+        Column("HOST", "host", ColumnFormat.TEXT, "its host", least=6),
         Column("RATE", "bid", ColumnFormat.CREDITS, "its part of the spending rate"),
-        Column("CPU", "cpu", ColumnFormat.NUMBER, "what it gets, percent of a core"),
-        Column("LEAVING", "leaving", ColumnFormat.TEXT, "whether it is to end"),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "its share of CPU, percent of a core"),
+        Column("LEAVING", "leaving", ColumnFormat.TEXT, "whether it is about to end"),
     ),
 )
 
@@ -111,7 +117,7 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         nargs="?",
         type=command_parser.reference,
-        help="its id or its name; without one: all",
+        help="the group's id or name (default: all groups)",
     )
     _add_list(parser)
 
@@ -147,7 +153,7 @@ def _row(groups: Groups, word: str) -> Any:
 
 
 def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
-    """Once, or again and again."""
+    """Print the answer of `fetch` once, or repeatedly with a delay."""
     columns = chosen_columns(GROUPS, arguments)
     filters = chosen_filters(GROUPS, arguments)
     while True:
@@ -170,7 +176,7 @@ def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
 
 
 def _page(row: Any, cells: int | None) -> Sequence[str]:
-    """One group for people."""
+    """Return a group as lines for people."""
     return list(_lines(row, cells))
 
 
@@ -204,7 +210,7 @@ LIST = Verb("list", "list the groups that you may use", "", _add_list, _list)
 SHOW = Verb("show", "show a group and its VMs", "", _add_show, _show)
 WATCH = Verb(
     "watch",
-    f"list groups or show one again and again, every {WATCH_S:g} seconds unless told otherwise",
+    f"list groups or show a group repeatedly, by default every {WATCH_S:g} seconds",
     "",
     _add_watch,
     _watch,

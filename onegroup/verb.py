@@ -1,4 +1,4 @@
-"""What verbs have in common."""
+"""The common parts of the verbs: arguments, calls to the daemon, errors."""
 
 import argparse
 import sys
@@ -15,39 +15,39 @@ NAME, BESIDE = "onegroup", "merkat-onegroup"
 
 
 def named(text: str) -> str:
-    """A text with examples, in which the command has the name that it was called by."""
+    """Return a text whose examples have the command's present name."""
     return text.replace(f"    {NAME} ", f"    {program()} ")
 
 
 def program() -> str:
-    """The name that it was called by, as far as it is one of its own."""
+    """Return the name by which the command was called, if it is one of its two names."""
     called = Path(sys.argv[0]).name
     return called if called == BESIDE else NAME
 
 
 class TemplateArgumentError(Exception):
-    """There is no such template; the message says what would be right."""
+    """The template can't be read; the message says why."""
 
 
 def add_endpoint(parser: argparse.ArgumentParser) -> None:
-    """The option of all verbs that ask the daemon."""
+    """Add the option of all verbs that call the daemon."""
     parser.add_argument(
         "--endpoint",
         metavar="URL",
-        help="where the daemon answers (default: MERKAT_XMLRPC, else ~/.one/merkat_xmlrpc, else"
-        " port 2634 of this machine); the login is the one that ONE_AUTH names",
+        help="the daemon's address (default: MERKAT_XMLRPC, else ~/.one/merkat_xmlrpc, else"
+        " port 2634 of this machine); ONE_AUTH names the file with the login",
     )
 
 
 def add_group(parser: argparse.ArgumentParser) -> None:
-    """The word that most verbs are about."""
+    """Add the argument for the group of a verb."""
     parser.add_argument(
-        "group", metavar="GROUP", type=command_parser.reference, help="its id or its name"
+        "group", metavar="GROUP", type=command_parser.reference, help="the group's id or name"
     )
 
 
 def ask_groups(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int]) -> int:
-    """The exit code of a verb that asks the daemon."""
+    """Run the work of a verb with the daemon's groups and return the exit code."""
     try:
         with Merkat(arguments.endpoint) as merkat:
             return work(Groups(merkat))
@@ -63,11 +63,13 @@ def ask_groups(verb: str, arguments: argparse.Namespace, work: Callable[[Groups]
 
 
 def id_of(groups: Groups, word: str) -> int:
-    """The id of the group that is meant, by id or by name. Raises NotDoneError."""
+    """Return the id of the group with this id or name. Raise NotDoneError."""
     if word.isascii() and word.isdigit() and len(word) <= 9:
         return int(word)
     named = [one.id for one in groups.list() if one.name == word]
-    if len(named) != 1:
-        there = ", ".join(map(str, named[:5])) if named else "none"
-        raise NotDoneError(f"which group is {shortened(word)}? By that name there is {there}")
+    if not named:
+        raise NotDoneError(f"no group has the name {shortened(word)}")
+    if len(named) > 1:
+        some = ", ".join(map(str, named[:5]))
+        raise NotDoneError(f"several groups have the name {shortened(word)}: use an id ({some})")
     return named[0]

@@ -1,1 +1,1 @@
-"""The doors through which commands and tenants reach a running daemon."""
+"""The interfaces of a running daemon: control socket, XML-RPC over HTTP, and metrics."""

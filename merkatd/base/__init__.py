@@ -1,1 +1,1 @@
-"""What everything stands on: text to values and back, time, waiting, retries."""
+"""The foundation of all packages: parsing and formatting of values, clocks, waiting, retries."""

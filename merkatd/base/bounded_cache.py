@@ -1,4 +1,4 @@
-"""Results that are kept by what they are made of, at most so many bytes of it."""
+"""A cache of a function's results, bounded in bytes."""
 
 from collections.abc import Callable, Hashable
 from hashlib import blake2b
@@ -9,14 +9,14 @@ Given = TypeVar("Given")
 Value = TypeVar("Value")
 
 _OF_AN_ENTRY = 200
-"""Bytes that an entry takes besides its key and its result."""
+"""Bytes of an entry besides its key and its result."""
 
 
 class Remembered(Generic[Given, Value]):
-    """A function whose results are kept. It may be called from any thread.
+    """A function with a cache of its results. Any thread may call it.
 
-    A cache that counts its entries holds as much as the largest of them allow: 1,024 texts of
-    64 KiB are 64 MiB, and what was parsed of them is many times that.
+    The bound is in bytes because a bound in entries says little: 1,024 texts of 64 KiB take
+    64 MiB, and their parsed values take many times that.
     """
 
     def __init__(
@@ -26,23 +26,23 @@ class Remembered(Generic[Given, Value]):
         most_bytes: int,
         key: Callable[[Given], Hashable] = lambda given: given,
     ) -> None:
-        """`size` returns about how many bytes a key and its result take."""
+        """`size` returns the approximate number of bytes of a key and its result."""
         self._make, self._size, self._most_bytes, self._key = make, size, most_bytes, key
         self._kept: dict[Hashable, tuple[Value, int]] = {}
         self._keys: list[Hashable] = []
         self._random = 1
         self._lock = Lock()
         self.bytes = 0
-        """What is kept now."""
+        """The bytes of all cached entries."""
 
     def __call__(self, given: Given) -> Value:
-        """Return the result, from the cache where it is there."""
+        """Return the result, from the cache if it is cached."""
         key = self._key(given)
         found = self._kept.get(key)
         return self._add(key, given) if found is None else found[0]
 
     def cache_clear(self) -> None:
-        """Forget all."""
+        """Drop all entries."""
         with self._lock:
             self._kept, self._keys, self.bytes = {}, [], 0
 
@@ -58,13 +58,14 @@ class Remembered(Generic[Given, Value]):
                 self._keys.append(key)
         return made
 
-    # Note [What goes when the bytes are used up]
-    # A period asks for everything in the same order as the one before. If the oldest went first,
-    # each result would go just before it is asked for again: of 400 results in a cache for 390
-    # none would be found. So any may go, and of these 400 most are found.
+    # Note [Random eviction]
+    # When the bytes are used up, `_drop_any` drops a random entry. Each period reads all keys in
+    # the same order as the period before. If the oldest entry were dropped first, each result
+    # would be dropped just before it is needed again: of 400 results in a cache with room for
+    # 390, none would ever be found. With random eviction, most of the 400 are found.
 
     def _drop_any(self) -> None:
-        # A generator of numbers that no result depends on: it has to be cheap, and nothing more.
+        # A cheap generator is enough: no result depends on these numbers.
         self._random = self._random * 6364136223846793005 + 1442695040888963407 & 2**64 - 1
         at = (self._random >> 33) % len(self._keys)
         key, self._keys[at] = self._keys[at], self._keys[-1]
@@ -74,5 +75,5 @@ class Remembered(Generic[Given, Value]):
 
 
 def digest(text: str) -> bytes:
-    """Return a key for a text that is much shorter than the text."""
+    """Return a short key for a long text."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

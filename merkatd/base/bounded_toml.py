@@ -1,12 +1,12 @@
-"""TOML texts of tenants: parsed only where the parser's time is known to be short.
+"""TOML texts of tenants, checked before they are parsed, so that parsing is always fast.
 
 Note [Costs of tomllib]
-    The time that `tomllib` takes grows with the square of the parts of a dotted key, and with
-    the product of the parts of a table's header and the lines under it: 32 KB took 11 seconds.
-    Its recursion grows with the nesting. One pass of a regular expression, whose time is
-    proportional to the text, therefore counts the parts of each key, the nesting, and the values
-    before `tomllib` sees the text. The pass reads a valid text exactly as TOML does. Where a
-    text is not valid, `tomllib` stops at the first error, and so up to there the pass is exact.
+    The time of `tomllib` grows with the square of the parts of a dotted key, and with the product
+    of the parts of a table's header and the lines under it: 32 KB took 11 seconds. Its recursion
+    grows with the nesting. So one pass of a regular expression, in time proportional to the text,
+    counts the parts of each key, the nesting and the values before `tomllib` gets the text.
+    The pass splits a valid text exactly as TOML does. In an invalid text, `tomllib` stops at the
+    first error, and up to there the pass is exact too.
 """
 
 import re
@@ -14,11 +14,11 @@ import tomllib
 from typing import Any, Final
 
 MOST_PARTS: Final = 12
-"""Parts of a dotted key."""
+"""The most parts of a dotted key."""
 DEEPEST: Final = 12
-"""Arrays and inline tables inside one another."""
+"""The most levels of nested arrays and inline tables."""
 MOST_VALUES: Final = 2_000
-"""Parts of keys, tables and elements of arrays, all together."""
+"""The most parts of keys, tables and elements of arrays, all together."""
 _TOKEN: Final = re.compile(
     r'''
       (?P<text>
@@ -37,17 +37,17 @@ _COUNTED: Final = frozenset("=,[{.")
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Return the values of a text. Raise ValueError for what is wrong with it."""
+    """Return the values of a text. Raise ValueError if it is invalid or too complex."""
     _check(text)
     return parse_toml(text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the values of a text that was accepted before. Raise ValueError."""
+    """Return the values of a text that was accepted before. Raise ValueError if it is invalid."""
     try:
         return tomllib.loads(text)
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"it is no TOML: {error}") from None
+        raise ValueError(f"invalid TOML: {error}") from None
 
 
 def _check(text: str) -> None:
@@ -55,24 +55,23 @@ def _check(text: str) -> None:
     dots = depth = values = 0
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "open":
-            return  # the parser stops here
+            return  # `tomllib` stops at this error
         if token.lastgroup != "sign":
             continue
         sign = token[0]
         dots = dots + 1 if sign == "." else 0
         values += sign in _COUNTED
         depth += (sign in "[{") - (depth > 0 and sign in "]}")
-        # The point of a number before the key is among them.
+        # The point of a number just before the key counts too.
         if dots > MOST_PARTS:
-            raise ValueError(f"{_line(text, token)}: a key of at most {MOST_PARTS} parts is right")
+            raise ValueError(f"{_line(text, token)}: a key must have at most {MOST_PARTS} parts")
         if depth > DEEPEST:
             raise ValueError(
-                f"{_line(text, token)}: at most {DEEPEST} arrays and tables inside one another"
-                " are right"
+                f"{_line(text, token)}: arrays and tables must be nested at most {DEEPEST} deep"
             )
         if values > MOST_VALUES:
             raise ValueError(
-                f"{_line(text, token)}: at most {MOST_VALUES} keys and values are right"
+                f"{_line(text, token)}: a text must have at most {MOST_VALUES} keys and values"
             )
 
 

@@ -1,4 +1,7 @@
-"""Clocks and executors as they are handed in: protocols, threads, inline execution, the reactor."""
+"""Clocks and executors: their protocols, thread pools, inline execution, the reactor.
+
+Other modules get them as arguments, so that tests and the simulator can replace them.
+"""
 
 import time
 from collections.abc import Callable
@@ -14,33 +17,33 @@ Result = TypeVar("Result")
 
 
 class Clock(Protocol):
-    """A reactor's time, or a virtual one."""
+    """The time of a reactor, or a virtual time."""
 
     def seconds(self) -> float:
-        """Now."""
+        """Return the current time in seconds."""
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> Any:
-        """Call it after so many seconds."""
+        """Call `call` after `delay` seconds."""
 
 
 class Executor(Protocol):
-    """Runs blocking calls somewhere, so that the reactor goes on."""
+    """A place that runs blocking calls, so that they do not block the reactor."""
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Fires with what the call returns, or fails with what it raises."""
+        """Return a Deferred that fires with the call's result, or fails with its exception."""
 
 
 class OwnedExecutor(Executor, Protocol):
-    """An executor that its owner watches and ends."""
+    """An executor that its owner measures and stops."""
 
     @property
     def queued(self) -> int:
-        """Calls that wait for their turn."""
+        """Return the number of calls that wait for a thread."""
 
     def stop(self) -> None:
-        """Give back what was held; nothing may be running."""
+        """Release the threads; no call may be running."""
 
 
 class _DaemonThread(Thread):
@@ -49,7 +52,7 @@ class _DaemonThread(Thread):
 
 
 class DaemonThreads(ThreadPool):
-    """A pool whose threads never keep the process alive: a call may hang in a dead server."""
+    """A thread pool that never keeps the process alive: a call may hang at a dead server."""
 
     def __init__(self, size: int, name: str) -> None:
         super().__init__(minthreads=0, maxthreads=size, name=name)
@@ -57,13 +60,13 @@ class DaemonThreads(ThreadPool):
     threadFactory = _DaemonThread  # noqa: N815 - Twisted's name
 
     def stop(self) -> None:
-        """End the threads, without waiting for those whose calls have not returned."""
+        """Stop the threads without waiting for calls that have not returned."""
         self.joined, self.started = True, False
         self._team.quit()
 
 
 class Threads:
-    """A pool of threads for one purpose alone, so that nothing else can use it up."""
+    """A thread pool for a single purpose, so that no other work can occupy all its threads."""
 
     def __init__(self, reactor: IReactorFromThreads, size: int, name: str = "database") -> None:
         self._reactor = reactor
@@ -73,13 +76,13 @@ class Threads:
         self._pool.start()
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Run the call on one of the threads; the result arrives on the reactor's."""
+        """Run the call on a thread of the pool; the result arrives on the reactor's thread."""
         self._unfinished += 1
         return deferToThreadPool(self._reactor, self._pool, call).addBoth(self._finished)
 
     @property
     def queued(self) -> int:
-        """Calls that wait for a thread; asked on the reactor's, like all the rest."""
+        """Return the number of waiting calls. Like `run`, use it on the reactor's thread only."""
         return max(0, self._unfinished - self._size)
 
     def _finished(self, result: Any) -> Any:
@@ -87,7 +90,7 @@ class Threads:
         return result
 
     def stop(self) -> None:
-        """End the threads; wait for them, unless a call has not returned."""
+        """Stop the threads; wait for their end unless a call is still running."""
         busy = bool(self._pool.working)
         self._pool.stop()
         if not busy:
@@ -96,24 +99,24 @@ class Threads:
 
 
 class Inline:
-    """No threads: the call is over before `run` returns, so that a virtual clock decides all."""
+    """An executor without threads: `run` returns after the call, so a virtual clock decides all."""
 
     queued = 0
-    """Nobody ever waits."""
+    """Always 0: no call ever waits."""
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Run the call here and now."""
+        """Run the call at once, on the caller's thread."""
         return execute(call)
 
     def stop(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 def asyncio_reactor() -> Any:
-    """Install it; to be called once, before anything has imported the reactor.
+    """Install and return the asyncio reactor; call this once, before any import of the reactor.
 
-    Its time only goes forward. Twisted's own is the wall clock: where that is set back by an hour,
-    no call that was planned is made for an hour.
+    The time of this reactor never goes back. Twisted's default is the wall clock: if that is set
+    back by an hour, no scheduled call runs for an hour.
     """
     from twisted.internet import asyncioreactor  # noqa: PLC0415 - installing must come first
     from twisted.internet.main import installReactor  # noqa: PLC0415 - so must this

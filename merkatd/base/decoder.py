@@ -1,4 +1,4 @@
-"""The one strict decoder of dataclasses from plain data (JSON, XML-RPC, SQLite), and an encoder."""
+"""The strict decoder of dataclasses from plain data (JSON, XML-RPC, SQLite), and an encoder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
 def to_plain(record: object) -> str:
-    """A record as a line of JSON."""
+    """Return a record as a line of JSON."""
     return json.dumps(_lower(record), separators=(",", ":"))
 
 
 def from_plain(kind: type[R], text: str) -> R:
-    """The record that a line of JSON holds."""
+    """Return the record that a line of JSON describes."""
     read: Callable[[Any], R] = _reader(cast("Any", kind))
     return read(json.loads(text))
 
@@ -65,7 +65,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 
 
 def _union(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """Of the unions that occur: something or nothing, and a text or a vector."""
+    """Return a reader for a union: a value or None, or a text or a vector."""
     other = next(item for item in arguments if item not in {str, type(None)})
     read = _reader(other)
     if type(None) in arguments:
@@ -86,7 +86,7 @@ def _record(kind: Any) -> Callable[[Any], Any]:
     readers = [_reader(hints[name]) for name in _names(kind)]
 
     def read(value: Any) -> Any:
-        # What was written before the last fields were there has their defaults.
+        # Records from older versions lack the last fields: these get their defaults.
         there = zip(readers[: len(value)], value, strict=True)
         return kind(*(read_one(entry) for read_one, entry in there))
 
@@ -96,22 +96,22 @@ def _record(kind: Any) -> Callable[[Any], Any]:
 Reader = Callable[[Any], Any]
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,40}")
 MOST_IDS = 10_000
-"""Entries of what is named by the ids of VMs."""
+"""The most entries of a mapping whose keys are VM ids."""
 DEEPEST = 20
-"""Levels of values that may be anything: what is read here can be written again."""
+"""The most levels of a value of any type: an accepted value can be written again."""
 
 
 class ShapeError(ValueError):
-    """A value is not what it should be; the message says where and what would be right."""
+    """A value of a wrong type or form; the message names its place and the accepted values."""
 
     def below(self, name: str) -> ShapeError:
-        """The same, one level up."""
+        """Return the same error with `name`, the key of the level above, added to its place."""
         joint = "" if self.args[0].startswith((".", " ")) else " "
         return ShapeError(f".{shown(name)}{joint}{self.args[0]}")
 
 
 def shown(name: str) -> str:
-    """Return a name from outside as an error and a log may hold it: short, and on one line."""
+    """Return an untrusted name in a form safe for errors and logs: short, and on one line."""
     return name if _PLAIN.fullmatch(name) else ascii(name[:40])
 
 
@@ -126,7 +126,7 @@ _WORDS: Mapping[type, str] = {
 
 @cache
 def decoder_of(hint: Hashable) -> Reader:
-    """What reads a value of this type, or raises ShapeError."""
+    """Return a reader of values of this type. The reader raises ShapeError."""
     if hint is Any:
         return _anything
     if hint is float:
@@ -146,14 +146,14 @@ def _anything(value: Any) -> Any:
     for _ in range(DEEPEST):
         inner: list[Any] = []
         for one in level:
-            # A message can have a hundred thousand values: each costs a call less than elsewhere.
+            # A message can have a hundred thousand values, so this loop makes no call for each.
             kind = type(one)
             if kind is list:
                 inner += one
             elif kind is dict:
                 inner += one.values()
             elif kind is float and not isfinite(one):
-                raise ShapeError("has a number beyond all bounds")
+                raise ShapeError("must have only finite numbers")
         if not inner:
             return value
         level = inner
@@ -162,7 +162,7 @@ def _anything(value: Any) -> Any:
 
 def _plain(wanted: type) -> Reader:
     def read(value: Any) -> Any:
-        # A JSON value is of one type exactly: true is no number.
+        # The type must match exactly: in Python, true is also an int.
         if type(value) is wanted:
             return value
         raise ShapeError(f"must be {_WORDS[wanted]}")
@@ -175,7 +175,7 @@ def _number(value: Any) -> float:
         return value
     if type(value) is int and -(2**53) <= value <= 2**53:
         return float(value)
-    raise ShapeError("must be a number that is not beyond all bounds")
+    raise ShapeError("must be a finite number")
 
 
 def _optional(hint: Any) -> Reader:
@@ -203,10 +203,10 @@ def _mapping(key: type, element: Any) -> Reader:
 
 
 def _id(name: str) -> int:
-    """JSON's keys are texts: a number has one way to be written."""
+    """Return the id in a JSON key, which is a text; each number has a single accepted form."""
     if name.isascii() and name.isdigit() and len(name) < 16 and (name[0] != "0" or name == "0"):
         return int(name)
-    raise ShapeError("must be named by a whole number")
+    raise ShapeError("must have a whole number as its key")
 
 
 def _sequence(element: Any) -> Reader:
@@ -241,7 +241,7 @@ def _object(wanted: type) -> Reader:
         found = {}
         for name, one in given.items():
             if name not in readers:
-                raise ShapeError(f"knows no {name[:40]!a}")
+                raise ShapeError(f"has an unknown field {name[:40]!a}")
             try:
                 found[name] = readers[name](one)
             except ShapeError as error:

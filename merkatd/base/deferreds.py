@@ -1,4 +1,4 @@
-"""Waiting for several results, for so long at most, or once for all who ask."""
+"""Waiting for coroutines: with a time limit, in parallel, or one run shared by many callers."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, Protocol, TypeVar
@@ -10,21 +10,21 @@ Result = TypeVar("Result")
 
 
 class Time(Protocol):
-    """What is used of Twisted's IReactorTime: any reactor, or a `twisted.internet.task.Clock`."""
+    """The used part of IReactorTime: any reactor, or a `twisted.internet.task.Clock`."""
 
     def seconds(self) -> float:
-        """The present."""
+        """Return the current time in seconds."""
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> Any:
-        """Call after a delay."""
+        """Call `call` after `delay` seconds."""
 
 
 async def within(
     seconds: float, clock: Time, running: Coroutine[Deferred[Any], Any, Result]
 ) -> Result:
-    """What the coroutine returns; cancelled, with TimeoutError, when it takes longer."""
+    """Return the coroutine's result. If it takes longer, cancel it and raise TimeoutError."""
     deferred = ensureDeferred(running)
     late = []
 
@@ -32,7 +32,7 @@ async def within(
         late.append(True)
         deferred.cancel()
 
-    # On a busy machine the time is over before it has begun.
+    # On a busy machine the time can be over before the wait begins.
     alarm = clock.callLater(max(seconds, 0.0), give_up)
     try:
         return await deferred
@@ -46,7 +46,7 @@ async def within(
 
 
 async def in_parallel(running: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]:
-    """What all return, in order, once all are over; raises the error of the first that has."""
+    """Return all results in order, after all have ended. Raise the first error in that order."""
     deferreds = [ensureDeferred(one) for one in running]
     outcomes = await DeferredList(deferreds, consumeErrors=True)
     for success, outcome in outcomes:
@@ -58,9 +58,9 @@ async def in_parallel(running: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> 
 async def few_at_once(
     running: Iterable[Coroutine[Deferred[Any], Any, Any]], most: int
 ) -> list[Any]:
-    """The same, but each begins when fewer than `most` others are under way.
+    """Do the same as `in_parallel`, with at most `most` coroutines running at a time.
 
-    To begin all calls about a large cloud at the same moment would hold the reactor.
+    Starting all calls about a large cloud at the same moment would block the reactor.
     """
     numbered, found = iter(enumerate(running)), {}
 
@@ -73,22 +73,22 @@ async def few_at_once(
 
 
 class SharedResult(Generic[Result]):
-    """A coroutine that runs from now on; each who waits gets its result or its error."""
+    """A coroutine that starts at once; every caller of `result` gets its result or its error."""
 
     def __init__(self, running: Coroutine[Deferred[Any], Any, Result]) -> None:
         self._waiting: list[Deferred[Result]] = []
         self.over = False
-        """Whether it has come to its end."""
+        """Whether the coroutine has ended."""
         self._outcome: Any = None
         ensureDeferred(running).addBoth(self._end)
 
     @property
     def failed(self) -> bool:
-        """Whether it is over, and came to nothing."""
+        """Return whether the coroutine has ended with an error."""
         return self.over and isinstance(self._outcome, Failure)
 
     async def result(self) -> Result:
-        """What came of it, as soon as it is over."""
+        """Return the result or raise the error, after the coroutine has ended."""
         if not self.over:
             waiting: Deferred[Result] = Deferred()
             self._waiting.append(waiting)
@@ -102,6 +102,6 @@ class SharedResult(Generic[Result]):
         self.over, self._outcome = True, outcome
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            # Whoever gave up waiting has cancelled theirs.
+            # A caller that gave up waiting has cancelled its Deferred.
             if not one.called:
                 one.callback(outcome)

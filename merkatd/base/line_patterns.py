@@ -1,4 +1,4 @@
-"""Regular expressions of tenants, in a time that grows with the text alone (RE2)."""
+"""Regular expressions of tenants, matched in linear time (RE2)."""
 
 import re
 from typing import Any, Final, Protocol
@@ -21,14 +21,14 @@ class Pattern(Protocol):
     """A compiled expression."""
 
     def search(self, line: str, /) -> Any:
-        """The first match of a line, None where there is none."""
+        """Return the first match in a line, or None."""
 
 
 def pattern_of(text: str) -> Pattern:
-    """Return the expression. Raise ValueError if it is none, or names no `step`.
+    """Return the compiled expression. Raise ValueError if it is invalid or has no group `step`.
 
-    RE2 matches in time that is proportional to the line, whatever a tenant's expression is. It
-    knows neither lookarounds nor backreferences.
+    RE2 matches in time proportional to the line, for every expression that a tenant may write.
+    It supports neither lookarounds nor backreferences.
     """
     shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
     if len(text) > LONGEST:
@@ -36,8 +36,7 @@ def pattern_of(text: str) -> Pattern:
     classes = len(_CLASS.findall(text))
     if classes > MOST_CLASSES:
         raise ValueError(
-            f"pattern {shown}: it may have at most {MOST_CLASSES} classes \\p and \\P"
-            f" (got {classes})"
+            f"pattern {shown}: must have at most {MOST_CLASSES} classes \\p and \\P (got {classes})"
         )
     options = re2.Options()
     options.log_errors = False
@@ -45,17 +44,17 @@ def pattern_of(text: str) -> Pattern:
     try:
         found = re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise ValueError(f"pattern {shown}: {_said(error)}") from None
+        raise ValueError(f"pattern {shown}: {_reason(error)}") from None
     if "step" not in found.groupindex:
-        raise ValueError(f"pattern {shown}: it needs a group (?P<step>...)")
+        raise ValueError(f"pattern {shown}: needs a group (?P<step>...)")
     compiled: Pattern = found
     return compiled
 
 
-def _said(error: Exception) -> str:
-    """Return in words what RE2 refuses an expression for."""
+def _reason(error: Exception) -> str:
+    """Return RE2's reason for rejecting an expression."""
     why = error.args[0]
     said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
     if _TOO_LARGE in said:
-        return f"compiled it needs more than {MOST_KIB} KiB; fewer repetitions {{n}} need less"
+        return f"needs more than {MOST_KIB} KiB when compiled; use fewer repetitions {{n}}"
     return said

@@ -1,7 +1,7 @@
-"""Numbers in the parameters of controllers and monitors: their defaults, and their bounds.
+"""Defaults and bounds of the numbers in the parameters of controllers and monitors.
 
-A tenant writes these parameters. A template with a number beyond its bounds is rejected; where a
-stored one has such a number, the nearest bound applies.
+A tenant writes these parameters. The daemon rejects a template with a number out of bounds. If a
+stored template has such a number, the nearest bound applies.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +15,7 @@ _COUNT: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NumberBounds:
-    """The bounds of a parameter."""
+    """The default and the bounds of a parameter."""
 
     usual: float
     least: float
@@ -23,7 +23,7 @@ class NumberBounds:
     whole: bool = False
 
     def says(self, value: Any) -> str | None:
-        """Return None for a valid value, otherwise a sentence with the values that are accepted."""
+        """Return None for a valid value, otherwise a clause that names the accepted values."""
         number = _number(value)
         fits = number is not None and self.least <= number <= self.most
         if fits and not (self.whole and number != int(number or 0)):
@@ -32,7 +32,7 @@ class NumberBounds:
         return f"must be {kind} between {self.least:g} and {self.most:g}"
 
     def bounded(self, value: Any) -> float:
-        """Return the value, the nearest bound, or the default where it is no number."""
+        """Return the value, the nearest bound, or the default if the value is not a number."""
         number = _number(value)
         if number is None:
             return self.usual
@@ -54,27 +54,27 @@ NUMBERS: Final[Mapping[str, NumberBounds]] = {
     "least_part": NumberBounds(0.3, 0.0, 1.0),
     "port": NumberBounds(22, 1, 65_535, whole=True),
 }
-"""By name. Each name has one meaning in all kinds that come with Merkat."""
+"""Bounds by parameter name. A name means the same in all kinds that come with Merkat."""
 
 
 OF_EVERY_MONITOR: Final = frozenset({"every_s", "boot_limit_s"})
-"""Also monitors of a site's own have these."""
+"""Parameters of every monitor, also of a site's own monitors."""
 
 
 def number(parameters: Mapping[str, Any], name: str) -> float:
-    """Return a parameter within its bounds, or its default where it is missing or no number."""
+    """Return a parameter within its bounds, or its default if it is missing or not a number."""
     return NUMBERS[name].bounded(parameters.get(name))
 
 
 def whole(parameters: Mapping[str, Any], name: str) -> int:
-    """Return a parameter that is a whole number, within its bounds."""
+    """Return a parameter within its bounds as a whole number."""
     return int(number(parameters, name))
 
 
 def problems(
     parameters: Mapping[str, Any], names: Collection[str] = NUMBERS.keys()
 ) -> Iterator[str]:
-    """Return an error for each of these numbers that is beyond its bounds."""
+    """Yield an error for each of these numbers that is out of its bounds."""
     for name, known in NUMBERS.items():
         if name in names and name in parameters:
             accepted = known.says(parameters[name])

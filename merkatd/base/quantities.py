@@ -1,11 +1,11 @@
-"""Quantities as text: numbers with units, times, durations and credits, read and written.
+"""Quantities as text: numbers with units, times, durations and credits, parsed and formatted.
 
-Values from outside are checked against these bounds where they enter. Values that were stored
-before a bound existed are moved to the nearest bound when they are read, so that one row never
-breaks a page or a list.
+Input is checked against these bounds where it enters. A value that was stored before its bound
+existed is moved to the nearest bound when it is read, so that no single row breaks a page or a
+list.
 
-What a setting is measured in is the end of its name in the code (`interval_s`,
-`margin_mib`); in the configuration the value itself says it.
+In the code, the name of a setting ends with its unit (`interval_s`, `margin_mib`). In the
+configuration, the value contains the unit.
 """
 
 import math
@@ -20,17 +20,17 @@ from math import isnan
 from typing import Any, Final
 
 LONGEST_S: Final = 3_650 * 86_400.0
-"""Ten years: the longest duration that anything may be given."""
+"""Ten years: the longest accepted duration."""
 EARLIEST_S: Final = 0.0
 LATEST_S: Final = 4_102_444_800.0
-"""The beginning of the year 2100: the latest moment that anything may be given."""
+"""The beginning of the year 2100: the latest accepted moment."""
 
 
 class OutOfBoundsError(ValueError):
     """A duration or moment is out of its bounds."""
 
     def __init__(self, message: str, nearest: str | datetime) -> None:
-        """`nearest` is the bound, in the form in which the value was written."""
+        """`nearest` is the nearest bound, in the form in which the value was written."""
         super().__init__(message)
         self.nearest = nearest
 
@@ -40,7 +40,7 @@ def checked_duration(seconds: float) -> float:
     if 0 <= seconds <= LONGEST_S:
         return seconds
     most = f"{LONGEST_S / 86_400:.0f}d"
-    raise OutOfBoundsError(f"a time of at most {most} is right", most if seconds > 0 else "0s")
+    raise OutOfBoundsError(f"must be at most {most}", most if seconds > 0 else "0s")
 
 
 def checked_moment(at: datetime) -> float:
@@ -48,7 +48,7 @@ def checked_moment(at: datetime) -> float:
     at_s = at.timestamp()
     if EARLIEST_S <= at_s <= LATEST_S:
         return at_s
-    raise OutOfBoundsError("a time from the years 1970 to 2099 is right", utc(at_s))
+    raise OutOfBoundsError("must be a time from the years 1970 to 2099", utc(at_s))
 
 
 def bounded(at_s: float) -> float:
@@ -67,12 +67,12 @@ def utc(at_s: float) -> datetime:
 
 
 def utc_text(seconds: float) -> str:
-    """A moment, as the template has it."""
+    """Return a moment in the form of the templates."""
     return utc(round(bounded(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def duration_text(seconds: float) -> str:
-    """A duration, in the largest unit of which there is one at least."""
+    """Return a duration in the largest unit in which it is at least 1."""
     for unit, length in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
         if seconds >= length:
             return f"{seconds / length:.3g} {unit}"
@@ -80,18 +80,18 @@ def duration_text(seconds: float) -> str:
 
 
 def amount_text(amount: float) -> str:
-    """Credits, or a price."""
+    """Return credits or a price as text."""
     return f"{amount:.6g}"
 
 
 def shown(value: object) -> str:
-    """A value for a message: one line, not too long."""
+    """Return a value for a message: short, and on one line."""
     said = repr(value)
     return said if len(said) <= 60 else f"{said[:57]}..."
 
 
 def finite(value: float) -> float | None:
-    """JSON has neither infinity nor NaN: null stands for them."""
+    """Return None for infinity and NaN, which JSON lacks, otherwise the value."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -102,32 +102,34 @@ _QUANTITY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A kind of quantity: its units, each in terms of what the code counts in."""
+    """A kind of quantity and its units."""
 
     what: str
+    """The name of the kind."""
     units: Mapping[str, Fraction]
-    """From the smallest to the largest."""
+    """The size of each unit in the unit of the code, from the smallest to the largest."""
     own: str
-    """The unit for what is no whole number of any other."""
+    """The unit for a value that is no whole number of any unit."""
     suffix: str
-    """The end of the names of its settings,"""
+    """The end of the names of its settings in the code."""
     in_key: bool = False
-    """and whether that is part of the key in the file too."""
+    """Whether the key in the file has the suffix too."""
     example: str = ""
+    """A valid quantity, for error texts."""
 
     def read(self, text: str) -> Fraction:
-        """The quantity in the code's own unit; ValueError says what would be right."""
+        """Return the quantity in the code's unit. Raise ValueError with the accepted units."""
         match = _QUANTITY.fullmatch(text.strip())
         units = ", ".join(self.units)
         if match is None or match["unit"] not in self.units:
             raise ValueError(
-                f"is no {self.what}; write a number and one of {units}, for example"
+                f"is not a {self.what}; write a number and one of {units}, for example"
                 f' "{self.example}"'
             )
         return Fraction(match["number"]) * self.units[match["unit"]]
 
     def write(self, value: float) -> str:
-        """The shortest text that is read as exactly this value again."""
+        """Return the shortest text that `read` turns into exactly this value."""
         exact = Fraction(Decimal(repr(value)))
         for name, factor in reversed(list(self.units.items())):
             count = exact / factor
@@ -184,21 +186,21 @@ UNITS: Final = (
 
 
 def unit_of(name: str) -> Unit | None:
-    """What the setting of this name is measured in; None where it is a plain value."""
+    """Return the kind of quantity of the setting of this name, or None for a plain value."""
     return next((unit for unit in UNITS if name.endswith(unit.suffix)), None)
 
 
 def key_of(name: str) -> str:
-    """The key in the file of the setting of this name."""
+    """Return the key in the file of the setting of this name."""
     unit = unit_of(name)
     return name if unit is None or unit.in_key else name.removesuffix(unit.suffix)
 
 
 def credits_text(value: Any) -> str:
-    """Credits as people read them: four digits that count."""
+    """Return credits for people: four significant digits, whole numbers from 1000 up."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def time_text(value: Any) -> str:
-    """A time as people read it."""
+    """Return a time for people, in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(bounded(value)))

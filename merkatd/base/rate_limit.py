@@ -1,10 +1,10 @@
-"""So many in so much time, for each who asks."""
+"""Rate limits by name: token buckets for users, addresses, or kinds of events."""
 
 from collections.abc import Callable
 
 
 class NamedRateLimits:
-    """Lets each name do a thing `rate` times a second, and `burst` times at once."""
+    """A limit that allows each name `rate` events a second, and `burst` events at once."""
 
     def __init__(self, now: Callable[[], float], rate: float, burst: float) -> None:
         self._now = now
@@ -13,7 +13,7 @@ class NamedRateLimits:
         self._left: dict[object, tuple[float, float]] = {}
 
     def allows(self, name: object) -> bool:
-        """Whether once more is not too often; if so it counts."""
+        """Return whether one more event is allowed; an allowed event counts."""
         now = self._now()
         left, seen_s = self._left.get(name, (self._burst, now))
         left = min(self._burst, left + (now - seen_s) * self._rate)
@@ -22,14 +22,14 @@ class NamedRateLimits:
         return allowed
 
     def spend(self, name: object, amount: float) -> None:
-        """Count something that was allowed and took `amount` more; what is owed is waited for."""
+        """Charge `amount` to an allowed event, also below 0: then the name has to wait."""
         now = self._now()
         left, seen_s = self._left.get(name, (self._burst, now))
         left = min(self._burst, left + (now - seen_s) * self._rate)
         self._left[name] = left - amount, now
 
     def forget(self, name: object) -> None:
-        """As if it had never come."""
+        """Drop the state of a name, as if it had never been seen."""
         self._left.pop(name, None)
 
 
@@ -37,16 +37,16 @@ _MOST_KNOWN = 10_000
 
 
 class RateLimit:
-    """Buckets by name: users, or addresses."""
+    """Token buckets by name: users, or addresses."""
 
     def __init__(self, per_s: float, burst_s: float) -> None:
         self._per_s = per_s
         self._full = per_s * burst_s
         self._buckets: dict[object, tuple[float, float]] = {}
-        """What each held, and when."""
+        """The calls left in each bucket, and the time of that count."""
 
     def take(self, who: object, now_s: float, calls: float = 1.0) -> float:
-        """Take so many calls; 0, or the seconds after which there will be enough."""
+        """Take `calls` and return 0, or return the seconds until the bucket holds enough."""
         held = self._held(who, now_s)
         if held < calls:
             return (calls - held) / self._per_s
@@ -54,11 +54,11 @@ class RateLimit:
         return 0.0
 
     def part(self, calls: float) -> float:
-        """Return so many calls, or as many as a full bucket holds."""
+        """Return `calls`, but at least 1 and at most a full bucket."""
         return max(1.0, min(calls, self._full))
 
     def fine(self, who: object, now_s: float, calls: float) -> None:
-        """Take so many calls, also where there are not as many left."""
+        """Take `calls`, also if the bucket holds fewer; the debt is at most a full bucket."""
         self._keep(who, max(self._held(who, now_s) - calls, -self._full), now_s)
 
     def _held(self, who: object, now_s: float) -> float:
@@ -71,7 +71,7 @@ class RateLimit:
         self._buckets[who] = (held, now_s)
 
     def _forget(self, now_s: float) -> None:
-        """Drop who would have a full bucket by now; all, where everybody is at it."""
+        """Drop the full buckets; if too many are not full, drop all buckets."""
         held = {who: self._held(who, now_s) for who in self._buckets}
         kept = {who: (left, now_s) for who, left in held.items() if left < self._full}
         self._buckets = kept if len(kept) < _MOST_KNOWN else {}

@@ -1,4 +1,4 @@
-"""Reading TOML tables key by key: what is wrong is collected, so that all of it is told at once."""
+"""Validation of TOML tables key by key, with all problems collected for one report."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from merkatd.base.quantities import OutOfBoundsError, checked_duration
 Value = TypeVar("Value")
 MAX_NUMBER = 1e15
 MOST_PROBLEMS = 20
-"""So many are told of one text: looking for the nearest known key takes time."""
+"""The most problems reported for a text: the search for the closest known key takes time."""
 _LONGEST_KEY = 40
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)", re.ASCII)
@@ -18,12 +18,12 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class TomlTable:
-    """One table; keys that nobody takes are wrong."""
+    """A table; each key that no reader takes is a problem."""
 
     def __init__(
         self, values: Any, path: str, problems: list[str], *, stored: bool = False
     ) -> None:
-        """Times that are out of bounds are moved to their bound in what was `stored` before."""
+        """In a `stored` text, times out of bounds are moved to the nearest bound."""
         self._path = path
         self.stored = stored
         self.problems = problems
@@ -32,10 +32,13 @@ class TomlTable:
         if isinstance(values, Mapping):
             self._values = values
         else:
-            self.complain(f"{path}: a table is right")
+            self.complain(f"{path}: must be a table")
 
     def take(self, key: str, read: Callable[[Any], Value], default: Value) -> Value:
-        """The value of a key, or the default; `read` raises ValueError for what would be right."""
+        """Return the value of a key, or the default.
+
+        `read` raises ValueError with the accepted values if the value is wrong.
+        """
         self._known.append(key)
         if key not in self._values:
             return default
@@ -50,22 +53,25 @@ class TomlTable:
         return default
 
     def need(self, key: str, read: Callable[[Any], Value], default: Value) -> Value:
-        """The value of a key that can't be left out."""
+        """Return the value of a required key."""
         if key not in self._values:
             self.wrong(key, "is missing")
         return self.take(key, read, default)
 
     def table(self, key: str) -> "TomlTable":
-        """The table of this name, an empty one where there is none."""
+        """Return the table of this name, or an empty table if it is missing."""
         self._known.append(key)
         return self._inner(self._values.get(key, {}), self._name(key))
 
     def tables(self, key: str, most: int) -> "list[TomlTable]":
-        """All tables of this name; of more than `most`, one more than that."""
+        """Return all tables of this name, but at most `most` + 1 of them.
+
+        The extra table lets the caller detect that there are too many.
+        """
         self._known.append(key)
         given = self._values.get(key, [])
         if not isinstance(given, list):
-            self.wrong(key, f"[[{key}]], a table for each, is right")
+            self.wrong(key, f"must be an array of tables, written as [[{key}]]")
             return []
         name = self._name(key)
         return [
@@ -76,92 +82,92 @@ class TomlTable:
         return TomlTable(values, path, self.problems, stored=self.stored)
 
     def has(self, key: str) -> bool:
-        """Whether the key is there."""
+        """Return whether the key is present."""
         return key in self._values
 
     def wrong(self, key: str, what: str) -> None:
-        """Say what is wrong with a key."""
+        """Add a problem with a key, together with its value."""
         given = f" = {_short(self._values[key])}" if key in self._values else ""
         self.complain(f"{self._name(key)}{given}: {what}")
 
     def complain(self, problem: str) -> None:
-        """Note what is wrong, up to as many problems as are told."""
+        """Add a problem, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
     def end(self) -> None:
-        """All keys were taken that there can be: complain about the others."""
+        """Add a problem for each key that was never taken; call this after all reads."""
         for key in self._values:
             if len(self.problems) >= MOST_PROBLEMS:
                 return
             if key not in self._known:
                 near = get_close_matches(key[:_LONGEST_KEY], self._known, n=1, cutoff=0.6)
-                hint = f"did you mean {near[0]!r}?" if near else f"{listed(self._known)} are known"
-                self.complain(f"{self._name(key[:_LONGEST_KEY])}: is unknown; {hint}")
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {listed(self._known)}"
+                self.complain(f"{self._name(key[:_LONGEST_KEY])}: unknown key; {hint}")
 
     def _name(self, key: str) -> str:
         return f"{self._path}.{key}" if self._path else key
 
 
 def listed(names: Sequence[str]) -> str:
-    """For people."""
+    """Return the names as a list for a message."""
     return ", ".join(names)
 
 
 def name(value: Any) -> str:
-    """What something may be called."""
+    """Return a valid name."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError("a letter, then at most 31 letters, digits, _ or -, are right")
+        raise ValueError("must be a letter, then at most 31 letters, digits, _ or -")
     return value
 
 
 def text(value: Any) -> str:
-    """Any text that is not too long."""
+    """Return a text that is neither empty nor too long."""
     if not isinstance(value, str) or not 1 <= len(value) <= 16_384 or "\x00" in value:
-        raise ValueError("a text of 1 to 16384 characters is right")
+        raise ValueError("must be a text of 1 to 16384 characters")
     return value
 
 
 def flag(value: Any) -> bool:
-    """Yes or no."""
+    """Return a boolean."""
     if not isinstance(value, bool):
-        raise ValueError("true or false is right")  # noqa: TRY004 - all that is wrong is a value
+        raise ValueError("must be true or false")  # noqa: TRY004 - `take` expects ValueError
     return value
 
 
 def number(value: Any, most: float = MAX_NUMBER) -> float:
-    """A number from 0 on."""
+    """Return a number from 0 to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise ValueError(f"it must be a number from 0 to {most:g}")
+        raise ValueError(f"must be a number from 0 to {most:g}")
     return float(value)
 
 
 def count(most: int) -> Callable[[Any], int]:
-    """A whole number up to that."""
+    """Return a reader of whole numbers from 0 to `most`."""
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise ValueError(f"a whole number from 0 to {most} is right")
+            raise ValueError(f"must be a whole number from 0 to {most}")
         return value
 
     return read
 
 
 def duration(value: Any) -> float:
-    """Seconds, from a text with a unit."""
+    """Return seconds from a text with a unit."""
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError('a time like "90s", "45m", "2h" or "1d" is right')
+        raise ValueError('must be a duration like "90s", "45m", "2h" or "1d"')
     return checked_duration(float(match[1]) * _SECONDS[match[2]])
 
 
 def one_of(*known: str) -> Callable[[Any], str]:
-    """One of these words."""
+    """Return a reader that accepts these words."""
 
     def read(value: Any) -> str:
         if value not in known:
             near = get_close_matches(str(value)[:40], known, n=1, cutoff=0.6)
-            hint = f"did you mean {str(near[0])!r}?" if near else f"one of {listed(known)} is right"
+            hint = f"did you mean {str(near[0])!r}?" if near else f"must be one of {listed(known)}"
             raise ValueError(hint)
         return str(value)
 

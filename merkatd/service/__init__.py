@@ -1,4 +1,4 @@
-"""What a running daemon can be asked, whatever door the question came through."""
+"""The questions that a running daemon answers, the same for all its interfaces."""
 
 from merkatd.service.base.errors import QuestionError, TryAgainError
 from merkatd.service.services import DaemonQuestions, Questions

@@ -1,6 +1,6 @@
-"""Tenants, budgets and statements as the control socket and the tenants' interface tell of them.
+"""Tenants, budgets and statements as JSON, for the control socket and the tenants' interface.
 
-Amounts are credits for people, and micro-credits beside them where programs add up.
+Amounts are credits, for people. Where programs add them up, the micro-credits are there too.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What users and groups are called, by their ids."""
+    """The names of users and groups by their ids."""
 
     users: Mapping[int, str] = field(default_factory=dict)
     groups: Mapping[int, str] = field(default_factory=dict)
 
 
 def standing_row(one: TenantAccount, names: Names) -> Row:
-    """A tenant and what it holds."""
+    """Return a tenant with its balances."""
     return {
         "id": one.owner,
         "name": one.name,
@@ -42,7 +42,7 @@ def standing_row(one: TenantAccount, names: Names) -> Row:
 
 
 def budget_row(one: BudgetRow, owner_name: str | None) -> Row:
-    """The budget of an application."""
+    """Return the budget of an application."""
     return {
         "application": one.application,
         "name": one.name,
@@ -60,7 +60,7 @@ def budget_row(one: BudgetRow, owner_name: str | None) -> Row:
 
 
 def note_row(note: Note) -> Row:
-    """What was done by hand or by policy."""
+    """Return a note on an action of an administrator or of the policy."""
     return {
         "at_s": note.at_s,
         "kind": str(note.kind),
@@ -71,7 +71,7 @@ def note_row(note: Note) -> Row:
 
 
 def statement_row(found: Statement, names: Names) -> Row:
-    """A statement as JSON has it: credits, and the same in micro-credits to add up exactly."""
+    """Return a statement, in credits and in micro-credits that add up exactly."""
     group_name = None if found.group is None else names.groups.get(found.group)
     return {
         "id": found.owner,
@@ -113,7 +113,7 @@ def statement_row(found: Statement, names: Names) -> Row:
 
 
 def further(line: StatementLine) -> Row:
-    """What network and disk came to, where they were sold to the VM."""
+    """Return the hours and cost of network and disk, if they were sold to the VM."""
     found: Row = {}
     if line.network_mbit or line.network_cost:
         found["network_mbit_hours"] = line.network_mbit / 3600

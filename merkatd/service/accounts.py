@@ -1,6 +1,6 @@
-"""Tenants, weights, grants, budgets, statements.
+"""Questions about tenants, weights, grants, budgets and statements.
 
-Amounts are credits for people, and micro-credits beside them where programs add up.
+Amounts are credits, for people. Where programs add them up, the micro-credits are there too.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,18 +39,18 @@ _NOBODY: Mapping[int, str] = MappingProxyType({})
 async def owner_of(
     ledger: Ledger, arguments: Arguments, others: Mapping[int, str] = _NOBODY
 ) -> int:
-    """The id that `tenant` names, by id or by name; `others` are known besides the ledger's."""
+    """Return the id of `tenant`, an id or a name; `others` are names besides the ledger's."""
     wanted = arguments.get("tenant")
     if isinstance(wanted, str) and not (wanted.isascii() and wanted.isdigit()):
         name, present = text(arguments, "tenant"), await ledger.names(retired=False)
-        # The name of a retired tenant may be that of a new one, which is meant then.
+        # A retired tenant may have the name of a new tenant: then the name means the new tenant.
         there = present | dict(others)
         return _called(name, there if name in there.values() else await ledger.names())
     if isinstance(wanted, str) and len(wanted) <= LONGEST_NAME:
         wanted = int(wanted)
     found = whole({"tenant": wanted}, "tenant")
     if found is None:
-        raise QuestionError("tenant: the id or the name of a user is right")
+        raise QuestionError("tenant: must be the id or the name of a user")
     return found
 
 
@@ -58,14 +58,14 @@ def _called(name: str | None, names: Mapping[int, str | None]) -> int:
     known = [owner for owner, its in names.items() if its == name]
     if len(known) > 1:
         ids = ", ".join(map(str, sorted(known)))
-        raise QuestionError(f"{shown(name)} are several: {ids}; an id is right")
+        raise QuestionError(f"several tenants have the name {shown(name)}: use an id ({ids})")
     if not known:
-        raise QuestionError(f"no tenant is called {shown(name)}, by id or by name")
+        raise QuestionError(f"no tenant has the id or name {shown(name)}")
     return known[0]
 
 
 def ledger_errors_as_refusals(answer: Answer) -> Answer:
-    """What the ledger refuses is told in its words."""
+    """Return `answer` with the ledger's errors as QuestionError with the same text."""
 
     async def told(arguments: Arguments) -> Any:
         try:
@@ -80,12 +80,12 @@ WHO = "an administrator"
 
 
 class MoneyQuestions:
-    """The questions that the ledger answers."""
+    """The questions about tenants and credits."""
 
     def __init__(
         self, ledger: Ledger, now: Callable[[], float], names: Callable[[], Names]
     ) -> None:
-        """`names` are OpenNebula's at present."""
+        """`names` returns OpenNebula's present names of users and groups."""
         self._ledger = ledger
         self._now = now
         self._names = names
@@ -106,7 +106,7 @@ class MoneyQuestions:
         }
 
     async def _tenants(self, _arguments: Arguments) -> Row:
-        """All tenants, the retired ones apart, the supply, and what the policy last did."""
+        """Return active and retired tenants, the supply, and the supply policy's last change."""
         found = await self._ledger.tenants()
         supply = await self._ledger.supply()
         changes = await self._ledger.notes(1, NoteKind.SUPPLY)
@@ -123,7 +123,7 @@ class MoneyQuestions:
         }
 
     async def _tenant(self, arguments: Arguments) -> Row:
-        """One tenant, `tenant` by id or name, with its applications and what was done by hand."""
+        """Return `tenant`, an id or a name, with its applications and the latest notes."""
         one = await self._named(arguments)
         budgets = await self._ledger.budgets_of(one.owner)
         notes = await self._ledger.notes(10, owner=one.owner)
@@ -133,7 +133,7 @@ class MoneyQuestions:
         }
 
     async def _weight(self, arguments: Arguments) -> Row:
-        """A new `weight` for a `tenant`, or for a `group`; null takes it away again."""
+        """Set the `weight` of a `tenant` or of a `group`; null removes it."""
         weight = number(arguments, "weight", MOST_WEIGHT)
         group = self._group(arguments)
         if group is not None:
@@ -144,34 +144,32 @@ class MoneyQuestions:
         return standing_row(await self._ledger.set_weight(owner, weight, WHO), self._names())
 
     async def _grant(self, arguments: Arguments) -> Row:
-        """Move `credits` from the treasury to a `tenant`, back where they are negative."""
+        """Move `credits` from the treasury to a `tenant`; a negative amount moves them back."""
         amount = arguments.get("credits")
         if isinstance(amount, bool) or not isinstance(amount, int | float):
-            raise QuestionError(f"credits: {shown(amount)}: a number is right")
+            raise QuestionError(f"credits: must be a number (got {shown(amount)})")
         if not abs(amount) <= MOST_CREDITS:
-            raise QuestionError(f"credits: {shown(amount)}: at most {MOST_CREDITS:g} are right")
+            raise QuestionError(f"credits: must be at most {MOST_CREDITS:g} (got {shown(amount)})")
         owner = await self._owner(arguments, new=True)
         await self._ledger.meet(owner, self._names().users.get(owner))
         found = await self._ledger.grant(owner, micro(float(amount)), WHO)
         return standing_row(found, self._names())
 
     async def _renew(self, _arguments: Arguments) -> Row:
-        """A renewal now; the next one by itself comes an interval from now."""
+        """Renew all accounts now; the next automatic renewal comes an interval from now."""
         paid = await self._ledger.renew(WHO)
         return {"paid": paid / MICRO} | await self._tenants({})
 
     async def _void(self, arguments: Arguments) -> Row:
-        """Give back what was charged for `period`; `why` is written down."""
+        """Refund the charges of `period`; the ledger records `why`."""
         period = whole(arguments, "period")
         why = text(arguments, "why")
         if period is None or why is None:
-            raise QuestionError(
-                "period, why: the number of a period, and why it is void, are right"
-            )
+            raise QuestionError("period, why: must be a period's number and the reason to void it")
         return {"period": period, "credits": await self._ledger.void(period, why, WHO) / MICRO}
 
     async def _budgets(self, arguments: Arguments) -> list[Row]:
-        """The budgets of a `tenant`, or of all applications that are not over."""
+        """Return the budgets of a `tenant`, or of all applications that have not ended."""
         owner = None
         if arguments.get("tenant") is not None:
             owner = (await self._named(arguments)).owner
@@ -180,10 +178,10 @@ class MoneyQuestions:
         return [budget_row(one, names.get(one.owner)) for one in found]
 
     async def _budget(self, arguments: Arguments) -> Row:
-        """The budget of `application`, changed where `amount` or `replenishment` is given."""
+        """Return the budget of `application`; change it if `amount` or `replenishment` is given."""
         application = whole(arguments, "application")
         if application is None:
-            raise QuestionError("application: the id of an application is right")
+            raise QuestionError("application: must be the id of an application")
         names = await self._ledger.names()
         amount = number(arguments, "amount", MOST_CREDITS)
         refill = number(arguments, "replenishment", MOST_CREDITS)
@@ -199,19 +197,19 @@ class MoneyQuestions:
         return budget_row(found, names.get(found.owner))
 
     async def _statement(self, arguments: Arguments) -> Row:
-        """The `month`, as 2026-05, of a `tenant`; the present one where none is named."""
+        """Return the statement of a `tenant` for `month`, like 2026-05 (default: this month)."""
         one = await self._named(arguments)
         found = await self._ledger.statement(one.owner, self._month(arguments))
         return statement_row(found, self._names())
 
     async def _notes(self, arguments: Arguments) -> list[Row]:
-        """What was done with money by hand and by policy, newest first."""
+        """Return the notes on money, by administrators and by policy, newest first."""
         kind = one_of(arguments, "kind", [str(one) for one in NoteKind])
         limit = whole(arguments, "limit") or 50
         found = await self._ledger.notes(limit, None if kind is None else NoteKind(kind))
         return [note_row(note) for note in found]
 
-    # -- words ----------------------------------------------------------------------------------
+    # -- arguments ------------------------------------------------------------------------------
 
     def _month(self, arguments: Arguments) -> Month:
         wanted = text(arguments, "month")
@@ -226,12 +224,12 @@ class MoneyQuestions:
         return await self._ledger.tenant(await self._owner(arguments))
 
     async def _owner(self, arguments: Arguments, *, new: bool = False) -> int:
-        """The id that `tenant` names; one that is `new` is a user that OpenNebula knows."""
+        """Return the id of `tenant`; with `new`, also of a user that only OpenNebula knows."""
         others = self._names().users if new else {}
         return await owner_of(self._ledger, arguments, others)
 
     def _group(self, arguments: Arguments) -> int | None:
-        """The id that `group` names; None where none is named."""
+        """Return the id of `group`, an id or a name, or None if it is not given."""
         wanted = arguments.get("group")
         if not isinstance(wanted, str):
             return whole(arguments, "group")
@@ -239,5 +237,5 @@ class MoneyQuestions:
             return whole({"group": int(wanted)}, "group")
         known = [group for group, its in self._names().groups.items() if its == wanted]
         if len(known) != 1:
-            raise QuestionError(f"no group is called {shown(wanted)}, by id or by name")
+            raise QuestionError(f"no group has the id or name {shown(wanted)}")
         return known[0]

@@ -1,4 +1,4 @@
-"""The daemon itself: status, pause, drain, release."""
+"""Questions about the daemon itself: status, pause, drain, release."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ from merkatd.service.modes import ModeQuestions
 
 
 async def order_host(scheduler: Scheduler, what: Order, arguments: Arguments) -> dict[str, Any]:
-    """Order something about the `host` that is named; what is there now, as JSON has it."""
+    """Give an order about `host`; return whether it changed anything, and the VMs there."""
     seen = await _seen(scheduler)
     row = host_row(seen.host_id, seen.host_name, arguments)
     host = int(seen.host_id[row])
@@ -40,9 +40,9 @@ async def order_host(scheduler: Scheduler, what: Order, arguments: Arguments) ->
 
 
 async def _seen(scheduler: Scheduler) -> Observation:
-    """The cloud as it is: an order waits for no period. Raises QuestionError.
+    """Return the present state of the cloud: an order waits for no period. Raise QuestionError.
 
-    A cloud that can't be reached is as the latest period saw it.
+    If the cloud can't be reached, return the state that the latest period saw.
     """
     try:
         return await scheduler.world.cloud.observe()
@@ -53,7 +53,7 @@ async def _seen(scheduler: Scheduler) -> Observation:
 
 
 class ItselfQuestions:
-    """How it is, what it would do next, and what it is told to do."""
+    """The questions about the daemon's state and next plan, and the orders to it."""
 
     def __init__(self, scheduler: Scheduler, preparing: PeriodViews, modes: ModeQuestions) -> None:
         self._scheduler = scheduler
@@ -72,7 +72,7 @@ class ItselfQuestions:
         }
 
     async def status(self, _arguments: Arguments) -> dict[str, Any]:
-        """How the daemon is, and the latest prices."""
+        """Return the state of the daemon, and the latest prices."""
 
         def read(connection: sa.Connection) -> dict[str, Any]:
             newest = period_store.newest(connection)
@@ -91,7 +91,7 @@ class ItselfQuestions:
         return stored | self.in_memory() | {"waiting_plan": how["waiting_plan"]}
 
     def in_memory(self) -> dict[str, Any]:
-        """Return what of the status is known without the database."""
+        """Return the part of the status that needs no database."""
         scheduler = self._scheduler
         latest = scheduler.latest
         reach = scheduler.world.hypervisors.reach()
@@ -128,48 +128,48 @@ class ItselfQuestions:
         }
 
     async def _pause(self, arguments: Arguments) -> bool:
-        """Begin no more periods until told to resume; false where that was so before."""
+        """Start no more periods until `resume`; return False if the daemon was paused already."""
         return await self._scheduler.order(Order.PAUSE, who(arguments))
 
     async def _resume(self, arguments: Arguments) -> bool:
-        """Go on; false where there was no pause."""
+        """End a pause; return False if the daemon was not paused."""
         return await self._scheduler.order(Order.RESUME, who(arguments))
 
     async def _drain(self, arguments: Arguments) -> dict[str, Any]:
-        """Empty `host` and put nothing there."""
+        """Migrate the VMs of `host` away and place none there."""
         return await self._order_host(Order.DRAIN, arguments)
 
     async def _undrain(self, arguments: Arguments) -> dict[str, Any]:
-        """Use `host` again."""
+        """Place VMs on `host` again."""
         return await self._order_host(Order.UNDRAIN, arguments)
 
     async def _order_host(self, what: Order, arguments: Arguments) -> dict[str, Any]:
         return await order_host(self._scheduler, what, arguments)
 
     async def _snapshot(self, _arguments: Arguments) -> str:
-        """What the latest decision was made from, as JSON text."""
+        """Return the snapshot of the latest decision as JSON text."""
         snapshot = self._preparing.latest.seen.snapshot
         return await self._scheduler.world.executor.run(lambda: dumps(snapshot))
 
     async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
-        """What a period that begins now would do."""
+        """Return the plan of a period that would start now."""
         return await dry_run(self._scheduler.world, self._scheduler.leave)
 
     async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Limits wanted, set and used, of all VMs or those that `of` names."""
+        """Return the decided and enforced limits and the use, of all VMs or those of `of`."""
         prepared = await self._preparing.prepared()
         seen = prepared.latest.seen
         return await limit_view.limits(self._scheduler.world, prepared.now, seen, arguments)
 
     async def _release(self, arguments: Arguments) -> Any:
-        """Pause, and say which VMs there are; then give `vms` their full size back."""
+        """Without `vms`, pause and return the ids of all VMs; with `vms`, release their limits."""
         return await limit_view.release(self._scheduler, arguments, who(arguments))
 
 
 def _by_market(
     prices: Mapping[str, Mapping[str, float]],
 ) -> dict[str, dict[str, float | None]]:
-    """JSON has no infinity: no price clears is null."""
+    """Return the prices for JSON, which has no infinity: None if no price clears the market."""
     return {
         market: {name: finite(one) for name, one in by_resource.items()}
         for market, by_resource in prices.items()

@@ -1,4 +1,4 @@
-"""Questions about groups and orders to them, for doors that know who may ask."""
+"""Questions about groups and orders to them; the interfaces check the permissions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ EDIT_WORDS = ("rate", "count", "vms")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A `TemplateSource` (merkatd.fleets.vm_template_source) for the template of the VMs."""
+    """The `TemplateSource` (merkatd.fleets.vm_template_source) of a group's VM template."""
 
     template: str | None
     template_id: int | None
@@ -36,20 +36,20 @@ class _Source:
 
 
 class GroupQuestions:
-    """The questions that the keeper of groups answers."""
+    """The questions about groups, and the orders to their keeper."""
 
     def __init__(self, scheduler: Scheduler, keeper: Keeper) -> None:
         self._scheduler = scheduler
         self.keeper = keeper
 
     async def group(self, group: int) -> GroupRow:
-        """The group, for who must know whose it is. Raises NotFoundError."""
+        """Return the stored group, for permission checks. Raise NotFoundError."""
         return await self._scheduler.world.database.read(lambda c: require_group(c, group))
 
     async def listed(
         self, user: int | None, user_groups: Collection[int], owner: int | None = None
     ) -> list[Row]:
-        """Every group that is not over and that a user may use; of no user, all. Of one owner."""
+        """Return the living groups that a user may use (None: all), or only those of an owner."""
         latest = self._scheduler.latest
 
         def read(connection: sa.Connection) -> list[Row]:
@@ -63,22 +63,27 @@ class GroupQuestions:
         return await self._scheduler.world.database.read(read)
 
     async def shown(self, group: int) -> Row:
-        """All that is known of it. Raises NotFoundError."""
+        """Return all details of the group. Raise NotFoundError."""
         latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
         row = await self._scheduler.world.database.read(
             lambda c: group_views.group_view(c, require_group(c, group), latest)
         )
         why = troubles.why(TroubleKind.GROUP, group)
-        return row if why is None else row | {"why": f"the daemon fails to look after it: {why}"}
+        return row if why is None else row | {"why": f"the daemon fails to manage it: {why}"}
 
     async def create(
         self, given: Arguments, owner: int, user_group: int, ask: Ask, *, admin: bool
     ) -> Row:
-        """A new group; `ask` calls OpenNebula in its owner's name. Raises QuestionError."""
+        """Create a group and return it. Raise QuestionError.
+
+        `ask` calls OpenNebula with the owner's login.
+        """
         _only(given, CREATE_WORDS)
         rate, count = _rate(given), _count(given, least=1)
         if rate is None or count is None:
-            raise QuestionError("rate and count: what is to be spent, and the number of VMs")
+            raise QuestionError(
+                "rate and count: both the spending rate and the number of VMs needed"
+            )
         market = self._market(text(given, "market"))
         new = await self.keeper.create(
             owner=owner,
@@ -92,7 +97,7 @@ class GroupQuestions:
         return await self.shown(new.id)
 
     async def edit(self, group: int, given: Arguments) -> Row:
-        """Another spending rate or number of VMs. Raises QuestionError, LedgerError."""
+        """Change the spending rate or the number of VMs. Raise QuestionError or LedgerError."""
         _only(given, EDIT_WORDS)
         new = Edit(
             spending_rate=_rate(given), nvm=_count(given, least=0), ending=_vms(given.get("vms"))
@@ -101,44 +106,45 @@ class GroupQuestions:
         return await self.shown(group)
 
     async def delete(self, group: int) -> Row:
-        """End it and its VMs. Raises LedgerError."""
+        """End the group and its VMs. Raise LedgerError."""
         await self.keeper.delete(group)
         return await self.shown(group)
 
     async def change(self, group: int, **values: int | str) -> Row:
-        """Another name, owner, group or permissions. Raises LedgerError."""
+        """Change the name, owner, user group or permissions. Raise LedgerError."""
         await self.keeper.change(group, **values)
         return await self.shown(group)
 
     def _market(self, wanted: str | None) -> str:
-        """The market in which rates are spent. Raises QuestionError."""
+        """Return the market for the group's spending rate. Raise QuestionError."""
         known = [one.name for one in self._scheduler.world.markets if one.by_use]
         if not known:
             raise TryAgainError(
-                "no market of this daemon is for groups: an administrator makes one with"
+                "this daemon has no market for groups: an administrator can add one with"
                 ' strategy = "groups"'
             )
         if (wanted is None and len(known) > 1) or (wanted is not None and wanted not in known):
-            raise QuestionError(f"market: {shown(wanted)}: one of {', '.join(known)} is right")
+            raise QuestionError(f"market: must be one of {', '.join(known)} (got {shown(wanted)})")
         return wanted or known[0]
 
 
 def name_of(given: Arguments) -> str | None:
-    """A name that a line of a template can hold. Raises QuestionError."""
+    """Return the name, which must fit into a line of a template. Raise QuestionError."""
     name = text(given, "name")
     if name is not None and (not name.isprintable() or '"' in name or name.isdigit()):
         raise QuestionError(
-            f"name: {shown(name)}: 1 to {LONGEST_NAME} characters on a line, no quotes, and not"
-            " only digits, are right"
+            f"name: must be 1 to {LONGEST_NAME} characters on a line, without quotes, and not"
+            f" only digits (got {shown(name)})"
         )
     return name
 
 
 def permissions_of(value: str) -> int:
-    """Nine bits from three octal digits. Raises QuestionError."""
+    """Return the nine permission bits of three octal digits. Raise QuestionError."""
     if len(value) != 3 or not set(value) <= set("01234567"):
         raise QuestionError(
-            f"permissions: {shown(value)}: three digits from 000 to {MAX_PERMISSIONS:o}"
+            f"permissions: must be three digits from 000 to {MAX_PERMISSIONS:o}"
+            f" (got {shown(value)})"
         )
     return int(value, 8)
 
@@ -146,20 +152,20 @@ def permissions_of(value: str) -> int:
 def _only(given: Arguments, known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
-            raise QuestionError(f"{shown(name)}: only {', '.join(known)} are right")
+            raise QuestionError(f"unknown field {shown(name)}; known: {', '.join(known)}")
 
 
 def _rate(given: Arguments) -> float | None:
     rate = number(given, "rate", MOST_RATE)
     if rate == 0:
-        raise QuestionError("rate: 0: more than nothing is right")
+        raise QuestionError("rate: must be more than 0 (got 0)")
     return rate
 
 
 def _count(given: Arguments, least: int) -> int | None:
     count = whole(given, "count")
     if count is not None and not least <= count <= MOST_VMS:
-        raise QuestionError(f"count: {count}: from {least} to {MOST_VMS} VMs are right")
+        raise QuestionError(f"count: must be from {least} to {MOST_VMS} VMs (got {count})")
     return count
 
 
@@ -167,21 +173,21 @@ def _vms(given: Any) -> tuple[int, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not all(type(one) is int for one in given):
-        raise QuestionError("vms: an array of ids of VMs is right")
+        raise QuestionError("vms: must be an array of VM ids")
     return tuple(given)
 
 
 async def _template(given: Arguments, ask: Ask, *, admin: bool) -> str:
-    """The lines of the VMs' template, once it is clear that their owner may have such VMs."""
+    """Return the lines of the VM template, after a check that the owner may use it."""
     said: Mapping[str, Any] = {name: given.get(name) for name in CREATE_WORDS[:3]}
     if sum(one is not None for one in said.values()) != 1:
-        raise QuestionError("template, template_id or template_name: one of them is right")
+        raise QuestionError("template, template_id, template_name: exactly one must be given")
     written = said["template"]
     if written is not None and (
         not isinstance(written, str) or not 1 <= len(written) <= LONGEST_TEMPLATE
     ):
         raise QuestionError(
-            f"template: {shown(written)}: a text of at most {LONGEST_TEMPLATE} characters is right"
+            f"template: must be a text of 1 to {LONGEST_TEMPLATE} characters (got {shown(written)})"
         )
     source = _Source(written, whole(given, "template_id"), text(given, "template_name"))
     try:

@@ -1,4 +1,4 @@
-"""How much is done of what is decided: the mode, the plan that waits, what another would do."""
+"""Questions about the mode, the plan that waits for approval, and another scheduler's choices."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ _MOST_COMPARISONS = 10_000
 
 
 class ModeQuestions:
-    """What administrators ask and order about it."""
+    """The questions and orders of administrators about modes and plans."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -32,7 +32,7 @@ class ModeQuestions:
         }
 
     async def _mode(self, arguments: Arguments) -> dict[str, Any]:
-        """Which it is; and order another one, where `to` says one."""
+        """Return the mode; if `to` is given, change to that mode first."""
         scheduler, wanted = self._scheduler, one_of(arguments, "to", _MODES)
         changed = False
         if wanted is not None:
@@ -41,7 +41,7 @@ class ModeQuestions:
         return await self.present() | {"changed": changed}
 
     async def present(self) -> dict[str, Any]:
-        """The mode, and the number of the plan that waits."""
+        """Return the mode and the number of the waiting plan."""
         scheduler = self._scheduler
         plan = await scheduler.world.database.read(plan_store.newest)
         waits = plan is not None and plan.state is PlanState.WAITING
@@ -54,7 +54,7 @@ class ModeQuestions:
         }
 
     async def _standing(self, _arguments: Arguments) -> dict[str, Any]:
-        """The newest plan, whatever became of it."""
+        """Return the newest plan, in any state."""
 
         def read(connection: sa.Connection) -> StoredPlan | None:
             newest = plan_store.newest(connection)
@@ -62,23 +62,23 @@ class ModeQuestions:
 
         plan = await self._scheduler.world.database.read(read)
         if plan is None:
-            hint = "" if self._scheduler.mode is Mode.ASK else "; plans are made in mode ask alone"
-            raise QuestionError(f"no plan was ever made{hint}")
+            hint = "" if self._scheduler.mode is Mode.ASK else "; only the mode ask makes plans"
+            raise QuestionError(f"there is no plan yet{hint}")
         return self._shown(plan)
 
     async def _approve(self, arguments: Arguments) -> dict[str, Any]:
-        """Have the plan that waits carried out, without the steps whose numbers `skip` lists."""
+        """Approve the waiting plan, without the steps whose numbers are in `skip`."""
         skipped = _numbers(arguments)
         mode = self._scheduler.mode
         if mode is not Mode.ASK:
-            raise QuestionError(f"the mode is {mode}: only in mode ask plans are approved")
+            raise QuestionError(f"plans can be approved only in mode ask (the mode is {mode})")
 
         def give(connection: sa.Connection, plan: StoredPlan) -> None:
             strange = sorted(skipped - set(range(1, len(plan.steps) + 1)))
             if strange:
                 raise QuestionError(
-                    f"skip: plan {plan.id} has no step {strange[0]}: 1 to {len(plan.steps)} is"
-                    " right"
+                    f"skip: plan {plan.id} has no step {strange[0]}; its steps are 1 to"
+                    f" {len(plan.steps)}"
                 )
             at_s = self._scheduler.world.now()
             plan_store.approve(connection, plan, skipped, who(arguments), at_s)
@@ -86,7 +86,7 @@ class ModeQuestions:
         return await self._answered(arguments, give)
 
     async def _refuse(self, arguments: Arguments) -> dict[str, Any]:
-        """Have nothing done of the plan that waits; the same one is not proposed again."""
+        """Reject the waiting plan; the daemon does not propose the same plan again."""
 
         def give(connection: sa.Connection, plan: StoredPlan) -> None:
             plan_store.refuse(connection, plan, who(arguments), self._scheduler.world.now())
@@ -96,18 +96,18 @@ class ModeQuestions:
     async def _answered(
         self, arguments: Arguments, give: Callable[[sa.Connection, StoredPlan], None]
     ) -> dict[str, Any]:
-        """Answer the plan that waits, or the one of the number `plan` if it is that one."""
+        """Approve or reject the waiting plan; if `plan` is given, it must be its number."""
         wanted = whole(arguments, "plan")
 
         def work(connection: sa.Connection) -> StoredPlan:
             newest = plan_store.newest(connection)
             plan = None if newest is None else plan_store.get(connection, newest.id)
             if plan is None or plan.state not in STANDING:
-                raise QuestionError("no plan waits")
+                raise QuestionError("no plan waits for approval")
             if wanted not in {None, plan.id}:
-                raise QuestionError(f"plan {wanted} stands no more: plan {plan.id} does")
+                raise QuestionError(f"plan {wanted} is no longer current: plan {plan.id} is")
             if plan.state is not PlanState.WAITING:
-                raise QuestionError(f"plan {plan.id} was approved already, by {plan.who}")
+                raise QuestionError(f"plan {plan.id} was already approved by {plan.who}")
             give(connection, plan)
             return plan_store.get(connection, plan.id) or plan
 
@@ -116,7 +116,7 @@ class ModeQuestions:
         return self._shown(plan)
 
     def _shown(self, plan: StoredPlan) -> dict[str, Any]:
-        """A plan with hosts and VMs by their names, as far as the latest period saw them."""
+        """Return a plan, with the names of the hosts and VMs that the latest period saw."""
         hosts, vms = self._names()
         return {
             "plan": plan.id,
@@ -151,7 +151,7 @@ class ModeQuestions:
         )
 
     async def _differences(self, arguments: Arguments) -> dict[str, Any]:
-        """What another scheduler placed and moved, newest first, and what would be done here."""
+        """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
         limit = min(whole(arguments, "limit") or 50, _MOST_COMPARISONS)
         found, agreed = await self._scheduler.world.database.read(
             lambda connection: (
@@ -186,9 +186,9 @@ class ModeQuestions:
 
 
 def _numbers(arguments: Arguments) -> frozenset[int]:
-    """The numbers that `skip` lists. Raises QuestionError."""
+    """Return the numbers in `skip`. Raise QuestionError."""
     given = arguments.get("skip", [])
     fine = isinstance(given, list) and all(type(one) is int for one in given)
     if not fine or len(given) > _MOST_COMPARISONS:
-        raise QuestionError(f"skip: {shown(given)}: a list of steps' numbers is right")
+        raise QuestionError(f"skip: must be a list of steps' numbers (got {shown(given)})")
     return frozenset(given)

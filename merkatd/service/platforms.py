@@ -1,4 +1,7 @@
-"""Questions about platforms, and orders to them; whoever may open the socket may do all."""
+"""Questions about virtual platforms and orders to them, for all interfaces of the daemon.
+
+The questions of the control socket check no permissions: the socket's file mode does.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -27,10 +30,10 @@ Row = dict[str, Any]
 
 
 class PlatformQuestions:
-    """The questions that the manager of platforms answers."""
+    """The questions about platforms, and the orders to their manager."""
 
     def __init__(self, scheduler: Scheduler, manager: Manager, ask: Ask) -> None:
-        """`ask` calls OpenNebula in the daemon's own name."""
+        """`ask` calls OpenNebula with the daemon's login."""
         self._scheduler = scheduler
         self.manager = manager
         self._ask = ask
@@ -49,16 +52,16 @@ class PlatformQuestions:
             )
         }
 
-    # -- for every door -----------------------------------------------------------------------
+    # -- for every interface -----------------------------------------------------------------------
 
     async def owner_of(self, platform: int) -> int:
-        """Whose it is. Raises NotFoundError."""
+        """Return the owner of the platform. Raise NotFoundError."""
         return await self._scheduler.world.database.read(
             lambda connection: require_platform(connection, platform).owner
         )
 
     async def shown(self, platform: int) -> Row:
-        """All that can be shown of it. Raises NotFoundError."""
+        """Return all details of the platform. Raise NotFoundError."""
         world = self._scheduler.world
 
         def read(connection: sa.Connection) -> Row:
@@ -76,7 +79,7 @@ class PlatformQuestions:
         return platform_views.platform_view(connection, one, scheduler.world, scheduler.latest)
 
     async def listed(self, owner: int | None) -> list[Row]:
-        """Platforms in short, of one tenant or of all: of those that are over the newest."""
+        """Return summaries of the platforms of a tenant or of all, with the newest ended ones."""
         return await self._scheduler.world.database.read(
             lambda connection: platform_views.rows(
                 connection, platform_store.listed(connection, owner)
@@ -84,7 +87,10 @@ class PlatformQuestions:
         )
 
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
-        """A new platform of a tenant; `ask` calls OpenNebula in its name. Raises QuestionError."""
+        """Create a platform of a tenant and return it. Raise QuestionError.
+
+        `ask` calls OpenNebula with the tenant's login.
+        """
 
         async def done(given: Fitting, vm_templates: dict[str, str]) -> Row:
             return await self.manager.submit(owner, given, vm_templates, who_, self._shown)
@@ -92,7 +98,7 @@ class PlatformQuestions:
         return await self._with_template(text, ask, done, admin=admin)
 
     async def try_submit(self, owner: int, text: Any, ask: Ask, *, admin: bool) -> Row:
-        """What `submit` would answer; nothing of it is kept. Raises QuestionError."""
+        """Return what `submit` would return, and store nothing. Raise QuestionError."""
 
         async def tried(given: Fitting, vm_templates: dict[str, str]) -> Row:
             return await self.manager.try_submission(owner, given, vm_templates, self._shown)
@@ -108,7 +114,7 @@ class PlatformQuestions:
         admin: bool,
     ) -> Row:
         if not isinstance(text, str) or not text:
-            raise QuestionError(f"template: {shown(text)}: the text of a template is right")
+            raise QuestionError(f"template: must be the text of a template (got {shown(text)})")
         try:
             given = await self.manager.fitting(text)
             return await work(given, await fetched_vm_templates(given.template, ask, admin=admin))
@@ -116,44 +122,44 @@ class PlatformQuestions:
             raise QuestionError(f"template: {'; '.join(error.problems)}") from None
 
     async def change(self, platform: int, given: Arguments, who_: str) -> Row:
-        """Other aims, another budget. Raises QuestionError, LedgerError."""
+        """Change a platform's goals or budget. Raise QuestionError or LedgerError."""
         return await self.manager.update(platform, _update(given), who_, self._shown)
 
     async def try_change(self, platform: int, given: Arguments) -> Row:
-        """What `change` would answer; nothing of it is kept. Raises as it does."""
+        """Return what `change` would return, and store nothing. Raise the same errors."""
         return await self.manager.try_update(platform, _update(given), self._shown)
 
     async def order(
         self, what: Callable[[int, str], Awaitable[PlatformRow]], platform: int, who_: str
     ) -> Row:
-        """What it is then. Raises LedgerError."""
+        """Give the order `what` and return the platform after it. Raise LedgerError."""
         await what(platform, who_)
         return await self.shown(platform)
 
     # -- for the control socket ---------------------------------------------------------------
 
     async def _platforms(self, arguments: Arguments) -> list[Row]:
-        """All platforms, or those of one `tenant`, in short."""
+        """Return summaries of all platforms, or of those of `tenant`."""
         if arguments.get("tenant") is None:
             return await self.listed(None)
         return await self.listed(await owner_of(self.ledger, arguments))
 
     async def _platform(self, arguments: Arguments) -> Row:
-        """One `platform` by its id."""
+        """Return the `platform` with this id."""
         return await self.shown(_id(arguments))
 
     async def _submit(self, arguments: Arguments) -> Row:
-        """A new platform of `tenant`, from the text of a `template`."""
+        """Create a platform of `tenant` from the text of a `template`."""
         owner = await owner_of(self.ledger, arguments)
         text = arguments.get("template")
         return await self.submit(owner, text, self._ask, who(arguments), admin=True)
 
     async def _update(self, arguments: Arguments) -> Row:
-        """Another `deadline`, `performance`, `budget` or `replenishment` for a `platform`."""
+        """Change the `deadline`, `performance`, `budget` or `replenishment` of a `platform`."""
         return await self.change(_id(arguments), arguments, who(arguments))
 
     async def _suspend(self, arguments: Arguments) -> Row:
-        """Suspend a `platform` until it is told to resume."""
+        """Suspend a `platform` until an order resumes it."""
         return await self.order(self.manager.suspend, _id(arguments), who(arguments))
 
     async def _resume(self, arguments: Arguments) -> Row:
@@ -175,7 +181,7 @@ def _update(given: Arguments) -> Update:
 
 
 def deadline_of(value: Any) -> TemplateTime | None:
-    """A deadline: "6h" from now, or a time as the template has it. Raises QuestionError."""
+    """Return a deadline: "6h" from now, or a time in the form of templates. Raise QuestionError."""
     if value is None:
         return None
     try:
@@ -187,5 +193,5 @@ def deadline_of(value: Any) -> TemplateTime | None:
 def _id(arguments: Arguments) -> int:
     value = whole(arguments, "platform")
     if value is None:
-        raise QuestionError("platform: the id of a platform is right")
+        raise QuestionError("platform: must be the id of a platform")
     return value

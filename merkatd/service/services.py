@@ -1,4 +1,4 @@
-"""All services of one daemon, as the interfaces are handed them."""
+"""The services of a daemon that its interfaces (control socket, XML-RPC, web) use."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ from merkatd.service.modes import ModeQuestions
 from merkatd.service.platforms import PlatformQuestions
 
 NEWEST_STEPS = 20
-"""Steps that an overview tells of."""
+"""The steps in an overview."""
 
 
 class Questions(Protocol):
-    """Answers questions by name."""
+    """A service that answers questions by name."""
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
-        """A value that JSON can carry. Raises QuestionError."""
+        """Return the answer as a value that JSON can represent. Raise QuestionError."""
 
 
 class DaemonQuestions:
@@ -42,7 +42,7 @@ class DaemonQuestions:
         scheduler: Scheduler,
         platforms: PlatformQuestions | None = None,
     ) -> None:
-        """`platforms` answers about platforms, where any are kept."""
+        """`platforms` answers the questions about platforms, if the daemon supports them."""
         self._scheduler = scheduler
         self.platforms = platforms
         self.preparing = PeriodViews(scheduler)
@@ -65,23 +65,23 @@ class DaemonQuestions:
 
     @property
     def world(self) -> PeriodContext:
-        """The world with the rules in force, those of a reloaded configuration included."""
+        """Return the context with the rules in force, including a reloaded configuration's."""
         return self._scheduler.world
 
     def in_memory(self) -> dict[str, Any]:
-        """Return what of the status is known without the database."""
+        """Return the part of the status that needs no database."""
         return self._itself.in_memory()
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
-        """The answer to a question of this name."""
+        """Return the answer to the question of this name. Raise QuestionError."""
         found = self._known.get(question)
         if found is None:
             known = ", ".join(sorted(self._known))
-            raise QuestionError(f"nobody knows the question {shown(question)}; known are {known}")
+            raise QuestionError(f"unknown question {shown(question)}; known: {known}")
         return await found(arguments)
 
     async def _overview(self, _arguments: Arguments) -> dict[str, Any]:
-        """All that a live view shows, of one moment."""
+        """Return all data of a live view, read at the same moment."""
         status = await self._itself.status({})
         if self._scheduler.latest is None:
             return {"status": status, "price": [], "hosts": [], "vms": [], "steps": []}
@@ -94,7 +94,7 @@ class DaemonQuestions:
         }
 
     def names(self) -> Names:
-        """What users and groups are called, as far as the last period saw."""
+        """Return the names of users and groups that the last period saw."""
         latest = self._scheduler.latest
         if latest is None:
             return Names()
@@ -103,7 +103,7 @@ class DaemonQuestions:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class DaemonServices:
-    """What methods work with."""
+    """The services that the XML-RPC methods use."""
 
     questions: DaemonQuestions
     preparing: PeriodViews
@@ -113,10 +113,10 @@ class DaemonServices:
     orders: OrderCounts
     groups: GroupQuestions | None = None
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
-    """For what can take threads a second, and for what grows with a tenant's VMs: the others are
-    left to other calls. One a user at a time."""
+    """Turns for long reads, one per user at a time: reads that can take a thread a second, and
+    reads that grow with a tenant's VMs. The other threads stay free for other calls."""
 
     @property
     def world(self) -> PeriodContext:
-        """The world with the rules in force; a reload replaces them."""
+        """Return the context with the rules in force; a reload replaces them."""
         return self.questions.world

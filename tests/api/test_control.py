@@ -69,7 +69,7 @@ def test_commands_reach_the_daemon(site: Site, tmp_path: Path) -> None:
     assert site.run("plan", "--snapshot", str(tmp_path / "a.npz")).code == 0
     nobody = site.run("explain", "7")
     assert (nobody.code, nobody.out) == (1, "")
-    assert nobody.err == "merkatd explain: no VM is called '7', by id or by name\n"
+    assert nobody.err == "merkatd explain: no VM has the id or name '7'\n"
 
 
 def test_pause_and_resume(site: Site) -> None:

@@ -53,7 +53,7 @@ def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, sh
 def test_a_host_that_nobody_knows_is_refused(daemon: Daemon, shell: Shell) -> None:
     """In a line."""
     del daemon
-    assert "no host is called 'nope'" in shell.refused("host drain nope")
+    assert "no host has the id or name 'nope'" in shell.refused("host drain nope")
     assert "invalid choice" in shell.refused("host empty 1", 2)
 
 

@@ -38,7 +38,7 @@ class TestLimits:
         assert {row["host"] for row in there} == {host}
         assert 0 in {row["id"] for row in there}
         assert rows(asked, "limits big") == []
-        assert "no VM and no host is called 'x'" in asked.refused("limits x")
+        assert "no VM and no host has the id or name 'x'" in asked.refused("limits x")
 
     def test_somebody_else_s_limits_are_seen(self, daemon: Daemon, shell: Shell) -> None:
         """At once, before any period."""

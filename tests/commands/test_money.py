@@ -77,7 +77,7 @@ class TestTenant:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            ("tenant show nobody", "no tenant is called 'nobody'"),
+            ("tenant show nobody", "no tenant has the id or name 'nobody'"),
             ("tenant show 99", "user 99 is no tenant"),
             ("tenant weight 0 -1", "a number from 0"),
             ("tenant grant 0 0", "the amount of a grant must not be 0"),

@@ -105,7 +105,7 @@ class TestPlatform:
             ("platform show x", 2, "a whole number"),
             ("platform show 7", 1, "platform 7 does not exist"),
             ("platform submit /nowhere --tenant ann", 1, "No such file"),
-            ("platform list --tenant nobody", 1, "no tenant is called"),
+            ("platform list --tenant nobody", 1, "no tenant has the id or name"),
         ],
     )
     def test_wrong_words(

@@ -73,7 +73,7 @@ class TestQuote:
         assert again["resources"][0]["share"] == pytest.approx(200)
         assert "is had for no bid" in asked.ok("quote web-0 --want-cpu 401").out
         both = asked.refused("quote web-0 --cpu 1 --want-cpu 2")
-        assert "one of the two is right" in both
+        assert "only one of the two may be given" in both
 
     def test_a_new_vm_is_quoted_without_a_name(self, asked: Shell) -> None:
         """On the host where it would be tried first."""

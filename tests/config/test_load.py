@@ -111,8 +111,8 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         (
             '[period]\ninterval = "6x"',
             (
-                'line 2: period.interval = "6x": is no duration; write a number and one of us, ms,'
-                ' s, m, h, d, for example "60s"'
+                'line 2: period.interval = "6x": is not a duration; write a number and one of us,'
+                ' ms, s, m, h, d, for example "60s"'
             ),
         ),
         (

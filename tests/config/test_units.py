@@ -55,7 +55,7 @@ def test_a_duration_is_written_in_the_largest_unit_that_fits(value: float, text:
 )
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     """The message names the units there are."""
-    with pytest.raises(ValueError, match=r"is no duration; .*us, ms, s, m, h, d, .*\"60s\""):
+    with pytest.raises(ValueError, match=r"is not a duration; .*us, ms, s, m, h, d, .*\"60s\""):
         unit("interval_s").read(text)
 
 

@@ -205,7 +205,7 @@ class TestFaults:
         assert troubles.of(TroubleKind.GROUP) == {broken: "ZeroDivisionError: nothing to divide by"}
         questions = GroupQuestions(site.scheduler, site.keeper)
         why = site.wait(questions.shown(broken))["why"]
-        assert why == ("the daemon fails to look after it: ZeroDivisionError: nothing to divide by")
+        assert why == ("the daemon fails to manage it: ZeroDivisionError: nothing to divide by")
         assert site.wait(questions.shown(after))["why"] == ""
         fails[0] = False
         site.periods(3)

@@ -98,7 +98,7 @@ class TestThePlanStands:
         """Whoever approves of the older one is told which stands."""
         asking.vm()
         asking.minutes(1)
-        with pytest.raises(QuestionError, match="plan 1 stands no more: plan 2 does"):
+        with pytest.raises(QuestionError, match="plan 1 is no longer current: plan 2 is"):
             asking.ask("approve_plan", plan=1)
         asking.minutes(1)
         assert placements(asking) == []
@@ -123,7 +123,7 @@ class TestThePlanStands:
             site.ask("approve_plan")
         site.vm()
         site.minutes(1)
-        with pytest.raises(QuestionError, match="has no step 2: 1 to 1 is right"):
+        with pytest.raises(QuestionError, match="has no step 2; its steps are 1 to 1"):
             site.ask("approve_plan", skip=[2])
         with pytest.raises(QuestionError, match="a list of steps' numbers"):
             site.ask("approve_plan", skip="all")

@@ -64,7 +64,7 @@ def test_the_live_view_says_so(daemon: Daemon, shell: Shell) -> None:
 
 def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
     """From the first look to what became of it."""
-    assert "no plan was ever made; plans are made in mode ask alone" in shell.refused("plan show")
+    assert "there is no plan yet; only the mode ask makes plans" in shell.refused("plan show")
     shell("mode", "ask")
     daemon.period()
     said = shell("plan", "show")
@@ -74,7 +74,7 @@ def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
         ["1", "deploy", "0", "web"],
         ["2", "deploy", "1", "db"],
     ]
-    assert "plan 7 stands no more" in shell.refused("plan approve --plan 7")
+    assert "plan 7 is no longer current" in shell.refused("plan approve --plan 7")
     assert "--skip" in shell.refused("plan refuse --skip 1")
     approved = shell.ok("plan approve --plan 1 --skip 2").out
     assert "1 of 2 steps" in approved

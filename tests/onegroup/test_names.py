@@ -61,7 +61,7 @@ def test_its_own_verbs_are_answered(verb: str, capsys: pytest.CaptureFixture[str
     assert verb not in VERBS
     assert main([verb, "100"]) == 2
     said = capsys.readouterr().err
-    assert f"{verb} is about groups of users, which are OpenNebula's" in said
+    assert f"{verb} is a verb for OpenNebula's groups of users" in said
     assert said.count("\n") == 1
 
 
@@ -70,7 +70,7 @@ def test_it_knows_the_name_that_it_is_called_by(called: Called) -> None:
     help_, _ = called(BESIDE, "create", "--help")
     assert help_.startswith(f"usage: {BESIDE} create")
     assert f"{BESIDE} create -t TEMPLATE -s RATE" in help_
-    assert called(BESIDE, "edit", "1")[1].startswith(f"{BESIDE} edit: what is to be different?")
+    assert called(BESIDE, "edit", "1")[1].startswith(f"{BESIDE} edit: nothing to change")
     assert f"{BESIDE} create -t TEMPLATE" in called(BESIDE, "manual", "create")[0].replace(
         "\\-", "-"
     )

@@ -85,10 +85,10 @@ class TestPlatforms:
         ("text", "why"),
         [
             ("", "the text of a template"),
-            ("name = ", "it is no TOML"),
+            ("name = ", "invalid TOML"),
             ('name = "x"', "controller"),
             (_GOOD.format(credits=1e9), "credits"),
-            ("<script>" * 100, "it is no TOML"),
+            ("<script>" * 100, "invalid TOML"),
         ],
     )
     def test_a_wrong_template_is_told(self, site: PageSite, text: str, why: str) -> None:

@@ -1,1 +1,1 @@
-"""The control socket of commands on the same machine."""
+"""The control socket for commands on the same machine."""

@@ -1,4 +1,4 @@
-"""The asking end of the control socket; it needs nothing but the standard library."""
+"""The client of the control socket, with the standard library only."""
 
 import json
 import socket
@@ -8,19 +8,19 @@ from typing import Any
 
 TIMEOUT_S = 30.0
 LONGEST_ANSWER = 1 << 30
-"""More than any cloud needs: whoever sends that much without an end is no daemon of ours."""
+"""The longest answer; more than any cloud needs, so a longer answer is not from merkatd."""
 
 
 class ControlError(Exception):
-    """The daemon can't be asked, or would not answer; the message says why."""
+    """The daemon could not be asked, or rejected the question; the message says why."""
 
 
 class NobodyError(ControlError):
-    """No daemon listens there."""
+    """No daemon listens on the socket."""
 
 
 def ask(path: Path, question: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """The daemon's answer to one question; for commands, blocking."""
+    """Return the daemon's answer to a question; blocks, as commands may. Raise ControlError."""
     request = {"question": question, **(arguments or {})}
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(TIMEOUT_S)
@@ -32,18 +32,18 @@ def ask(path: Path, question: str, arguments: Mapping[str, Any] | None = None) -
             why = getattr(error, "strerror", None) or error
             raise NobodyError(f"{path}: no daemon answers: {why}") from None
     if not line:
-        raise ControlError(f"{path}: the daemon ended before it answered")
+        raise ControlError(f"{path}: the daemon stopped before it answered")
     return _value(path, line)
 
 
 def _value(path: Path, line: bytes) -> Any:
-    """What an answer holds; ControlError where it holds an error, or is none."""
+    """Return the value of an answer. Raise ControlError for an error or an invalid answer."""
     try:
         reply = json.loads(line)
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict) or not reply.keys() & {"answer", "error"}:
-        raise ControlError(f"{path}: what answers there is no merkatd")
+        raise ControlError(f"{path}: the server on this socket is not merkatd")
     if "error" in reply:
         raise ControlError(str(reply["error"]))
     return reply["answer"]

@@ -1,6 +1,6 @@
-"""The control socket: commands on the same machine ask the daemon, one line of JSON each way.
+"""The server of the control socket: questions of commands, a line of JSON each way.
 
-A request is {"question": NAME, ...arguments}, an answer {"answer": VALUE} or {"error": TEXT}.
+A request is {"question": NAME, ...arguments}; an answer is {"answer": VALUE} or {"error": TEXT}.
 Only the daemon's own user can open the socket.
 """
 
@@ -24,10 +24,10 @@ _log = Logger()
 
 
 class _ControlProtocol(LineReceiver):
-    """One connection: its next question is read when the one before it is answered.
+    """A connection; it reads its next question after the answer to the previous question.
 
-    So a connection costs one question and one answer, however many are sent or left unread, and
-    between two of its questions the daemon does what else there is to do.
+    So a connection takes the memory of a single question and answer, even if its client sends
+    many questions or reads no answers. Between two of its questions, the daemon does other work.
     """
 
     delimiter = b"\n"
@@ -38,12 +38,12 @@ class _ControlProtocol(LineReceiver):
         self._unread = _Unread(clock, self)
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """A command has connected."""
+        """Watch whether the client reads its answers."""
         transport: Any = self.transport  # Twisted's interface has no type
         transport.registerProducer(self._unread, True)
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Answer it, and read nothing meanwhile."""
+        """Answer a question; read no further questions until then."""
         self.pauseProducing()  # type: ignore[no-untyped-call]  # Twisted has no type for it
         ensureDeferred(self._answer(line))
 
@@ -52,7 +52,7 @@ class _ControlProtocol(LineReceiver):
         try:
             question, arguments = _question(line)
         except ValueError as error:
-            # The other end speaks something else, and each of its lines would be answered.
+            # The client speaks another protocol; answers to each of its lines are useless.
             transport.write(json.dumps({"error": str(error)}).encode() + b"\n")
             transport.loseConnection()
             return
@@ -61,12 +61,12 @@ class _ControlProtocol(LineReceiver):
 
     async def _reply(self, question: str, arguments: dict[str, Any]) -> bytes:
         try:
-            return json.dumps(await self._said(question, arguments)).encode() + b"\n"
-        except Exception:  # noqa: BLE001 - the daemon lives on, the asker is told
+            return json.dumps(await self._answer_or_error(question, arguments)).encode() + b"\n"
+        except Exception:  # noqa: BLE001 - the daemon goes on, and the client gets an error
             _log.failure("A question on the control socket failed")
             return b'{"error": "the daemon failed to answer; its log says why"}\n'
 
-    async def _said(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _answer_or_error(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             return {"answer": await self._questions.answer(question, arguments)}
         except QuestionError as error:
@@ -80,12 +80,12 @@ def _question(line: bytes) -> tuple[str, dict[str, Any]]:
     except (ValueError, RecursionError):
         raise ValueError("expected one line of JSON") from None
     if not isinstance(request, dict) or not isinstance(request.get("question"), str):
-        raise ValueError('expected {"question": NAME, ...}')  # noqa: TRY004 - of a request
+        raise ValueError('expected {"question": NAME, ...}')  # noqa: TRY004 - the request is wrong
     return request.pop("question"), request
 
 
 class _Unread:
-    """Whether a connection holds answers that its asker has not read yet."""
+    """The flow control of a connection: whether its client has unread answers."""
 
     def __init__(self, clock: Any, line: Any) -> None:
         self._clock = clock
@@ -95,7 +95,7 @@ class _Unread:
         self._ended = False
 
     def then_read_on(self) -> None:
-        """Let the next question in, soon, once the answers are read."""
+        """Read the next question soon, but not before the client has read the answers."""
         self._clock.callLater(0, self._read_on)
 
     def _read_on(self) -> None:
@@ -104,23 +104,23 @@ class _Unread:
             self._line.resumeProducing()
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Too much is unread."""
+        """Note that the client has too many unread answers."""
         self._full = True
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """It is read."""
+        """Note that the client has read its answers, and read on."""
         self._full = False
         if self._waits:
             self._waits = False
             self._line.resumeProducing()
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """The connection has ended, and what it still asked is not answered."""
+        """Note that the connection has ended; its remaining questions get no answer."""
         self._ended = True
 
 
 class ControlFactory(Factory):
-    """Makes a connection for everybody who asks."""
+    """The factory of the control socket's connections."""
 
     noisy = False
 
@@ -129,15 +129,18 @@ class ControlFactory(Factory):
         self._questions = questions
 
     def buildProtocol(self, _address: object) -> _ControlProtocol:  # noqa: N802 - Twisted's name
-        """A new connection."""
+        """Return a new connection."""
         return _ControlProtocol(self._clock, self._questions)
 
 
 def listen(reactor: Any, path: Path, questions: Questions) -> IListeningPort:
-    """Open the socket; ControlError where another daemon has it. A dead one's is taken over."""
+    """Open the socket; replace the socket of a dead daemon.
+
+    Raise ControlError if another daemon listens on it.
+    """
     if path.exists():
         if _answers(path):
-            raise ControlError(f"{path}: another daemon listens here")
+            raise ControlError(f"{path}: another daemon listens on this socket")
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
     port: IListeningPort = reactor.listenUNIX(

@@ -1,1 +1,1 @@
-"""HTTP bounded in size, time and number, for tenants and browsers."""
+"""An HTTP server for tenants and browsers, with bounds on size, time and number of calls."""

@@ -1,20 +1,23 @@
-"""Answers that are held back: the connections of a caller over its limits carry few calls.
+"""Admission of calls: limits by user and by address, and delays after wrong passwords.
 
-The wait is of that user from that address alone. An attacker elsewhere makes nobody wait but
-itself, and a neighbour behind the same address makes the others wait for their own users only.
-The table holds hashes: a stranger chooses the names, and how long they are.
+The answer to a call over a limit is held back, so that its connection carries few calls.
+
+The delay after wrong passwords applies to a user at an address only. An attacker at another
+address delays only itself. An attacker behind the same address delays only the users whose names
+it tries. The table holds hashes, because an unknown client chooses the names and their length.
 
 # Note [Admission]
-A login that OpenNebula answered for lately is known without asking: its calls count for the user
-alone, wait for nothing but the user's own limits, and come first while OpenNebula hangs. A login
-that was good within the last hour is familiar: OpenNebula is asked again, in turns that
-strangers can't take. All others are strangers: they share few turns, one address at most half
-of them, and their calls count for the address. Wrong passwords make the same user wait at the
-same address (`wrong`).
+A login with a recent answer of OpenNebula is known, without another call to OpenNebula. Its calls
+count for the user only, wait only for the user's own limits, and go on while OpenNebula hangs. A
+login that was accepted in the last hour is familiar: the daemon asks OpenNebula again, in turns
+that unknown clients can't take. All other logins are unknown ("strangers"): they share few turns,
+an address at most half of them, and their calls count for the address. Wrong passwords delay the
+same user at the same address (`WrongPasswords`).
 Example: 200 wrong logins a second from 10.0.0.9 use up that address's calls and four of eight
-turns. A user with a session at 10.0.0.9 goes on; a user who signs in from 10.0.0.8 gets a turn.
-So it is where 10.0.0.9 has all places of those that wait: the user takes none while a turn is
-free, and else the place of the newest of 10.0.0.9, which is refused.
+turns. A user with a session at 10.0.0.9 goes on, and a user who signs in from 10.0.0.8 gets a
+turn. This also holds if calls of 10.0.0.9 fill all waiting places: the user needs no place while
+a turn is free. Otherwise the user gets the place of the newest call of 10.0.0.9, which is
+rejected.
 """
 
 import secrets
@@ -34,17 +37,17 @@ from merkatd.service.base.identity import Caller, Identity, Logins, is_login
 from merkatd.service.base.turns import FairTurns
 
 HELD_S = 0.5
-"""For so long. Meanwhile nothing more is read from that connection than a packet or two."""
+"""The delay of an answer. Meanwhile the server reads only a packet or two from the connection."""
 
 
 class HeldConnection(NamedTuple):
-    """An answer to a call that came too early."""
+    """A delayed answer to a call that exceeds a limit."""
 
     body: bytes
 
 
 _FREE = 5
-"""Wrong passwords without a wait: typing errors."""
+"""The wrong passwords without a delay, for typing errors."""
 _FIRST_S = 1.0
 _LONGEST_S = 60.0
 _FORGOTTEN_S = 900.0
@@ -63,24 +66,24 @@ class _Tries(NamedTuple):
 
 
 class WrongPasswords:
-    """How long each user has to wait at each address."""
+    """The delays after wrong passwords, by user and address."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._tries: OrderedDict[_Who, _Tries] = OrderedDict()
-        """In the order of their last times."""
+        """The wrong passwords by user and address, in the order of their last times."""
 
     def __len__(self) -> int:
-        """Return how many are kept."""
+        """Return the number of stored pairs of user and address."""
         return len(self._tries)
 
     def wait_s(self, user: str, address: str, now_s: float) -> float:
-        """Return the seconds until the next password is looked at; 0 where it is now."""
+        """Return the seconds until the next password is checked, 0 for at once."""
         tries = self._tries.get(self._who(user, address))
         return 0.0 if tries is None else max(tries.last_s + tries.wait_s() - now_s, 0.0)
 
     def count(self, user: str, address: str, now_s: float) -> None:
-        """Count a wrong one, and forget those that were counted too long ago."""
+        """Count a wrong password, and drop counts that are too old."""
         self._forget(now_s)
         who = self._who(user, address)
         before = self._tries.pop(who, _Tries(0, now_s))
@@ -89,7 +92,7 @@ class WrongPasswords:
             self._tries.popitem(last=False)
 
     def forgive(self, user: str, address: str) -> None:
-        """Forget them: the right one was said."""
+        """Drop the count, after the right password."""
         self._tries.pop(self._who(user, address), None)
 
     def _forget(self, now_s: float) -> None:
@@ -100,29 +103,30 @@ class WrongPasswords:
             del self._tries[oldest]
 
     def _who(self, user: str, address: str) -> _Who:
-        # No address has a line break in it.
+        # The line break separates the parts: no address contains any.
         text = f"{address}\n{user}".encode()
         return blake2b(text, key=self._key, digest_size=16).digest()
 
 
 _REFUSED_LOGIN = 10.0
-"""So many calls a refused login counts as."""
+"""The calls that a rejected login counts as."""
 _WAITING_STRANGERS = 64
-"""So many wait, at both doors together."""
+"""The most waiting logins of unknown clients, of all ports together."""
 REFUSED_EVERY_S = 0.5
-"""The answer to a wrong password waits for the next multiple of this time, counted from its call:
-OpenNebula refuses an unknown user sooner than one whom a directory knows."""
+"""The answer to a wrong password waits for the next multiple of this time after its call. Otherwise
+its time would reveal user names: OpenNebula rejects unknown users sooner than those of a directory.
+"""
 _STRANGER_BYTES = 1_024.0
-"""So many bytes of a stranger's call count as another call: to parse them takes up to 0.1 ms,"""
+"""The bytes of an unknown client's call that count as another call: parsing takes up to 0.1 ms."""
 _USER_BYTES = 4_096.0
-"""and so many of a user's."""
+"""The bytes of a known user's call that count as another call."""
 _USERS_PART = 4
-"""A user has at most one turn in so many."""
+"""The divisor for a user's turns: a user has at most 1 / 4 of the turns."""
 Result = TypeVar("Result")
 
 
 class Admission:
-    """Lets calls in."""
+    """The limits of calls, and the turns of the calls that are within them."""
 
     def __init__(self, logins: Logins, settings: ApiSettings, clock: Any) -> None:
         self._logins = logins
@@ -138,18 +142,18 @@ class Admission:
         self.turns = self._new_turns()
 
     def apart(self) -> "Admission":
-        """Return the same limits with turns of their own: one door's work never fills another."""
+        """Return the same limits with separate turns, so that a port can't fill another's turns."""
         other = copy(self)
         other.turns = self._new_turns()
         return other
 
     def wait_s(self, address: str, size: int = 0) -> float:
-        """Count a call from this address; return the seconds it is too early by, 0 for none."""
+        """Count a call of this address; return the seconds until it is allowed, 0 for now."""
         calls = self._addresses.part(1.0 + size / _STRANGER_BYTES)
         return self._addresses.take(address, self._clock.seconds(), calls)
 
     def heed(self, address: str, wait_s: float, *, known: bool, size: int = 0) -> None:
-        """Raise Refusal for a call that came too early, unless it is from a known user.
+        """Raise RequestError for a call that came too early, unless its user is known.
 
         A known user's call counts for that user, and not for the address.
         """
@@ -160,7 +164,7 @@ class Admission:
             _allow(wait_s, f"calls from address {address}")
 
     def knows(self, session: str) -> bool:
-        """Return whether OpenNebula said within the last hour that this login is good."""
+        """Return whether OpenNebula accepted this login in the last hour."""
         return self._logins.is_good(session) or self._logins.is_familiar(session)
 
     async def admitted(
@@ -170,14 +174,14 @@ class Admission:
         work: Callable[[Caller], Awaitable[Result]],
         size: int = 0,
     ) -> Result:
-        """Return what the work returns for this login's user, in its turn. Raises Refusal."""
+        """Return the result of the work for this login's user, in its turn. Raise RequestError."""
         identity = await self._identified(session, address)
         now_s = self._clock.seconds()
         self.known.note(address, identity.uid, now_s)
         calls = self._users.part(1.0 + size / _USER_BYTES)
         wait_s = self._users.take(identity.uid, now_s, calls)
         if wait_s:
-            # A flood counts for its address too, whoever sends it.
+            # A flood of calls counts for its address too, also from a known user.
             self._addresses.fine(address, now_s, 1.0)
         _allow(wait_s, f"calls of user {identity.uid}")
         return await self.turns.run(identity.uid, lambda: work(Caller(identity, session)))
@@ -187,7 +191,7 @@ class Admission:
             return await self._logins.who(session)
         began_s = self._clock.seconds()
         if not is_login(session):
-            # No name is counted: a stranger may send any text as one.
+            # Names are not counted here: an unknown client may send any text as a name.
             self._addresses.fine(address, began_s, _REFUSED_LOGIN)
             await self._until_a_refusal_is_due(began_s)
             return await self._logins.who(session)
@@ -211,7 +215,7 @@ class Admission:
         return identity
 
     async def _until_a_refusal_is_due(self, began_s: float) -> None:
-        """Wait, holding no turn meanwhile."""
+        """Wait for the time of the next rejection, without holding a turn."""
         passed_s = self._clock.seconds() - began_s
         wait_s = REFUSED_EVERY_S * (passed_s // REFUSED_EVERY_S + 1) - passed_s
         await deferLater(self._clock, wait_s)

@@ -1,4 +1,7 @@
-"""Addresses from which a login was good lately: what they send is worth more than a stranger's."""
+"""The places of connections on a port, and the addresses with recent logins.
+
+If all places are taken, the connections of such known addresses have priority.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,32 +11,32 @@ _MOST = 10_000
 
 
 class KnownAddresses:
-    """Whose login was the last good one from each of them."""
+    """The addresses with recent logins, and the last user of each."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, float]] = {}
-        """User and time, in the order of the times."""
+        """The last user and the time by address, in the order of the times."""
 
     def note(self, address: str, user: int, now_s: float) -> None:
-        """A login of this user was good."""
+        """Record an accepted login of this user."""
         self._last.pop(address, None)
         self._last[address] = user, now_s
         if len(self._last) > _MOST:
             del self._last[next(iter(self._last))]
 
     def user_at(self, address: str, now_s: float) -> int | None:
-        """Return the user of the last good login from there; None for a stranger's address."""
+        """Return the user of the last accepted login from there, or None if it is unknown."""
         user, at_s = self._last.get(address, (None, now_s))
         return user if now_s - at_s < _LATELY_S else None
 
 
 class ByAddress:
-    """Connections, counted by address."""
+    """Connections by address, with a bound for each address."""
 
     def __init__(self, most_of_one: int) -> None:
         self._most_of_one = most_of_one
         self._of: dict[str, dict[Any, None]] = {}
-        """Each address's in the order in which they came."""
+        """The connections of each address, in the order of their arrival."""
         self._taken = 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -43,20 +46,20 @@ class ByAddress:
         return self._taken
 
     def held(self, name: str) -> int:
-        """Return how many this address has."""
+        """Return the number of this address's connections."""
         return len(self._of.get(name, ()))
 
     def has_enough(self, name: str) -> bool:
-        """Return whether this address has as many as one may."""
+        """Return whether this address has reached the bound."""
         return self.held(name) >= self._most_of_one
 
     def take(self, name: str, channel: Any) -> None:
-        """A connection of this address takes one."""
+        """Add a connection of this address."""
         self._of.setdefault(name, {})[channel] = None
         self._taken += 1
 
     def leave(self, name: str, channel: Any) -> None:
-        """It leaves; once."""
+        """Remove a connection, if it has not been removed before."""
         channels = self._of.get(name, {})
         if channel in channels:
             del channels[channel]
@@ -66,7 +69,7 @@ class ByAddress:
 
 
 class Places(ByAddress):
-    """All of a door, by the address that each comes from."""
+    """All connections of a port, by address."""
 
     def __init__(self, most: int, most_of_one: int, known: KnownAddresses, clock: Any) -> None:
         super().__init__(most_of_one)
@@ -75,12 +78,13 @@ class Places(ByAddress):
         self._clock = clock
 
     def makes_room(self, name: str, *, trusted: bool) -> bool:
-        """Return whether there is a place for this address; where all are taken, make one free.
+        """Return whether there is a place for this address; if all are taken, try to free a place.
 
-        A connection ends whose caller does not read its answers, or that waits for a call, of the
-        address that has the most. Strangers' addresses come first. Nobody loses one to an address
-        that has as many, unless it is a stranger's and the other is known. Among a trusted proxy's
-        own it is one of the caller with the most behind it, so that the others go on.
+        The daemon ends a connection of the address with the most connections, unknown addresses
+        first. It must be a connection whose client does not read its answers, or that waits for a
+        call. An address loses no connection to an address that has as many, unless the first is
+        unknown and the second is known. If a trusted proxy needs a place, one of its own
+        connections may end: that of the caller with the most calls behind it.
         """
         if self._taken < self._most:
             return True
@@ -93,7 +97,7 @@ class Places(ByAddress):
                 continue
             waiting = [one for one in self._of[theirs] if not one.at_work]
             if own:
-                # The proxy may use the others for its next calls.
+                # The proxy may use its other connections for its next calls.
                 waiting = [one for one in waiting if one.caller is not None]
             if waiting:
                 victim = min(self._of_one_caller(waiting), key=_worth)
@@ -103,7 +107,7 @@ class Places(ByAddress):
         return False
 
     def _of_one_caller(self, waiting: list[Any]) -> list[Any]:
-        """Return those of the caller with the most, where a trusted proxy brought any."""
+        """Return the connections of the proxy's caller with the most, or all if none has any."""
         of: dict[str, list[Any]] = {}
         for one in waiting:
             if one.caller is not None:
@@ -119,5 +123,5 @@ class Places(ByAddress):
 
 
 def _worth(channel: Any) -> tuple[bool, bool, float]:
-    """Return what decides which of two connections ends first: the lower one."""
+    """Return a sort key: the connection with the lowest key ends first."""
     return not channel.is_unread, channel.has_called, channel.heard_s

@@ -1,4 +1,4 @@
-"""Which address a request counts for: the connection's own, or the one a trusted proxy names."""
+"""The address of a request's caller: the connection's, or the address a trusted proxy names."""
 
 import ipaddress
 import re
@@ -9,11 +9,11 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.]{2,45})\](?::[0-9]{1,5})?|([0-9.]{7,15}):[0-9]{1,5}")
 _MOST_HOPS = 20
 _NETWORK_BITS = 64
-"""One customer has a whole IPv6 network of this size, and could use each address once."""
+"""The size of the IPv6 network of a customer, who could use each of its addresses once."""
 
 
 class Proxies:
-    """The proxies whose `X-Forwarded-For` is believed."""
+    """The trusted proxies, whose `X-Forwarded-For` is used."""
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = [ipaddress.ip_network(one) for one in networks]
@@ -26,9 +26,9 @@ class Proxies:
     def caller(self, peer: str, headers: Sequence[bytes]) -> str:
         """Return the address that limits count for a request from `peer`.
 
-        Each proxy appends the address that called it, so the list is read from its end: the
-        first address that is no trusted proxy is the caller. What stands before it is the
-        caller's own word, and is ignored.
+        Each proxy appends the address of its client, so the list is read from its end: the first
+        address that is no trusted proxy is the caller's. The caller itself can write the addresses
+        before it, so they are ignored.
         """
         if not self.trust(peer):
             return counted(peer)
@@ -53,7 +53,7 @@ def wrong_network(text: str) -> bool:
 
 
 def counted(address: str) -> str:
-    """Return the name under which an address is counted: of IPv6 its network."""
+    """Return the name under which an address is counted; for IPv6, that of its network."""
     found = _address(address)
     if isinstance(found, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((int(found), _NETWORK_BITS), strict=False))

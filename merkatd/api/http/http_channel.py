@@ -1,4 +1,4 @@
-"""One connection: its calls come one after the other, each within a time."""
+"""An HTTP connection: it answers its calls in order, each within a time limit."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -11,24 +11,24 @@ from merkatd.api.http.http_request import HttpCall, RequestFactory
 from merkatd.api.http.settings import ApiSettings
 
 _LENGTH_DIGITS = 18
-"""A longer Content-Length is none: Python refuses to read numbers of thousands of digits."""
+"""The most digits of a Content-Length: Python rejects numbers of thousands of digits."""
 _IN_A_ROW = 4
-"""So many calls of one connection are begun before others have their turn."""
+"""The calls of a connection that start in a row before other connections get a turn."""
 
 
 class Connections(RequestFactory, Protocol):
-    """What a connection needs of the factory that made it."""
+    """The part of the factory that its connections use."""
 
     clock: Any
     settings: ApiSettings
     callers: ByAddress
 
     def gone(self, channel: "Channel") -> None:
-        """A connection has ended."""
+        """Release the place of a connection that has ended."""
 
 
 class Channel(HTTPChannel):
-    """One connection."""
+    """A connection."""
 
     factory: Connections
     transport: Any
@@ -40,36 +40,36 @@ class Channel(HTTPChannel):
         self.timeOut = None
         self.address = address
         self.name = address
-        """Under which it is counted."""
+        """The name under which the connection is counted."""
         self.trusted = False
-        """Whether it is a trusted proxy's."""
+        """Whether the connection comes from a trusted proxy."""
         self.caller: str | None = None
-        """The address whose call is in hand on it, where it is."""
+        """The address of the unanswered call, if there is such a call."""
         self._seconds = seconds
         self.heard_s = seconds()
-        """When something came last, or was read."""
+        """The last time at which data arrived, or at which the client read data."""
         self.has_called = False
-        """Whether there was a whole call."""
+        """Whether a complete call has arrived."""
         self._began_s: float | None = self.heard_s
-        """When the call that is arriving began to; None between calls."""
+        """The time at which the arriving call began; None between calls."""
         self._answered_call: HttpCall | None = None
-        """The last call, while the caller has not read enough of its answers."""
+        """The last answered call, while the client has too many unread answers."""
         self._later: Any = None
-        """What goes on later: an answer that is held back, or the next of many calls."""
+        """The delayed work: an answer that is held back, or the next of many calls."""
         self._is_held = False
-        """Whether it is an answer."""
+        """Whether the delayed work is an answer."""
         self._in_a_row = 0
-        """Calls since something arrived, or since others had their turn."""
+        """The calls since data arrived, or since other connections had a turn."""
         self._is_ending = False
-        """Whether it ends once all is written."""
+        """Whether the connection ends after its last write."""
 
     def getPeer(self) -> None:  # noqa: N802 - Twisted's name
-        """Nobody asks a call for it: the connection knows the address."""
+        """Return nothing: the connection knows the address, and calls are never asked for it."""
 
     getHost = getPeer  # noqa: N815 - Twisted's name
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Something arrives; it is dropped where the connection is about to end."""
+        """Read arriving data, or drop it if the connection is about to end."""
         if self._is_ending:
             return
         self.heard_s = self._seconds()
@@ -79,16 +79,16 @@ class Channel(HTTPChannel):
         super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """A call has arrived: from now on it is ours to be quick."""
+        """Note that the call is complete: from now on the server's time limit applies."""
         self._began_s = None
         self.has_called = True
         super().allContentReceived()  # type: ignore[no-untyped-call]  # so it is
 
     def headerReceived(self, line: bytes) -> bool:  # noqa: N802 - Twisted's name
-        """Read one header; False where the request is refused.
+        """Read a header line; return False if the request is rejected.
 
-        Chunks are refused: Twisted decodes them on the event loop, 10 us each, and a megabyte can
-        be 170,000 of them. XML-RPC clients and browsers state the length of what they send.
+        Chunked bodies are rejected: Twisted decodes chunks on the event loop, 10 us each, and a
+        megabyte can have 170,000 chunks. XML-RPC clients and browsers send the body's length.
         """
         name, _, value = line.partition(b":")
         named = name.strip().lower()
@@ -104,9 +104,9 @@ class Channel(HTTPChannel):
         return False
 
     def takes(self, caller: str) -> bool:
-        """Count a call for the address that the proxy names; False where it has enough in hand.
+        """Count a call for the address that the proxy names; False if it has too many calls.
 
-        A proxy that names none is no caller's address: it has no such bound.
+        If the proxy names no address, the call counts for the proxy, which has no such bound.
         """
         callers = self.factory.callers
         if caller != self.name and callers.has_enough(caller):
@@ -116,15 +116,15 @@ class Channel(HTTPChannel):
         return True
 
     def _leaves(self) -> None:
-        """Its call is no longer in hand."""
+        """Stop counting the call of this connection's caller."""
         caller, self.caller = self.caller, None
         if caller is not None:
             self.factory.callers.leave(caller, self)
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Take a piece of a body, or of the calls that come after the present one.
+        """Read a piece of a body, or of the calls after the present call.
 
-        Twisted reads on, without a bound, while answers wait for the caller to read them.
+        Without this bound, Twisted reads on without limit while the client reads no answers.
         """
         super().rawDataReceived(data)
         waiting = self._handlingRequest and self._waitingForTransport
@@ -132,10 +132,11 @@ class Channel(HTTPChannel):
             self.transport.pauseProducing()
 
     def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
-        """Begin the next call, once the caller has read what was answered before.
+        """Start the next call after the client has read the previous answers.
 
-        Twisted begins it at once: 500 small calls in one packet would leave all their answers in
-        memory, and hold the event loop. After a few in a row others get a turn.
+        Twisted would start it at once: 500 small calls in a packet would leave all their answers
+        in memory and block the event loop. After a few calls in a row, other connections get a
+        turn.
         """
         self._in_a_row += 1
         if self._waitingForTransport and self.persistent:
@@ -156,7 +157,7 @@ class Channel(HTTPChannel):
         self.requestDone(request)
 
     def hold(self, call: HttpCall, answer: bytes) -> None:
-        """Answer a call later; until then the caller's next ones stay unread."""
+        """Answer a call later; until then the client's next calls are not read."""
         if not call.is_answered:
             self._is_held = True
             self._later = self.factory.clock.callLater(HELD_S, self._let_go, call, answer)
@@ -166,7 +167,7 @@ class Channel(HTTPChannel):
         call.answer(answer)
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Go on: the caller has read what was written."""
+        """Go on after the client has read the written data."""
         self._in_a_row = 0
         super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
         request, self._answered_call = self._answered_call, None
@@ -175,16 +176,16 @@ class Channel(HTTPChannel):
 
     @property
     def at_work(self) -> bool:
-        """Whether a call of it is being answered, and its caller reads its answers."""
+        """Return whether a call is being answered, and the client reads its answers."""
         return bool(self._handlingRequest) and not (self.is_unread or self._is_held)
 
     @property
     def is_unread(self) -> bool:
-        """Whether its caller has not read what was answered."""
+        """Return whether the client has unread answers."""
         return self._answered_call is not None or self._is_ending
 
     def look_at_the_clock(self, now_s: float) -> None:
-        """End what has taken too long."""
+        """End a call or connection that has exceeded its time limit."""
         settings = self.factory.settings
         if self.is_unread:
             if now_s - self.heard_s > settings.idle_s:
@@ -199,26 +200,26 @@ class Channel(HTTPChannel):
             self.abort()
 
     def end_with(self, response: bytes) -> None:
-        """Write this, and end it."""
+        """Write a response, then close the connection."""
         self.transport.write(response)
         self.abort_after_writing()
 
     def abort_after_writing(self) -> None:
-        """End it; what arrives meanwhile is not read."""
+        """Close the connection after the last write; drop data that arrives meanwhile."""
         self.loseConnection()
 
     def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """End it, as Twisted asks for too. TLS goes on handing over what arrives."""
+        """Close the connection; Twisted calls this too. TLS still delivers arriving data."""
         self._is_ending = True
         self.heard_s = self._seconds()
         super().loseConnection()  # type: ignore[no-untyped-call]  # so it is
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
         self.transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
-        """It has ended."""
+        """Release everything that belongs to the connection."""
         if self._later is not None:
             self._later.cancel()
             self._later = None

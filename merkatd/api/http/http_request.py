@@ -1,4 +1,4 @@
-"""One request of a connection: read within bounds, answered once."""
+"""A request of a connection: read within bounds, answered once."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -16,50 +16,51 @@ _XML = b"text/xml; charset=utf-8"
 _CLOSE = b"Connection: close\r\n"
 _PATHS = frozenset({b"/RPC2", b"/"})
 _LET_BY = 64
-"""A call so many times too large is read to its end, to be answered; a larger one is cut off."""
+"""A call up to this many times too large is read to its end, so that it gets an answer. The server
+cuts off a larger call."""
 
 _log = Logger()
 _Request: Any = Request  # Twisted's web has no types
 
 
 class Bodies(Protocol):
-    """Bodies of answers that a connection gives by itself, in the language of its callers."""
+    """The error bodies that a connection sends by itself, in the protocol of its callers."""
 
     def too_large(self, most: int) -> bytes:
-        """A call has more bytes than it may have."""
+        """Return the body for a call of more than `most` bytes."""
 
     def too_many(self) -> bytes:
-        """The address has as many calls in hand as it may have."""
+        """Return the body for a call of an address that has too many unanswered calls."""
 
     def late(self) -> bytes:
-        """An answer takes too long."""
+        """Return the body for an answer that takes too long."""
 
     def failed(self) -> bytes:
-        """An answer could not be made."""
+        """Return the body for a call that failed."""
 
 
 class PlainBodies:
-    """Such bodies as plain text."""
+    """The error bodies as plain text."""
 
     def too_large(self, most: int) -> bytes:
-        """A call has more bytes than it may have."""
-        return b"a call may have %d bytes at most\n" % most
+        """Return the body for a call of more than `most` bytes."""
+        return b"a call must have at most %d bytes\n" % most
 
     def too_many(self) -> bytes:
-        """The address has as many calls in hand as it may have."""
+        """Return the body for a call of an address that has too many unanswered calls."""
         return MANY_AT_ONCE.encode() + b"\n"
 
     def late(self) -> bytes:
-        """An answer takes too long."""
+        """Return the body for an answer that takes too long."""
         return b"no answer in time\n"
 
     def failed(self) -> bytes:
-        """An answer could not be made."""
+        """Return the body for a call that failed."""
         return b"the daemon failed to answer\n"
 
 
 class RequestFactory(Protocol):
-    """What a request needs of the factory of its connection."""
+    """The part of a connection's factory that its requests use."""
 
     answer: Callable[..., Any]
     proxies: Proxies
@@ -68,7 +69,7 @@ class RequestFactory(Protocol):
 
 
 class Connection(Protocol):
-    """What a request needs of its connection."""
+    """The part of a connection that its requests use."""
 
     address: str
     trusted: bool
@@ -77,30 +78,30 @@ class Connection(Protocol):
 
     @property
     def factory(self) -> RequestFactory:
-        """The factory that made it."""
+        """Return the factory of the connection."""
 
     def takes(self, caller: str) -> bool:
-        """Whether an address may have one more call in hand."""
+        """Count a call of an address; return whether the address may have it."""
 
     def hold(self, call: Any, body: bytes) -> None:
         """Answer a call later."""
 
     def end_with(self, response: bytes) -> None:
-        """Send this and close."""
+        """Send a response, then close the connection."""
 
 
 class HttpCall(_Request):  # type: ignore[misc]  # so it is
-    """One request."""
+    """An HTTP request."""
 
     content: BytesIO
     channel: Connection
 
     def __init__(self, channel: Connection, _queued: object) -> None:
-        # A call is no form: looking whether it is one would cost as much as the rest of HTTP.
+        # A call is never a form: parsing it as a form would cost as much as the rest of HTTP.
         super().__init__(channel, parsePOSTFormSubmission=False)
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
-        """The body begins; it never touches a disk."""
+        """Prepare for the body, which is stored in memory only."""
         self.content = BytesIO()
         self.size = 0
         self._running: Deferred[None] | None = None
@@ -112,7 +113,7 @@ class HttpCall(_Request):  # type: ignore[misc]  # so it is
             self._cut_off()
 
     def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """A piece of the body: kept as long as the whole is not too large."""
+        """Store a piece of the body, unless the whole body is too large."""
         self.size += len(data)
         limit = self.channel.factory.body_bytes
         if self.size <= limit:
@@ -121,13 +122,13 @@ class HttpCall(_Request):  # type: ignore[misc]  # so it is
             self._cut_off()
 
     def process(self) -> None:
-        """All of it is there."""
+        """Answer the complete request."""
         if self._answered:
             return
         if self.path not in _PATHS:
-            self._say(404, b"text/plain", b"XML-RPC is spoken at /RPC2\n")
+            self._say(404, b"text/plain", b"Send XML-RPC calls to /RPC2.\n")
         elif self.method != b"POST":
-            said = b"XML-RPC is spoken here, by POST\n"
+            said = b"Send XML-RPC calls by POST.\n"
             self._say(_NOT_ALLOWED, b"text/plain", said, b"Allow: POST\r\n")
         elif self.size > (most := self.channel.factory.body_bytes):
             self.answer(self.channel.factory.bodies.too_large(most))
@@ -136,27 +137,27 @@ class HttpCall(_Request):  # type: ignore[misc]  # so it is
             self._running.addErrback(self._broken)
 
     def turned_away(self) -> bytes:
-        """Return the response where its address has as many calls in hand as it may."""
+        """Return the response for a call of an address that has too many unanswered calls."""
         said = self.channel.factory.bodies.too_many()
         return self._written(200, _XML, said, _CLOSE)
 
     @property
     def is_answered(self) -> bool:
-        """Whether there was an answer, or the caller has gone."""
+        """Return whether an answer was sent, or the caller has gone."""
         return self._answered
 
     def answer(self, body: bytes) -> None:
-        """Send the answer, unless there was one or the caller has gone."""
+        """Send the answer, unless another answer was sent or the caller has gone."""
         self._say(200, _XML, body)
 
     def late(self) -> None:
-        """It takes too long: say so; what was begun may be done all the same."""
+        """Answer that the call takes too long, and cancel it; it may still take effect."""
         self.answer(self.channel.factory.bodies.late())
         if self._running is not None:
             self._running.cancel()
 
     def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
-        """The caller has gone."""
+        """Note that the caller has gone."""
         self._answered = True
         super().connectionLost(reason)
 
@@ -179,7 +180,7 @@ class HttpCall(_Request):  # type: ignore[misc]  # so it is
             self.answer(self.channel.factory.bodies.failed())
 
     def _say(self, code: int, kind: bytes, body: bytes, more: bytes = b"") -> None:
-        """The whole response at once: nothing in it needs what Twisted would do for headers."""
+        """Write the whole response at once: it needs none of Twisted's header processing."""
         if self._answered:
             return
         self._answered = True

@@ -1,4 +1,4 @@
-"""The port, with or without TLS."""
+"""The listening ports of the HTTP servers, with or without TLS."""
 
 import ipaddress
 import socket
@@ -23,37 +23,37 @@ from merkatd.api.http.settings import ApiSettings
 from merkatd.api.http.tls_handshakes import Handshakes, guard
 
 _CIPHERS = b"ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Those of TLS 1.2 of which a server computes only its signature, with the client's first message;
-those of TLS 1.3 are so."""
+"""The ciphers of TLS 1.2 for which the server only computes a signature, after the client's first
+message. All ciphers of TLS 1.3 have this property."""
 
 
 class CertificateError(Exception):
-    """The files hold no certificate with its key; the message says what would be right."""
+    """The files hold no certificate with its key; the message names the expected contents."""
 
 
 @implementer(IOpenSSLContextFactory)
 class ServerContext:
-    """What a port needs to speak TLS 1.2 or newer. Raises CertificateError."""
+    """The TLS context of a port: TLS 1.2 or newer. Raise CertificateError."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._files = certificate, key
         self._context = _context_of(certificate, key)
 
     def getContext(self) -> SSL.Context:  # noqa: N802 - Twisted's name
-        """The same for every connection, until there is a new certificate."""
+        """Return the context, the same for all connections until the certificate is renewed."""
         return self._context
 
     def renew(self) -> None:
-        """Read the files anew, for connections from now on. Raises CertificateError."""
+        """Read the files again, for later connections. Raise CertificateError."""
         self._context = _context_of(*self._files)
 
 
 def _context_of(certificate: Path, key: Path) -> SSL.Context:
-    """Return a context with a certificate, those that it was signed with, and its key."""
+    """Return a context with a certificate, its chain of signers, and its key."""
     try:
         own, *signers = load_pem_x509_certificates(_read(certificate))
     except ValueError:
-        raise CertificateError(f"{certificate}: holds no certificate in PEM") from None
+        raise CertificateError(f"{certificate}: holds no certificate in PEM format") from None
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
     context.set_options(SSL.OP_NO_RENEGOTIATION)
@@ -67,8 +67,8 @@ def _context_of(certificate: Path, key: Path) -> SSL.Context:
         context.check_privatekey()
     except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateError(
-            f"{key}: holds no key of the certificate in {certificate}, in PEM and without a"
-            " password"
+            f"{key}: must hold the key of the certificate in {certificate}, in PEM format and"
+            " without a password"
         ) from None
     return context
 
@@ -83,39 +83,39 @@ def _read(path: Path) -> bytes:
 _SWEEP_S = 1.0
 _MIB = 1 << 20
 _UNREAD_BYTES = 1 << 18
-"""What the system keeps of answers that a caller does not read, for each connection."""
+"""The system's buffer for unread answers of a connection."""
 
 
 class NotServedError(Exception):
-    """The tenants' interface can't be opened as configured; the message says why."""
+    """The port can't be opened as configured; the message says why."""
 
 
 class Where(Protocol):
-    """What a section of the configuration says of a port."""
+    """The settings of a port in a section of the configuration."""
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """Return the address on which it listens."""
 
     @property
     def port(self) -> int:
-        """At which port; 0 is any."""
+        """Return the port number; 0 is any free port."""
 
     @property
     def certificate(self) -> str:
-        """With which certificate, if any."""
+        """Return the file of the certificate, or an empty text."""
 
     @property
     def key(self) -> str:
-        """Where the key of that is, if not there too."""
+        """Return the file of the key, or an empty text if the certificate's file has it."""
 
     @property
     def plain(self) -> bool:
-        """Whether others may come without one."""
+        """Return whether other machines may connect without TLS."""
 
 
 class ListeningPort:
-    """The open port."""
+    """An open port."""
 
     def __init__(self, port: Any, factory: "CallFactory", context: ServerContext | None) -> None:
         self._port = port
@@ -128,23 +128,23 @@ class ListeningPort:
         self.endpoint = f"{self.address}RPC2"
 
     def renew(self) -> None:
-        """Read the certificate anew, where there is one. Raises CertificateError."""
+        """Read the certificate again, if the port has any. Raise CertificateError."""
         if self._context is not None:
             self._context.renew()
 
     async def close(self) -> None:
-        """Close the port, and every connection."""
+        """Close the port and all its connections."""
         await self._port.stopListening()
         self._factory.drop_all()
 
 
 def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> ListeningPort:
-    """Open a port as a section of the configuration says. Raises NotServedError."""
+    """Open a port with the settings of a section. Raise NotServedError."""
     context: ServerContext | None = None
     if not (settings.certificate or settings.plain or _is_loopback(settings.address)):
         raise NotServedError(
-            f"{section}.address: {settings.address}: other machines can reach it; name a"
-            f" certificate, or set {section}.plain to let passwords travel in the clear"
+            f"{section}.address: other machines can reach {settings.address}; set"
+            f" {section}.certificate, or set {section}.plain to send passwords without encryption"
         )
     where = {"interface": settings.address}
     try:
@@ -162,7 +162,7 @@ def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) 
         why = error.socketError.strerror
         at = f"{settings.address}:{settings.port}"
         raise NotServedError(f"{section}.port: {at}: {why}") from None
-    # Connections inherit it. The system's own bound lets each of them fill several MiB.
+    # Connections inherit this bound. The system's default allows several MiB per connection.
     port.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
     return ListeningPort(port, factory, context)
 
@@ -175,12 +175,12 @@ def _is_loopback(address: str) -> bool:
 
 
 class CallFactory(HTTPFactory):
-    """Makes a connection for each who comes, and ends those that keep others from coming."""
+    """The connections of a port: it accepts new ones, and ends some to make room for others."""
 
     noisy = False
     speaks: type[Channel] = Channel
     handshakes: Handshakes | None = None
-    """Those of a door with a certificate."""
+    """The turns of handshakes, if the port has a certificate."""
 
     def __init__(
         self,
@@ -191,10 +191,10 @@ class CallFactory(HTTPFactory):
         known: KnownAddresses | None = None,
         bodies: Bodies | None = None,
     ) -> None:
-        # Times are looked after below, all at once, rather than by a timer a connection.
-        super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
+        # `_sweep` checks the times of all connections at once, instead of a timer for each.
+        super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None: no timer
         self.clock = reactor
-        """Tells the time, and does things later."""
+        """The clock for the time and for delayed calls."""
         self.answer = answer
         self.settings = settings
         self.proxies = proxies
@@ -205,20 +205,20 @@ class CallFactory(HTTPFactory):
             settings.connections, settings.connections_per_address, self.known, reactor
         )
         self.callers = ByAddress(settings.connections_per_address)
-        """Connections of trusted proxies, by the address whose call is in hand on each."""
+        """The trusted proxies' connections, by the address of the unanswered call on each."""
         self._sweeping: Any = None
 
     def startFactory(self) -> None:  # noqa: N802 - Twisted's name
-        """The port is open."""
+        """Start checking times when the port opens."""
         self._sweeping = self.clock.callLater(_SWEEP_S, self._sweep)
 
     def stopFactory(self) -> None:  # noqa: N802 - Twisted's name
-        """The port is closed."""
+        """Stop checking times when the port closes."""
         if self._sweeping is not None and self._sweeping.active():
             self._sweeping.cancel()
 
     def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
-        """A connection; None, which ends it, where there are too many."""
+        """Return a connection, or None to reject it if there are too many."""
         host = address.host
         name, trusted = counted(host), self.proxies.trust(host)
         if not trusted and (self.places.has_enough(name) or not self._may_come(name)):
@@ -234,7 +234,7 @@ class CallFactory(HTTPFactory):
         return self.handshakes is None or self.handshakes.allow(name)
 
     def gone(self, channel: Channel) -> None:
-        """A connection has ended."""
+        """Release the place of a connection that has ended."""
         self.places.leave(channel.name, channel)
 
     def drop_all(self) -> None:
@@ -243,7 +243,7 @@ class CallFactory(HTTPFactory):
             channel.abort()
 
     def log(self, request: Any) -> None:
-        """Nothing: there are thousands of calls, and each holds a password."""
+        """Log nothing: there are thousands of calls, and each contains a password."""
 
     def _sweep(self) -> None:
         for channel in self.places:

@@ -1,4 +1,4 @@
-"""What the tenants' interface is told: where it listens, and how much it puts up with."""
+"""The settings of the tenants' interface: its address, and its limits."""
 
 from dataclasses import dataclass
 
@@ -10,59 +10,59 @@ class ApiSettings:
     """The tenants' XML-RPC interface."""
 
     enabled: bool = True
-    """Whether there is one."""
+    """Whether the interface is served."""
     address: str = "127.0.0.1"
-    """Where it listens. An address that other machines can reach needs a certificate, or the
-    word that it may do without."""
+    """The address on which it listens. If other machines can reach it, `certificate` or `plain`
+    must be set."""
     port: int = 0
-    """The port; with 0 the system chooses. Either way the file `merkat_xmlrpc` in the state
-    directory holds the address that tenants need."""
+    """The port; 0 lets the system choose. In both cases, the file `merkat_xmlrpc` in the state
+    directory contains the address for tenants."""
     certificate: str = ""
-    """A PEM file with the server's certificate and those that it was signed with. With one, TLS
-    alone is spoken. An ECDSA key (P-256) signs many times faster than RSA: each new connection
-    costs a signature."""
+    """A PEM file with the server's certificate and its chain of signers. If it is set, the port
+    accepts TLS only. An ECDSA key (P-256) signs many times faster than an RSA key, and each new
+    connection needs a signature."""
     key: str = ""
-    """The PEM file with the certificate's key, if that is not in the same file."""
+    """The PEM file with the certificate's key, if the certificate's file does not contain it."""
     plain: bool = False
-    """Without a certificate, listen on addresses that other machines can reach all the same:
-    passwords then travel in the clear."""
+    """Whether the interface may listen without a certificate on an address that other machines can
+    reach. Passwords are then sent without encryption."""
     body_mib: float = 0.25
-    """The largest call that is read."""
+    """The largest accepted call."""
     depth: int = 16
-    """How deep arrays and structs may stand inside each other."""
+    """The deepest accepted nesting of arrays and structs."""
     connections: int = 512
-    """The most connections at a time,"""
+    """The most connections at a time."""
     connections_per_address: int = 128
-    """and from one address. Behind a trusted proxy so many calls of one address are in hand at a
-    time; the next one is refused at once."""
+    """The most connections at a time from an address. Behind a trusted proxy, it is the most
+    unanswered calls of an address; further calls are rejected at once."""
     in_flight: int = 64
-    """The most calls that are worked on at a time; others wait."""
+    """The most calls that run at a time; other calls wait."""
     call_s: float = 10.0
-    """How long a call may take to arrive."""
+    """The time in which a call must arrive."""
     answer_s: float = 30.0
-    """How long an answer may take; after that the caller is told that it took too long."""
+    """The time in which a call is answered; after it, the caller gets an error."""
     idle_s: float = 30.0
-    """How long a connection is kept that nothing comes through."""
+    """The time after which an idle connection is closed."""
     login_s: float = 10.0
-    """How long OpenNebula's word on a login is trusted before it is asked again."""
+    """The time for which OpenNebula's acceptance of a login is valid, before it is asked again."""
     refusal_s: float = 2.0
-    """The same for a login that it refused."""
+    """The time for which OpenNebula's rejection of a login is valid."""
     unknown_in_flight: int = 8
-    """The most logins at a time that OpenNebula is asked about and that were not good within the
-    last hour; one address has at most half of these turns. Known users wait for none of them."""
+    """The most simultaneous calls to OpenNebula about logins that were not accepted in the last
+    hour. An address has at most half of these turns. Known users do not wait for them."""
     user_calls: float = 50.0
-    """Calls a second of one user, on average; each 4 KiB of a call count as another,"""
+    """The most calls a second of a user, on average. Each 4 KiB of a call count as another call."""
     address_calls: float = 500.0
-    """and of one address for calls of users that are not known yet. There each KiB of a call
-    counts as another, and a refused login as ten. What comes beyond it is not parsed, and is
-    refused half a second later."""
+    """The most calls a second of unknown users from an address, on average. Each KiB of a call
+    counts as another call, a rejected login as ten. Further calls are not parsed, and are rejected
+    half a second later."""
     user_orders: float = PER_HOUR
-    """Orders an hour of one user who is no administrator: to submit, change or end platforms and
-    groups, and to move budgets; quotes of platforms count too. Each 4 KiB of one count as another,
-    twenty bids as one. What they leave behind is kept for up to `keep_history`."""
+    """The most orders an hour of a user without administrator rights: orders to submit, change or
+    end platforms and groups, to change budgets, and quotes of platforms. Each 4 KiB of an order
+    count as another order, twenty bids as one. Traces of orders stay for up to `keep_history`."""
     trusted_proxies: frozenset[str] | None = None
-    """Addresses or networks of proxies, such as `127.0.0.1` or `10.0.0.0/8`. A request from one of
-    them counts for the address that its `X-Forwarded-For` names; from others that header is
-    ignored."""
+    """Addresses or networks of trusted proxies, such as `127.0.0.1` or `10.0.0.0/8`. A request of
+    a trusted proxy counts for the address in its `X-Forwarded-For`; in requests of other clients,
+    this header is ignored."""
     burst_s: float = 4.0
-    """So many seconds' worth of calls may come at once."""
+    """The burst: the number of seconds whose average calls may arrive at once."""

@@ -1,15 +1,15 @@
-"""TLS handshakes: computed in turn, so that nobody's connections keep others out.
+"""TLS handshakes, computed in turns, so that no client can block the others.
 
 # Note [Handshakes]
-A handshake is computed on the event loop: about 10 ms with an RSA key of 4,096 bits, for a stranger
-that sends nothing else. So an address has a rate of new connections, and a handshake begins only
-once its first message is there whole: a connection alone costs next to nothing, and takes nobody's
-turn. Handshakes that wait are computed one by one, an address after the other, with a rest after
-each that is as long as what it took, three times. Addresses from which somebody logged in lately
-have turns of their own, a user after the other.
-Example: forty strange addresses begin 400 handshakes a second; with the key above 25 of them are
-computed. Another stranger waits for 40 of them at most, 1.6 s, and a user who has been here before
-for none.
+The event loop computes handshakes: about 10 ms each with an RSA key of 4,096 bits, also for an
+unknown client that sends nothing else. So each address has a rate limit of new connections, and a
+handshake starts only after the client's complete first message: an idle connection costs next to
+nothing and takes no turn. Waiting handshakes are computed one by one, with the addresses in
+rotation. After each of them, the turns rest for three times its duration. Addresses with a recent
+login have separate turns, with the users in rotation.
+Example: forty unknown addresses start 400 handshakes a second. With the key above, the daemon
+computes 25 of them a second. Another unknown client waits for at most 40 handshakes, 1.6 s, and a
+known user for none of them.
 """
 
 import time
@@ -26,23 +26,23 @@ from merkatd.base.rate_limit import RateLimit
 from merkatd.service.base.turns import FairTurns
 
 PER_ADDRESS_S = 10.0
-"""New connections a second of one address, on average."""
+"""The most new connections a second of an address, on average."""
 BURST_S = 4.0
-"""As many seconds' worth of them may come at once."""
+"""The number of seconds whose average connections may arrive at once."""
 _RESTS = 3.0
-"""After each handshake the turns rest for so many times as long as it took,"""
+"""The rest after a handshake, in multiples of its duration."""
 _LEAST_REST_S = 0.004
-"""and at least so long: opening and closing a connection costs time as well."""
+"""The shortest rest after a handshake: opening and closing a connection takes time as well."""
 _RECORD_HEAD = 5
 _HANDSHAKE = 22
-"""The type of the TLS record in which a client's first message stands."""
+"""The type of the TLS record that contains a client's first message."""
 _LONGEST_RECORD = 1 << 14
 
 _log = Logger()
 
 
 class Handshakes:
-    """The turns of one door."""
+    """The turns of the handshakes of a port."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Handshakes:
         self._of_known = FairTurns(1, per_key=1)
 
     def allow(self, address: str) -> bool:
-        """Return whether this address may open a connection now; if so, count it."""
+        """Return whether this address may open a connection now; count an allowed connection."""
         return not self._of_address.take(address, self._clock.seconds()) > 0
 
     def in_turn(self, address: str, work: Callable[[], None]) -> Deferred[None]:
-        """Do the work of a handshake when it is this address's turn; cancelled, it is left out."""
+        """Do the work of a handshake in a turn of this address, unless it is cancelled before."""
         user = self._known.user_at(address, self._clock.seconds())
         if user is None:
             return ensureDeferred(self._of_strangers.run(address, lambda: self._one(work)))
@@ -76,16 +76,16 @@ class Handshakes:
 
 
 class _Tls(TLSMemoryBIOProtocol):
-    """A connection that waits for its turn once the client's first message is there."""
+    """A TLS connection whose handshake waits for a turn after the client's first message."""
 
     factory: "TlsFactory"
     transport: Any
     _early: bytes | None = b""
-    """What came until the handshake has begun; then None."""
+    """The data before the start of the handshake; None after the start."""
     _waiting: Deferred[None] | None = None
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Something came; before the first message is whole nothing is computed."""
+        """Read arriving data; compute nothing before the first message is complete."""
         if self._early is None:
             super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
             return
@@ -96,7 +96,7 @@ class _Tls(TLSMemoryBIOProtocol):
             self._waiting.addErrback(self._failed)
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
-        """It has ended; one that waited takes no turn any more."""
+        """Cancel the waiting handshake of a connection that has ended."""
         waits, self._early = self._early is not None, None
         if waits and self._waiting is not None:
             self._waiting.cancel()
@@ -115,7 +115,7 @@ class _Tls(TLSMemoryBIOProtocol):
 
 
 def first_message_is_whole(early: bytes) -> bool:
-    """Return whether OpenSSL can begin: the first record is there, or it is none of TLS."""
+    """Return whether OpenSSL can start: the first record is complete, or is not TLS."""
     if not early or (early[0] == _HANDSHAKE and len(early) < _RECORD_HEAD):
         return False
     length = int.from_bytes(early[3:_RECORD_HEAD], "big")
@@ -125,18 +125,18 @@ def first_message_is_whole(early: bytes) -> bool:
 
 
 class TlsFactory(TLSMemoryBIOFactory):
-    """Begins a handshake only for a connection that its factory accepts, and in its turn."""
+    """The factory of TLS connections: it starts handshakes in turns, for accepted connections."""
 
     noisy = False
     protocol = _Tls
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
-        """Return None for a refused connection: Twisted closes its socket at once."""
+        """Return the connection, or None if it is rejected: Twisted then closes its socket."""
         channel = self.wrappedFactory.buildProtocol(addr)
         return None if channel is None else _Tls(self, channel)  # type: ignore[no-untyped-call]  # so it is
 
     def in_turn(self, channel: Any, work: Callable[[], None]) -> Deferred[None]:
-        """Do this when it is the turn of the channel's address; a trusted proxy's is at once."""
+        """Do the work in a turn of the channel's address, or at once for a trusted proxy."""
         if channel.trusted:
             work()
             return succeed(None)
@@ -145,5 +145,5 @@ class TlsFactory(TLSMemoryBIOFactory):
 
 
 def guard(context: Any, factory: Any, reactor: Any) -> TlsFactory:
-    """Return a factory that speaks TLS with the connections that `factory` accepts."""
+    """Return a factory that adds TLS to the connections that `factory` accepts."""
     return TlsFactory(context, False, factory, reactor)

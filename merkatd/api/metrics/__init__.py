@@ -1,1 +1,1 @@
-"""Figures for Prometheus, and whether the daemon is well: read by machines, never a tenant's."""
+"""Metrics for Prometheus and the health of the daemon, without data of single tenants."""

@@ -1,4 +1,4 @@
-"""How many calls a server is sent, and what became of them."""
+"""Counts of the daemon's calls to each server, by outcome."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -13,27 +13,27 @@ SERVERS = ("opennebula", "database", "hosts")
 
 
 class CallStatistics(Protocol):
-    """What a server is asked for, by whoever asks it."""
+    """Counts of the calls to a server."""
 
     @property
     def answered(self) -> int:
-        """Calls that were answered; a refusal is an answer."""
+        """Return the number of answered calls; an error from the server is an answer."""
 
     @property
     def failed(self) -> int:
-        """Calls that may have been carried out or not."""
+        """Return the number of failed calls, which may have taken effect or not."""
 
     @property
     def under_way(self) -> int:
-        """Calls that are neither."""
+        """Return the number of calls without an outcome yet."""
 
     @property
     def queued(self) -> int:
-        """Calls that wait for their turn."""
+        """Return the number of calls that wait to be sent."""
 
 
 class Calls:
-    """Counts the calls to one server; all are sent at once."""
+    """The counts of the calls to a server; no call waits before it is sent."""
 
     queued = 0
 
@@ -43,7 +43,7 @@ class Calls:
         self.under_way = 0
 
     def through(self, transport: Transport) -> Transport:
-        """The same way, watched."""
+        """Return the transport with its calls counted here."""
         return _Watched(transport, self)
 
 
@@ -53,7 +53,7 @@ class _Watched:
         self._calls = calls
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """As the other way does."""
+        """Make the call on the wrapped transport, and count it."""
         self._calls.under_way += 1
         try:
             answer = await self._transport.call(method, *arguments)
@@ -68,22 +68,22 @@ class _Watched:
 
 
 class Loads(Collector):
-    """The calls to each server until now."""
+    """The metrics of the calls to each server."""
 
     def __init__(self, loads: Mapping[str, CallStatistics]) -> None:
-        """By server; `loads` may still grow."""
+        """`loads` has the counts by server; servers may be added later."""
         self._loads = loads
 
     def collect(self) -> Iterator[Metric]:
-        """Read at each scrape, from what was counted."""
+        """Yield the metrics at each scrape, from the counts."""
         ended = CounterMetricFamily(
-            "merkat_calls", "Calls, by server and what became of them", labels=("server", "outcome")
+            "merkat_calls", "Calls by server and outcome", labels=("server", "outcome")
         )
         under_way = GaugeMetricFamily(
-            "merkat_calls_in_flight", "Calls that were not answered yet", labels=("server",)
+            "merkat_calls_in_flight", "Calls that are not answered yet", labels=("server",)
         )
         queued = GaugeMetricFamily(
-            "merkat_queue_depth", "Calls that wait for their turn, by server", labels=("server",)
+            "merkat_queue_depth", "Calls that wait to be sent, by server", labels=("server",)
         )
         for server, load in self._loads.items():
             ended.add_metric((server, ANSWERED), load.answered)

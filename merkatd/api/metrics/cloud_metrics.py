@@ -1,10 +1,10 @@
-"""The cloud as the last period left it, in base units.
+"""Metrics of the cloud after the last period, in base units.
 
-Groups are OpenNebula's, made by administrators: there are as many as there are projects or
-departments, never as many as users or VMs.
+Groups are OpenNebula's groups of users, made by administrators: as many as projects or
+departments, but far fewer than users or VMs.
 
-Labels are bounded: markets, resources and states; never VMs, tenants or hosts, of which there
-may be a hundred thousand.
+The number of labels is bounded: markets, resources and states, but never VMs, tenants or hosts,
+which can be a hundred thousand.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ from merkatd.scheduler.phases.announce import Announcement
 
 @dataclass(frozen=True, slots=True)
 class MetricUnit:
-    """What a resource is counted in."""
+    """The base unit of a resource."""
 
     name: str
-    """As metrics' names end."""
+    """The end of the metrics' names."""
     scale: float
-    """Base units in one of ours."""
+    """The number of base units in a unit of the code."""
 
 
 UNITS = {
@@ -34,11 +34,11 @@ UNITS = {
     "network": MetricUnit("bytes_per_second", 125_000.0),
     "disk": MetricUnit("bytes_per_second", float(1 << 20)),
 }
-"""Ours: percent of a core, MiB, Mbit/s and MiB/s."""
+"""Base units by resource; the units of the code are percent of a core, MiB, Mbit/s and MiB/s."""
 
 
 def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
-    """VMs, bids, what was given for them and what that costs, of each group with VMs."""
+    """Yield the VMs, bids, allocations and costs of each group that has VMs."""
     seen, decision = announcement.seen, announcement.decided.decision
     vms = seen.snapshot.vms
     groups, owner = np.unique(_group_of(seen), return_inverse=True)
@@ -57,14 +57,14 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
         amount = decision.allocations[:, number] * unit.scale
         yield _summed(
             f"merkat_group_{resource}_allocated_{unit.name}",
-            "What the VMs of a group were given",
+            "Resources allocated to the VMs of a group",
             names,
             owner,
             amount,
         )
     yield _summed(
         "merkat_group_bids_credits",
-        "What a group bids in all, in credits a period",
+        "All bids of a group, in credits a period",
         names,
         owner,
         vms.bid.sum(axis=1),
@@ -74,7 +74,7 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
     price[priced] = np.nan_to_num(decision.prices[vms.market[priced]], posinf=0.0)
     yield _summed(
         "merkat_group_cost_credits",
-        "What a whole period of what a group was given costs at the announced prices",
+        "Cost of a group's allocations for a whole period at the announced prices",
         names,
         owner,
         (decision.allocations * price).sum(axis=1),
@@ -82,7 +82,7 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
 
 
 def _group_of(seen: Observed) -> Ints:
-    """By row of the snapshot; -1 where OpenNebula shows none."""
+    """Return the group of each VM by row of the snapshot; -1 if it is unknown."""
     ids, groups = seen.observation.vm_id, seen.observation.vm_group
     found = np.full(len(seen.snapshot.vms), -1)
     if len(ids):
@@ -106,7 +106,7 @@ Families = Iterator[GaugeMetricFamily]
 
 
 def families(announcement: Announcement) -> Families:
-    """All there is to say of a period that is over."""
+    """Yield the metrics of the cloud after a period."""
     snapshot = announcement.seen.snapshot
     yield from _prices(announcement)
     yield from _goods(snapshot, announcement.decided.decision.allocations)
@@ -114,16 +114,18 @@ def families(announcement: Announcement) -> Families:
     yield _counted("merkat_vms", "VMs by state", snapshot.vms.state, VmState)
     ailing = len(announcement.seen.observation.ailing)
     yield GaugeMetricFamily(
-        "merkat_vms_unreadable", "VMs whose data can't be read, and that are left alone", ailing
+        "merkat_vms_unreadable",
+        "VMs with unreadable data, which the daemon does not manage",
+        ailing,
     )
     yield GaugeMetricFamily(
         "merkat_hosts_away",
-        "Hosts that do not answer, and whose VMs keep their last limits",
+        "Hosts that do not answer; their VMs keep their last limits",
         len(announcement.seen.use.away),
     )
     yield GaugeMetricFamily(
         "merkat_steps_outstanding",
-        "Steps that were sent and of which nothing is known yet",
+        "Steps that were sent and whose outcome is not known yet",
         len(announcement.seen.verdicts.waiting),
     )
 
@@ -141,7 +143,7 @@ def _prices(announcement: Announcement) -> Families:
 
 
 def _goods(snapshot: Snapshot, given: Floats) -> Families:
-    """Of each resource: what the hosts have, what VMs were given, what is bid."""
+    """Yield the capacity, the allocations, the use and the bids of each resource."""
     markets, hosts, vms = snapshot.markets.name, snapshot.hosts, snapshot.vms
     on = hosts.state == HostState.ON
     used = np.zeros_like(given) if snapshot.history is None else snapshot.history.vms[-1]
@@ -151,9 +153,9 @@ def _goods(snapshot: Snapshot, given: Floats) -> Families:
     for number, resource in enumerate(snapshot.resources):
         unit = UNITS[resource]
         for what, help_text, owner, amount in (
-            ("capacity", "What the hosts of a market have", hosts.market[on], hosts.capacity[on]),
-            ("allocated", "What the VMs of a market were given", vms.market, given),
-            ("used", "What they really used, as far as their hosts say", vms.market, used),
+            ("capacity", "Capacity of the hosts of a market", hosts.market[on], hosts.capacity[on]),
+            ("allocated", "Resources allocated to the VMs of a market", vms.market, given),
+            ("used", "Resources that the VMs used, as far as hosts report", vms.market, used),
         ):
             family = GaugeMetricFamily(
                 f"merkat_{resource}_{what}_{unit.name}", help_text, labels=("market",)

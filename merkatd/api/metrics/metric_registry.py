@@ -1,6 +1,6 @@
-"""What is counted from the daemon's start on, and the registry that a scrape reads.
+"""The registry of all metrics, and the counts since the daemon's start.
 
-A scrape reads what periods left here: it asks neither OpenNebula nor the database.
+A scrape reads the values that periods stored here. It calls neither OpenNebula nor the database.
 """
 
 import time
@@ -30,7 +30,7 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 
 
 
 class MetricRegistry:
-    """All metrics of one daemon."""
+    """All metrics of a daemon."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class MetricRegistry:
         interval_s: Callable[[], float] = lambda: 60.0,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
-        """`loads` are the calls by server; `wall_s` is Prometheus's time, not the cloud's."""
+        """`loads` has the calls by server; `wall_s` is the wall clock, as Prometheus uses it."""
         self._latest: Announcement | None = None
         self._wall_s = wall_s
         self._remembered = MoveReasons()
@@ -51,33 +51,33 @@ class MetricRegistry:
         ).labels(version).set(1)
         self._periods = Counter(
             "merkat_periods",
-            "Periods that were due, by what became of them",
+            "Periods that were due, by outcome",
             labelnames=("outcome",),
             registry=self._registry,
         )
-        # A rate needs the zero before the first one.
+        # A rate needs the value zero before the first period.
         for outcome in PeriodOutcome:
             self._periods.labels(outcome.value)
         self._duration = Histogram(
             "merkat_period_duration_seconds",
-            "How long periods took that were done",
+            "Duration of the periods that were done",
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._last = Gauge(
             "merkat_period_last_success_timestamp_seconds",
-            "When the last period was done, since the epoch",
+            "Time of the last period that was done, since the epoch",
             registry=self._registry,
         )
         self._planned = Counter(
             "merkat_steps_planned",
-            "Steps that were decided and written down, by kind",
+            "Steps that were decided and recorded in the journal, by kind",
             labelnames=("kind",),
             registry=self._registry,
         )
         self._steps = Counter(
             "merkat_steps",
-            "Steps by what became of them",
+            "Steps by result",
             labelnames=("result",),
             registry=self._registry,
         )
@@ -85,7 +85,7 @@ class MetricRegistry:
             self._planned.labels(kind)
         self._moves = Counter(
             "merkat_moves",
-            "Migrations, by what became of them and why they were decided",
+            "Migrations by result and by the reason of the decision",
             labelnames=("result", "reason"),
             registry=self._registry,
         )
@@ -94,13 +94,13 @@ class MetricRegistry:
                 self._moves.labels(result.value, cause.value)
         self._balances = Gauge(
             "merkat_balance_credits",
-            "What tenants and their applications have, by OpenNebula's group",
+            "Balances of tenants and their applications, by OpenNebula's group",
             labelnames=("group",),
             registry=self._registry,
         )
         self._treasury = Gauge(
             "merkat_treasury_credits",
-            "What there is that nobody has, to be paid out",
+            "Credits in the treasury, available for renewals and grants",
             registry=self._registry,
         )
         self._quarantined = Gauge(
@@ -113,34 +113,34 @@ class MetricRegistry:
             for name, text in (
                 (
                     "merkat_allocation_error_ratio",
-                    "Eq. 2: how far VMs' shares are from those on one great host, their mean",
+                    "Mean allocation error (Eq. 2): distance to the shares on a single large host",
                 ),
-                ("merkat_allocation_error_largest_ratio", "The same of the VM that is farthest"),
+                ("merkat_allocation_error_largest_ratio", "Largest allocation error of a VM"),
                 (
                     "merkat_shortfall_credits",
-                    "Bids, in credits a period, that buy nothing where their VMs are",
+                    "Bids, in credits a period, that buy nothing on the hosts of their VMs",
                 ),
             )
         )
         self._state = Gauge(
             "merkat_state",
-            "1 for what the daemon does at present",
+            "1 for the present state of the daemon",
             labelnames=("state",),
             registry=self._registry,
         )
         Gauge(
             "merkat_period_interval_seconds",
-            "How often a period is due",
+            "Interval between periods",
             registry=self._registry,
         ).set_function(interval_s)
         self._registry.register(_Present(lambda: self._latest))
         self._registry.register(Loads(loads or {}))
 
     def announced(self, announcement: Announcement) -> None:
-        """A period is over."""
+        """Record a period that has ended."""
         self._latest = announcement
         self._last.set(self._wall_s())
-        # One addition a kind: a period can have as many steps as there are VMs.
+        # Add once per kind: a period can have as many steps as the cloud has VMs.
         for kind, count in Tally(map(attrgetter("kind"), announcement.decided.steps)).items():
             self._planned.labels(kind).inc(count)
         acted, verdicts = announcement.acted, announcement.seen.verdicts
@@ -156,67 +156,67 @@ class MetricRegistry:
             self._moves.labels(outcome.value, cause.value).inc(count)
 
     def ended(self, outcome: PeriodOutcome, took_s: float) -> None:
-        """What became of a period that was due."""
+        """Record the outcome of a period that was due."""
         self._periods.labels(outcome.value).inc()
         if outcome is PeriodOutcome.DONE:
             self._duration.observe(took_s)
 
     def balances(self, by_group: Mapping[str, float], treasury: float) -> None:
-        """What there is to pay with; groups that are gone are not told of any more."""
+        """Record the balances by group, without groups that are gone, and the treasury's."""
         self._balances.clear()
         for group, amount in by_group.items():
             self._balances.labels(group).set(amount)
         self._treasury.set(treasury)
 
     def quarantined(self, count: int) -> None:
-        """How many periods could not be charged."""
+        """Record the number of periods that could not be charged."""
         self._quarantined.set(count)
 
     def fair(self, markets: Iterable[Fairness]) -> None:
-        """How the VMs stand that the last period saw."""
+        """Record the fairness of each market in the last period."""
         for one in markets:
             self._mean_error.labels(one.market).set(one.mean_error)
             self._largest_error.labels(one.market).set(one.largest_error)
             self._shortfall.labels(one.market).set(one.shortfall)
 
     def states(self, state_of: Mapping[str, Callable[[], float]]) -> None:
-        """Who tells, at each scrape, whether the daemon is in a state: 1 or 0."""
+        """Read at each scrape whether the daemon is in each state: 1 or 0."""
         for state, tell in state_of.items():
             self._state.labels(state).set_function(tell)
 
     def bus(self, tasks_ended: Callable[[], int]) -> None:
-        """Ask at each scrape how many tasks of the bus have ended unasked."""
+        """Read at each scrape the number of bus tasks that ended unexpectedly."""
         self._registry.register(_Bus(tasks_ended))
 
     def also(self, collector: Collector) -> None:
-        """Read this collector too at each scrape."""
+        """Add a collector to each scrape."""
         self._registry.register(collector)
 
     def page(self) -> bytes:
-        """The text that Prometheus reads."""
+        """Return the metrics as Prometheus reads them."""
         return generate_latest(self._registry)
 
 
 class _Bus(Collector):
-    """What became of the tasks of the bus."""
+    """The metric of bus tasks that ended unexpectedly."""
 
     def __init__(self, tasks_ended: Callable[[], int]) -> None:
         self._tasks_ended = tasks_ended
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Read at each scrape."""
-        words = "Tasks of the bus that ended unasked, and were started again"
-        yield CounterMetricFamily("merkat_bus_tasks_ended", words, value=self._tasks_ended())
+        """Yield the metrics at each scrape."""
+        help_text = "Tasks of the bus that ended unexpectedly and were restarted"
+        yield CounterMetricFamily("merkat_bus_tasks_ended", help_text, value=self._tasks_ended())
 
 
 class _Present(Collector):
-    """What the last period left; nothing before the first."""
+    """The metrics of the last period; none before the first."""
 
     def __init__(self, latest: Callable[[], Announcement | None]) -> None:
         self._latest = latest
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Read at each scrape."""
+        """Yield the metrics at each scrape."""
         latest = self._latest()
         if latest is not None:
             yield from families(latest)

@@ -1,4 +1,4 @@
-"""/metrics and /healthz."""
+"""The HTTP port with /metrics and /healthz."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.database.scheduler.order_store import Mode
 
 MOST_FAILURES = 3
-"""In a row: one call that fails is nothing to wake anybody for."""
+"""Failed periods in a row that make the daemon unhealthy: a single failure needs no action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """In one word, and why."""
+    """The health of the daemon, and the reason."""
 
     well: bool
     why: str
 
 
 def health(failures: int, standby: str | None, *, paused: bool, mode: Mode = Mode.ON) -> Health:
-    """A daemon that waits, by order or for another, is well; one whose periods fail is not."""
+    """Return the health: bad if periods fail, good also while paused or standing by."""
     if failures >= MOST_FAILURES:
         return Health(False, f"the last {failures} periods failed; the log says why")
     if standby is not None:
@@ -40,12 +40,12 @@ def health(failures: int, standby: str | None, *, paused: bool, mode: Mode = Mod
 
 _BOUNDS = Bounds(body_mib=1 / 1024, connections=64, connections_per_address=32)
 _Page = tuple[int, bytes, bytes]
-"""Status, content type and body."""
+"""A page: status, content type and body."""
 _KEPT_S = 1.0
 
 
 class CachedPage:
-    """A page that is made once a second at most, however often it is asked for."""
+    """A page that is made at most once a second, for any number of requests."""
 
     def __init__(self, make: Callable[[], _Page], seconds: Callable[[], float]) -> None:
         self._make = make
@@ -54,7 +54,7 @@ class CachedPage:
         self._made_s = 0.0
 
     def page(self) -> _Page:
-        """The page, a second old at most."""
+        """Return the page, at most a second old."""
         now_s = self._seconds()
         if self._page is None or abs(now_s - self._made_s) >= _KEPT_S:
             self._page, self._made_s = self._make(), now_s
@@ -66,25 +66,25 @@ class PortError(Exception):
 
 
 class _Look(HttpCall):
-    """One request of a machine."""
+    """A request for metrics or health."""
 
     channel: "_Looker"
 
     def process(self) -> None:
-        """Send the page that it asks for."""
+        """Send the requested page."""
         make = self.channel.factory.pages.get(self.path)
         if make is None:
             self._say(404, b"text/plain", b"/metrics and /healthz are served here\n")
         elif self.method not in {b"GET", b"HEAD"}:
             self._say(405, b"text/plain", b"Use GET or HEAD.\n", b"Allow: GET, HEAD\r\n")
         elif self.size > self.channel.factory.body_bytes:
-            self._say(413, b"text/plain", b"A request for figures has no body\n")
+            self._say(413, b"text/plain", b"The request must have no body.\n")
         else:
             self._say(*make())
 
 
 class _Looker(Channel):
-    """One connection."""
+    """A connection of the metrics port."""
 
     factory: "_Pages"
 
@@ -94,7 +94,7 @@ class _Looker(Channel):
 
 
 class _Pages(CallFactory):
-    """Makes a connection for each machine, within the bounds of every other port."""
+    """The factory of the metrics port's connections, with the bounds of the other ports."""
 
     speaks = _Looker
 
@@ -106,7 +106,7 @@ class _Pages(CallFactory):
 def listen(
     reactor: Any, address: str, port: int, figures: MetricRegistry, health: Callable[[], Health]
 ) -> Any:
-    """Open the port. Raises PortError."""
+    """Open the port. Raise PortError."""
 
     def metrics() -> _Page:
         return 200, CONTENT_TYPE_LATEST.encode(), figures.page()

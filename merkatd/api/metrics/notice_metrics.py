@@ -1,4 +1,4 @@
-"""What the scheduler noticed since it started: placements by others, removed users, errors."""
+"""Metrics of the scheduler's notices: foreign placements, removed users, errors."""
 
 from collections.abc import Iterator
 
@@ -10,16 +10,16 @@ from merkatd.scheduler.period import Scheduler
 
 
 class Noticed(Collector):
-    """Reads the scheduler at each scrape."""
+    """The scheduler's counts since its start."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """From what was counted."""
+        """Yield the metrics at each scrape."""
         foreign = CounterMetricFamily(
             "merkat_foreign_placements",
-            "VMs that were placed, and not by this daemon",
+            "VMs that were placed or moved, but not by this daemon",
             labels=("kind",),
         )
         foreign.add_metric(("deploy",), self._scheduler.foreign.deployments)
@@ -37,7 +37,7 @@ class Noticed(Collector):
         yield waiting
         unattended = GaugeMetricFamily(
             "merkat_unattended",
-            "Platforms, groups and removed tenants that the daemon fails to look after",
+            "Platforms, groups and removed tenants that the daemon fails to manage",
             labels=("kind",),
         )
         for kind in TroubleKind:

@@ -1,4 +1,4 @@
-"""What is worked out after each period: moves and their causes, fairness, balances."""
+"""Metrics that are computed after each period: moves and their causes, fairness, balances."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +24,12 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
 _UNKNOWN = ""
-"""The group of those of whom OpenNebula shows none."""
+"""The group name of tenants without a known group."""
 _log = Logger()
 
 
 class Balances:
-    """Reads them, and hands them on."""
+    """The balances and quarantined periods, read after each period."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Balances:
         tell: Callable[[Mapping[str, float], float], None],
         quarantined: Callable[[int], None],
     ) -> None:
-        """`tell` gets balances by group and the treasury, `quarantined` how many periods wait."""
+        """`tell` gets the balances by group and the treasury, `quarantined` a number of periods."""
         self._database = database
         self._tell = tell
         self._quarantined = quarantined
 
     def announced(self, announcement: Announcement) -> None:
-        """A period is over."""
+        """Read the balances after a period."""
         ensureDeferred(self._read(announcement.seen.observation.group_name))
 
     async def _read(self, names: Mapping[int, str]) -> None:
@@ -51,7 +51,7 @@ class Balances:
             of_groups, treasury = await self._database.read(balances)
             waiting = await self._database.read(period_store.quarantined)
         except Exception as error:  # noqa: BLE001 - the next period reads again, unless it ends
-            _log.warn("Balances were not read for the figures: {error}", error=str(error))
+            _log.warn("The balances could not be read for the metrics: {error}", error=str(error))
             return
         named = {
             _UNKNOWN if group is None else names.get(group, str(group)): amount / MICRO
@@ -62,7 +62,7 @@ class Balances:
 
 
 def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
-    """By OpenNebula's group, and in the treasury: micro-credits."""
+    """Return the balances by OpenNebula's group and that of the treasury, in micro-credits."""
     groups = {one.owner: one.group for one in tenant_store.every(connection)}
     found: defaultdict[int | None, int] = defaultdict(int)
     treasury = 0
@@ -76,38 +76,42 @@ def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """Of one market, as its VMs stood when the period saw them."""
+    """The fairness of a market at the observation of a period."""
 
     market: str
     mean_error: float
-    """Eq. 2, over the VMs that have a place and, of each, the larger of its resources."""
+    """The mean of the placed VMs' largest allocation errors (Eq. 2) over their resources."""
     largest_error: float
+    """The largest allocation error of a VM."""
     shortfall: float
-    """The sum of bid x shortfall: credits a period that buy nothing where VMs are."""
+    """The sum of bid x shortfall: credits a period that buy nothing on the VMs' hosts."""
 
 
 class Fair:
-    """Works it out after each period, beside the reactor: it takes as long as looking at a plan."""
+    """The fairness of the markets, computed after each period.
+
+    A thread computes it, since it takes as long as the assessment of a plan.
+    """
 
     def __init__(self, executor: Executor, tell: Callable[[list[Fairness]], None]) -> None:
         self._executor = executor
         self._tell = tell
 
     def announced(self, announcement: Announcement) -> None:
-        """A period is over."""
+        """Compute the fairness after a period."""
         ensureDeferred(self._work_out(announcement.seen.snapshot))
 
     async def _work_out(self, snapshot: Snapshot) -> None:
         try:
             found = await self._executor.run(lambda: fairness(snapshot))
-        except Exception:  # noqa: BLE001 - a figure that is missing must not cost a period
-            _log.failure("The allocation errors were not worked out for the figures")
+        except Exception:  # noqa: BLE001 - a missing metric must not cost a period
+            _log.failure("The allocation errors could not be computed for the metrics")
             return
         self._tell(found)
 
 
 def fairness(snapshot: Snapshot) -> list[Fairness]:
-    """By market."""
+    """Return the fairness of each market."""
     found = assess_placement(snapshot, snapshot.vms.host)
     placed = snapshot.vms.host != NOWHERE
     return [
@@ -126,22 +130,22 @@ def _mean(values: Floats) -> float:
 
 
 class Cause(StrEnum):
-    """Why a VM is moved; `explain` has the numbers."""
+    """The reason of a move; `explain` shows the numbers."""
 
     DRAINED = "drained"
-    """Its host is to be emptied."""
+    """The host is drained."""
     ASKED = "asked"
-    """Somebody asked that it be moved (RESCHED)."""
+    """A user asked for the move (RESCHED)."""
     ROOM = "room"
-    """Another step waits for the room that it leaves."""
+    """Another step waits for the resources that the move frees."""
     SHARES = "shares"
-    """VMs get more of what they bid for."""
+    """VMs get a larger part of the shares that they bid for."""
     EARLIER = "earlier"
-    """It was decided before this daemon began."""
+    """The move was decided before this daemon started."""
 
 
 class Result(StrEnum):
-    """What became of a move."""
+    """The result of a move."""
 
     SENT = "sent"
     REFUSED = "refused"
@@ -151,13 +155,13 @@ class Result(StrEnum):
 
 
 class MoveReasons:
-    """Remembers why, for as long as a move is under way."""
+    """The reasons of the moves that are under way."""
 
     def __init__(self) -> None:
         self._why: dict[str, Cause] = {}
 
     def of(self, announcement: Announcement) -> Iterator[tuple[Result, Cause]]:
-        """What a period that is over came to, one by one."""
+        """Yield the result and cause of each move that a period decided or judged."""
         yield from self._judged(announcement.seen)
         steps = announcement.decided.steps
         moves = [step for step in steps if step.kind == Migrate.kind and isinstance(step, Migrate)]
@@ -170,7 +174,7 @@ class MoveReasons:
             yield result, why
 
     def _judged(self, seen: Observed) -> Iterator[tuple[Result, Cause]]:
-        """Of those of earlier periods."""
+        """Yield the results of moves of earlier periods."""
         verdicts = seen.verdicts
         for result, ended in (
             (Result.CONFIRMED, verdicts.confirmed),
@@ -183,7 +187,7 @@ class MoveReasons:
 
 
 def cause(step: Migrate, seen: Observed, waited_for: AbstractSet[str]) -> Cause:
-    """The strongest of the reasons that there are."""
+    """Return the strongest reason of a move."""
     hosts = seen.snapshot.hosts
     if np.any((hosts.id == step.source) & (hosts.state == HostState.DRAINED)):
         return Cause.DRAINED

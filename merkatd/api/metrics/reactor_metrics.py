@@ -1,12 +1,12 @@
-"""How long the reactor is held: the time in which the daemon answers nobody.
+"""Holds of the reactor: times in which the daemon answers no requests.
 
-A beat is due every few milliseconds; what passes beyond that between two beats is a hold. A
-thread looks, while a beat is late, at what the reactor's thread is doing, so that the longest
-hold has a name. A collection of garbage stops that thread too, so it says for itself how long it
-took.
+A beat is due every few milliseconds. The time between two beats beyond that is a hold. While a
+beat is late, a thread samples the stack of the reactor's thread, so that the longest hold gets
+the name of a function. A garbage collection stops the sampling thread too, so the collector's
+callbacks measure its time.
 
-A hold is time of the wall: it counts what other threads, other processes and a slow machine take
-as well as what the reactor's own thread does.
+A hold is wall-clock time: it includes the time that other threads, other processes and a slow
+machine take, not only the work of the reactor's thread.
 """
 
 import gc
@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 BEAT_S = 0.005
 LATE_S = 0.03
-"""A beat that is so late is looked into."""
+"""The delay of a beat from which on the thread samples the stack."""
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _OURS = ("merkatd.", "controllers.", "twisted.web")
 _UNKNOWN = ""
@@ -30,13 +30,13 @@ GARBAGE = "garbage collection"
 
 
 class Holds(Collector):
-    """Measures the holds of one reactor, from its own thread."""
+    """The holds of a reactor, measured by beats on its thread."""
 
     def __init__(self, reactor: Any) -> None:
         self.longest_s = 0.0
-        """Since the last scrape,"""
+        """The longest hold since the last scrape."""
         self.where = _UNKNOWN
-        """and the function that ran meanwhile, where it was long enough to be seen."""
+        """The function that ran in the longest hold, if the hold was long enough for a sample."""
         self._reactor = reactor
         self._counts = [0] * (len(BUCKETS_S) + 1)
         self._sum_s = 0.0
@@ -44,13 +44,13 @@ class Holds(Collector):
         self._seen = _UNKNOWN
         self._collecting_s = 0.0
         self._collected_s = 0.0
-        """How long garbage was collected since the last beat."""
+        """The time of garbage collections since the last beat."""
         self._thread = threading.get_ident()
         self._ended = threading.Event()
         self._call: Any = None
 
     def start(self) -> None:
-        """Begin to measure; called on the reactor's thread."""
+        """Start measuring; call this on the reactor's thread."""
         self._thread = threading.get_ident()
         self._beat_s = time.monotonic()
         self._call = self._reactor.callLater(BEAT_S, self._beat)
@@ -58,7 +58,7 @@ class Holds(Collector):
         threading.Thread(target=self._look, name="reactor-holds", daemon=True).start()
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         self._ended.set()
         if self._collects in gc.callbacks:
             gc.callbacks.remove(self._collects)
@@ -79,7 +79,7 @@ class Holds(Collector):
         self._call = self._reactor.callLater(BEAT_S, self._beat)
 
     def _collects(self, phase: Literal["start", "stop"], _info: dict[str, int]) -> None:
-        """Called by the interpreter, on whichever thread the collection runs."""
+        """Add up the time of garbage collections; the interpreter calls this on any thread."""
         if phase == "start":
             self._collecting_s = time.monotonic()
         else:
@@ -92,17 +92,17 @@ class Holds(Collector):
                 self._seen = _named(frame) or self._seen
 
     def take(self) -> tuple[float, str]:
-        """The longest hold since the last time that this was called, and where it was."""
+        """Return the longest hold since the last call of this, and its function."""
         taken = self.longest_s, self.where
         self.longest_s, self.where = 0.0, _UNKNOWN
         return taken
 
     def collect(self) -> Iterator[Metric]:
-        """Read at each scrape, which begins to measure the longest hold anew."""
+        """Yield the metrics at each scrape, and reset the longest hold."""
         longest_s, where = self.take()
         longest = GaugeMetricFamily(
             "merkat_reactor_longest_hold_seconds",
-            "The longest time since the last scrape in which the daemon answered nobody",
+            "Longest time since the last scrape in which the daemon answered no requests",
             labels=("where",),
         )
         longest.add_metric((where,), longest_s)
@@ -113,14 +113,14 @@ class Holds(Collector):
             buckets.append((bound, float(count)))
         yield HistogramMetricFamily(
             "merkat_reactor_hold_seconds",
-            "How long the daemon answered nobody, beat by beat",
+            "Times in which the daemon answered no requests, per beat",
             buckets=buckets,
             sum_value=self._sum_s,
         )
 
 
 def _named(frame: FrameType | None) -> str:
-    """The innermost function of ours."""
+    """Return the innermost function of Merkat on the stack."""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith(_OURS) and module != __name__:

@@ -1,16 +1,16 @@
-"""What an administrator can choose about the figures."""
+"""The settings of the metrics port."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsSettings:
-    """Where they are read."""
+    """The port for metrics."""
 
     enabled: bool = False
     """Whether the port is open."""
     address: str = "127.0.0.1"
-    """On which address: whoever reaches it may read how large the cloud is and what it costs, but
-    nothing of any tenant."""
+    """The address of the port. Every client that reaches it can read the size and the prices of
+    the cloud, but no data of tenants."""
     port: int = 9656
-    """On which port; 0 for any that is free."""
+    """The number of the port; 0 for any free port."""

@@ -1,1 +1,1 @@
-"""The tenants' interface: XML-RPC in OpenNebula's own manner, over Twisted's own web server."""
+"""The tenants' interface: XML-RPC in the style of OpenNebula, on Twisted's web server."""

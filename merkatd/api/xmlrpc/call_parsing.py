@@ -1,10 +1,10 @@
-"""Calls are taken apart in turn: no caller's bytes hold the event loop, nor keep others waiting.
+"""Parsing of calls in turns, so that no caller's bytes block the event loop or other callers.
 
 # Note [Pieces]
-In one turn of the event loop so many bytes are parsed, of all callers together; the rest waits.
-Those that wait are parsed piece by piece, a piece for each key in rotation.
-Example: one address sends a hundred calls of 256 KiB, another one of 3 KiB meanwhile. The latter is
-parsed after one piece of the former's: within a turn or two, that is within milliseconds.
+In a turn of the event loop, the daemon parses at most `_TURN_BYTES`, of all callers together; other
+calls wait. Waiting calls are parsed piece by piece, with the keys in rotation.
+Example: an address sends a hundred calls of 256 KiB, and another address sends a call of 3 KiB.
+The small call is parsed after a piece of a large one: within a turn or two, so in milliseconds.
 """
 
 from collections import OrderedDict, deque
@@ -17,25 +17,25 @@ from merkatd.api.xmlrpc.codec import RpcCall, Taking, call_of
 from merkatd.api.xmlrpc.errors import RpcFault
 
 _PIECE_BYTES = 4_096
-"""Half a millisecond's work, where a tag is every eighth byte."""
+"""The size of a piece: it takes half a millisecond if every eighth byte is a tag."""
 _TURN_BYTES = 4 * _PIECE_BYTES
 _CALL_BYTES = 1_024
-"""A call costs as much as so many bytes, beside its own: it is also answered."""
+"""The bytes that a call counts in addition to its own, for its answer."""
 
 
 class Parsing:
-    """Takes calls apart."""
+    """The parser of all calls."""
 
     def __init__(self, clock: Any, depth: int) -> None:
         self._clock = clock
         self._depth = depth
         self._left = _TURN_BYTES
         self._turn: Any = None
-        """The next turn, where one is needed."""
+        """The next turn, if it is scheduled."""
         self._waiting: OrderedDict[Hashable, deque[_Job]] = OrderedDict()
 
     async def call_of(self, body: bytes, key: Hashable) -> RpcCall:
-        """Return the call in these bytes, once it is this key's turn. Raises RpcFault."""
+        """Return the call in these bytes, parsed in turns of this key. Raise RpcFault."""
         if len(body) + _CALL_BYTES <= self._left and not self._waiting:
             self._left -= len(body) + _CALL_BYTES
             self._need_a_turn()
@@ -66,7 +66,7 @@ class Parsing:
 
 
 class _Job:
-    """A call that is taken apart in pieces."""
+    """A call that is parsed in pieces."""
 
     def __init__(self, body: bytes, depth: int) -> None:
         self.done: Deferred[RpcCall] = Deferred(self._drop)
@@ -77,7 +77,7 @@ class _Job:
         self._fault: RpcFault | None = None
 
     def go_on(self) -> int:
-        """Read a piece; return how many bytes that was."""
+        """Parse a piece and return its number of bytes."""
         piece = self._body[self._read : self._read + _PIECE_BYTES]
         self._read += len(piece)
         self.is_over = self._read >= len(self._body)
@@ -88,7 +88,7 @@ class _Job:
         return len(piece)
 
     def tell(self) -> None:
-        """Say what it is, or why it is none."""
+        """Fire the Deferred with the call, or with the fault."""
         if self.done.called:
             return
         try:
@@ -101,5 +101,5 @@ class _Job:
             self.done.callback(call)
 
     def _drop(self, _done: object) -> None:
-        """Read no more: an answer would come too late."""
+        """Stop parsing: an answer would be too late."""
         self._body = b""

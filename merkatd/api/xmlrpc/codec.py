@@ -1,4 +1,4 @@
-"""Calls and answers to bytes and back."""
+"""The XML of XML-RPC: calls from bytes, answers to bytes."""
 
 import html
 import re
@@ -38,34 +38,34 @@ _FIRST_TEXT = re.compile(
     rb"<params>\s*<param>\s*<value>(?:\s*<string>)?([^<]*)</(?:string|value)>", re.ASCII
 )
 _LOOKED_AT = 8_192
-"""Within so many bytes the session string ends, as clients write it."""
+"""The bytes of a call in which `claimed_session` searches for the session string."""
 
 
 class RpcCall(NamedTuple):
-    """A method's name and what goes with it."""
+    """A call: the method's name and its arguments."""
 
     method: str
     arguments: list[Any]
 
 
 def call_of(body: bytes, depth: int) -> RpcCall:
-    """The call in these bytes. Raises RpcFault."""
+    """Return the call in these bytes. Raise RpcFault."""
     taking = Taking(depth)
     taking.feed(body, last=True)
     return taking.call()
 
 
 def claimed_session(body: bytes) -> str:
-    """Return the session string as a call's first bytes have it; nothing where it isn't plain.
+    """Return the session string in a call's first bytes, or an empty text if it is not found.
 
-    It costs microseconds whatever the bytes are, and proves nothing: the call is still to be read.
+    This takes microseconds for any bytes. It proves nothing, since the call is not parsed yet.
     """
     found = _FIRST_TEXT.search(body, 0, _LOOKED_AT)
     return "" if found is None else html.unescape(found[1].decode("utf-8", "replace"))
 
 
 class Taking:
-    """Takes a call apart, a piece after the other."""
+    """A parser of a call, fed piece by piece."""
 
     def __init__(self, depth: int) -> None:
         self._reading = reading = _Reading(_TAGS_AROUND + _TAGS_PER_LEVEL * depth)
@@ -77,27 +77,27 @@ class Taking:
         parser.StartDoctypeDeclHandler = _no_doctype
 
     def feed(self, piece: bytes, *, last: bool) -> None:
-        """Read the next bytes. Raises RpcFault."""
+        """Parse the next bytes. Raise RpcFault."""
         try:
             self._parser.Parse(piece, last)
         except ExpatError as error:
-            raise RpcFault(FaultCode.NO_CALL, f"the call is no XML: {error}") from None
+            raise RpcFault(FaultCode.NO_CALL, f"the call is not valid XML: {error}") from None
         except (LookupError, ValueError):  # unknown encodings
-            raise RpcFault(FaultCode.NO_CALL, "the call is no XML in UTF-8") from None
+            raise RpcFault(FaultCode.NO_CALL, "the call must be XML in UTF-8") from None
 
     def call(self) -> RpcCall:
-        """Return the call, once all of it was fed. Raises RpcFault."""
+        """Return the call after its last piece. Raise RpcFault."""
         if not self._reading.method:
             raise RpcFault(FaultCode.NO_CALL, "the call names no method")
         return RpcCall(self._reading.method, self._reading.arguments)
 
 
 def _no_doctype(*_arguments: Any) -> None:
-    raise RpcFault(FaultCode.NO_CALL, "a call has no document type, and no entities of its own")
+    raise RpcFault(FaultCode.NO_CALL, "a call must not have a document type or its own entities")
 
 
 class _Reading:
-    """What was read until now."""
+    """The state of the parser: the part of the call that was read."""
 
     def __init__(self, most_tags: int) -> None:
         self.method = ""
@@ -110,13 +110,13 @@ class _Reading:
         self._names: list[str | None] = []
 
     def start(self, tag: str, _attributes: Any) -> None:
-        """An element begins."""
+        """Read the start of an element."""
         path = self._path
         if tag not in _INSIDE.get(path[-1], _NOTHING):
             raise _misplaced(tag, path[-1])
         path.append(tag)
         if len(path) > self._most_tags:
-            raise RpcFault(FaultCode.NO_CALL, "arrays and structs stand too deep in each other")
+            raise RpcFault(FaultCode.NO_CALL, "arrays and structs are nested too deep")
         if tag == "value":
             self._values.append(_UNSAID)
         elif tag == "array":
@@ -128,7 +128,7 @@ class _Reading:
         self.text.clear()
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Read the end of an element."""
         self._path.pop()
         if tag in _SCALARS:
             self._say(_scalar(tag, "".join(self.text)))
@@ -140,18 +140,20 @@ class _Reading:
             self._names[-1] = "".join(self.text)
         elif tag == "member":
             if self._names.pop() is not None:
-                raise RpcFault(FaultCode.NO_CALL, "a member of a struct has a name and a value")
+                raise RpcFault(
+                    FaultCode.NO_CALL, "each member of a struct needs a name and a value"
+                )
         elif tag == "methodName":
             self.method = "".join(self.text).strip()
         self.text.clear()
 
     def _say(self, value: Any) -> None:
         if self._values[-1] is not _UNSAID:
-            raise RpcFault(FaultCode.NO_CALL, "a value holds one value")
+            raise RpcFault(FaultCode.NO_CALL, "a value element must contain a single value")
         self._values[-1] = value
 
     def _keep(self, value: Any) -> None:
-        """A value is whole: it belongs to a parameter, an array, or a member."""
+        """Store a complete value in its parameter, array or member."""
         if value is _UNSAID:  # without a type it is a string
             value = "".join(self.text)
         where = self._path[-1]
@@ -162,16 +164,16 @@ class _Reading:
         else:
             name, self._names[-1] = self._names[-1], None
             if name is None or name in self._inside[-1]:
-                raise RpcFault(FaultCode.NO_CALL, "each member of a struct has a name of its own")
+                raise RpcFault(FaultCode.NO_CALL, "each member of a struct needs a unique name")
             self._inside[-1][name] = value
 
 
 def _misplaced(tag: str, where: str) -> RpcFault:
     shown = tag[:20]
     if where == "value" and tag in _NEVER_TAKEN:
-        return RpcFault(FaultCode.WRONG_TYPE, f"no method takes a value of the type {shown}")
+        return RpcFault(FaultCode.WRONG_TYPE, f"no method accepts a value of the type {shown}")
     inside = f"inside {where}" if where else "at the top"
-    return RpcFault(FaultCode.NO_CALL, f"a call has no {shown!r} {inside}")
+    return RpcFault(FaultCode.NO_CALL, f"a call must not have {shown!r} {inside}")
 
 
 def _scalar(tag: str, text: str) -> Any:
@@ -189,7 +191,7 @@ def _scalar(tag: str, text: str) -> Any:
                 pass
     elif _WHOLE.fullmatch(text):
         return int(text)
-    raise RpcFault(FaultCode.WRONG_TYPE, f"{text[:40]!r} is no {tag}")
+    raise RpcFault(FaultCode.WRONG_TYPE, f"{text[:40]!r} is not a valid {tag}")
 
 
 _SPECIAL = re.compile("[&<>\x00-\x08\x0b-\x0c\x0e-\x1f\r\ud800-\udfff\ufffe\uffff]")
@@ -201,40 +203,40 @@ _DONE = _VALUE_BYTES + b"<array><data><value><boolean>1</boolean></value><value>
 _DONE_TAIL = b"</value><value><int>0</int></value></data></array>" + _VALUE_TAIL
 _LARGEST = 2**31
 _MANY = 200
-"""Rows; to write so many takes some milliseconds."""
+"""The number of rows from which on encoding takes some milliseconds."""
 
 
 class Encoded(bytes):
-    """A value that is written already."""
+    """A value that is encoded already."""
 
     __slots__ = ()
 
 
 def answer(value: Any) -> bytes:
-    """The call was done, and this came of it."""
+    """Return the answer of a successful call with this value."""
     return b"".join((_DONE, encoded(value), _DONE_TAIL))
 
 
 def is_large(value: Any) -> bool:
-    """Return whether it has so many rows that writing it would hold others up."""
+    """Return whether the value has so many rows that encoding it would delay other calls."""
     parts = value.values() if isinstance(value, dict) else ()
     return any(isinstance(one, list | tuple | dict) and len(one) > _MANY for one in (value, *parts))
 
 
 def refused(method: str, refusal: RequestError) -> bytes:
-    """The call was not done."""
+    """Return the answer of a failed call."""
     said = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
     return b"".join((_VALUE_BYTES, encoded(said), _VALUE_TAIL))
 
 
 def fault(wrong: RpcFault) -> bytes:
-    """It was no call."""
+    """Return the fault for an invalid call."""
     said = encoded({"faultCode": int(wrong.code), "faultString": wrong.text})
     return b"".join((_HEAD, b"<fault><value>", said, b"</value></fault></methodResponse>\r\n"))
 
 
 def encoded(value: Any) -> Encoded:
-    """What stands inside a value's element."""
+    """Return the contents of the element of a value."""
     if isinstance(value, Encoded):
         return value
     return Encoded(_text(value).encode())
@@ -242,7 +244,7 @@ def encoded(value: Any) -> Encoded:
 
 def _text(value: Any) -> str:
     writer = _WRITERS.get(type(value))
-    if writer is None:  # words of an enumeration are strings too
+    if writer is None:  # members of a string enumeration are strings too
         kinds = (kind for kind in type(value).__mro__ if kind in _WRITERS)
         writer = _WRITERS.get(next(kinds, object))
     if writer is None:
@@ -272,7 +274,7 @@ def _struct(value: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=1000)
 def _before(name: str) -> str:
-    """What stands before a member's value; there are few names, but for kinds of movements."""
+    """Return the XML before a member's value. There are few names, so a cache helps."""
     return f"<member><name>{_SPECIAL.sub(_escape, name)}</name><value>"
 
 
@@ -297,22 +299,22 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class XmlBodies:
-    """What a connection answers by itself, as XML-RPC."""
+    """The error bodies of a connection, as XML-RPC."""
 
     def too_large(self, most: int) -> bytes:
-        """A call has more bytes than it may have."""
-        return fault(RpcFault(FaultCode.TOO_LARGE, f"a call may have {most} bytes at most"))
+        """Return the body for a call of more than `most` bytes."""
+        return fault(RpcFault(FaultCode.TOO_LARGE, f"a call must have at most {most} bytes"))
 
     def too_many(self) -> bytes:
-        """The address has as many calls in hand as it may have."""
+        """Return the body for a call of an address that has too many unanswered calls."""
         return refused("merkat", TooManyRequestsError(MANY_AT_ONCE))
 
     def late(self) -> bytes:
-        """An answer takes too long; the call may take effect all the same."""
-        text = "No answer in time: what was asked for may have been done or not."
+        """Return the body for an answer that takes too long; the call may still take effect."""
+        text = "No answer in time: the call may have taken effect or not."
         return refused("merkat", RequestError(Code.INTERNAL, text))
 
     def failed(self) -> bytes:
-        """An answer could not be made."""
+        """Return the body for a call that failed."""
         text = "the daemon failed to answer; its log says why"
         return refused("merkat", RequestError(Code.INTERNAL, text))

@@ -1,4 +1,4 @@
-"""A call from its bytes to the bytes of its answer."""
+"""Dispatch of XML-RPC calls: from the bytes of a call to the bytes of its answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ _log = Logger()
 
 
 class Dispatch:
-    """Answers calls."""
+    """The dispatcher of calls to their methods."""
 
     def __init__(self, house: DaemonServices, settings: ApiSettings, clock: Any) -> None:
         self.house = house
@@ -36,7 +36,7 @@ class Dispatch:
         self._parsing = Parsing(clock, settings.depth)
 
     async def answer(self, body: bytes, address: str) -> bytes | HeldConnection:
-        """What a call from this address is answered with."""
+        """Return the answer to a call from this address."""
         try:
             found, session, arguments = await self._taken(body, address)
         except RpcFault as wrong:
@@ -50,18 +50,18 @@ class Dispatch:
             return codec.answer(done)
         except RpcFault as wrong:
             return codec.fault(wrong)
-        except Exception as error:  # noqa: BLE001 - each caller is answered, and the daemon lives on
+        except Exception as error:  # noqa: BLE001 - each caller gets an answer, and the daemon goes on
             refused = codec.refused(found.name, refusal_of(found.name, error))
             return _held_if_too_many(error, refused)
 
     async def _taken(self, body: bytes, address: str) -> tuple[Method, str, list[Any]]:
-        """Take a call apart, if its caller may have that done. Raises RpcFault, Refusal."""
+        """Parse a call if its caller is within its limits. Raise RpcFault or RequestError."""
         size = len(body)
         wait_s = self.admission.wait_s(address, size)
         claimed = claimed_session(body)
         known = self.admission.knows(claimed)
         if not known:
-            # To parse is the dearest part of most calls: it is not done beyond the limit.
+            # Parsing is the most expensive part of most calls, so calls over the limit skip it.
             self.admission.heed(address, wait_s, known=False)
         key = (known, claimed.partition(":")[0] if known else address)
         found, session, arguments = _checked(await self._parsing.call_of(body, key))
@@ -79,29 +79,30 @@ class Dispatch:
 
 
 def _held_if_too_many(error: Exception, answer: bytes) -> bytes | HeldConnection:
-    """Return the answer, to be held back where its caller is over a limit."""
+    """Return the answer, marked as delayed if its caller is over a limit."""
     return HeldConnection(answer) if isinstance(error, TooManyRequestsError) else answer
 
 
 def _checked(call: RpcCall) -> tuple[Method, str, list[Any]]:
-    """The method, the session string, and the rest of what it takes. Raises RpcFault."""
+    """Return the method, the session string and the other arguments. Raise RpcFault."""
     found = METHODS.get(call.method)
     if found is None:
         raise RpcFault(FaultCode.UNKNOWN_METHOD, f"Method {call.method[:60]!r} not defined")
     if not call.arguments or type(call.arguments[0]) is not str:
         raise RpcFault(
-            FaultCode.WRONG_TYPE, f'{found.name}: the session string, "user:password", comes first'
+            FaultCode.WRONG_TYPE,
+            f'{found.name}: the first argument must be the session string, "user:password"',
         )
     return found, call.arguments[0], found.completed(call.arguments[1:])
 
 
 def printable(text: str) -> str:
-    """Return text from outside as a log may hold it: on one line, and not too long."""
+    """Return an untrusted text in a form safe for logs: short, and on one line."""
     return ascii(text[:_LONGEST_LOGGED])[1:-1]
 
 
 def refusal_of(method: str, error: Exception) -> RequestError:
-    """What a caller is told of an error in what it asked for."""
+    """Return the answer to a caller for an error in its call."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, RpcFault):
@@ -109,7 +110,7 @@ def refusal_of(method: str, error: Exception) -> RequestError:
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return RequestError(code, str(error))
-    _log.failure("{method} failed", method=printable(method))
+    _log.failure("The call {method} failed", method=printable(method))
     return RequestError(Code.INTERNAL, "the daemon failed to answer; its log says why")
 
 
@@ -121,11 +122,11 @@ _CODES: Mapping[type[Exception], Code] = {
     CloudUnreachableError: Code.INTERNAL,
     CancelledError: Code.INTERNAL,
 }
-"""The first that fits counts."""
+"""The codes of errors; the first matching type applies."""
 
 
 def serve(reactor: Any, settings: ApiSettings, dispatch: Dispatch) -> ListeningPort:
-    """Open the port. Raises NotServedError."""
+    """Open the port. Raise NotServedError."""
     proxies = Proxies(settings.trusted_proxies or ())
     known = dispatch.admission.known
     factory = CallFactory(reactor, settings, dispatch.answer, proxies, known, XmlBodies())

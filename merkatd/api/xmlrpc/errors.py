@@ -1,10 +1,10 @@
-"""How a call is refused: OpenNebula's codes and texts, and XML-RPC's own faults."""
+"""Faults of XML-RPC, for calls that are invalid."""
 
 from enum import IntEnum
 
 
 class FaultCode(IntEnum):
-    """Why a call was not even taken for one."""
+    """The code of a fault."""
 
     WRONG_TYPE = -501
     NO_CALL = -503
@@ -12,8 +12,8 @@ class FaultCode(IntEnum):
     TOO_LARGE = -509
 
 
-class RpcFault(Exception):  # noqa: N818 - XML-RPC's own word
-    """A call that XML-RPC itself refuses."""
+class RpcFault(Exception):  # noqa: N818 - the term of XML-RPC
+    """An invalid XML-RPC call."""
 
     def __init__(self, code: FaultCode, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What each method takes, gives and does."""
+"""The table of XML-RPC methods: arguments, answers, descriptions, functions."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from merkatd.service.base.identity import Caller, need_admin
 from merkatd.service.services import DaemonServices
 
 SELF = -1
-"""Whoever calls."""
+"""The argument that means the caller."""
 _NEEDED: Any = object()
 MAX_NUMBER = 2**31
-"""OpenNebula's ids are smaller."""
+"""The bound of integer arguments: OpenNebula's ids are smaller."""
 KINDS: Mapping[str, type] = {"string": str, "int": int, "struct": dict}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument after the session string."""
+    """An argument after the session string."""
 
     name: str
     kind: str
@@ -31,20 +31,20 @@ class Parameter:
 
     @property
     def needed(self) -> bool:
-        """Whether it can't be left out."""
+        """Return whether the argument is required."""
         return self.default is _NEEDED
 
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """What a method answers with."""
+    """The description of a method's answer."""
 
     kind: str
     does: str
     members: Mapping[str, str]
-    """Of the struct, or of each struct of the array."""
+    """The members of the struct, or of each struct of the array."""
     inner: Mapping[str, str]
-    """Of each struct of the member `resources`, `vms`, `movements` or `steps`."""
+    """The members of each struct in the member `resources`, `vms`, `movements` or `steps`."""
 
 
 Function = Callable[..., Awaitable[Any]]
@@ -52,52 +52,55 @@ Function = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method."""
+    """A method of the tenants' interface."""
 
     name: str
     does: str
     parameters: tuple[Parameter, ...]
     returns: Returns
     example: str
-    """Its arguments as Python has them; `vm` and `application` stand for ids of one's own."""
+    """Its arguments in Python; `vm` and `application` stand for the caller's ids."""
     function: Function
     admin: bool = False
-    """Whether administrators alone may call it."""
+    """Whether only administrators may call it."""
     order: float = 0.0
-    """What it counts as among the orders of a tenant, which leave something in the database."""
+    """Its weight in the limit of orders, which leave data in the database; 0 for other calls."""
 
     async def done(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> Any:
-        """Return what comes of it for this caller, whose arguments are complete. Raises Refusal."""
+        """Return the method's value for this caller and complete arguments. Raise RequestError."""
         if self.admin:
             need_admin(caller.identity, self.name)
         self.count(house, caller, arguments)
         return await self.function(house, caller, *arguments)
 
     def count(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> None:
-        """Count an order, or a quote that takes as much work as the order. Raises Refusal."""
+        """Count an order, or a quote that takes as much work as an order. Raise RequestError."""
         if self.order and not caller.identity.is_admin:
             house.orders.count(caller.identity.uid, self.order, arguments)
 
     def completed(self, arguments: list[Any]) -> list[Any]:
-        """The arguments after the session string, with those that were left out."""
+        """Return the arguments after the session string, with defaults. Raise RpcFault."""
         if len(arguments) > len(self.parameters):
             raise RpcFault(
                 FaultCode.WRONG_TYPE,
-                f"{self.name} takes {len(self.parameters) + 1} arguments at most,"
-                f" not {len(arguments) + 1}",
+                f"{self.name} takes at most {len(self.parameters) + 1} arguments"
+                f" (got {len(arguments) + 1})",
             )
         found = list(arguments)
         for parameter in self.parameters[len(arguments) :]:
             if parameter.needed:
-                raise RpcFault(FaultCode.WRONG_TYPE, f"{self.name} needs {parameter.name}")
+                raise RpcFault(
+                    FaultCode.WRONG_TYPE, f"{self.name}: the argument {parameter.name} is missing"
+                )
             found.append(parameter.default)
         for parameter, value in zip(self.parameters, found, strict=True):
             large = type(value) is int and not -MAX_NUMBER <= value < MAX_NUMBER
             if large or type(value) is not KINDS[parameter.kind]:
                 raise RpcFault(
                     FaultCode.WRONG_TYPE,
-                    f"{self.name}: {parameter.name} is a {parameter.kind},"
-                    f" not {'a larger one' if large else f'a {type(value).__name__}'}",
+                    f"{self.name}: {parameter.name} must be"
+                    f" {'an' if parameter.kind == 'int' else 'a'} {parameter.kind}"
+                    f" (got {'a larger number' if large else type(value).__name__})",
                 )
         return found
 
@@ -113,7 +116,7 @@ def method(
     admin: bool = False,
     order: float = 0.0,
 ) -> Callable[[Function], Function]:
-    """Add a function to the table; its docstring says what the method does."""
+    """Return a decorator that adds a function to the table; its docstring describes the method."""
 
     def register(function: Function) -> Function:
         does = " ".join((function.__doc__ or "").split())
@@ -126,24 +129,24 @@ def method(
 def struct(
     does: str, members: Mapping[str, str], inner: Mapping[str, str] | None = None
 ) -> Returns:
-    """An answer that is one struct."""
+    """Describe an answer that is a struct."""
     return Returns("struct", does, members, inner or {})
 
 
 def structs(does: str, members: Mapping[str, str]) -> Returns:
-    """An answer that is an array of structs."""
+    """Describe an answer that is an array of structs."""
     return Returns("array of structs", does, members, {})
 
 
 class WrittenPrices:
-    """Remembers what was written of the latest period."""
+    """The cache of the latest period's encoded prices."""
 
     def __init__(self) -> None:
         self._of: Announcement | None = None
         self._written: dict[str, Encoded] = {}
 
     def of(self, latest: Announcement, market: str) -> Encoded:
-        """The prices of one market, or of all where none is named. Raises QuestionError."""
+        """Return the prices of a market, or of all for an empty name. Raise QuestionError."""
         if self._of is not latest:
             self._of, self._written = latest, {}
         found = self._written.get(market)
@@ -158,7 +161,7 @@ _KEPT = WeakKeyDictionary[DaemonServices, WrittenPrices]()
 
 
 def written_prices(house: DaemonServices) -> WrittenPrices:
-    """What is written of this daemon's prices."""
+    """Return the cache of this daemon's prices."""
     found = _KEPT.get(house)
     if found is None:
         found = _KEPT[house] = WrittenPrices()

@@ -1,4 +1,4 @@
-"""The page about the tenants' interface; `python -m` with this module's name writes it."""
+"""The reference page of the tenants' interface; `python -m` with this module's name writes it."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,11 +14,11 @@ PAGE = "docs/xmlrpc.md"
 _HEAD = """\
 # The tenants' interface
 
-`merkatd` answers XML-RPC at `/RPC2`, in OpenNebula's own manner: the session string,
-`user:password` or `user:token`, is the first argument of every call, and OpenNebula itself says
-whose it is. The file `merkat_xmlrpc` in the daemon's state directory holds the address, section
-`[api]` of the configuration says where it listens, with which certificate, and how much it puts
-up with. This page is made from the code by `python -m merkatd.api.xmlrpc.xmlrpc_reference`.
+`merkatd` answers XML-RPC calls at `/RPC2`, in the style of OpenNebula: the first argument of every
+call is the session string, `user:password` or `user:token`, and OpenNebula checks it. The file
+`merkat_xmlrpc` in the daemon's state directory contains the address. The section `[api]` of the
+configuration sets the address, the certificate and the limits. The command
+`python -m merkatd.api.xmlrpc.xmlrpc_reference` generates this page from the code.
 
 ```python
 import xmlrpc.client
@@ -27,9 +27,9 @@ server = xmlrpc.client.ServerProxy("http://localhost:2634/RPC2")
 success, value, code = server.merkat.price.info("ann:secret")[:3]
 ```
 
-Python programs have it easier with `merkatd.client`, which needs the standard library alone. It
-reads the address from MERKAT_XMLRPC or `~/.one/merkat_xmlrpc` and the login from the file that
-ONE_AUTH names or `~/.one/one_auth`, and raises an error of its own for each code:
+For Python programs, `merkatd.client` is easier; it needs only the standard library. It reads the
+address from MERKAT_XMLRPC or `~/.one/merkat_xmlrpc`, and the login from the file in ONE_AUTH or
+from `~/.one/one_auth`. It raises a separate exception for each code:
 
 ```python
 from merkatd.client import Merkat
@@ -42,81 +42,87 @@ with Merkat() as merkat:
 
 ## Answers
 
-A call that was done is answered with `[true, value, 0]`, one that was not with
-`[false, "[method] why", code, id]`, where the id is that of the VM or user it was about, or -1.
-OpenNebula puts XML documents into strings; here values are XML-RPC's own structs and arrays,
-since every library hands those over as they are, with their types, and nobody has to parse twice.
-A member that has no value is left out: XML-RPC has no null, nor an infinity.
+The answer to a successful call is `[true, value, 0]`. The answer to a failed call is
+`[false, "[method] reason", code, id]`, with the id of the VM or user of the call, or -1.
+OpenNebula returns XML documents in strings. Merkat returns structs and arrays of XML-RPC, so that
+a client gets typed values from its XML-RPC library without parsing XML itself. A member without a
+value is left out, because XML-RPC has neither null nor infinity.
 
-A request states its length in `Content-Length`, as XML-RPC libraries do; one with
-`Transfer-Encoding` is answered with 411.
+A request must have a `Content-Length`, as XML-RPC libraries send it; a request with
+`Transfer-Encoding` is rejected with status 411.
 
-CPU is counted in percent of a core, memory in MiB, money in credits, times in seconds since the
-epoch. Numbers may be given as `int` or `double`; NaN, infinities, and numbers below 0 are refused.
+CPU is in percent of a core, memory in MiB, money in credits, and times are in seconds since the
+epoch. Numbers can be `int` or `double`; NaN, infinity and negative numbers are rejected.
 """
 
 _CODES: Mapping[Code, str] = {
-    Code.AUTHENTICATION: "the login is nobody's",
-    Code.AUTHORIZATION: "the user may not do this",
-    Code.NO_EXISTS: "there is no such VM, application or tenant",
-    Code.ACTION: "not now: no period has ended yet, somebody was quicker, or there were too many"
-    " calls; try again in a moment",
-    Code.RPC_API: "an argument is not what it should be; the text says what would be right",
+    Code.AUTHENTICATION: "the login is invalid",
+    Code.AUTHORIZATION: "the user has no permission for this",
+    Code.NO_EXISTS: "the VM, application or tenant does not exist",
+    Code.ACTION: "not possible now: no period has ended yet, another call was faster, or there were"
+    " too many calls; try again in a moment",
+    Code.RPC_API: "an argument is invalid; the text names the accepted values",
     Code.INTERNAL: "the daemon, or the OpenNebula behind it, failed",
 }
 _FAULTS: Mapping[FaultCode, str] = {
     FaultCode.WRONG_TYPE: "an argument has the wrong type, or there are too few or too many",
-    FaultCode.NO_CALL: "it is no XML-RPC, has a document type, or is nested too deep",
-    FaultCode.UNKNOWN_METHOD: "there is no such method",
+    FaultCode.NO_CALL: "the call is not valid XML-RPC, has a document type, or is nested too deep",
+    FaultCode.UNKNOWN_METHOD: "the method does not exist",
     FaultCode.TOO_LARGE: "the call is larger than `api.body`",
 }
 
 _RIGHTS = """\
-## Who may do what
+## Permissions
 
-Everybody who can log in sees prices and quotes for VMs that there are not yet. A VM's owner and
-administrators (user 0 and the users of group 0) may do everything with it. For others OpenNebula
-is asked, in their own name: who may see the VM there (by its permissions or a rule) may ask for
-its bid, quotes and explanation; who has its permission to manage, by group or for all, may change
-its bid too. Money is shown to its tenant and to administrators, and an application's budget is
-changed by them alone; so it is with platforms. A group's own permissions say who may do what with
-it. Everybody may ask how the daemon is; the mode, plans and pauses are for administrators alone.
-Weights are set by administrators, with `merkatd tenant`.
+- All users with a valid login can read prices, quotes for planned VMs, and the state of the daemon.
+- The owner of a VM, and administrators (user 0 and the users of group 0), have all rights to it.
+  For other users, the daemon asks OpenNebula with their login. A user that can see the VM (by its
+  permissions or an ACL rule) can read its bid, quotes and explanation. A user with the permission
+  to manage it, by group or for others, can also change its bid.
+- Only the tenant and administrators can read an account, change an application's budget, and read
+  or change a platform.
+- The permissions of a group decide on its use.
+- Only administrators can change the mode, approve plans, and pause the daemon. They set weights
+  with `merkatd tenant`.
 
-OpenNebula's word on a login is kept for `api.login` and then asked for again: so long a password
-that was changed goes on being good. Kept is a keyed hash of the session string, never the string.
+The daemon stores OpenNebula's answer about a login for `api.login` and then asks again, so a
+changed password stays valid for that time. It stores a keyed hash of the session string, never the
+string.
 
-Calls are limited for each user (`api.user_calls`), and those of users that are not known yet for
-each address (`api.address_calls`). A large call counts as several: each 4 KiB of a known user's,
-and each KiB of others', count as another one. A call beyond the limit is refused half a second
-later, and the next one on its connection is read after that. Orders, which leave something in the
-database, are limited by the hour (`api.user_orders`). After five wrong passwords the same
-user waits at the same address, a second at first and at most a minute; from other addresses, and
-with a login that was good within the last hour, there is no wait. A wrong password is answered
-after half a second or a multiple of it: the time does not tell whether there is such a user. Behind
-a proxy, name it in `api.trusted_proxies`: its `X-Forwarded-For` then says which address counts.
-Of each address there at most `api.connections_per_address` calls are in hand at a time: the next
-one is refused at once, and its connection closed.
+Calls are limited per user (`api.user_calls`), and calls of unknown users per address
+(`api.address_calls`). A large call counts as several: each 4 KiB of a known user's call, and each
+KiB of other calls, count as another call. A call over the limit is rejected half a second later,
+and its connection reads the next call only after that. Orders leave data in the database and are
+limited per hour (`api.user_orders`).
+
+After five wrong passwords, the same user has to wait at the same address: a second at first, at
+most a minute. There is no wait at other addresses, or with a login that was accepted in the last
+hour. The answer to a wrong password comes after half a second or a multiple of it, so the time does
+not reveal whether the user exists.
+
+If the daemon is behind a proxy, set `api.trusted_proxies`: then the address in the proxy's
+`X-Forwarded-For` counts. Such an address can have at most `api.connections_per_address` unanswered
+calls at a time; further calls are rejected at once, and their connections closed.
 """
 
 _METHODS = """\
 ## Methods
 
-In the examples `session` is the session string, `vm` the id of one of the caller's VMs, and
-`application`, `platform` and `group` those of an application, a platform and a group, `plan` the
-number of the plan that waits, `template` the text of a platform's template (docs/platforms.md),
-`vm_template` that of a VM's.
+In the examples, `session` is the session string. `vm`, `application`, `platform` and `group` are
+ids of the caller's VM, application, platform and group. `plan` is the number of the waiting plan,
+`template` the text of a platform's template (docs/platforms.md), and `vm_template` the text of a VM
+template.
 """
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     return "\n".join(
         (
             _HEAD,
             "| Code | |\n|---|---|",
             *(f"| {code} | {does} |" for code, does in _CODES.items()),
-            "\nWhat is no call at all is answered with a fault:\n",
+            "\nThe answer to an invalid call is a fault:\n",
             "| Fault | |\n|---|---|",
             *(f"| {code} | {does} |" for code, does in _FAULTS.items()),
             "",
@@ -128,25 +134,25 @@ def page() -> str:
 
 
 def example(method: Method) -> str:
-    """The call in Python that the page shows."""
+    """Return the method's example call in Python."""
     arguments = f", {method.example}" if method.example else ""
     return f"server.{method.name}(session{arguments})"
 
 
 def main(root: Path) -> None:
-    """Write the page below a checkout."""
+    """Write the page into a checkout of the repository."""
     (root / PAGE).write_text(page(), encoding="utf-8")
 
 
 def _method(method: Method) -> Iterator[str]:
-    alone = " For administrators alone." if method.admin else ""
+    alone = " For administrators only." if method.admin else ""
     yield f"### {method.name}\n\n{method.does}{alone}\n"
     yield f"```python\n{example(method)}\n```\n"
     if method.parameters:
         yield "| Argument | Type | |\n|---|---|---|"
         yield from (_row(parameter) for parameter in method.parameters)
         yield ""
-    yield f"Answers with: {method.returns.kind}. {method.returns.does}\n"
+    yield f"Returns: {method.returns.kind}. {method.returns.does}\n"
     if method.returns.members:
         yield "| Member | |\n|---|---|"
         yield from (f"| `{name}` | {does} |" for name, does in method.returns.members.items())
@@ -157,7 +163,7 @@ def _method(method: Method) -> Iterator[str]:
 
 
 def _row(parameter: Parameter) -> str:
-    note = "" if parameter.needed else " May be left out."
+    note = "" if parameter.needed else " Optional."
     return f"| `{parameter.name}` | {parameter.kind} | {parameter.does}{note} |"
 
 

@@ -1,1 +1,1 @@
-"""What every service stands on."""
+"""The common parts of all services: arguments, errors, identities, the period's view."""

@@ -1,4 +1,8 @@
-"""The arguments of questions, as the control socket hands them over: read, and checked."""
+"""The arguments of questions, as the control socket receives them: parsed and checked.
+
+Error texts start with the argument's name and a colon: a form of the web page finds its field by
+that name.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,51 +13,53 @@ from merkatd.service.base.errors import QuestionError
 Arguments = Mapping[str, Any]
 LARGEST_WHOLE = 2**31 - 1
 LONGEST_NAME = 128
-"""OpenNebula gives nothing a longer name."""
+"""The longest name in OpenNebula."""
 
 
 def whole(arguments: Arguments, name: str) -> int | None:
-    """A whole number from 0 on; None where it is not given."""
+    """Return a whole number from 0 up, or None if it is not given. Raise QuestionError."""
     value = arguments.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_WHOLE:
         raise QuestionError(
-            f"{name}: {shown(value)}: a whole number from 0 to {LARGEST_WHOLE} is right"
+            f"{name}: must be a whole number from 0 to {LARGEST_WHOLE} (got {shown(value)})"
         )
     return value
 
 
 def number(arguments: Arguments, name: str, most: float) -> float | None:
-    """A number from 0 to `most`; None where it is not given."""
+    """Return a number from 0 to `most`, or None if it is not given. Raise QuestionError."""
     value = arguments.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise QuestionError(f"{name}: {shown(value)}: it must be a number from 0 to {most:g}")
+        raise QuestionError(f"{name}: must be a number from 0 to {most:g} (got {shown(value)})")
     if not 0 <= value <= most:  # false for NaN too
-        raise QuestionError(f"{name}: {shown(value)}: it must be a number from 0 to {most:g}")
+        raise QuestionError(f"{name}: must be a number from 0 to {most:g} (got {shown(value)})")
     return float(value)
 
 
 def text(arguments: Arguments, name: str) -> str | None:
-    """A short text; None where it is not given."""
+    """Return a short text, or None if it is not given. Raise QuestionError."""
     value = arguments.get(name)
     if value is None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
-        raise QuestionError(f"{name}: {shown(value)}: 1 to {LONGEST_NAME} characters are right")
+        raise QuestionError(
+            f"{name}: must be a text of 1 to {LONGEST_NAME} characters (got {shown(value)})"
+        )
     return value
 
 
 def one_of(arguments: Arguments, name: str, known: Sequence[str]) -> str | None:
-    """One of these words; None where it is not given."""
+    """Return one of the known words, or None if it is not given. Raise QuestionError."""
     value = text(arguments, name)
     if value is not None and value not in known:
-        raise QuestionError(f"{name}: {shown(value)}: one of {', '.join(known)} is right")
+        raise QuestionError(f"{name}: must be one of {', '.join(known)} (got {shown(value)})")
     return value
 
 
 def who(arguments: Arguments) -> str:
-    """Who gives an order, as far as they say."""
-    return text(arguments, "who") or "somebody"
+    """Return the stated author of an order."""
+    return text(arguments, "who") or "unknown"

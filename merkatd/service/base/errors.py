@@ -1,21 +1,21 @@
-"""Why a request is refused: wrong, forbidden, missing, not now."""
+"""Errors of requests: wrong arguments, forbidden, missing, not possible now."""
 
 from enum import IntEnum
 
 
 class QuestionError(Exception):
-    """A question that can't be answered; the message says what would be right."""
+    """A question that can't be answered; the message names the accepted values."""
 
 
 class TryAgainError(QuestionError):
-    """A question that may be answered if it is asked again."""
+    """A question that can't be answered now, but may be answered later."""
 
 
 NO_ID = -1
 
 
 class Code(IntEnum):
-    """Why a call was not done."""
+    """The code of a failed call, as in OpenNebula."""
 
     AUTHENTICATION = 256
     AUTHORIZATION = 512
@@ -26,7 +26,7 @@ class Code(IntEnum):
 
 
 class RequestError(Exception):
-    """A call that is answered with failure."""
+    """A failed call, with the code and text of its answer."""
 
     def __init__(self, code: Code, text: str, oid: int = NO_ID) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class RequestError(Exception):
 
 
 class TooManyRequestsError(RequestError):
-    """A call of a caller that is over its limits: its answer can wait."""
+    """A call of a caller that exceeds its limits: the server may delay the answer."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Code.ACTION, text)

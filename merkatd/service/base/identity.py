@@ -1,4 +1,4 @@
-"""Who asks, as OpenNebula says, and what they may do."""
+"""Callers: their logins, checked by OpenNebula, and their permissions."""
 
 import hmac
 import re
@@ -43,35 +43,38 @@ _ASKING_S = 10.0
 _FAMILIAR_S = 3_600.0
 _NOBODY = "User couldn't be authenticated, aborting."
 _CARRIED = re.compile(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd]*")
-"""What a call can carry: OpenNebula's server takes no other characters, so they are in no login."""
+"""The characters of a login: OpenNebula's server accepts no others in a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user, as OpenNebula knows it."""
+    """A user of OpenNebula."""
 
     uid: int
     name: str
     groups: frozenset[int]
+    """The ids of all its groups."""
     group: int
-    """Its own one of these."""
+    """The id of its primary group."""
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may do everything."""
+        """Return whether the user may do everything."""
         return self.uid == ADMINISTRATOR or ADMINISTRATOR in self.groups
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
-    """What OpenNebula said of a login: who it is, or that it is nobody's."""
+class _LoginAnswer:
+    """OpenNebula's answer about a login."""
 
     identity: Identity | None
+    """The user, or None if the login is invalid."""
     until_s: float
+    """The time until which the answer is valid."""
 
 
 class Logins:
-    """Knows who a session string belongs to. No password is kept, nor anything it shows in."""
+    """The users of session strings. Neither passwords nor texts that contain them are stored."""
 
     def __init__(
         self, transport: Transport, clock: Time, *, kept_s: float, refusal_kept_s: float
@@ -81,34 +84,34 @@ class Logins:
         self._kept_s = kept_s
         self._refusal_kept_s = refusal_kept_s
         self._key = secrets.token_bytes(32)
-        self._words: dict[bytes, _Word] = {}
-        self._refused: dict[bytes, _Word] = {}
-        """Apart from the good ones, so that wrong logins push none of these out."""
+        self._accepted: dict[bytes, _LoginAnswer] = {}
+        self._refused: dict[bytes, _LoginAnswer] = {}
+        """Separate from the accepted logins, so that wrong logins can't displace these."""
         self._good_s: OrderedDict[bytes, float] = OrderedDict()
-        """When a login was good for the last time."""
-        self._asking: dict[bytes, SharedResult[_Word]] = {}
+        """The time at which each login was last accepted."""
+        self._asking: dict[bytes, SharedResult[_LoginAnswer]] = {}
 
     async def who(self, session: str) -> Identity:
-        """The user whose login this is. Raises Refusal."""
+        """Return the user of this login. Raise RequestError if the login is invalid."""
         if not is_login(session):
             raise RequestError(Code.AUTHENTICATION, _NOBODY)
         name = self._name(session)
-        word = self._word_of(name) or await self._asked(name, session)
-        if word.identity is None:
+        answer = self._answer_of(name) or await self._shared_answer(name, session)
+        if answer.identity is None:
             raise RequestError(Code.AUTHENTICATION, _NOBODY)
-        return word.identity
+        return answer.identity
 
     def is_known(self, session: str) -> bool:
-        """Return whether `who` answers without asking OpenNebula."""
-        return is_login(session) and self._word_of(self._name(session)) is not None
+        """Return whether `who` answers without a call to OpenNebula."""
+        return is_login(session) and self._answer_of(self._name(session)) is not None
 
     def is_good(self, session: str) -> bool:
-        """Return whether `who` returns a user without asking OpenNebula."""
-        word = self._word_of(self._name(session)) if is_login(session) else None
-        return word is not None and word.identity is not None
+        """Return whether `who` returns a user without a call to OpenNebula."""
+        answer = self._answer_of(self._name(session)) if is_login(session) else None
+        return answer is not None and answer.identity is not None
 
     def is_familiar(self, session: str) -> bool:
-        """Return whether the login was good within the last hour, and never refused since."""
+        """Return whether the login was accepted in the last hour, and never rejected since."""
         if not is_login(session):
             return False
         good_s = self._good_s.get(self._name(session))
@@ -117,75 +120,78 @@ class Logins:
     def _name(self, session: str) -> bytes:
         return blake2b(session.encode(), key=self._key, digest_size=32).digest()
 
-    def _word_of(self, name: bytes) -> _Word | None:
-        """Return OpenNebula's word where it still counts."""
-        word = self._words.get(name) or self._refused.get(name)
-        return word if word is not None and word.until_s > self._clock.seconds() else None
+    def _answer_of(self, name: bytes) -> _LoginAnswer | None:
+        """Return OpenNebula's stored answer if it is still valid."""
+        answer = self._accepted.get(name) or self._refused.get(name)
+        return answer if answer is not None and answer.until_s > self._clock.seconds() else None
 
     async def ask(self, session: str, method: str, *arguments: Any) -> Any:
-        """What OpenNebula answers to a call of this user's. Raises OneError, UnreachableError."""
+        """Return OpenNebula's answer to a call with this login.
+
+        Raise OneError, or CloudUnreachableError if there is no answer.
+        """
         call: Coroutine[Deferred[Any], Any, Any] = self._transport.call(method, session, *arguments)
         try:
             return value_of(await within(_ASKING_S, self._clock, call), method, "")
         except (OSError, xmlrpc.client.Error, ValueError) as error:
-            # Whatever it was, its words may hold what was sent.
+            # The error's text may contain the login that was sent, so it is dropped.
             raise CloudUnreachableError(
                 f"OpenNebula gave no answer ({type(error).__name__})"
             ) from None
 
-    async def _asked(self, name: bytes, session: str) -> _Word:
-        """Those who come with the same login at once wait for one answer."""
+    async def _shared_answer(self, name: bytes, session: str) -> _LoginAnswer:
+        """Return OpenNebula's answer; simultaneous requests with the same login share a call."""
         asking = self._asking.get(name)
         if asking is None:
-            asking = self._asking[name] = SharedResult(self._fresh(name, session))
+            asking = self._asking[name] = SharedResult(self._fresh_answer(name, session))
             if asking.over:
                 del self._asking[name]
         return await asking.result()
 
-    async def _fresh(self, name: bytes, session: str) -> _Word:
+    async def _fresh_answer(self, name: bytes, session: str) -> _LoginAnswer:
         try:
-            word = await self._word(session)
+            answer = await self._request_answer(session)
         finally:
             self._asking.pop(name, None)
-        self._keep(name, word)
-        return word
+        self._keep(name, answer)
+        return answer
 
-    def _keep(self, name: bytes, word: _Word) -> None:
+    def _keep(self, name: bytes, answer: _LoginAnswer) -> None:
         self._good_s.pop(name, None)
-        self._words.pop(name, None)
+        self._accepted.pop(name, None)
         self._refused.pop(name, None)
         now_s = self._clock.seconds()
-        if word.identity is None:
+        if answer.identity is None:
             self._refused = _with_room(self._refused, now_s)
-            self._refused[name] = word
+            self._refused[name] = answer
             return
-        self._words = _with_room(self._words, now_s)
-        self._words[name] = word
+        self._accepted = _with_room(self._accepted, now_s)
+        self._accepted[name] = answer
         self._good_s[name] = now_s
         while len(self._good_s) > _MOST_KEPT:
             self._good_s.popitem(last=False)
 
-    async def _word(self, session: str) -> _Word:
+    async def _request_answer(self, session: str) -> _LoginAnswer:
         try:
             user = await self.ask(session, "one.user.info", -1)
         except OneAuthenticationError:
-            return _Word(None, self._clock.seconds() + self._refusal_kept_s)
+            return _LoginAnswer(None, self._clock.seconds() + self._refusal_kept_s)
         except OneError as error:
             raise RequestError(Code.AUTHENTICATION, error.text) from None
-        return _Word(_identity(user, session), self._clock.seconds() + self._kept_s)
+        return _LoginAnswer(_identity(user, session), self._clock.seconds() + self._kept_s)
 
 
 def is_login(session: str) -> bool:
-    """Return whether this can be a user's login; if not, `Logins.who` refuses it at once."""
+    """Return whether this can be a user's login; if not, `Logins.who` rejects it at once."""
     fits = 3 <= len(session) <= LONGEST_SESSION and ":" in session
     return fits and _CARRIED.fullmatch(session) is not None
 
 
-def _with_room(words: dict[bytes, _Word], now_s: float) -> dict[bytes, _Word]:
-    """Return the words with room for one more: those that are over go, then all."""
-    if len(words) < _MOST_KEPT:
-        return words
-    kept = {name: word for name, word in words.items() if word.until_s > now_s}
+def _with_room(answers: dict[bytes, _LoginAnswer], now_s: float) -> dict[bytes, _LoginAnswer]:
+    """Return the answers with room for a new answer: drop the expired ones, or else all."""
+    if len(answers) < _MOST_KEPT:
+        return answers
+    kept = {name: answer for name, answer in answers.items() if answer.until_s > now_s}
     return kept if len(kept) < _MOST_KEPT else {}
 
 
@@ -201,14 +207,14 @@ def _identity(user: Any, session: str) -> Identity:
         return Identity(whole(parts, "ID"), text(parts, "NAME"), frozenset(groups), own)
     except (BrokenError, UnreadableError) as error:
         raise CloudUnreachableError(
-            f"what OpenNebula says of a user can't be read: {error}"
+            f"OpenNebula's answer about a user can't be read: {error}"
         ) from None
 
 
 def _group_of_token(user: Element, password: str) -> int | None:
-    """Return the only group that a login token stands for; None where it is a whole login.
+    """Return the group to which a login token is limited, or None for a login without limits.
 
-    OpenNebula narrows the rights of such a login in its own calls, but names all groups here.
+    OpenNebula limits the rights of such a login in its own calls, but lists all groups here.
     """
     for row in user.iterchildren("LOGIN_TOKEN"):
         token = children(row)
@@ -225,11 +231,11 @@ MANAGE = "MANAGE"
 async def need_vm(
     identity: Identity, logins: Logins, session: str, vm: int, owner: int, right: str
 ) -> None:
-    """Raises Refusal where the user may not do this to the VM.
+    """Raise RequestError if the user has not this right to the VM.
 
-    Owners and administrators may do everything. Of others OpenNebula is asked, in their own
-    name, to show them the VM: who may not even see it, has no right to it; who may change it
-    is said by its permissions, by group and for all.
+    Owners and administrators have all rights. For other users, the daemon asks OpenNebula to show
+    the VM, with the user's login: a user that can't see the VM has no right to it. The permissions
+    of the VM, for its group and for others, decide on the right to manage it.
     """
     if identity.is_admin or identity.uid == owner:
         return
@@ -262,7 +268,7 @@ def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
 
 
 def need_tenant(identity: Identity, tenant: int) -> None:
-    """Raises Refusal where the user may not see this tenant's money."""
+    """Raise RequestError if the user may not see this tenant's account."""
     if not identity.is_admin and identity.uid != tenant:
         raise RequestError(
             Code.AUTHORIZATION,
@@ -272,7 +278,7 @@ def need_tenant(identity: Identity, tenant: int) -> None:
 
 
 def need_admin(identity: Identity, method: str) -> None:
-    """Raises Refusal where the user is no administrator."""
+    """Raise RequestError if the user is not an administrator."""
     if not identity.is_admin:
         raise RequestError(
             Code.AUTHORIZATION, f"User [{identity.uid}] : Not authorized to perform {method}."
@@ -280,13 +286,13 @@ def need_admin(identity: Identity, method: str) -> None:
 
 
 def no_vm(vm: int) -> RequestError:
-    """There is no such VM, as far as the last period saw."""
+    """Return the error for a VM that does not exist, or that no period has seen yet."""
     return RequestError(Code.NO_EXISTS, f"Error getting virtual machine [{vm}].", vm)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, and with which login."""
+    """The user and the login of a call."""
 
     identity: Identity
     session: str

@@ -1,4 +1,4 @@
-"""How many orders a user may give: what they leave behind is kept for a year."""
+"""The limit of orders per user: the database keeps the traces of each order for a year."""
 
 from typing import Any
 
@@ -7,27 +7,26 @@ from merkatd.service.base.errors import Code, RequestError
 
 _HOUR_S = 3600.0
 _BYTES = 4_096.0
-"""So many bytes of an order count as another."""
+"""The bytes of arguments that count as an additional order."""
 PER_HOUR = 300.0
 SMALL = 0.05
-"""What an order counts as that leaves little behind, for a week: a bid."""
+"""The weight of an order that leaves little data, kept for a week: a bid."""
 
 
 class OrderCounts:
-    """Counts them by user; an hour's may come at once."""
+    """The orders counted per user; a user may give the orders of an hour at once."""
 
     def __init__(self, clock: Any, per_hour: float = PER_HOUR) -> None:
         self._clock = clock
         self._rates = RateLimit(per_hour / _HOUR_S, _HOUR_S)
 
     def count(self, user: int, weight: float, arguments: list[Any]) -> None:
-        """Count one. Raises Refusal where the user gave too many."""
+        """Count an order. Raise RequestError if the user gave too many."""
         size = len(repr(arguments)) // _BYTES
         parts = self._rates.part(1.0 + size) if weight >= 1.0 else weight
         wait_s = self._rates.take(user, self._clock.seconds(), parts)
         if wait_s:
             raise RequestError(
                 Code.ACTION,
-                f"Too many orders of user {user}, with what they leave behind:"
-                f" try again in {wait_s:.2g} s.",
+                f"Too many orders, or too large ones, of user {user}: try again in {wait_s:.2g} s.",
             )

@@ -1,4 +1,4 @@
-"""Who pays for what, and with how much: tenants for their own VMs, applications for theirs."""
+"""Balances of the payers: a tenant pays for its own VMs, an application for its VMs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,20 +12,23 @@ from merkatd.database.ledger.account_store import AccountKind, AccountRow
 
 @dataclass(frozen=True, slots=True)
 class Purses:
-    """All accounts that pay: those of tenants, and of applications that are not over."""
+    """All paying accounts: those of tenants, and of applications that have not ended."""
 
     tenants: Mapping[int, AccountRow]
-    """By owner."""
+    """The tenants' accounts by owner."""
     applications: Mapping[int, AccountRow]
-    """By id."""
+    """The applications' accounts by id."""
 
     def name(self, application: int) -> str | None:
-        """What an application is called."""
+        """Return the name of an application, or None."""
         found = self.applications.get(application)
         return None if found is None else found.name
 
     def credits(self, owner: int, application: int) -> float | None:
-        """What is left to pay with for a VM of this owner and application, -1 for none."""
+        """Return the balance of the payer of a VM, or None without an account.
+
+        `application` is -1 for a VM of no application.
+        """
         account = self.applications.get(application)
         if account is None or account.owner != owner:
             account = self.tenants.get(owner)
@@ -33,7 +36,7 @@ class Purses:
 
 
 def purses(connection: sa.Connection) -> Purses:
-    """As they are now."""
+    """Return the paying accounts as they are now."""
     tenants = account_store.every(connection, AccountKind.TENANT)
     return Purses(
         tenants={one.owner: one for one in tenants if one.owner is not None},

@@ -1,4 +1,4 @@
-"""The latest period as everybody may see it, with quotes prepared once."""
+"""The public view of the latest period, with its quotes prepared once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,43 +26,44 @@ from merkatd.service.base.arguments import Arguments, text
 from merkatd.service.base.errors import QuestionError, TryAgainError
 
 PAYS = BIDDING
-"""Once on a host, or on the way to one."""
+"""The VM states that pay: on a host, or on the way to a host."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodView:
-    """What a period found and decided; rows are the snapshot's."""
+    """The findings and decisions of a period; rows are those of the snapshot."""
 
     at_s: float
     snapshot: Snapshot
     states: Sequence[str]
-    """[vms]: OpenNebula's names, as they were seen when the period began."""
+    """[vms]: OpenNebula's names of the VMs' states at the start of the period."""
     decision: Decision
     limits: LimitPlan
     host: Ints
-    """[vms]: the row of the host that the VM is on or is being taken to, -1 for none."""
+    """[vms]: the row of the VM's host, or of the target of its migration; -1 for none."""
     cost: Floats
-    """[vms, resources]: credits that a whole period costs; where use is charged, at most."""
+    """[vms, resources]: the credits for a whole period; if use is charged, the most credits."""
     rate: Floats
-    """[vms]: credits for each core that is used for a period; NaN where shares are charged."""
+    """[vms]: the credits per core used for a period; NaN if the market charges for shares."""
     messages: Mapping[int, str]
-    """By VM id: what its owner is told."""
+    """The messages to the owners, by VM id."""
     owner_names: Mapping[int, str] = field(default_factory=dict)
-    """Of users by their ids."""
+    """The users' names by their ids."""
     charged_on: Mapping[int, str] = field(default_factory=dict)
-    """By id of a VM that holds nothing: the host that OpenNebula charges for it all the same."""
+    """The hosts on which OpenNebula still counts VMs without resources, by VM id."""
     trouble: Mapping[str, str] = field(default_factory=dict)
-    """By name of a host that OpenNebula does not reach: its state and error."""
+    """The states and errors of hosts that OpenNebula does not reach, by host name."""
     rates: Mapping[int, Rate] = field(default_factory=dict)
-    """By VM id: what VMs have of their groups' spending rates."""
+    """The VMs' parts of their groups' spending rates, by VM id."""
     failing_to_leave: Mapping[int, str] = field(default_factory=dict)
-    """By host id: the VMs that fail to leave it, and why."""
+    """The VMs that fail to leave a host, and the reasons, by host id."""
 
     def given(self) -> Floats:
-        """[vms, resources]: what each gets where it is now.
+        """Return the actual allocations on the present hosts: [vms, resources].
 
-        A step that is put off leaves its VM where it was, beside those who were to have its room:
-        until it goes they all have less than was decided, for no host gives more than it has.
+        If a step is postponed, its VM stays on its host, together with the VMs that were to get
+        its resources. Until it leaves, all of them have less than was decided: a host can't give
+        more than its capacity.
         """
         there = self.host != NOWHERE
         given = np.where(there[:, np.newaxis], self.decision.allocations, 0.0)
@@ -74,24 +75,24 @@ class PeriodView:
         return given
 
     def host_name(self, row: int) -> str | None:
-        """The name of the VM's host."""
+        """Return the name of the VM's host, or None."""
         at = int(self.host[row])
         if at == NOWHERE:
             return self.charged_on.get(int(self.snapshot.vms.id[row]))
         return self.snapshot.hosts.name[at]
 
     def market_name(self, market: int) -> str | None:
-        """The name of the market in this row; None for -1."""
+        """Return the name of the market in this row, or None for -1."""
         return None if market == NOWHERE else self.snapshot.markets.name[market]
 
 
 def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
-    """The present that this announcement tells of."""
+    """Return the view of the announced period."""
     snapshot, decided = latest.seen.snapshot, latest.decided
-    # What is only watched stays where it is.
+    # In a mode that only watches, VMs stay where they are.
     host = hosts_after(snapshot, Plan() if latest.mode.watches else decided.decision.plan)
     for vm in decided.limits.postponed:
-        if vm < 0:  # a creation: there is nothing to show yet
+        if vm < 0:  # a creation: there is no VM to show yet
             continue
         row = snapshot.vm_row(vm)
         host[row] = snapshot.vms.host[row]
@@ -116,7 +117,7 @@ def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
 
 
 def charged_on(seen: Observation) -> Mapping[int, str]:
-    """By id of a VM that failed: the name of the host that OpenNebula charges for it."""
+    """Return the hosts on which OpenNebula still counts failed VMs: names by VM id."""
     rows = np.flatnonzero((seen.vm_state == VmState.ABSENT) & (seen.vm_host >= 0))
     if not len(rows):
         return {}
@@ -126,7 +127,7 @@ def charged_on(seen: Observation) -> Mapping[int, str]:
 
 
 def trouble_of(seen: Observation) -> Mapping[str, str]:
-    """By name of a host that OpenNebula does not reach: its state and error."""
+    """Return the states and errors of hosts that OpenNebula does not reach, by host name."""
     names = dict(zip(seen.host_id.tolist(), seen.host_name, strict=True))
     return {names[host]: why for host, why in seen.host_trouble.items()}
 
@@ -139,9 +140,9 @@ def costs(
     markets: Sequence[MarketRules],
     rate: Floats,
 ) -> Floats:
-    """[vms, resources]: what a whole period costs each VM that runs, or is about to.
+    """Return the cost of a whole period for each VM that runs or is about to: [vms, resources].
 
-    Where use is charged it is the cost of all that it may use: `rate` has what a core costs there.
+    If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
     """
     pays = np.isin(snapshot.vms.state, PAYS) & (host != NOWHERE)
     found = np.zeros_like(snapshot.vms.bid)
@@ -165,36 +166,36 @@ def costs(
 
 
 def vm_row(snapshot: Snapshot, arguments: Arguments) -> int:
-    """The row of the VM that `vm` names."""
+    """Return the row of `vm`, an id or a name. Raise QuestionError."""
     return _row("VM", "vm", snapshot.vms.id, snapshot.vms.name, arguments)
 
 
 def host_row(ids: Ints, names: Sequence[str], arguments: Arguments) -> int:
-    """The row of the host that `host` names."""
+    """Return the row of `host`, an id or a name. Raise QuestionError."""
     return _row("host", "host", ids, names, arguments)
 
 
 def _row(what: str, argument: str, ids: Ints, names: Sequence[str], arguments: Arguments) -> int:
-    """By id where it is a number that one has, else by name."""
+    """Return the row whose id is the argument, or else whose name is."""
     wanted = text(arguments, argument)
     if wanted is None:
-        raise QuestionError(f"{argument}: the id or the name of a {what} is right")
+        raise QuestionError(f"{argument}: must be the id or the name of a {what}")
     number_ = as_id(wanted)
     found = [row for row, id_ in enumerate(ids.tolist()) if id_ == number_]
     found = found or [row for row, name in enumerate(names) if name == wanted]
     if not found:
-        raise QuestionError(f"no {what} is called {shown(wanted)}, by id or by name")
+        raise QuestionError(f"no {what} has the id or name {shown(wanted)}")
     if len(found) > 1:
         some = ", ".join(str(ids[row]) for row in found[:5])
         more = ", ..." if len(found) > 5 else ""
         raise QuestionError(
-            f"{len(found)} {what}s are called {shown(wanted)}: say which by its id ({some}{more})"
+            f"{len(found)} {what}s have the name {shown(wanted)}: use an id ({some}{more})"
         )
     return found[0]
 
 
 def as_id(wanted: str) -> int | None:
-    """The number that a text is; None where it is none that an id can be."""
+    """Return the id that the text represents, or None if it can't be an id."""
     if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10):
         return None
     return int(wanted)
@@ -202,19 +203,20 @@ def as_id(wanted: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuotedView:
-    """What can be asked of a period without looking at every VM again."""
+    """The prepared data of a period, for answers that need no pass over all VMs."""
 
     latest: Announcement
     now: PeriodView
     quotes: Sequence[Quotes]
-    """By market,"""
+    """The quotes by market."""
     by_use: Sequence[bool]
-    """and whether it charges for use."""
+    """Whether each market charges for use."""
     markets: Sequence[MarketRules] = ()
+    """The rules of each market."""
 
 
 class PeriodViews:
-    """Prepares each period when somebody first asks about it."""
+    """The views of the latest period, prepared at the first question about it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -223,13 +225,13 @@ class PeriodViews:
 
     @property
     def latest(self) -> Announcement:
-        """The latest period. Raises NotNowError."""
+        """Return the latest period. Raise TryAgainError before the first period has ended."""
         if self._scheduler.latest is None:
-            raise TryAgainError("there was no period yet: try again in a moment")
+            raise TryAgainError("no period has ended yet: try again in a moment")
         return self._scheduler.latest
 
     async def prepared(self) -> QuotedView:
-        """The latest period, prepared. Raises NotNowError."""
+        """Return the prepared latest period. Raise TryAgainError before the first has ended."""
         latest = self.latest
         if self._once is None or self._of is not latest or self._once.failed:
             self._of, self._once = latest, SharedResult(self._prepare(latest))
@@ -241,7 +243,7 @@ class PeriodViews:
 
 
 def prepare(latest: Announcement, markets: Sequence[MarketRules]) -> QuotedView:
-    """Everything that quotes are made from."""
+    """Return the view of a period and its quotes."""
     now = present(latest, markets)
     held = held_memory.held(now.snapshot, now.limits)
     holds = held_memory.with_held(np.zeros_like(now.snapshot.vms.bid), held)

@@ -1,4 +1,4 @@
-"""Turns: so many things at a time, handed out to everybody who waits in rotation."""
+"""Turns: a bounded number of running jobs, shared fairly among waiting keys."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
@@ -13,10 +13,11 @@ _Waiting = Deferred[None]
 
 
 class FairTurns:
-    """A bounded number of turns; no key holds more than its part, nor waits behind one's queue.
+    """A bounded number of turns, given to the keys in rotation.
 
-    So many may wait. Beyond that one of the key with the most is refused, its newest. Where
-    several have as many, it is the newcomer.
+    No key holds more than `per_key` turns, and no key waits behind another key's queue. If more
+    than `waiting` jobs wait, the newest job of the key with the most waiting jobs is rejected. If
+    several keys have that many, it is the job of the key that came last.
     """
 
     def __init__(self, total: int, *, per_key: int, waiting: int = 10_000) -> None:
@@ -30,7 +31,10 @@ class FairTurns:
         self._handing_out = False
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Return what the work returns, once it is this key's turn. Raises TooManyRequestsError."""
+        """Wait for a turn of this key, then return the work's result.
+
+        Raise TooManyRequestsError if too many jobs wait.
+        """
         turn: _Waiting = Deferred(lambda _: self._leave(key, turn))
         self._waiting.setdefault(key, deque()).append(turn)
         self._number_waiting += 1
@@ -47,7 +51,10 @@ class FairTurns:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Begin all that can, then refuse all beyond the bound; short work does not nest."""
+        """Start all jobs that can start, then reject the jobs beyond the bound.
+
+        A job that ends at once calls this again: that call does nothing, so calls do not nest.
+        """
         if self._handing_out:
             return
         self._handing_out = True
@@ -73,14 +80,14 @@ class FairTurns:
         return next((key for key in self._waiting if self._held[key] < self._per_key), None)
 
     def _refuse_one(self) -> None:
-        """Refuse the newest of the key with the most; of several the one that came last."""
+        """Reject the newest job of the key with the most; of several keys, the last to come."""
         key = max(self._waiting, key=lambda one: (len(self._waiting[one]), one == self._came_last))
         turn = self._waiting[key][-1]
         self._leave(key, turn)
         turn.errback(TooManyRequestsError("Too many calls wait already: try again in a moment."))
 
     def _leave(self, key: Hashable, turn: _Waiting) -> None:
-        """Stop waiting: it begins, it is refused, or the caller has gone."""
+        """Remove a waiting turn: its job starts, is rejected, or its caller has gone."""
         turns = self._waiting.get(key)
         if turns is not None and turn in turns:
             turns.remove(turn)

@@ -1,1 +1,1 @@
-"""Prices, bids, quotes and what explains them."""
+"""Questions about prices, bids, quotes, limits and plans, and explanations of them."""

@@ -1,4 +1,4 @@
-"""A new bid: the newest word wins, so it holds from the next period on until somebody says more."""
+"""Changes of bids: the most recent bid applies from the next period on, whatever its source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,21 @@ from merkatd.service.market.quotes import only_sold, vm_subject
 
 @dataclass(frozen=True, slots=True)
 class BidChange:
-    """What was said, completed by what held before."""
+    """The old and the new bid of a VM."""
 
     vm: int
     old: Mapping[str, float]
+    """The bid in force, by resource."""
     new: Mapping[str, float]
+    """The new bid; a resource that was not given keeps its old bid."""
     changes: bool
+    """Whether any resource was given."""
 
 
-def bid_change(now: PeriodView, row: int, arguments: Arguments, word: Bid | None) -> BidChange:
-    """The bid that `cpu`, `memory` ... make of the one in force. Raises QuestionError."""
+def bid_change(
+    now: PeriodView, row: int, arguments: Arguments, newest_bid: Bid | None
+) -> BidChange:
+    """Return the change of the bid in force by `cpu`, `memory` ... Raise QuestionError."""
     snapshot = now.snapshot
     vm = int(snapshot.vms.id[row])
     only_sold(snapshot.resources, arguments)
@@ -40,24 +45,25 @@ def bid_change(now: PeriodView, row: int, arguments: Arguments, word: Bid | None
     if said and vm in now.rates:
         group = now.rates[vm].group
         raise QuestionError(
-            f"VM {vm} bids its part of a spending rate: onegroup edit {group} -s RATE changes that"
+            f"VM {vm} bids its part of a group's spending rate; change the rate with"
+            f" `onegroup edit {group} -s RATE`"
         )
     if snapshot.vms.market[row] == NOWHERE:
-        raise QuestionError(f"VM {vm} belongs to no market: nobody asks for its bid")
+        raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
-    old = seen | dict(word.bid if word is not None else {})
+    old = seen | dict(newest_bid.bid if newest_bid is not None else {})
     return BidChange(vm, old, old | said, bool(said))
 
 
 def store_bid(connection: sa.Connection, offer: BidChange, at_s: float) -> None:
-    """Store the new word: it is the newest."""
+    """Store the new bid as the most recent."""
     bid_store.record_bids(
         connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)]
     )
 
 
 def expected_outcome(prepared: QuotedView, row: int, offer: BidChange) -> list[dict[str, Any]]:
-    """By resource, what the old and the new bid get and cost while all others stay as they are."""
+    """Return the shares and costs of the old and the new bid by resource, other bids unchanged."""
     names = prepared.now.snapshot.resources
     before = _outcome(prepared, row, [offer.old[name] for name in names])
     after = _outcome(prepared, row, [offer.new[name] for name in names])
@@ -78,7 +84,7 @@ def expected_outcome(prepared: QuotedView, row: int, offer: BidChange) -> list[d
 def _outcome(
     prepared: QuotedView, row: int, bid: Sequence[float]
 ) -> list[tuple[float, float | None]]:
-    """By resource: the share on its host, and what a period costs, with this bid."""
+    """Return the share and the cost of a period with this bid, by resource."""
     try:
         subject = vm_subject(prepared, row)
     except QuestionError:

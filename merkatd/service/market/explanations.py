@@ -1,4 +1,4 @@
-"""One VM explained, and in a sentence."""
+"""The explanation of a VM's share, as data and as a sentence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -23,13 +23,13 @@ UNITS = {
     "network": "Mbit/s of network",
     "disk": "MiB/s of disk",
 }
-"""How the resources read in a sentence; another one is called by its name."""
+"""The units and names of resources in a sentence; other resources appear by their key."""
 _PLAIN = {
-    LimitedBy.CAP: "it is all that it can use",
+    LimitedBy.CAP: "it is all that the VM can use",
     LimitedBy.RESERVE: "its bid pays for no more at the reserve price, below which nothing is sold",
     LimitedBy.NO_HOST: "it has no host",
-    LimitedBy.NO_BID: "it bids nothing for it, so it gets no more than its floor",
-    LimitedBy.OVERFULL: "the floors of the VMs there don't fit, and all are scaled down alike",
+    LimitedBy.NO_BID: "it bids nothing for this resource, so it gets only its floor",
+    LimitedBy.OVERFULL: "the floors of the VMs there exceed the host, so all are scaled down alike",
 }
 
 
@@ -42,7 +42,7 @@ def sentence(
     message: str | None,
     trouble: str | None = None,
 ) -> str:
-    """What it gets and why not more; `who` names the VM, `where` its host.
+    """Return the VM's share and the reason for it; `who` names the VM, `where` its host.
 
     `trouble` is the state and error of a host that OpenNebula does not reach.
     """
@@ -50,7 +50,7 @@ def sentence(
     if idle is not None:
         return idle
     if explanation is None:
-        return f"{who} belongs to no market: it keeps what its template asks for, at no price."
+        return f"{who} belongs to no market: it keeps the size of its template, free of charge."
     if where is None:
         return f"{who} waits for a host: {message or 'the next period looks for one'}."
     if state in RESTING:
@@ -70,7 +70,7 @@ def sentence(
 def _idle(
     who: str, where: str | None, state: VmState, words: str, trouble: str | None
 ) -> str | None:
-    """What a VM is that the market neither serves nor charges; None for one that it does."""
+    """Return the sentence for a VM outside of the market now; None for a VM in the market."""
     if state is VmState.ABSENT and where is None:
         return f"{who} is {words}: it holds nothing, bids nothing and pays nothing."
     if state is VmState.ABSENT:
@@ -81,7 +81,7 @@ def _idle(
         )
     if trouble is not None:
         return (
-            f"{who} is {words}. The market gives it nothing until its host is back."
+            f"{who} is {words}. The market allocates nothing to it until its host is back."
             f"{_trouble(where, trouble)}"
         )
     return None
@@ -92,14 +92,14 @@ def _trouble(where: str | None, trouble: str | None) -> str:
 
 
 def why_not_more(part: Part) -> str:
-    """What keeps this share from being larger."""
+    """Return the reason why this share is not larger."""
     said = _PLAIN.get(part.limited_by)
     if said is not None:
         return said
     if part.limited_by is LimitedBy.FLOOR:
-        return f"its floor, for its bid of {_n(part.bid)} alone would get less"
+        return f"this is its floor, and its bid of {_n(part.bid)} alone would get less"
     if part.bidders == 1:
-        return "what others there can't do without leaves no more"
+        return "the floors of the other VMs there leave no more"
     return (
         f"its bid of {_n(part.bid)} is {100 * part.bid / part.bids:.3g} % of the"
         f" {_n(part.bids)} that {part.bidders} VMs bid there for {amount('', part.capacity)}"
@@ -107,7 +107,7 @@ def why_not_more(part: Part) -> str:
 
 
 def amount(resource: str, value: float) -> str:
-    """A number with its unit: 150 % of CPU, 2,048 MiB of memory."""
+    """Return a number with its unit: 150 % of CPU, 2,048 MiB of memory."""
     return f"{value:,.1f}".removesuffix(".0") + f" {UNITS.get(resource, resource)}".rstrip()
 
 
@@ -120,7 +120,7 @@ def _lack(part: Part) -> float:
 
 
 def _would_help(part: Part) -> str:
-    """A bid that would get all of it, where there is one."""
+    """Return a clause with the bid for the whole cap, if there is such a bid."""
     if part.limited_by is LimitedBy.OVERFULL:
         return ""
     if part.bid_for_all is None:
@@ -131,7 +131,7 @@ def _would_help(part: Part) -> str:
 
 
 def _rounded_up(value: float) -> float:
-    """To four digits, never below: a bid that is said to be enough must be."""
+    """Return the value rounded up to about four digits, so that the stated bid is enough."""
     return float(f"{value * 1.0005:.4g}")
 
 
@@ -145,14 +145,14 @@ _PLACING = ("deploy", "migrate")
 def explanation_row(
     now: PeriodView,
     row: int,
-    word: Bid | None,
+    newest_bid: Bid | None,
     steps: Sequence[StoredStep],
     balance: float | None,
 ) -> dict[str, Any]:
-    """All that can be said of the VM in this row.
+    """Return all explanations of the VM in this row.
 
-    `word` is the newest word on its bid, `steps` what was done to it, newest first, and
-    `balance` what is left to pay for it.
+    `newest_bid` is its most recent bid, `steps` are its steps, newest first, and `balance` is the
+    balance of its payer.
     """
     table = now.snapshot.vms
     vm = int(table.id[row])
@@ -181,8 +181,8 @@ def explanation_row(
         ),
         "message": now.messages.get(vm),
         "why_here": _why_here(steps),
-        "bid_source": _bid_source(now, vm, word),
-        "bid_at_s": None if word is None else word.at_s,
+        "bid_source": _bid_source(now, vm, newest_bid),
+        "bid_at_s": None if newest_bid is None else newest_bid.at_s,
         "rate": finite(now.rate[row]),
         "cost": float(now.cost[row].sum()),
         "balance": balance,
@@ -190,11 +190,11 @@ def explanation_row(
     }
 
 
-def _bid_source(now: PeriodView, vm: int, word: Bid | None) -> str:
-    """What a VM of a group bids is its part of the group's spending rate, whatever else is said."""
+def _bid_source(now: PeriodView, vm: int, newest_bid: Bid | None) -> str:
+    """Return the source of the bid in force: the VM's group, if it has any, or the latest bid's."""
     if vm in now.rates:
         return f"group {now.rates[vm].group}"
-    return "default" if word is None else str(word.source)
+    return "default" if newest_bid is None else str(newest_bid.source)
 
 
 def _resources(now: PeriodView, row: int, explanation: Explanation) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ def _resources(now: PeriodView, row: int, explanation: Explanation) -> list[dict
 
 
 def _used(now: PeriodView, row: int, column: int) -> dict[str, float | None]:
-    """What it really used of the resource, at the last look and on average over those known."""
+    """Return the last observed use of the resource, and the average of all known samples."""
     history = now.snapshot.history
     if history is None:
         return {"used": None, "used_lately": None}
@@ -226,14 +226,14 @@ def _used(now: PeriodView, row: int, column: int) -> dict[str, float | None]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain JSON: no infinity, no NaN."""
+    """Return the values for JSON: None for infinity and NaN."""
     return {
         name: finite(value) if isinstance(value, float) else value for name, value in values.items()
     }
 
 
 def _why_here(steps: Sequence[StoredStep]) -> dict[str, Any] | None:
-    """The newest step that brought the VM where it is, or is about to."""
+    """Return the newest step that placed the VM on its host, or is about to."""
     for stored in steps:
         if stored.step.kind in _PLACING and stored.state not in _FAILED:
             return {
@@ -250,14 +250,14 @@ _FAILED = (StepState.REFUSED, StepState.EXPIRED)
 
 
 async def explanation(world: PeriodContext, now: PeriodView, row: int) -> dict[str, Any]:
-    """All that can be said of the VM in this row."""
+    """Return all explanations of the VM in this row."""
     vms = now.snapshot.vms
     vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
-    word, steps, balance = await world.database.read(
+    newest_bid, steps, balance = await world.database.read(
         lambda connection: (
             bid_store.newest_bids(connection, [vm]).get(vm),
             journal.history(connection, vm),
             purses(connection).credits(owner, application),
         )
     )
-    return await world.executor.run(partial(explanation_row, now, row, word, steps, balance))
+    return await world.executor.run(partial(explanation_row, now, row, newest_bid, steps, balance))

@@ -1,4 +1,4 @@
-"""Limits as they are: what each VM should have, what its host enforces, what it really uses."""
+"""The VMs' shares, the limits that their hosts enforce, and their actual use."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -26,19 +26,19 @@ Row = dict[str, Any]
 Result = TypeVar("Result")
 
 _LEAST_ELAPSED_S = 1.0
-"""CPU use over less time than this says nothing."""
+"""The shortest time for a meaningful average of CPU use."""
 _PATIENCE_S = 20.0
-"""How long a release waits for the period in hand."""
+"""The longest wait of a release for the running period."""
 _UNITS_PER_CORE = 100
 
 
 async def limits(
     world: PeriodContext, now: PeriodView, seen: Observed, arguments: Arguments
 ) -> list[Row]:
-    """VMs that run, all or those that `of` names: a VM or a host, by id or name.
+    """Return the limits of running VMs: all, or those of `of`, a VM or a host by id or name.
 
-    Hosts are asked anew: what is set and used is of this moment, what is wanted of the latest
-    period. Raises QuestionError.
+    The hosts report the enforced limits and the use at this moment; the shares are the latest
+    period's. Raise QuestionError.
     """
     rows = _rows(now.snapshot, text(arguments, "of"))
     runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
@@ -48,14 +48,14 @@ async def limits(
     try:
         use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
     except CloudUnreachableError as error:
-        raise QuestionError(f"the hosts can't be asked: {error}") from error
+        raise QuestionError(f"the hosts can't be reached: {error}") from error
     elapsed_s = world.now() - seen.observation.at_s
     wanted = [row for row in rows if there[row]]
     return await world.executor.run(lambda: _shown(world, now, seen, use, elapsed_s, wanted))
 
 
 def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
-    """Rows of VMs: a number is a VM's id before it is a host's."""
+    """Return the rows of the VMs; a number means a VM's id if there is one, or else a host's."""
     if of is None:
         return range(len(snapshot.vms))
     number = as_id(of)
@@ -68,7 +68,7 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
         row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
     ]
     if not hosts:
-        raise QuestionError(f"no VM and no host is called {shown(of)}, by id or by name")
+        raise QuestionError(f"no VM and no host has the id or name {shown(of)}")
     there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
     return there
 
@@ -93,7 +93,7 @@ def _shown(
     for row in rows:
         vm = int(snapshot.vms.id[row])
         sells = snapshot.vms.market[row] != NOWHERE
-        told = int(in_force.memory_mib[row])
+        set_mib = int(in_force.memory_mib[row])
         found.append(
             {
                 "id": vm,
@@ -104,7 +104,7 @@ def _shown(
                 "used_cpu": used.get(vm),
                 "weight": _known(int(in_force.shares[row])),
                 "memory": float(share[MEMORY][row]) if sells else None,
-                "set_memory": _known(told),
+                "set_memory": _known(set_mib),
                 "held_memory": finite(held.get(vm, np.nan)),
                 "used_memory": finite(float(in_force.used_mib[row])),
                 **_further(in_force, share, row, sells),
@@ -116,18 +116,21 @@ def _shown(
 
 
 def _further(in_force: EnforcedLimits, share: Mapping[str, Floats], row: int, sells: bool) -> Row:
-    """Network and disk, those of them that are traded."""
+    """Return the shares and limits of network and disk, if they are sold."""
     found: Row = {}
     for name, unit in PER_UNIT.items():
         if name in share:
-            told = int(in_force.throttled(name)[row])
+            limit = int(in_force.throttled(name)[row])
             found[name] = float(share[name][row]) if sells else None
-            found[f"set_{name}"] = None if told < 0 else told / unit
+            found[f"set_{name}"] = None if limit < 0 else limit / unit
     return found
 
 
 def _used_units(before: GuestUse, now: GuestUse, elapsed_s: float) -> Mapping[int, float]:
-    """By VM id: percent of a core since the period looked; none where the guest started anew."""
+    """Return the CPU use since the period's observation, by VM id, in percent of a core.
+
+    A guest that has restarted since then is left out.
+    """
     if elapsed_s < _LEAST_ELAPSED_S:
         return {}
     then = dict(zip(before.vm_id.tolist(), before.cpu_s.tolist(), strict=True))
@@ -156,31 +159,31 @@ def _note(
     if vm not in held:
         return "its host does not know it"
     if vm in observation.pin_policy:
-        return "pinned by OpenNebula: its cores are left alone"
-    return None if balloon else "no working balloon: its memory is left alone"
+        return "pinned by OpenNebula: its cores are not changed"
+    return None if balloon else "no working balloon: its memory is not changed"
 
 
 async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
-    """First, without `vms`: pause, and say which VMs there are. Then give `vms` all they had."""
+    """Without `vms`, pause and return the ids of all VMs. With `vms`, restore their full size."""
     try:
         why_not = await scheduler.stands_by()
     except CloudUnreachableError as error:
         raise QuestionError(f"the cloud can't be reached: {error}") from error
     if why_not is not None:
-        raise QuestionError(f"another daemon acts: {why_not}")
+        raise QuestionError(f"another daemon is active: {why_not}")
     wanted = arguments.get("vms")
     if wanted is None:
         await scheduler.order(Order.PAUSE, who)
         return await _between_periods(scheduler, _everything)
     if not isinstance(wanted, list) or not all(isinstance(vm, int) for vm in wanted):
-        raise QuestionError("vms: a list of ids is right")
+        raise QuestionError("vms: must be a list of ids")
     if not scheduler.paused:
-        raise QuestionError("the daemon is not paused: what is released now would be set again")
+        raise QuestionError("the daemon is not paused: its next period would set the limits again")
 
     async def some(world: PeriodContext) -> list[Row]:
         vms = [vm for vm in await _whole(world) if vm.vm in set(wanted)]
         did = await world.hypervisors.release(vms)
-        gone = Released("", "it does not run where OpenNebula says")
+        gone = Released("", "it does not run on the host that OpenNebula names")
         return [_released(vm, did.get(vm.vm, gone)) for vm in vms]
 
     return await _between_periods(scheduler, some)
@@ -193,7 +196,7 @@ async def _between_periods(
         return await scheduler.between_periods(lambda: work(scheduler.world), _PATIENCE_S)
     except WaitedEnoughError:
         raise TryAgainError(
-            "the period in hand has not ended yet; no other one begins: try again in a moment"
+            "the running period has not ended yet; no other period starts: try again in a moment"
         ) from None
     except CloudUnreachableError as error:
         raise QuestionError(f"the cloud can't be reached: {error}") from error
@@ -204,7 +207,7 @@ async def _everything(world: PeriodContext) -> list[int]:
 
 
 async def _whole(world: PeriodContext) -> list[FullSize]:
-    """Every VM that runs, with what OpenNebula gave it."""
+    """Return every running VM with the size that OpenNebula gave it."""
     seen = await world.cloud.observe()
     world.hypervisors.meet(seen)
     runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY)) & (seen.vm_host >= 0)

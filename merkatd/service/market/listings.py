@@ -1,4 +1,4 @@
-"""Hosts, VMs, applications, and who pays."""
+"""Lists of hosts, VMs, applications and accounts; questions about the latest period."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -30,14 +30,14 @@ HOST_STATES = {
     HostState.OFF: "off",
     HostState.DISABLED: "dsbl",
 }
-"""The short names of `onehost list`; one that is in error reads off."""
+"""The short names of `onehost list`; a host in error is shown as off."""
 _RUNS = (VmState.RUNNING, VmState.BUSY)
 
 
 def hosts(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[Row]:
-    """Every host: what it has, gives away, is bid for, and was last seen to use.
+    """Return every host with its capacity, allocations, bids and last observed use.
 
-    `drained` are the ids of those that are being emptied by order.
+    `drained` are the ids of the hosts that an order drains.
     """
     table, snapshot = now.snapshot.hosts, now.snapshot
     there = np.flatnonzero(now.host != NOWHERE)
@@ -72,17 +72,17 @@ def hosts(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[Row]
 def _drained(drained: bool, vms: int) -> str | None:
     if not drained:
         return None
-    return f"drained, {vms} VMs still there" if vms else "drained and empty"
+    return f"drained, {vms} VMs left" if vms else "drained and empty"
 
 
 def _sums(now: PeriodView, values: Any) -> Any:
-    """[hosts]: of values of the VMs that are on one."""
+    """Return the sums of the values of the VMs on each host: [hosts]."""
     there = np.flatnonzero(now.host != NOWHERE)
     return np.bincount(now.host[there], values, len(now.snapshot.hosts))
 
 
 def vms(now: PeriodView) -> list[Row]:
-    """Every VM: where it is, what it bids, gets and costs, and what its owner is told."""
+    """Return every VM with its host, bids, allocations, cost, and the message to its owner."""
     table, snapshot = now.snapshot.vms, now.snapshot
     first = _first(now)
     given = now.decision.allocations
@@ -116,7 +116,7 @@ def vms(now: PeriodView) -> list[Row]:
 
 
 def _first(now: PeriodView) -> Any:
-    """[vms, resources]: what each would get if its market were one host."""
+    """Return the VMs' shares if their market were a single host: [vms, resources]."""
     snapshot = now.snapshot
     found = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
@@ -126,7 +126,7 @@ def _first(now: PeriodView) -> Any:
 
 
 def applications(now: PeriodView, purses: Purses) -> list[Row]:
-    """Every application, and for each tenant the VMs that belong to none."""
+    """Return every application, and for each tenant its VMs outside of applications."""
     table, snapshot = now.snapshot.vms, now.snapshot
     groups: dict[tuple[int, int], list[int]] = {}
     for row, key in enumerate(zip(table.owner.tolist(), table.application.tolist(), strict=True)):
@@ -161,7 +161,7 @@ def _known(value: Any) -> int | None:
 
 
 class PresentQuestions:
-    """What the latest period found and decided, and what would be if somebody bid otherwise."""
+    """The questions about the latest period, and about the outcome of other bids."""
 
     def __init__(self, scheduler: Scheduler, preparing: PeriodViews) -> None:
         self._scheduler = scheduler
@@ -177,41 +177,41 @@ class PresentQuestions:
         }
 
     async def hosts(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Every host."""
+        """Return every host."""
         drained = self._scheduler.drained
         return await self._from_present(lambda now: hosts(now, drained))
 
     async def vms(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Every VM."""
+        """Return every VM."""
         return await self._from_present(vms)
 
     async def _applications(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Every application, and every tenant's VMs that belong to none."""
+        """Return every application, and each tenant's VMs outside of applications."""
         purses = await self._purses()
         return await self._from_present(lambda now: applications(now, purses))
 
     async def _explain(self, arguments: Arguments) -> dict[str, Any]:
-        """One VM: `vm` is its id or its name."""
+        """Return the explanation of `vm`, an id or a name."""
         now = await self._now()
         row = vm_row(now.snapshot, arguments)
         return await explanation(self._scheduler.world, now, row)
 
     async def _bid(self, arguments: Arguments) -> dict[str, Any]:
-        """A new bid for `vm` where `cpu`, `memory` ... is given, else the present one."""
+        """Change the bid of `vm` if `cpu`, `memory` ... is given; return the old and new bid."""
         prepared = await self.preparing.prepared()
         now = prepared.now
         world = self._scheduler.world
         row = vm_row(now.snapshot, arguments)
         vm = int(now.snapshot.vms.id[row])
 
-        def say(connection: sa.Connection) -> bids.BidChange:
-            word = bid_store.newest_bids(connection, [vm]).get(vm)
-            offer = bids.bid_change(now, row, arguments, word)
+        def change_bid(connection: sa.Connection) -> bids.BidChange:
+            newest_bid = bid_store.newest_bids(connection, [vm]).get(vm)
+            offer = bids.bid_change(now, row, arguments, newest_bid)
             if offer.changes:
                 bids.store_bid(connection, offer, world.now())
             return offer
 
-        offer = await world.database.run(say)
+        offer = await world.database.run(change_bid)
         return {
             "id": vm,
             "name": now.snapshot.vms.name[row],
@@ -220,7 +220,7 @@ class PresentQuestions:
         }
 
     async def _quote(self, arguments: Arguments) -> dict[str, Any]:
-        """What bids would get and cost `vm`, or one that there is not yet."""
+        """Return the quote of bids for `vm`, or for a planned VM if `vm` is not given."""
         prepared = await self.preparing.prepared()
         if arguments.get("vm") is None:
             markets = self._scheduler.world.markets
@@ -229,7 +229,7 @@ class PresentQuestions:
         return quote_row(vm_subject(prepared, row), arguments)
 
     async def _accounts(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Every tenant's balance in credits."""
+        """Return every tenant's balance in credits."""
         tenants = (await self._purses()).tenants
         return [
             {"owner": owner, "credits": account.balance / MICRO}
@@ -242,10 +242,10 @@ class PresentQuestions:
     async def _from_present(
         self, rows: Callable[[PeriodView], list[dict[str, Any]]]
     ) -> list[dict[str, Any]]:
-        """Rows made where they hold nobody up."""
+        """Return rows that a thread computes, so that the reactor is not blocked."""
         now = await self._now()
         return await self._scheduler.world.executor.run(lambda: rows(now))
 
     async def _purses(self) -> Purses:
-        """Everybody's credits."""
+        """Return the balances of all payers."""
         return await self._scheduler.world.database.read(purses)

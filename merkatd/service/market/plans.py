@@ -1,4 +1,4 @@
-"""What the next period would do; a plan as a value."""
+"""The plan of a dry run of the next period, and plans as JSON values."""
 
 import copy
 import time
@@ -40,12 +40,12 @@ from merkatd.service.base.period_view import costs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanCosts:
-    """What VMs cost; NaN where that is not known."""
+    """The costs of VMs; NaN if unknown."""
 
     cost: Floats
-    """[vms]: credits for a period, at most where use is charged."""
+    """[vms]: credits for a period; if use is charged, the most credits."""
     rate: Floats
-    """[vms]: credits for each core that is used for a period, where use is charged."""
+    """[vms]: credits per core used for a period, if use is charged."""
 
 
 def plan_value(
@@ -57,7 +57,7 @@ def plan_value(
     reasons: Mapping[int, str],
     costs: PlanCosts,
 ) -> dict[str, Any]:
-    """A decision with what it changes; `plan` are the steps that can be carried out now."""
+    """Return a decision and its changes; `plan` has the steps that can be executed now."""
     host = hosts_after(snapshot, decision.plan)
     before, after = assess_placement(snapshot, snapshot.vms.host), assess_placement(snapshot, host)
     return {
@@ -88,7 +88,7 @@ def plan_value(
 
 
 def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> PlanCosts:
-    """Return what VMs cost where shares are charged; a VM of no market costs nothing."""
+    """Return the costs of VMs in markets that charge for shares; 0 for a VM of no market."""
     vms = snapshot.vms
     prices = np.append(decision.prices, np.zeros((1, len(snapshot.resources))), axis=0)
     owed = charges(
@@ -115,7 +115,7 @@ def _market(
 
 
 def _step(snapshot: Snapshot, step: Step, costs: PlanCosts) -> dict[str, Any]:
-    """The step with hosts by name, the VM's name, and what it costs."""
+    """Return the step with the names of its hosts and VM, and the VM's cost."""
     found: dict[str, Any] = {"id": step.id, "kind": step.kind, **asdict(step)}
     del found["period"]
     for role in ("source", "host"):
@@ -133,7 +133,7 @@ def _step(snapshot: Snapshot, step: Step, costs: PlanCosts) -> dict[str, Any]:
 
 
 def _moves_mib(snapshot: Snapshot, row: int) -> float | None:
-    """The memory that has to be carried: what the VM holds, or all that it may hold."""
+    """Return the memory to transfer: the memory that the VM holds, or its cap if unknown."""
     if "memory" not in snapshot.resources:
         return None
     column = snapshot.resources.index("memory")
@@ -142,7 +142,7 @@ def _moves_mib(snapshot: Snapshot, row: int) -> float | None:
 
 
 def _by_resource(snapshot: Snapshot, values: Any) -> dict[str, float | None]:
-    """By name; null where there is no finite number, as no price clears an overfull market."""
+    """Return the values by resource name; None for infinity, the price of an overfull market."""
     return {
         name: float(value) if np.isfinite(value) else None
         for name, value in zip(snapshot.resources, values, strict=True)
@@ -154,9 +154,9 @@ def _host_name(snapshot: Snapshot, row: int) -> str | None:
 
 
 async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> dict[str, Any]:
-    """The plan of a period that begins now with no more moves than it may make, as JSON has it.
+    """Return the plan of a period that would start now, within its permission, as JSON values.
 
-    Raises QuestionError.
+    Raise QuestionError if the cloud can't be reached.
     """
     try:
         looked = await read_cloud(world)
@@ -178,7 +178,7 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
     )
     present, outstanding, memory, newest, purse, applications, rates, known_moves, lost = stored
     number = 1 if newest is None else newest.number + 1
-    own = replace(world, rng=copy.deepcopy(world.rng))  # the real period draws the same again
+    own = replace(world, rng=copy.deepcopy(world.rng))  # so the real period draws the same numbers
 
     def could() -> Afforded:
         verdicts = judge_steps(outstanding, looked.observation, own.rhythm, handing=own.handing)
@@ -215,13 +215,13 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
 
 
 def _known_bids(connection: sa.Connection, looked: CloudReading) -> dict[int, Mapping[str, float]]:
-    """The bids in force, with what templates say anew."""
-    said = {word.vm: word.bid for word in changed_templates(connection, looked)}
-    return {**bid_store.amounts(connection), **said}
+    """Return the bids in force, including new bids in changed templates."""
+    changed = {one.vm: one.bid for one in changed_templates(connection, looked)}
+    return {**bid_store.amounts(connection), **changed}
 
 
 def _rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:
-    """What VMs have of spending rates, those among them that were seen for the first time."""
+    """Return the VMs' parts of spending rates, including VMs seen for the first time."""
     seen = looked.observation
     owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))
     new = group_vm_store.rates_of_new(connection, seen.keys, owners)

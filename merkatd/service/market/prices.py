@@ -1,4 +1,4 @@
-"""Present prices with their trend, and earlier ones."""
+"""Questions about present prices with their trend, earlier prices, and steps."""
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,12 +20,15 @@ MOST_PERIODS = 10_000
 
 
 def price_history(arguments: Arguments, markets: Sequence[str], resources: Sequence[str]) -> Read:
-    """The newest `periods` of one market or of all, oldest first: a row a period and market."""
+    """Return a read of the newest `periods` of a market or of all.
+
+    It returns a row for each period and market, oldest first.
+    """
     chosen = one_of(arguments, "market", markets)
     wanted = whole(arguments, "periods")
     periods = 60 if wanted is None else wanted
     if not 1 <= periods <= MOST_PERIODS:
-        raise QuestionError(f"periods: {periods}: 1 to {MOST_PERIODS} are right")
+        raise QuestionError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
 
     def read(connection: sa.Connection) -> list[Row]:
         rows: dict[tuple[int, str], Row] = {}
@@ -45,7 +48,7 @@ def price_history(arguments: Arguments, markets: Sequence[str], resources: Seque
 
 
 def _announce(connection: sa.Connection, rows: Sequence[Row]) -> None:
-    """Say in the rows of the periods in which the supply was changed how, and why."""
+    """Add the change of the supply and its reason to the rows of the periods that changed it."""
     if not rows:
         return
     began = sorted({row["at_s"] for row in rows})
@@ -59,11 +62,11 @@ def _announce(connection: sa.Connection, rows: Sequence[Row]) -> None:
 
 
 TREND = 60
-"""Periods that a trend of prices shows."""
+"""The periods in a trend of prices."""
 
 
 class PastQuestions:
-    """What the database keeps of periods that are over, down to the latest one."""
+    """The questions about the past periods in the database, including the latest."""
 
     def __init__(self, scheduler: Scheduler, preparing: PeriodViews) -> None:
         self._scheduler = scheduler
@@ -75,7 +78,7 @@ class PastQuestions:
         }
 
     async def price(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """The present price of each resource in one `market` or in all, with its trend."""
+        """Return the present price of each resource in a `market` or in all, with its trend."""
         latest = self._preparing.latest
         chosen = one_of(arguments, "market", list(latest.prices))
         past = await self._price_history({"periods": TREND})
@@ -100,13 +103,13 @@ class PastQuestions:
         return rows
 
     async def _price_history(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """The prices of the newest `periods`, of one `market` or of all."""
+        """Return the prices of the newest `periods` of a `market` or of all."""
         world = self._scheduler.world
         names = [market.name for market in world.markets]
         return await world.database.read(price_history(arguments, names, world.goods.resources))
 
     async def steps(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """The newest steps, newest first, filtered by vm, host, kind, state, periods, time."""
+        """Return the newest steps, newest first, by vm, host, kind, state, periods or time."""
         latest = self._scheduler.latest
         snapshot = None if latest is None else latest.seen.snapshot
         vm = self._id("vm", arguments)
@@ -118,7 +121,7 @@ class PastQuestions:
         return step_history.step_rows(rows, snapshot)
 
     def _id(self, what: str, arguments: Arguments) -> int | None:
-        """The id of a VM or host, which may be gone by now; None where none is named."""
+        """Return the id of a VM or host, which may be gone by now, or None if not given."""
         if isinstance(arguments.get(what), int):
             return whole(arguments, what)
         wanted = text(arguments, what)

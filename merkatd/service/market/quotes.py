@@ -1,4 +1,4 @@
-"""The question `quote`: what bids get and cost now, or which bids it takes to get so much."""
+"""The question `quote`: the share and cost of bids, or the bids for wanted amounts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from merkatd.service.base.errors import QuestionError
 from merkatd.service.base.period_view import QuotedView
 
 SIZE_WORDS = ("most", "least")
-"""Of a VM that there is not yet: what it can use at most, and can't live without."""
+"""The prefixes of the size of a planned VM: the most that it can use, and its floor."""
 
 _OF_FURTHER = {
     good: (good, f"want_{good}", *(f"{what}_{good}" for what in SIZE_WORDS)) for good in FURTHER
@@ -25,34 +25,34 @@ _OF_FURTHER = {
 
 
 def only_sold(resources: Sequence[str], arguments: Arguments) -> None:
-    """Raises QuestionError where something is said of a good that is not sold."""
+    """Raise QuestionError if an argument is about a good that is not sold."""
     for good, words in _OF_FURTHER.items():
         if good in resources:
             continue
         for word in words:
             if arguments.get(word) is not None:
-                raise QuestionError(f"{word}: {good} is not sold; {', '.join(resources)} are")
+                raise QuestionError(f"{word}: {good} is not sold; sold: {', '.join(resources)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a quote is for."""
+    """The VM of a quote, existing or planned."""
 
     quotes: Quotes
     place: QuotedPlace
     bid: Sequence[float]
-    """What it bids at present, or would where nobody said anything."""
+    """The present or default bid by resource."""
     about: Mapping[str, Any]
-    """Its id and name, where it has any, host and market."""
+    """The host and market, and the id and name of an existing VM."""
     sharing: int | None = None
-    """Where use is charged: how many VMs share the spending rate of which a bid is a part."""
+    """The number of VMs that share a spending rate; None if the market charges for shares."""
 
     def rate(self, bid: float) -> float | None:
-        """Credits for each core that is used for a period, with this bid for CPU."""
+        """Return the credits per core used for a period, with this bid for CPU."""
         return None if self.sharing is None else bid * self.sharing
 
     def quote(self, bids: Sequence[float]) -> tuple[Quote, ...]:
-        """By resource, what these bids would get and cost; where use is charged, at most."""
+        """Return the share and cost of these bids by resource; if use is charged, the most."""
         found = self.quotes.quote(self.place, bids)
         rate = self.rate(bids[CPU])
         if rate is None:
@@ -66,17 +66,17 @@ class Subject:
 
 
 def vm_subject(prepared: QuotedView, row: int) -> Subject:
-    """The VM in this row. Raises QuestionError where it has no part in a market."""
+    """Return the VM in this row. Raise QuestionError if it takes no part in a market."""
     now = prepared.now
     snapshot = now.snapshot
     vm, at = int(snapshot.vms.id[row]), int(now.host[row])
     market = int(snapshot.vms.market[row] if at == NOWHERE else snapshot.hosts.market[at])
     if snapshot.vms.market[row] == NOWHERE or market == NOWHERE:
-        raise QuestionError(f"VM {vm} belongs to no market: no bid gets it anything")
+        raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
     quotes = prepared.quotes[market]
     place = quotes.place_of(row)
     if place is None:
-        raise QuestionError(f"VM {vm} is {now.states[row]}: it holds nothing, so no bid counts")
+        raise QuestionError(f"VM {vm} is {now.states[row]} and has no resources, so it can't bid")
     about = {"id": vm, "name": snapshot.vms.name[row]}
     rate = now.rates.get(vm)
     sharing = 1 if rate is None else rate.nvm
@@ -86,7 +86,7 @@ def vm_subject(prepared: QuotedView, row: int) -> Subject:
 def new_subject(
     prepared: QuotedView, markets: Sequence[MarketRules], arguments: Arguments
 ) -> Subject:
-    """A VM that there could be: `market`, `most_cpu`, `least_memory` ... say which."""
+    """Return a planned VM, described by `market`, `most_cpu`, `least_memory` ..."""
     names = [market.name for market in markets]
     chosen = one_of(arguments, "market", names)
     row = 0 if chosen is None else names.index(chosen)
@@ -97,12 +97,14 @@ def new_subject(
         least = number(arguments, f"least_{name}", MAX_AMOUNT) or 0.0
         largest = float(quotes.hosts.capacity[column :: len(quotes.resources)].max(initial=0.0))
         if markets[row].by_use and column != CPU:
-            # Only CPU is divided: of all else a VM has what its template says.
+            # This market divides only CPU: all other resources are fixed by the VM's template.
             largest = least = max(most or 0.0, least)
         cap.append(max(largest, least) if most is None else most)
         floor.append(least)
         if least > cap[-1]:
-            raise QuestionError(f"least_{name}: {least:g}: at most most_{name}, {most:g}, is right")
+            raise QuestionError(
+                f"least_{name}: must be at most most_{name}, {most:g} (got {least:g})"
+            )
     bid = [
         0.0 if markets[row].by_use and column != CPU else markets[row].default_bid.get(name, 0.0)
         for column, name in enumerate(quotes.resources)
@@ -130,10 +132,10 @@ def _subject(
 
 
 def quote_row(subject: Subject, arguments: Arguments) -> dict[str, Any]:
-    """The quote for `cpu`, `memory` ... as bids and `want_cpu`, `want_memory` ... as amounts.
+    """Return the quote for bids (`cpu`, `memory` ...) or amounts (`want_cpu`, `want_memory` ...).
 
-    A resource of which nothing is said keeps its bid. Where no bid gets what is wanted, none
-    is named, and the share is the most that could be had.
+    A resource without an argument keeps its bid. If no bid gets the wanted amount, the quote has
+    no bid for it, and its share is the largest possible share.
     """
     quotes = subject.quotes
     names = quotes.resources
@@ -142,7 +144,7 @@ def quote_row(subject: Subject, arguments: Arguments) -> dict[str, Any]:
     wanted = [number(arguments, f"want_{name}", MAX_AMOUNT) for name in names]
     for name, bid, amount in zip(names, said, wanted, strict=True):
         if bid is not None and amount is not None:
-            raise QuestionError(f"{name} and want_{name}: one of the two is right")
+            raise QuestionError(f"{name} and want_{name}: only one of the two may be given")
     needed = quotes.bid_for(subject.place, wanted)
     none = [
         amount is not None and (bid is None or bid > MAX_AMOUNT)

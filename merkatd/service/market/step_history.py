@@ -1,4 +1,4 @@
-"""What was: the prices and the decisions that the database keeps, a row each, as JSON has it."""
+"""Steps of past periods: filters and rows for JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,17 +17,17 @@ Row = dict[str, Any]
 Read = Callable[[sa.Connection], list[Row]]
 MOST_STEPS = 100_000
 LONGEST_S = 1e12
-"""No time since the epoch that anybody asks for is later."""
+"""The largest accepted time since the epoch."""
 
 
 def wanted_steps(
     arguments: Arguments, vm: int | None, host: int | None
 ) -> tuple[journal.StepFilter, int]:
-    """Which steps are asked for, and how many at most; VM and host were looked up before."""
+    """Return the filter of the wanted steps and the most rows; `vm` and `host` are ids."""
     state = one_of(arguments, "state", STATES)
     limit = whole(arguments, "limit")
     if limit is not None and not 1 <= limit <= MOST_STEPS:
-        raise QuestionError(f"limit: {limit}: 1 to {MOST_STEPS} is right")
+        raise QuestionError(f"limit: must be from 1 to {MOST_STEPS} (got {limit})")
     wanted = journal.StepFilter(
         vm=vm,
         host=host,
@@ -41,7 +41,7 @@ def wanted_steps(
 
 
 def step_rows(steps: Sequence[StoredStep], snapshot: Snapshot | None) -> list[Row]:
-    """The steps as they are told, with the names that hosts and VMs have now."""
+    """Return the steps as rows, with the present names of hosts and VMs."""
     vms = _names(snapshot.vms.id.tolist(), snapshot.vms.name) if snapshot else {}
     hosts = _names(snapshot.hosts.id.tolist(), snapshot.hosts.name) if snapshot else {}
     return [_step_row(stored, vms, hosts) for stored in steps]

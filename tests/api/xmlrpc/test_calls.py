@@ -110,7 +110,7 @@ class TestAdministration:
                 approved = administration.approve(number, skip=[1])
                 assert (approved.state, approved.who) == ("approved", "oneadmin")
                 assert approved.steps[0].skipped
-                with pytest.raises(BadCallError, match="approved already, by oneadmin"):
+                with pytest.raises(BadCallError, match="already approved by oneadmin"):
                     administration.refuse()
                 assert administration.mode("dry").mode == "dry"
                 assert Administration(ann).daemon().mode == "dry"

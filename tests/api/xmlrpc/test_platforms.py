@@ -52,7 +52,7 @@ class TestRights:
             ({"deadline": "soon"}, "6h"),
             ({"deadline": 5}, "6h"),
             ({"budget": -1.0}, "a number from 0"),
-            ({"owner": 0}, "only deadline, performance"),
+            ({"owner": 0}, "known: deadline, performance"),
             ({}, "a deadline, a performance"),
         ):
             assert said in site.raw("merkat.platform.update", ANN, mine, change)[1]

@@ -1,4 +1,4 @@
-"""All methods by name: the modules that hold them put them into the table."""
+"""All XML-RPC methods by name; the imported modules add them to the table."""
 
 from collections.abc import Mapping
 
@@ -21,4 +21,4 @@ _HOLD_METHODS = (
 )
 
 METHODS: Mapping[str, method_table.Method] = method_table.METHODS
-"""Every method that there is."""
+"""All methods by name."""

@@ -1,4 +1,4 @@
-"""The daemon, modes and plans."""
+"""The methods about the daemon, modes and plans."""
 
 from typing import Any
 
@@ -10,54 +10,54 @@ _NEWEST = 0
 _PLAN = Parameter(
     "plan",
     "int",
-    "Only if this is the plan that waits; 0, which is meant unless said, is whichever waits.",
+    "The number of the waiting plan; the default, 0, accepts any.",
     _NEWEST,
 )
 _MODE = {
-    "mode": "`dry` and `shadow`: nothing is done of what is decided. `ask`: VMs are placed, moved"
-    " and suspended once an administrator approves. `on`: all is done.",
-    "configured": "What the configuration says,",
-    "ordered": "and what was ordered instead, if anything was.",
-    "waiting_plan": "The number of the plan that waits, if one does.",
+    "mode": "`dry` and `shadow`: the daemon executes no decisions. `ask`: it places, moves and"
+    " suspends VMs after an administrator's approval. `on`: it executes all decisions.",
+    "configured": "The mode in the configuration.",
+    "ordered": "The mode that an order set instead, if any.",
+    "waiting_plan": "The number of the waiting plan, if any.",
 }
 _STANDING = {
-    "plan": "Its number.",
-    "period": "The period that made it,",
-    "at_s": "and when, in seconds since the epoch.",
-    "state": "`waiting`, `approved`, `done`, `refused`, or `replaced` by another.",
-    "who": "Who approved or refused, if somebody did.",
-    "steps": "What it would do, an array of structs:",
+    "plan": "The plan's number.",
+    "period": "The period that made the plan.",
+    "at_s": "The time at which it was made, in seconds since the epoch.",
+    "state": "`waiting`, `approved`, `done`, `refused`, or `replaced` by another plan.",
+    "who": "The user that approved or rejected it, if any.",
+    "steps": "Its steps, each a struct:",
 }
 _STEPS = {
-    "number": "What `skip` calls it.",
+    "number": "The step's number, as used in `skip`.",
     "kind": "`deploy`, `migrate`, `suspend`, ...",
-    "vm": "The VM,",
-    "name": "and its name, if there is such a VM.",
-    "source": "The host that it would leave, where it leaves one,",
-    "host": "and the one that it would go to.",
-    "reason": "Why.",
-    "skipped": "Whether it was left out.",
-    "became": "What became of it, once that is known.",
+    "vm": "The VM's id.",
+    "name": "The VM's name, if the VM exists.",
+    "source": "The host that the VM would leave, if any.",
+    "host": "The host to which the VM would go.",
+    "reason": "The reason for the step.",
+    "skipped": "Whether the approval left the step out.",
+    "became": "The outcome of the step, if known.",
 }
 
 
 @method(
     "merkat.daemon.info",
     returns=struct(
-        "How the daemon is.",
+        "The state of the daemon.",
         {
             "mode": _MODE["mode"],
-            "paused": "Whether no periods begin.",
-            "standby": "Why another daemon acts instead, if one does.",
-            "period": "The latest period that came to its end, if there was one,",
-            "at_s": "and when, in seconds since the epoch.",
-            "interval_s": "How long a period is.",
+            "paused": "Whether the daemon is paused and starts no periods.",
+            "standby": "The reason why another daemon is active instead, if so.",
+            "period": "The number of the latest ended period, if any.",
+            "at_s": "The time of that period, in seconds since the epoch.",
+            "interval_s": "The length of a period in seconds.",
         },
     ),
     example="",
 )
 async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
-    """Whether the daemon acts, and how much of what it decides is done."""
+    """Return whether the daemon is active, and which of its decisions it executes."""
     found = await house.questions.answer("status", {})
     names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
     return _there({name: found[name] for name in names})
@@ -65,52 +65,52 @@ async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
 
 @method(
     "merkat.daemon.pause",
-    returns=struct("What was changed.", {"changed": "False where it was paused already."}),
+    returns=struct("The effect.", {"changed": "False if the daemon was paused already."}),
     example="",
     admin=True,
 )
 async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
-    """Begin no more periods, also after a restart; VMs run on with the limits they have."""
+    """Start no more periods, also after a restart; VMs keep running with their limits."""
     return {"changed": await house.questions.answer("pause", _who(caller))}
 
 
 @method(
     "merkat.daemon.resume",
-    returns=struct("What was changed.", {"changed": "False where it was not paused."}),
+    returns=struct("The effect.", {"changed": "False if the daemon was not paused."}),
     example="",
     admin=True,
 )
 async def daemon_resume(house: DaemonServices, caller: Caller) -> Any:
-    """Go on after a pause."""
+    """End a pause."""
     return {"changed": await house.questions.answer("resume", _who(caller))}
 
 
 @method("merkat.mode.info", returns=struct("The mode.", _MODE), example="", admin=True)
 async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
-    """How much of what is decided is done, and who said so."""
+    """Return the mode, and whether the configuration or an order set it."""
     return _mode(await house.questions.answer("mode", {}))
 
 
 @method(
     "merkat.mode.set",
     Parameter("mode", "string", "`dry`, `shadow`, `ask`, `on`, or `configured`."),
-    returns=struct("The mode as it is then.", _MODE),
+    returns=struct("The mode after the order.", _MODE),
     example='"configured"',
     admin=True,
 )
 async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
-    """Order another mode, from the next period on; it outlives restarts, until `configured`."""
+    """Set another mode from the next period on; it stays after restarts, until `configured`."""
     return _mode(await house.questions.answer("mode", {"to": mode, **_who(caller)}))
 
 
 @method(
     "merkat.plan.info",
-    returns=struct("The newest plan, whatever became of it.", _STANDING, _STEPS),
+    returns=struct("The newest plan, in any state.", _STANDING, _STEPS),
     example="",
     admin=True,
 )
 async def plan_info(house: DaemonServices, _caller: Caller) -> Any:
-    """The plan that stands in mode ask."""
+    """Return the newest plan of the mode ask."""
     return _plan(await house.questions.answer("standing_plan", {}))
 
 
@@ -118,16 +118,16 @@ async def plan_info(house: DaemonServices, _caller: Caller) -> Any:
     "merkat.plan.approve",
     _PLAN,
     Parameter(
-        "skip", "struct", "Steps that are not done: `numbers`, an array of their numbers.", {}
+        "skip", "struct", "The steps to leave out: `numbers`, an array of their numbers.", {}
     ),
-    returns=struct("The plan as it is then.", _STANDING, _STEPS),
+    returns=struct("The plan after the approval.", _STANDING, _STEPS),
     example='plan, {"numbers": [1]}',
     admin=True,
 )
 async def plan_approve(
     house: DaemonServices, caller: Caller, plan: int, skip: dict[str, Any]
 ) -> Any:
-    """Have the plan that waits carried out; each step is judged again before it is sent."""
+    """Approve the waiting plan; the daemon checks each step again before it sends it."""
     words = {"skip": skip.get("numbers", []), **_number(plan), **_who(caller)}
     return _plan(await house.questions.answer("approve_plan", words))
 
@@ -135,12 +135,12 @@ async def plan_approve(
 @method(
     "merkat.plan.refuse",
     _PLAN,
-    returns=struct("The plan as it is then.", _STANDING, _STEPS),
+    returns=struct("The plan after the rejection.", _STANDING, _STEPS),
     example="plan",
     admin=True,
 )
 async def plan_refuse(house: DaemonServices, caller: Caller, plan: int) -> Any:
-    """Have nothing done of the plan that waits; the same one is not proposed again by itself."""
+    """Reject the waiting plan; the daemon does not propose the same plan again."""
     return _plan(await house.questions.answer("refuse_plan", {**_number(plan), **_who(caller)}))
 
 
@@ -161,15 +161,15 @@ def _plan(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _there(members: dict[str, Any]) -> dict[str, Any]:
-    """Without those that have no value."""
+    """Return the members that have a value."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 @method(
     "merkat.system.version",
-    returns=Returns("string", "The version, as `0.1.0`.", {}, {}),
+    returns=Returns("string", "The version, like `0.1.0`.", {}, {}),
     example="",
 )
 async def system_version(house: DaemonServices, _caller: Caller) -> Any:
-    """Which version of Merkat answers."""
+    """Return the version of Merkat."""
     return house.version

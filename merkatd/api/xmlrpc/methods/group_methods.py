@@ -1,4 +1,4 @@
-"""The methods about groups: what each permits, its permissions say, as OpenNebula's do."""
+"""The methods about groups; as in OpenNebula, a group's permissions decide on its use."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,40 +16,40 @@ from merkatd.service.services import DaemonServices
 _GROUP = Parameter("group", "int", "The group's id.")
 _STAYS = -1
 _SHORT = {
-    "id": "The group,",
-    "name": "its name,",
-    "owner": "the user whose it is,",
-    "user": "by name too where that is known;",
-    "user_group": "the group of users that its permissions speak of,",
-    "group": "by name too.",
-    "permissions": "Three octal digits for owner, group and others: use 4, manage 2, admin 1;",
-    "may": "the same as letters.",
-    "market": "The market that its VMs are in.",
+    "id": "The group's id.",
+    "name": "The group's name.",
+    "owner": "The id of its owner.",
+    "user": "The name of its owner, if known.",
+    "user_group": "The id of the user group to which its group permissions apply.",
+    "group": "The name of that user group, if known.",
+    "permissions": "Three octal digits for owner, group and others: use 4, manage 2, admin 1.",
+    "may": "The permissions as letters.",
+    "market": "The market of its VMs.",
     "spending_rate": "Credits for each core that its VMs use for a period.",
-    "rate_of_a_vm": "Its part for each VM, by which hosts are divided.",
-    "nvm": "How many VMs it is to have,",
-    "running": "how many of them run,",
-    "vm_ids": "and the ids of those that were made: an array.",
-    "cpu": "What they get together, in percent of a core,",
-    "cost_at_most": "and what a period costs if they use all of it.",
-    "state": "active, or ending once it was deleted.",
-    "why": "What went otherwise than was asked for, last.",
-    "created_s": "When it was created, in seconds since the epoch.",
+    "rate_of_a_vm": "The part of the spending rate that each VM bids for its share of a host.",
+    "nvm": "The wanted number of VMs.",
+    "running": "The number of running VMs.",
+    "vm_ids": "An array of the ids of its VMs.",
+    "cpu": "The sum of its VMs' shares, in percent of a core.",
+    "cost_at_most": "The cost of a period if the VMs use all of their shares.",
+    "state": "active, or ending after it was deleted.",
+    "why": "The last problem with the group, if any.",
+    "created_s": "The time of its creation, in seconds since the epoch.",
 }
 _LONG = _SHORT | {
     "template": "The template of its VMs.",
-    "vms": "Its VMs, a struct each:",
+    "vms": "Its VMs, each a struct:",
 }
 _VM = {
-    "vm": "the VM,",
-    "number": "the how-manieth of the group it is,",
-    "leaving": "whether it is to end,",
-    "state": "what it is doing,",
-    "host": "where,",
-    "bid": "its part of the spending rate as far as it can be paid,",
-    "cpu": "and what it gets, in percent of a core.",
+    "vm": "The VM's id.",
+    "number": "The VM's sequence number within its group.",
+    "leaving": "Whether it is about to be ended.",
+    "state": "Its state.",
+    "host": "Its host.",
+    "bid": "Its part of the spending rate, as far as the balance pays for it.",
+    "cpu": "Its share, in percent of a core.",
 }
-_ONE = struct("The group as it is then.", _LONG, _VM)
+_ONE = struct("The group after the call.", _LONG, _VM)
 
 
 @method(
@@ -57,16 +57,16 @@ _ONE = struct("The group as it is then.", _LONG, _VM)
     Parameter(
         "request",
         "struct",
-        "`rate`, credits for each core that is used for a period; `count`, the number of VMs;"
-        " `template`, a text, or `template_id` or `template_name` of one of OpenNebula's;"
-        " `name` and `market` where they are not to be chosen.",
+        "`rate`, credits for each core used for a period; `count`, the number of VMs; `template`, a"
+        " text, or `template_id` or `template_name` of a template in OpenNebula; optionally `name`"
+        " and `market`.",
     ),
     returns=_ONE,
     example='{"template": vm_template, "rate": 60.0, "count": 2}',
     order=1.0,
 )
 async def group_create(house: DaemonServices, caller: Caller, request: Mapping[str, Any]) -> Any:
-    """Have a number of VMs from a template, which share a spending rate."""
+    """Create a group: a number of VMs of the same template that share a spending rate."""
     identity = caller.identity
     ask = partial(house.logins.ask, caller.session)
     return await _there(house).create(
@@ -76,12 +76,12 @@ async def group_create(house: DaemonServices, caller: Caller, request: Mapping[s
 
 @method(
     "merkat.group.list",
-    Parameter("user", "int", "Whose; -1, which is meant unless said: all that one may see.", SELF),
-    returns=structs("A struct a group.", _SHORT),
+    Parameter("user", "int", "The owner of the groups; the default, -1, is any owner.", SELF),
+    returns=structs("A struct for each group.", _SHORT),
     example="",
 )
 async def group_list(house: DaemonServices, caller: Caller, user: int) -> Any:
-    """The groups that the caller may use, an administrator's all."""
+    """Return the groups that the caller may use; for an administrator, all groups."""
     identity, there = caller.identity, _there(house)
     asking = None if identity.is_admin else identity.uid
     owner = None if user == SELF else user
@@ -91,7 +91,7 @@ async def group_list(house: DaemonServices, caller: Caller, user: int) -> Any:
 
 @method("merkat.group.info", _GROUP, returns=_ONE, example="group")
 async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
-    """A group and its VMs."""
+    """Return a group and its VMs."""
     there = await _permitted(house, caller, group, GroupRight.USE)
     return await house.long_reads.run(caller.identity.uid, partial(there.shown, group))
 
@@ -102,8 +102,8 @@ async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
     Parameter(
         "change",
         "struct",
-        "`rate`, another spending rate; `count`, another number of VMs: exactly the difference is"
-        " started or ended, the newest first, or those of the array `vms`.",
+        "`rate`, the new spending rate; `count`, the new number of VMs. Only the difference is"
+        " started or ended: the newest VMs end first, or those in the array `vms`.",
     ),
     returns=_ONE,
     example='group, {"rate": 90.0, "count": 3}',
@@ -112,13 +112,13 @@ async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
 async def group_edit(
     house: DaemonServices, caller: Caller, group: int, change: Mapping[str, Any]
 ) -> Any:
-    """Change what a group spends, and how many VMs it has, from the next period on."""
+    """Change a group's spending rate or number of VMs from the next period on."""
     return await (await _permitted(house, caller, group, GroupRight.MANAGE)).edit(group, change)
 
 
 @method("merkat.group.delete", _GROUP, returns=_ONE, example="group", order=1.0)
 async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any:
-    """End a group and all its VMs; once they are gone, it is gone too."""
+    """End a group and all its VMs; the group disappears after its last VM."""
     return await (await _permitted(house, caller, group, GroupRight.MANAGE)).delete(group)
 
 
@@ -131,7 +131,7 @@ async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any
     order=1.0,
 )
 async def group_rename(house: DaemonServices, caller: Caller, group: int, name: str) -> Any:
-    """Call a group otherwise; its VMs keep their names."""
+    """Rename a group; its VMs keep their names."""
     there = await _permitted(house, caller, group, GroupRight.MANAGE)
     return await there.change(group, name=name_of({"name": name}) or "")
 
@@ -145,7 +145,7 @@ async def group_rename(house: DaemonServices, caller: Caller, group: int, name: 
     order=1.0,
 )
 async def group_chmod(house: DaemonServices, caller: Caller, group: int, permissions: str) -> Any:
-    """Change who may use and manage a group; only an administrator lets others administer it."""
+    """Change a group's permissions; only an administrator can add the right to administer it."""
     there = await _permitted(house, caller, group, GroupRight.MANAGE)
     bits = permissions_of(permissions)
     admin = 0o111
@@ -157,8 +157,10 @@ async def group_chmod(house: DaemonServices, caller: Caller, group: int, permiss
 @method(
     "merkat.group.chown",
     _GROUP,
-    Parameter("user", "int", "The new owner, for administrators to change; -1: as it is.", _STAYS),
-    Parameter("user_group", "int", "The new group, one of the caller's; -1: as it is.", _STAYS),
+    Parameter("user", "int", "The new owner, for administrators only; -1: unchanged.", _STAYS),
+    Parameter(
+        "user_group", "int", "The new user group, one of the caller's; -1: unchanged.", _STAYS
+    ),
     returns=_ONE,
     example="group",
     order=1.0,
@@ -166,7 +168,7 @@ async def group_chmod(house: DaemonServices, caller: Caller, group: int, permiss
 async def group_chown(
     house: DaemonServices, caller: Caller, group: int, user: int, user_group: int
 ) -> Any:
-    """Change whose a group is; VMs that it has already keep their owner."""
+    """Change the owner or user group of a group; its existing VMs keep their owner."""
     identity = caller.identity
     there = await _permitted(house, caller, group, GroupRight.MANAGE)
     foreign = user_group != _STAYS and user_group not in identity.groups
@@ -174,21 +176,21 @@ async def group_chown(
         raise _denied(identity, GroupRight.ADMIN, group)
     values = {"owner": user, "user_group": user_group}
     if min(values.values()) < _STAYS:
-        raise QuestionError("user, user_group: ids from 0 on, or -1, are right")
+        raise QuestionError("user, user_group: must be ids from 0 up, or -1 for unchanged")
     given = {name: value for name, value in values.items() if value != _STAYS}
     return await there.change(group, **given) if given else await there.shown(group)
 
 
 def _there(house: DaemonServices) -> GroupQuestions:
     if house.groups is None:
-        raise RequestError(Code.ACTION, "This daemon keeps no groups.")
+        raise RequestError(Code.ACTION, "This daemon does not support groups.")
     return house.groups
 
 
 async def _permitted(
     house: DaemonServices, caller: Caller, group: int, right: GroupRight
 ) -> GroupQuestions:
-    """Once it is settled that the caller may. Raises Refusal, NotFoundError."""
+    """Return the service, after a check of the caller's right to the group. Raise RequestError."""
     there = _there(house)
     try:
         found = await there.group(group)

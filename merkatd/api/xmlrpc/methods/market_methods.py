@@ -1,4 +1,4 @@
-"""The methods about prices, quotes, bids, and why a VM gets what it gets."""
+"""The methods about prices, quotes, bids, and explanations of a VM's share."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -15,95 +15,94 @@ from merkatd.service.market.quotes import SIZE_WORDS, new_subject, quote_row, vm
 from merkatd.service.services import DaemonServices
 
 MOST_PERIODS = 1000
-"""Of prices that one call asks for."""
+"""The most periods of prices in a call."""
 _FEW_PERIODS = 120
-"""So many are read at once, as pages do; more take a turn among the long reads."""
+"""The most periods that are read at once, as pages do; more wait for a turn of the long reads."""
 NEW_VM = -1
 
 _VM = Parameter("vm", "int", "The VM's id.")
-_ANY_VM = Parameter("vm", "int", "The VM's id; -1 for a VM that there is not yet.")
+_ANY_VM = Parameter("vm", "int", "The VM's id; -1 for a planned VM.")
 _SIZE = Parameter(
     "size",
     "struct",
-    "Of a VM that there is not yet: `most_cpu`, `most_memory` (what it can use, all of a host"
-    " unless said), `least_cpu`, `least_memory` (what it can't live without, nothing unless"
-    " said), the same for `network` and `disk` where they are traded, and `market` (the first"
-    " unless said).",
+    "The size of a planned VM: `most_cpu`, `most_memory` (its caps, by default all of a host);"
+    " `least_cpu`, `least_memory` (its floors, by default 0); the same for `network` and `disk` if"
+    " they are sold; and `market` (by default the first).",
     {},
 )
 _BID = (
-    "by resource (`cpu`, `memory`; `network`, `disk` where they are traded), credits a period; a"
-    " resource that is left out keeps its bid."
+    "by resource (`cpu`, `memory`; `network`, `disk` if they are sold), in credits a period; a"
+    " missing resource keeps its bid."
 )
-_RESOURCE = "`cpu` or `memory`; `network` or `disk` where they are traded."
+_RESOURCE = "`cpu` or `memory`; `network` or `disk` if they are sold."
 _ABOUT = {
-    "id": "The VM, if there is one,",
-    "name": "and its name.",
-    "host": "Where it is, or would be tried first; left out where it fits on no host: then the"
-    " shares are what it would get if its market were one host.",
+    "id": "The id of an existing VM.",
+    "name": "The name of an existing VM.",
+    "host": "Its host, or the host that would be tried first. Left out if it fits on no host: then"
+    " the shares are those on a single host with the whole market's capacity.",
     "market": "Its market.",
-    "period": "The period that this was worked out from.",
-    "rate": "Credits for each core that it uses for a period, where use is charged.",
-    "cost": "Credits that a whole period costs, of all resources, at most where use is charged;"
-    " left out where one of them can't be had.",
-    "resources": "By resource, a struct:",
+    "period": "The period of the quote's data.",
+    "rate": "Credits per core used for a period, if the market charges for use.",
+    "cost": "The cost of a whole period for all resources; the most if the market charges for use."
+    " Left out if a resource can't be bought.",
+    "resources": "A struct for each resource:",
 }
 _QUOTED = {
     "resource": "`cpu` (in percent of a core) or `memory` (in MiB); `network` (in Mbit/s each way)"
-    " or `disk` (in MiB/s) where they are traded.",
-    "wanted": "What was asked for, if an amount was.",
-    "bid": "Credits a period; left out where no bid gets what was wanted.",
-    "share": "What that bid gets; where no bid does, the most that could be had.",
-    "most": "All that the VM can use.",
-    "price": "Of a unit, once this bid counts; left out where no price clears.",
-    "cost": "Credits that a whole period costs.",
+    " or `disk` (in MiB/s) if they are sold.",
+    "wanted": "The wanted amount, if the call gave any.",
+    "bid": "The bid, in credits a period; left out if no bid gets the wanted amount.",
+    "share": "The share with that bid; if no bid gets the wanted amount, the largest share.",
+    "most": "The VM's cap.",
+    "price": "The price of a unit with this bid; left out if no price clears the market.",
+    "cost": "The cost of a whole period in credits.",
 }
 
 
 @method(
     "merkat.price.info",
-    Parameter("market", "string", "Of this market alone; of all unless said.", ""),
+    Parameter("market", "string", "The market; by default all.", ""),
     returns=structs(
         "The present price of each resource.",
         {
             "market": "The market.",
             "resource": _RESOURCE,
-            "price": "Credits for a percent of a core, a MiB, a Mbit/s or a MiB/s, for one period;"
-            " left out where no price clears.",
-            "period": "The number of the period,",
-            "at_s": "and when it was announced, in seconds since the epoch.",
+            "price": "Credits for a percent of a core, a MiB, a Mbit/s or a MiB/s, for a period;"
+            " left out if no price clears the market.",
+            "period": "The number of the period.",
+            "at_s": "The time of its announcement, in seconds since the epoch.",
         },
     ),
     example='"default"',
 )
 async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Encoded:
-    """What a unit of each resource costs now."""
+    """Return the present price of a unit of each resource."""
     return written_prices(house).of(house.preparing.latest, market)
 
 
 @method(
     "merkat.price.history",
-    Parameter("periods", "int", f"Of so many periods, 1 to {MOST_PERIODS}.", 60),
-    Parameter("market", "string", "Of this market alone; of all unless said.", ""),
+    Parameter("periods", "int", f"The number of periods, 1 to {MOST_PERIODS}.", 60),
+    Parameter("market", "string", "The market; by default all.", ""),
     returns=structs(
-        "A struct a period and market, the oldest first.",
+        "A struct for each period and market, the oldest first.",
         {
-            "period": "The number of the period,",
-            "at_s": "and when it began.",
+            "period": "The number of the period.",
+            "at_s": "The time of its start.",
             "market": "The market.",
-            "cpu": "Credits for a percent of a core for one period,",
-            "memory": "and for a MiB; left out where no price cleared.",
-            "network": "The same for a Mbit/s,",
-            "disk": "and for a MiB/s, where they were traded.",
-            "supply": "How the supply of credits was changed in this period, and why, if it was.",
+            "cpu": "Credits for a percent of a core for a period; left out if no price cleared.",
+            "memory": "Credits for a MiB for a period; left out if no price cleared.",
+            "network": "Credits for a Mbit/s for a period, if network was sold.",
+            "disk": "Credits for a MiB/s for a period, if disk was sold.",
+            "supply": "The change of the supply of credits in this period, and its reason, if any.",
         },
     ),
     example='60, "default"',
 )
 async def price_history(house: DaemonServices, caller: Caller, periods: int, market: str) -> Any:
-    """What a unit cost in the newest periods."""
+    """Return the prices of a unit in the newest periods."""
     if not 1 <= periods <= MOST_PERIODS:
-        raise QuestionError(f"periods: {periods}: 1 to {MOST_PERIODS} are right")
+        raise QuestionError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
     words = {"periods": periods, "market": market or None}
     read = partial(house.questions.answer, "price_history", words)
     if periods <= _FEW_PERIODS:
@@ -114,15 +113,15 @@ async def price_history(house: DaemonServices, caller: Caller, periods: int, mar
 @method(
     "merkat.quote.bid",
     _ANY_VM,
-    Parameter("bid", "struct", f"What it would bid, {_BID}"),
+    Parameter("bid", "struct", f"The bid {_BID}"),
     _SIZE,
-    returns=struct("What that gets and costs.", _ABOUT, _QUOTED),
+    returns=struct("The share and cost of the bid.", _ABOUT, _QUOTED),
     example='vm, {"cpu": 4.0, "memory": 2.0}',
 )
 async def quote_bid(
     house: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any], size: Mapping[str, Any]
 ) -> Any:
-    """What a bid would get now, and cost, while all others stay as they are."""
+    """Return the share and cost of a bid now, with all other bids unchanged."""
     _only("bid", bid, house.world.goods.resources)
     return await _quoted(house, caller, vm, size, bid)
 
@@ -133,11 +132,11 @@ async def quote_bid(
     Parameter(
         "wanted",
         "struct",
-        "What it should get: `cpu` in percent of a core, `memory` in MiB; a resource that is left"
-        " out keeps its bid.",
+        "The wanted amounts: `cpu` in percent of a core, `memory` in MiB; a missing resource keeps"
+        " its bid.",
     ),
     _SIZE,
-    returns=struct("The least bids that get it now, and what they cost.", _ABOUT, _QUOTED),
+    returns=struct("The smallest bids that get it now, and their cost.", _ABOUT, _QUOTED),
     example='vm, {"cpu": 150.0}',
 )
 async def quote_want(
@@ -147,7 +146,7 @@ async def quote_want(
     wanted: Mapping[str, Any],
     size: Mapping[str, Any],
 ) -> Any:
-    """What it would take to get this, while all others stay as they are."""
+    """Return the bids for wanted amounts, with all other bids unchanged."""
     _only("wanted", wanted, house.world.goods.resources)
     return await _quoted(house, caller, vm, size, {f"want_{name}": wanted[name] for name in wanted})
 
@@ -157,18 +156,22 @@ async def quote_want(
     _VM,
     returns=struct(
         "The bid in force.",
-        {"id": "The VM,", "name": "and its name.", "resources": "By resource, a struct:"},
+        {
+            "id": "The VM's id.",
+            "name": "The VM's name.",
+            "resources": "A struct for each resource:",
+        },
         {
             "resource": _RESOURCE,
-            "bid": "Credits a period.",
-            "share": "What it gets, in percent of a core or MiB.",
-            "cost": "Credits that a whole period costs; left out where no price clears.",
+            "bid": "The bid in credits a period.",
+            "share": "The share, in percent of a core or MiB.",
+            "cost": "The cost of a whole period; left out if no price clears the market.",
         },
     ),
     example="vm",
 )
 async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
-    """What a VM bids, gets and pays."""
+    """Return the bid, the share and the cost of a VM."""
     await _row(house, caller, vm, USE)
     answer = await house.questions.answer("bid", {"vm": str(vm)})
     rows = [
@@ -186,28 +189,32 @@ async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
 @method(
     "merkat.bid.set",
     _VM,
-    Parameter("bid", "struct", f"What it bids from now on, {_BID}"),
+    Parameter("bid", "struct", f"The new bid {_BID}"),
     returns=struct(
-        "The old and the new bid, and what each gets and costs now.",
-        {"id": "The VM,", "name": "and its name.", "resources": "By resource, a struct:"},
+        "The old and the new bid, with their shares and costs now.",
+        {
+            "id": "The VM's id.",
+            "name": "The VM's name.",
+            "resources": "A struct for each resource:",
+        },
         {
             "resource": _RESOURCE,
-            "old": "The bid until now,",
-            "new": "and from now on.",
-            "share": "What the old one gets,",
-            "new_share": "and the new one.",
-            "cost": "What a period costs with the old one,",
-            "new_cost": "and with the new one.",
+            "old": "The old bid.",
+            "new": "The new bid.",
+            "share": "The share with the old bid.",
+            "new_share": "The share with the new bid.",
+            "cost": "The cost of a period with the old bid.",
+            "new_cost": "The cost of a period with the new bid.",
         },
     ),
     example='vm, {"cpu": 4.0}',
     order=SMALL,
 )
 async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[str, Any]) -> Any:
-    """Change what a VM bids, from the next period on. The newest word wins, whoever says it."""
+    """Change a VM's bid from the next period on. The most recent bid applies, from any source."""
     _only("bid", bid, house.world.goods.resources)
     if not bid:
-        raise QuestionError("bid: cpu, memory or both are right")
+        raise QuestionError("bid: must contain cpu, memory or both")
     await _row(house, caller, vm, MANAGE)
     answer = await house.questions.answer("bid", {"vm": str(vm), **bid})
     return {"id": vm, "name": answer["name"], "resources": answer["resources"]}
@@ -217,59 +224,59 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
     "merkat.vm.explain",
     _VM,
     returns=struct(
-        "All that can be said of it.",
+        "The explanation of its share.",
         {
-            "id": "The VM,",
-            "name": "its name,",
-            "owner": "and the user whose it is,",
-            "owner_name": "by name.",
-            "state": "Its state in OpenNebula's words.",
-            "host": "Where it is or is being taken to.",
+            "id": "The VM's id.",
+            "name": "The VM's name.",
+            "owner": "The id of its owner.",
+            "owner_name": "The name of its owner.",
+            "state": "Its state in OpenNebula.",
+            "host": "Its host, or the target of its migration.",
             "market": "Its market.",
-            "period": "The period that this was worked out from,",
-            "at_s": "and when it was announced.",
-            "sentence": "What it gets and why not more, in a sentence.",
-            "message": "What its owner is told.",
-            "why_here": "The step that brought it there: a struct of `kind`, `state`, `period`,"
+            "period": "The period of the explanation.",
+            "at_s": "The time of that period's announcement.",
+            "sentence": "Its share and the reason for it, in a sentence.",
+            "message": "The daemon's message to its owner.",
+            "why_here": "The step that placed it there: a struct of `kind`, `state`, `period`,"
             " `at_s` and `reason`.",
-            "bid_source": "Where its bid came from: template, xmlrpc, controller, default, or the"
-            " group whose spending rate it has a part of,",
-            "bid_at_s": "and when.",
-            "rate": "Credits for each core that it uses for a period, where use is charged.",
-            "cost": "Credits that a whole period costs, at most where use is charged.",
-            "balance": "Credits that are left to pay with: its application's, or its owner's.",
-            "resources": "By resource, a struct:",
+            "bid_source": "The source of its bid: template, xmlrpc, controller, default, or the"
+            " group of its spending rate.",
+            "bid_at_s": "The time of its bid.",
+            "rate": "Credits per core used for a period, if the market charges for use.",
+            "cost": "The cost of a whole period; the most if the market charges for use.",
+            "balance": "The balance of its payer: its application, or its owner.",
+            "resources": "A struct for each resource:",
         },
         {
             "resource": _RESOURCE,
             "bid": "Its bid.",
-            "bids": "All bids on its host,",
-            "bidders": "and of how many VMs.",
-            "capacity": "What there is to divide on its host.",
+            "bids": "The sum of all bids on its host.",
+            "bidders": "The number of VMs that bid there.",
+            "capacity": "The capacity that its host divides.",
             "by_bid": "bid / bids x capacity.",
-            "others": "What others leave over, or need to live.",
-            "floor": "What its floor adds.",
-            "cap": "What its cap cuts off.",
-            "rest": "What the strategy or an overfull host changes.",
+            "others": "The part that other VMs leave unused, or take for their floors.",
+            "floor": "The part that its floor adds.",
+            "cap": "The part that its cap removes.",
+            "rest": "The part that the strategy or an overfull host changes.",
             "share": "by_bid + others + floor + cap + rest.",
-            "used": "What it really used since the period before, as its host saw it; left out"
-            " where the guest or the host does not say,",
-            "used_lately": "and on average over a dozen periods.",
-            "least": "Its floor,",
-            "most": "and its cap.",
-            "first": "Its share if its market were one host.",
+            "used": "Its use since the previous period, as reported by its host; left out if"
+            " unknown.",
+            "used_lately": "Its average use over a dozen periods; left out if unknown.",
+            "least": "Its floor.",
+            "most": "Its cap.",
+            "first": "Its share if its market were a single host.",
             "error": "|first - share| / first.",
-            "limited_by": "What keeps it from more.",
-            "bid_for_all": "The bid that would get its cap; left out where none would.",
-            "price": "Of a unit; left out where no price clears.",
-            "cost": "Credits that a whole period costs.",
-            "why_not_more": "What keeps it from more, in words.",
+            "limited_by": "The limit of its share.",
+            "bid_for_all": "The bid that would get its cap; left out if no bid would.",
+            "price": "The price of a unit; left out if no price clears the market.",
+            "cost": "The cost of a whole period in credits.",
+            "why_not_more": "The limit of its share, as a text.",
         },
     ),
     example="vm",
 )
 async def vm_explain(house: DaemonServices, caller: Caller, vm: int) -> Any:
-    """Why a VM gets what it gets, is where it is, and what would get it more."""
+    """Explain a VM's share and placement, and the bid for a larger share."""
     await _row(house, caller, vm, USE)
     explain = partial(house.questions.answer, "explain", {"vm": str(vm)})
     return await house.long_reads.run(caller.identity.uid, explain)
@@ -288,7 +295,7 @@ async def _quoted(
         prepared = await house.preparing.prepared()
         return quote_row(new_subject(prepared, prepared.markets, size), words)
     if size:
-        raise QuestionError("size: nothing is right for a VM that there is already")
+        raise QuestionError("size: must be empty for an existing VM")
     prepared, row = await _row(house, caller, vm, USE)
     return quote_row(vm_subject(prepared, row), words)
 
@@ -296,7 +303,7 @@ async def _quoted(
 async def _row(
     house: DaemonServices, caller: Caller, vm: int, right: str
 ) -> tuple[QuotedView, int]:
-    """The VM's row, once it is settled that the caller has this right to it. Raises Refusal."""
+    """Return the VM's row, after a check of the caller's right to it. Raise RequestError."""
     prepared = await house.preparing.prepared()
     snapshot = prepared.now.snapshot
     try:
@@ -311,4 +318,4 @@ async def _row(
 def _only(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
-            raise QuestionError(f"{what}: {shown(name)}: only {', '.join(known)} are right")
+            raise QuestionError(f"{what}: unknown member {shown(name)}; known: {', '.join(known)}")

@@ -22,33 +22,31 @@ from merkatd.service.base.errors import QuestionError
 from merkatd.service.base.identity import Caller, need_tenant
 from merkatd.service.services import DaemonServices
 
-_TENANT = Parameter(
-    "tenant", "int", "The user's id; -1, which is meant unless said, is oneself.", SELF
-)
+_TENANT = Parameter("tenant", "int", "The user's id; the default, -1, is the caller.", SELF)
 _STANDING = {
-    "id": "The user,",
-    "name": "and its name, where it is known.",
-    "group": "Its primary group,",
-    "group_name": "and the name of that.",
+    "id": "The user's id.",
+    "name": "The user's name, if known.",
+    "group": "The id of its primary group.",
+    "group_name": "The name of its primary group.",
     "weight": "Its weight in the division of all credits.",
-    "entitlement": "What a renewal tops its holdings up to.",
-    "balance": "What its own account holds,",
-    "in_applications": "and what its applications hold.",
+    "entitlement": "The credits up to which a renewal fills its accounts.",
+    "balance": "The balance of its own account.",
+    "in_applications": "The sum of its applications' balances.",
     "reserved": "The part of its own account that is reserved for charges.",
-    "debt": "What it owes for earlier periods.",
+    "debt": "Its debt from earlier periods.",
 }
 _BUDGET = {
-    "application": "The application's id,",
-    "name": "its name,",
-    "owner": "the tenant whose it is,",
-    "owner_name": "and what that is called, where it is known.",
-    "budget": "What replenishment never lifts the balance above.",
-    "replenishment": "What is added at every replenishment.",
-    "balance": "What it holds.",
-    "reserved": "The part of the balance that is reserved for charges, and can't be moved.",
-    "debt": "What its owner owes for earlier periods, whichever account was short.",
-    "opened_s": "When it was opened, in seconds since the epoch,",
-    "ended_s": "and when it ended, if it has.",
+    "application": "The application's id.",
+    "name": "The application's name.",
+    "owner": "The id of its tenant.",
+    "owner_name": "The name of its tenant, if known.",
+    "budget": "The balance above which no replenishment raises its account.",
+    "replenishment": "The credits that each replenishment adds.",
+    "balance": "Its balance.",
+    "reserved": "The part of the balance that is reserved for charges and can't be moved.",
+    "debt": "Its tenant's debt from earlier periods, from all accounts.",
+    "opened_s": "The time of its opening, in seconds since the epoch.",
+    "ended_s": "The time of its end, if it has ended.",
 }
 
 
@@ -59,7 +57,7 @@ _BUDGET = {
     example="",
 )
 async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
-    """What a tenant holds and is entitled to."""
+    """Return a tenant's balances and entitlement."""
     return _standing(house, await house.ledger.tenant(_whose(caller, tenant)))
 
 
@@ -69,7 +67,7 @@ async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any
     example="",
 )
 async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
-    """All tenants for administrators, oneself for others."""
+    """Return all tenants for an administrator, or only the caller for other users."""
     found = await house.ledger.tenants()
     who = caller.identity
     return [_standing(house, one) for one in found if who.is_admin or one.owner == who.uid]
@@ -78,11 +76,11 @@ async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
 @method(
     "merkat.budget.info",
     _TENANT,
-    returns=structs("A struct an application; amounts in credits.", _BUDGET),
+    returns=structs("A struct for each application; amounts in credits.", _BUDGET),
     example="",
 )
 async def budget_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
-    """The budgets of a tenant's applications, also of those that are over."""
+    """Return the budgets of a tenant's applications, including ended ones."""
     found = await house.ledger.budgets_of(_whose(caller, tenant))
     return await _budgets(house, found)
 
@@ -93,23 +91,25 @@ async def budget_info(house: DaemonServices, caller: Caller, tenant: int) -> Any
     Parameter(
         "change",
         "struct",
-        "`budget` and `replenishment`, in credits; what is left out stays. With a new budget the"
-        " balance becomes that: what it lacks comes from the tenant's account, the rest goes back.",
+        "`budget` and `replenishment`, in credits; a missing member is left unchanged. A new budget"
+        " becomes the balance: the difference moves from or to the tenant's account.",
     ),
-    returns=struct("The application as it is then; amounts in credits.", _BUDGET),
+    returns=struct("The application after the change; amounts in credits.", _BUDGET),
     example='application, {"budget": 500.0, "replenishment": 20.0}',
     order=1.0,
 )
 async def budget_set(
     house: DaemonServices, caller: Caller, application: int, change: Mapping[str, Any]
 ) -> Any:
-    """Change what an application may spend."""
+    """Change the budget of an application."""
     for name in change:
         if name not in {"budget", "replenishment"}:
-            raise QuestionError(f"change: {shown(name)}: only budget, replenishment are right")
+            raise QuestionError(
+                f"change: unknown member {shown(name)}; known: budget, replenishment"
+            )
     amount, replenishment = (_micro(change, name) for name in ("budget", "replenishment"))
     if amount is None and replenishment is None:
-        raise QuestionError("change: budget, replenishment or both are right")
+        raise QuestionError("change: must contain budget, replenishment or both")
     found = await house.ledger.budget_of(application)
     need_tenant(caller.identity, found.owner)
     who = f"user {caller.identity.uid}"
@@ -120,41 +120,41 @@ async def budget_set(
 @method(
     "merkat.statement.info",
     _TENANT,
-    Parameter("month", "string", "The month, as `2026-05`; the present one unless said.", ""),
+    Parameter("month", "string", "The month, like `2026-05`; by default the present month.", ""),
     returns=struct(
-        "The month; amounts in credits.",
+        "The month's statement; amounts in credits.",
         {
-            "id": "The tenant,",
-            "name": "and its name, where it is known.",
+            "id": "The tenant's id.",
+            "name": "The tenant's name, if known.",
             "month": "The month, from midnight to midnight UTC.",
-            "opening": "What the tenant and its applications held when it began,",
-            "closing": "and when it ended, or now.",
-            "charged": "What all its VMs cost.",
-            "missing": "What was owed and could not be paid then: it became the tenant's debt.",
-            "debt": "What the tenant owes now.",
-            "movements": "By kind, what came, or went where it is negative: a struct.",
-            "vms": "By VM and payer, a struct:",
+            "opening": "The balance of the tenant and its applications at the start of the month.",
+            "closing": "The balance at the end of the month, or now.",
+            "charged": "The cost of all its VMs.",
+            "missing": "The cost that could not be paid then, and became the tenant's debt.",
+            "debt": "The tenant's present debt.",
+            "movements": "A struct with the income by kind; expenses are negative.",
+            "vms": "A struct for each VM and payer:",
         },
         {
-            "vm": "The VM,",
-            "name": "and its name.",
+            "vm": "The VM's id.",
+            "name": "The VM's name.",
             "account": "The account that paid.",
-            "hours": "For how long it ran and was charged.",
-            "cpu_core_hours": "Cores that it was given x hours,",
-            "memory_gib_hours": "and GiB x hours.",
-            "cpu_cost": "What its CPU cost,",
-            "memory_cost": "and its memory.",
-            "network_mbit_hours": "Mbit/s that it was given x hours,",
-            "network_cost": "and what they cost,",
-            "disk_mib_hours": "MiB/s that it was given x hours,",
-            "disk_cost": "and what they cost; all four are left out where they were not sold.",
-            "total_cost": "All together.",
+            "hours": "The hours for which it ran and was charged.",
+            "cpu_core_hours": "Allocated cores x hours.",
+            "memory_gib_hours": "Allocated GiB of memory x hours.",
+            "cpu_cost": "The cost of its CPU.",
+            "memory_cost": "The cost of its memory.",
+            "network_mbit_hours": "Allocated Mbit/s x hours; left out if network was not sold.",
+            "network_cost": "The cost of its network; left out if network was not sold.",
+            "disk_mib_hours": "Allocated MiB/s x hours; left out if disk was not sold.",
+            "disk_cost": "The cost of its disk; left out if disk was not sold.",
+            "total_cost": "The cost of all its resources.",
         },
     ),
     example="",
 )
 async def statement_info(house: DaemonServices, caller: Caller, tenant: int, month: str) -> Any:
-    """What a tenant held, got and paid in a month, and what for."""
+    """Return a tenant's statement for a month: balances, income and charges."""
     owner, wanted = _whose(caller, tenant), _month(house, month)
 
     async def read() -> Any:
@@ -165,7 +165,7 @@ async def statement_info(house: DaemonServices, caller: Caller, tenant: int, mon
 
 
 def _whose(caller: Caller, tenant: int) -> int:
-    """The tenant that is meant, once it is settled that the caller may see it. Raises Refusal."""
+    """Return the tenant's id, after a check of the caller's permission. Raise RequestError."""
     owner = caller.identity.uid if tenant == SELF else tenant
     need_tenant(caller.identity, owner)
     return owner
@@ -177,7 +177,7 @@ def _month(house: DaemonServices, text: str) -> Month:
     try:
         return parse_month(text)
     except ValueError:
-        raise QuestionError(f"month: {shown(text)}: a month like 2026-05 is right") from None
+        raise QuestionError(f"month: must be like 2026-05 (got {shown(text)})") from None
 
 
 def _micro(change: Mapping[str, Any], name: str) -> int | None:
@@ -185,18 +185,18 @@ def _micro(change: Mapping[str, Any], name: str) -> int | None:
     return None if credits_ is None else micro(credits_)
 
 
-def _told(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
-    """What is promised of a row, and no more."""
+def _documented(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
+    """Return the documented members of a row."""
     return {name: row[name] for name in members}
 
 
 def _standing(house: DaemonServices, one: TenantAccount) -> dict[str, Any]:
-    return _told(standing_row(one, house.questions.names()), _STANDING)
+    return _documented(standing_row(one, house.questions.names()), _STANDING)
 
 
 async def _budgets(house: DaemonServices, found: Iterable[BudgetRow]) -> list[dict[str, Any]]:
     names = await house.ledger.names()
-    return [_told(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
+    return [_documented(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
 
 
 def _statement(one: Statement) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The methods about virtual platforms: their owners and administrators may use them."""
+"""The methods about virtual platforms, for their owners and for administrators."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,74 +13,73 @@ from merkatd.service.services import DaemonServices
 
 _PLATFORM = Parameter("platform", "int", "The platform's id.")
 _SHORT = {
-    "id": "The platform,",
-    "name": "its name,",
-    "owner": "and the tenant whose it is.",
+    "id": "The platform's id.",
+    "name": "The platform's name.",
+    "owner": "The id of its tenant.",
     "controller": "The kind of its controller.",
     "state": "submitted, postponed, starting, running, suspending, suspended, resuming, stopping,"
     " done, cancelled or failed.",
-    "why": "Why it is in this state,",
-    "needs": "and what it would take to leave it.",
-    "held": "Whether its tenant suspended it: then nobody else resumes it.",
-    "submitted_s": "When it was submitted, in seconds since the epoch,",
-    "since_s": "since when it is in its state,",
-    "started_s": "and when it started.",
+    "why": "The reason for its state.",
+    "needs": "The condition for leaving this state.",
+    "held": "Whether an order suspended it: then only an order resumes it.",
+    "submitted_s": "The time of its submission, in seconds since the epoch.",
+    "since_s": "The time of its last change of state.",
+    "started_s": "The time of its start.",
     "deadline_s": "Its deadline.",
-    "on_track": "Whether its controller expects to reach what it is to reach.",
-    "projected_end_s": "When it expects to be done,",
-    "slack_s": "which is so much before the deadline, after it where negative.",
-    "performance": "Its performance as its controller measures it,",
-    "reference": "and what that should be.",
+    "on_track": "Whether its controller expects to reach its goal.",
+    "projected_end_s": "The time at which its controller expects it to be done.",
+    "slack_s": "The seconds from its expected end to its deadline; negative if it is late.",
+    "performance": "Its performance as its controller measures it.",
+    "reference": "The performance that is its goal.",
     "done": "The part of its work that is done.",
-    "report": "The same in words.",
-    "trouble": "Why its controller fails, with its exception and the path of its log; nil where it"
-    " works. Meanwhile its VMs bid nothing.",
-    "application": "Its application, which pays.",
-    "budget": "What replenishment never lifts its balance above,",
-    "replenishment": "what is added at every replenishment,",
-    "balance": "what it has left,",
-    "spent": "and what its VMs cost up to now.",
-    "sizes": "By cluster, how many VMs it is to have: a struct;",
-    "size": "all together.",
+    "report": "Its progress as a text.",
+    "trouble": "The failure of its controller: the exception and the path of its log; left out if"
+    " the controller works. While it fails, the VMs bid nothing.",
+    "application": "The id of its application, which pays.",
+    "budget": "The balance above which no replenishment raises its account.",
+    "replenishment": "The credits that each replenishment adds.",
+    "balance": "Its present balance.",
+    "spent": "The cost of its VMs so far.",
+    "sizes": "A struct with the wanted number of VMs by cluster.",
+    "size": "The wanted number of VMs in all clusters.",
 }
 _LONG = _SHORT | {
-    "unattended": "Why the daemon fails to look after it; nil where it does not fail. Meanwhile its"
-    " VMs and bids stay as they are; `merkat.platform.stop` ends it all the same.",
-    "market": "The market its VMs are in.",
-    "give_up": "Whether work that can't be done in time is worth nothing.",
-    "ideal_s": "The least time in which its work can be done.",
-    "prices": "What a unit costs a period there: a struct by resource.",
-    "full_cost": "What a period in which its VMs get all they can use costs at these prices,",
-    "bids": "and what they bid for a period, together.",
-    "outlook": "What would become of it at these prices if it were to start now: start, wait or"
-    " cancel.",
-    "takes": "What it would take.",
-    "vms": "Its VMs, a struct each:",
-    "actions": "What was done last, newest first, a struct each of at_s, who, what, text, refused.",
+    "unattended": "The error with which the daemon fails to manage it, if any. Meanwhile its VMs"
+    " and bids stay as they are, and `merkat.platform.stop` still ends it.",
+    "market": "The market of its VMs.",
+    "give_up": "Whether work that misses the deadline is worth nothing.",
+    "ideal_s": "The shortest time in which its work can be done.",
+    "prices": "A struct with the price of a unit for a period, by resource.",
+    "full_cost": "The cost of a period at these prices if its VMs get all that they can use.",
+    "bids": "The sum of its VMs' bids for a period.",
+    "outlook": "The decision at these prices if it were to start now: start, wait or cancel.",
+    "takes": "The reason not to start now, and the condition for a start; empty if it would start.",
+    "vms": "Its VMs, each a struct:",
+    "actions": "The last actions, newest first, each a struct of at_s, who, what, text, refused.",
 }
 _CHANGEABLE = ("deadline", "performance", "budget", "replenishment")
 _VM = {
-    "vm": "The VM,",
-    "cluster": "its cluster,",
-    "leaving": "whether it is to be ended,",
-    "state": "what it is doing;",
-    "bid_cpu": "what it bids for CPU",
-    "bid_memory": "and for memory,",
-    "cpu": "and gets of the one",
-    "memory": "and of the other.",
+    "vm": "The VM's id.",
+    "cluster": "Its cluster.",
+    "leaving": "Whether it is about to be ended.",
+    "state": "Its state.",
+    "bid_cpu": "Its bid for CPU.",
+    "bid_memory": "Its bid for memory.",
+    "cpu": "Its share of CPU.",
+    "memory": "Its share of memory.",
 }
 
 
 @method(
     "merkat.platform.submit",
     Parameter("template", "string", "The text of a template, in TOML."),
-    Parameter("tenant", "int", "Whose it is to be: another's for administrators only.", SELF),
+    Parameter("tenant", "int", "The owner; only administrators may name another tenant.", SELF),
     returns=struct("The platform; amounts in credits.", _LONG, _VM),
     example="template",
     order=1.0,
 )
 async def platform_submit(house: DaemonServices, caller: Caller, template: str, tenant: int) -> Any:
-    """Have a platform looked after from now on; its budget is moved to an account of its own."""
+    """Create a platform; its budget moves from the tenant's account to a separate account."""
     identity = caller.identity
     owner = identity.uid if tenant == SELF else tenant
     need_tenant(identity, owner)
@@ -90,12 +89,12 @@ async def platform_submit(house: DaemonServices, caller: Caller, template: str, 
 
 @method(
     "merkat.platform.list",
-    Parameter("tenant", "int", "Whose; -1, which is meant unless said, is oneself.", SELF),
-    returns=structs("A struct a platform; amounts in credits.", _SHORT),
+    Parameter("tenant", "int", "The tenant's id; the default, -1, is the caller.", SELF),
+    returns=structs("A struct for each platform; amounts in credits.", _SHORT),
     example="",
 )
 async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> Any:
-    """A tenant's platforms, also those that are over."""
+    """Return a tenant's platforms, including ended ones."""
     owner = caller.identity.uid if tenant == SELF else tenant
     need_tenant(caller.identity, owner)
     read = partial(_there(house).listed, owner)
@@ -109,7 +108,7 @@ async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> A
     example="platform",
 )
 async def platform_info(house: DaemonServices, caller: Caller, platform: int) -> Any:
-    """How a platform fares, what it cost, and what it would take."""
+    """Return the progress of a platform, its cost, and the conditions for its next steps."""
     there = await own_platform(house, caller, platform)
     return await house.long_reads.run(caller.identity.uid, partial(there.shown, platform))
 
@@ -121,20 +120,21 @@ async def platform_info(house: DaemonServices, caller: Caller, platform: int) ->
         "change",
         "struct",
         '`deadline`, `"6h"` from now or a time like `"2026-05-01T09:00:00Z"`; `performance`, as'
-        " its controller measures it; `budget` and `replenishment`, in credits. What is left out"
-        " stays.",
+        " its controller measures it; `budget` and `replenishment`, in credits. Missing members are"
+        " left unchanged.",
     ),
-    returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
+    returns=struct("The platform after the change; amounts in credits.", _LONG, _VM),
     example='platform, {"deadline": "6h"}',
     order=1.0,
 )
 async def platform_update(
     house: DaemonServices, caller: Caller, platform: int, change: Mapping[str, Any]
 ) -> Any:
-    """Change what a platform is to reach, or may spend, also while it runs."""
+    """Change the goal or the budget of a platform, also while it runs."""
     for name in change:
         if name not in _CHANGEABLE:
-            raise QuestionError(f"change: {shown(name)}: only {', '.join(_CHANGEABLE)} are right")
+            known = ", ".join(_CHANGEABLE)
+            raise QuestionError(f"change: unknown member {shown(name)}; known: {known}")
     there = await own_platform(house, caller, platform)
     return await there.change(platform, change, _who(caller))
 
@@ -142,12 +142,12 @@ async def platform_update(
 @method(
     "merkat.platform.suspend",
     _PLATFORM,
-    returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
+    returns=struct("The platform after the order; amounts in credits.", _LONG, _VM),
     example="platform",
     order=1.0,
 )
 async def platform_suspend(house: DaemonServices, caller: Caller, platform: int) -> Any:
-    """Suspend a platform, or hold back one that waits, until it is resumed by this interface."""
+    """Suspend a platform, or stop a waiting one from starting, until an order resumes it."""
     there = await own_platform(house, caller, platform)
     return await there.order(there.manager.suspend, platform, _who(caller))
 
@@ -155,7 +155,7 @@ async def platform_suspend(house: DaemonServices, caller: Caller, platform: int)
 @method(
     "merkat.platform.resume",
     _PLATFORM,
-    returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
+    returns=struct("The platform after the order; amounts in credits.", _LONG, _VM),
     example="platform",
     order=1.0,
 )
@@ -168,24 +168,27 @@ async def platform_resume(house: DaemonServices, caller: Caller, platform: int) 
 @method(
     "merkat.platform.stop",
     _PLATFORM,
-    returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
+    returns=struct("The platform after the order; amounts in credits.", _LONG, _VM),
     example="platform",
     order=1.0,
 )
 async def platform_stop(house: DaemonServices, caller: Caller, platform: int) -> Any:
-    """End a platform and its VMs; what is left of its budget goes back to its tenant."""
+    """End a platform and its VMs; the rest of its budget goes back to its tenant."""
     there = await own_platform(house, caller, platform)
     return await there.order(there.manager.stop, platform, _who(caller))
 
 
 def _there(house: DaemonServices) -> PlatformQuestions:
     if house.questions.platforms is None:
-        raise RequestError(Code.ACTION, "This daemon keeps no platforms.")
+        raise RequestError(Code.ACTION, "This daemon does not support platforms.")
     return house.questions.platforms
 
 
 async def own_platform(house: DaemonServices, caller: Caller, platform: int) -> PlatformQuestions:
-    """Return the questions, if the platform is the caller's. Raises Refusal, NotFoundError."""
+    """Return the service if the caller may manage the platform.
+
+    Raise RequestError or NotFoundError.
+    """
     there = _there(house)
     owner = await there.owner_of(platform)
     if not caller.identity.is_admin and caller.identity.uid != owner:
