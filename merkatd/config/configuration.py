@@ -137,8 +137,8 @@ class Config:
     def priced_markets(self) -> tuple[MarketSection, ...]:
         """Return the markets in the order of the file, each with its name and its prices.
 
-        The default bid for network and disk is 1 where they are traded and `default_bid` omits them:
-        a VM that bids 0 for them gets almost nothing.
+        The default bid for network or disk is 1 if the good is traded and `default_bid` omits it:
+        a VM that bids 0 for it gets almost nothing.
         """
         further = dict.fromkeys(self.goods.further, 1.0)
         return tuple(

@@ -82,7 +82,7 @@ def _goods(config: Config) -> Iterator[Conflict]:
             for good in sorted(by_resource.keys() - set(config.goods.resources)):
                 yield Conflict(
                     (("market", name, key), ("goods", good)),
-                    f"must not name {good}, which is not traded: set goods.{good} to true to trade it",
+                    f"must not name {good}, which is not traded: set goods.{good} to true",
                 )
 
 
@@ -98,7 +98,7 @@ def _money(config: Config) -> Iterator[Conflict]:
     if config.money.policy.enabled and not config.money.supply:
         yield Conflict(
             (("money", "policy", "enabled"), ("money", "supply")),
-            "needs a money.supply above 0: at 0 each tenant gets starting_credits, which never change",
+            "needs a money.supply above 0: at 0 each tenant gets the fixed starting_credits",
         )
 
 

@@ -54,7 +54,7 @@ def _host_names(names: frozenset[str] | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web(web.WebSettings):
-    """The web page, for browsers. It needs the tenants' interface (`api.enabled`), which it calls."""
+    """The web page, for browsers. It calls the tenants' interface, so it needs `api.enabled`."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "port": SettingRules(most=65_535),

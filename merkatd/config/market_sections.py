@@ -47,9 +47,9 @@ class MarketSection(settings.MarketRules):
     """The strategy that places the market's VMs, by the name of its section below."""
     price_rule: PriceRule = PriceRule.CLEARING
     """clearing: the price per unit at which the VMs, without floors, buy exactly the capacity.
-    paper: the sum of all bids divided by the capacity. Under both rules a bid counts only as far as
-    its VM can use the resources that it buys. A VM never pays more than the higher of its bid and the
-    price of its floor at the reserve price."""
+    paper: the sum of all bids divided by the capacity. Under both rules a bid counts only as far
+    as its VM can use the resources that it buys. A VM never pays more than the higher of its bid
+    and the price of its floor at the reserve price."""
     reserve_prices: Mapping[str, float] = field(
         default_factory=lambda: {"cpu": 0.0001, "memory": 0.00001},
         metadata=rules(check=_known_resources),

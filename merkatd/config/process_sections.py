@@ -170,8 +170,8 @@ class DriverSection:
     socket: Path = Path("driver.sock")
     """The socket where the driver reaches the daemon."""
     group: str = ""
-    """The group whose users may use the socket; needed if OpenNebula and the daemon run as different
-    users. Empty: only the daemon's own user."""
+    """The group whose users may use the socket; needed if OpenNebula and the daemon run as
+    different users. Empty: only the daemon's own user."""
     deadline_s: float = field(default=10.0, metadata=rules(above=0))
     """The longest time that the driver waits for a plan. Without a plan it places no VM until
     OpenNebula asks again."""

@@ -167,8 +167,8 @@ def test_all_problems_are_reported_with_their_lines() -> None:
             (
                 f'[bus]\nendpoint = "{value}"',
                 (
-                    f'line 2: bus.endpoint = "{value}": must be empty, or a loopback address and'
-                    ' any port, such as "tcp://127.0.0.1:*"'
+                    f'line 2: bus.endpoint = "{value}": must be empty, or a loopback address with'
+                    ' port *, for example "tcp://127.0.0.1:*"'
                 ),
             )
             for value in ("tcp://0.0.0.0:*", "tcp://127.0.0.1:5555", "ipc:///tmp/bus")
@@ -202,8 +202,8 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         (
             "[market.a]\ndefault_bid = { cpus = 1 }",
             (
-                "line 2: market.a.default_bid = {\"cpus\": 1}: 'cpus' is not a resource; did you mean"
-                " 'cpu'?"
+                "line 2: market.a.default_bid = {\"cpus\": 1}: 'cpus' is not a resource; did you"
+                " mean 'cpu'?"
             ),
         ),
         (
