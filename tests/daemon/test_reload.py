@@ -77,7 +77,7 @@ class Running:
 
     def figures(self) -> str:
         """What Prometheus would read."""
-        (address,) = re.findall(r"Figures are read at (\S+)", self.log())
+        (address,) = re.findall(r"Metrics are served at (\S+)", self.log())
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own
             return str(answer.read(), "utf-8")
 
