@@ -106,7 +106,7 @@ def test_what_changed_counts_from_the_next_period_on(daemon: Running) -> None:
     daemon.reload()
     assert daemon.status()["mode"] == "dry"
     assert daemon.status()["interval_s"] == 0.1
-    assert "from the next period on counts acting.mode, period.interval" in daemon.log()
+    assert "these keys change: acting.mode, period.interval" in daemon.log()
     assert "merkat_period_interval_seconds 0.1\n" in daemon.figures()
     until(lambda: "Mode dry: Period" in daemon.log(), "a dry period")
 
