@@ -1,4 +1,4 @@
-"""A demo from beginning to end, and its summary."""
+"""The run of a demo, and its summary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,26 +28,26 @@ from merkatd.web.base.goals import Goal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantSummary:
-    """A tenant's whole story."""
+    """The results of a tenant."""
 
     name: str
     character: str
     done: float
-    """Core-minutes of work."""
+    """The work done, in core-minutes."""
     kept: int
     missed: int
     under_way: str
-    """How the application stands that is not over, if there is one."""
+    """The state of the running application, empty without one."""
     spent: float
 
     @property
     def price(self) -> float:
-        """Credits for an hour of one core, memory included."""
+        """Return the credits per core-hour, memory included."""
         return self.spent / self.done * 60.0 if self.done > 0 else 0.0
 
 
 def account(player: ScriptPlayer, now_min: float, spent: float) -> TenantSummary:
-    """The story of one tenant."""
+    """Return the results of a tenant."""
     kept = sum(one.kept for one in player.past)
     return TenantSummary(
         name=player.tenant.name,
@@ -69,10 +69,10 @@ def _under_way(now: RunningErrand | None, now_min: float) -> str:
 
 
 def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> list[str]:
-    """Lines for everybody to read, at most 80 columns wide."""
+    """Return the summary of a demo, in lines of at most 80 columns."""
     head = f"{'tenant':14} {'core-hours':>10} {'kept':>4} {'missed':>6} {'credits':>8}"
     lines = [
-        f"{minutes:.0f} minutes of the cloud's time, {periods} periods. Who got what for how much:",
+        f"{minutes:.0f} minutes of the cloud's time, {periods} periods. Results of each tenant:",
         "",
         f"{'':14} {'':>10}   deadlines",
         f"{head} {'a core-hour':>11}  under way",
@@ -90,20 +90,20 @@ def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> 
 
 
 TICK_S = 0.25
-"""Of the watcher's time: so often tenants look after their VMs and the picture is drawn."""
+"""The real time between two actions of the tenants, after which the screen is drawn, in seconds."""
 _CALL_LIMIT_S = 10.0
-_PASSWORD = "demo"  # noqa: S105 - of users of a cloud that lives for a minute
+_PASSWORD = "demo"  # noqa: S105 - of users of a cloud that exists for a minute
 
 
 class Watcher(Protocol):
-    """Shows what happens."""
+    """The display of a demo."""
 
     def show(self, state: DisplayState, decisions: list[DisplayedDecision]) -> None:
-        """What there is to see now; all decisions there ever were."""
+        """Show the state, and all decisions since the start."""
 
 
 class Demo:
-    """One demo. It ends after its time, or when it is told to."""
+    """A demo. It ends after its time, or at an order to end."""
 
     def __init__(
         self, reactor: Any, site: DemoSite, options: DemoOptions, watcher: Watcher, command: str
@@ -127,17 +127,19 @@ class Demo:
         self._began_s = 0.0
 
     def end(self) -> None:
-        """End it soon."""
+        """End the demo soon."""
         self._ended = True
         if self._latest is None:
-            self._say("ending", "as soon as what was begun is done")
+            self._say("ending", "waiting for the startup to finish")
         if self._sleeping is not None and not self._sleeping.called:
             self._sleeping.callback(None)
 
     async def play(self) -> list[str]:
-        """The whole of it; returns the summary."""
+        """Run the whole demo; return the summary."""
         self._ending_s = self._reactor.seconds() + self._options.seconds
-        self._say("starting", "compiling what decides takes some ten seconds the first time")
+        self._say(
+            "starting", "the first start compiles the strategy, which takes about ten seconds"
+        )
         scale = self._options.scale
         if scale.real is not None:
             place = self._site.path
@@ -186,7 +188,7 @@ class Demo:
         return summary(self._accounts(now_min), now_min, len(self._prices))
 
     def _say(self, what: str, why: str) -> None:
-        """Something to read while there is nothing to see yet."""
+        """Show a message before the first period."""
         self._told.append(
             DisplayedDecision(period=0, tenant=demo_picture.NOBODY, what=what, why=why)
         )
@@ -200,7 +202,7 @@ class Demo:
     # -- one turn -----------------------------------------------------------------------------
 
     async def _turn(self, daemon: RunningDaemon, administrator: Client) -> None:
-        """Let everybody act, and show what there is to see."""
+        """Let all tenants act, and show the new state."""
         now_min = self._now_min(daemon)
         logs = await self._logs(administrator)
         await gatherResults(
@@ -213,7 +215,7 @@ class Demo:
         self._watcher.show(self._state(daemon, now_min), self._told)
 
     async def _logs(self, administrator: Client) -> dict[int, float]:
-        """Core-minutes done by VM: the stand-in for the logs that tenants would read in them."""
+        """Return the core-minutes done by VM, which stand in for the logs in real VMs."""
         if self._real is not None:
             for player in self._players:
                 await self._real.end_finished(administrator, player)
@@ -303,7 +305,7 @@ class Demo:
 
 
 async def _log(administrator: Client, vm: int) -> float | None:
-    """Core-minutes that a VM has done; None where that can't be read, or not yet."""
+    """Return the core-minutes that a VM has done, None if they can't be read now."""
     try:
         told = await administrator.call("embedded.guest.progress", vm)
     except (OneError, CloudUnreachableError):
