@@ -76,7 +76,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     return top_level
 
 
-def _needed(words: Sequence[str]) -> Sequence[str]:
+def _commands_for(words: Sequence[str]) -> Sequence[str]:
     """Return the commands that the parser must know to parse these arguments."""
     if not words:
         return COMMANDS
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # the terminal may lack some characters
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        parsed = parser(_needed(words)).parse_args(words)
+        parsed = parser(_commands_for(words)).parse_args(words)
         code: int = parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed the pipe

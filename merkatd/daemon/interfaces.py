@@ -67,7 +67,11 @@ def open_to_scrapes(
             "acting": lambda: (
                 not scheduler.paused and scheduler.standby is None and not scheduler.mode.watches
             ),
-            **{str(mode): partial(_is, scheduler, mode) for mode in Mode if mode is not Mode.ON},
+            **{
+                str(mode): partial(_is_mode, scheduler, mode)
+                for mode in Mode
+                if mode is not Mode.ON
+            },
         }
     )
     scheduler.count(figures.ended)
@@ -93,7 +97,7 @@ def open_to_scrapes(
     return stop
 
 
-def _is(scheduler: Scheduler, mode: Mode) -> bool:
+def _is_mode(scheduler: Scheduler, mode: Mode) -> bool:
     return scheduler.mode is mode
 
 

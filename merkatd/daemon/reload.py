@@ -63,8 +63,8 @@ def rules_of(config: Config) -> dict[str, Any]:
 class Reloading:
     """The configuration in force, and its reload."""
 
-    def __init__(self, going: RunningParts, config: Config) -> None:
-        self._going = going
+    def __init__(self, parts: RunningParts, config: Config) -> None:
+        self._parts = parts
         self.config = config
 
     def take(self, new: Config) -> Config:
@@ -79,7 +79,7 @@ class Reloading:
         ]
         if problems:
             raise ConfigError("with the keys that need a restart", problems)
-        self._going.adopt(found.config)
+        self._parts.adopt(found.config)
         self.config = found.config
         _log.info(
             "The daemon reloaded the configuration; from the next period on, these keys change:"
@@ -89,8 +89,8 @@ class Reloading:
         for key in found.restart:
             _log.warn("{key} needs a restart: its old value applies until then", key=key)
         restart = ", ".join(found.restart)
-        self._going.scheduler.configuration = f"needs a restart: {restart}" if restart else None
-        for section, renew in self._going.renewals.items():
+        self._parts.scheduler.configuration = f"needs a restart: {restart}" if restart else None
+        for section, renew in self._parts.renewals.items():
             try:
                 renew()
             except CertificateError as error:
@@ -100,9 +100,9 @@ class Reloading:
     def lacks(self, what: str) -> None:
         """Report that the daemon could not apply a part of the configuration in force."""
         _log.error("The configuration is in force, but {what}", what=what)
-        before = self._going.scheduler.configuration
+        before = self._parts.scheduler.configuration
         said = f"in force, but {what}"
-        self._going.scheduler.configuration = f"{said}; {before}" if before else said
+        self._parts.scheduler.configuration = f"{said}; {before}" if before else said
 
     def refuse(self, error: ConfigError) -> None:
         """Keep the configuration in force, and report the problems of the new one."""
@@ -111,4 +111,4 @@ class Reloading:
         _log.error("The configuration is refused: the old one stays in force")
         first, more = error.problems[0], len(error.problems) - 1
         said = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
-        self._going.scheduler.configuration = said
+        self._parts.scheduler.configuration = said

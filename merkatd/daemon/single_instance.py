@@ -75,7 +75,7 @@ def older_ended(reactor: Any, config: Config) -> Look | None:
     wait_s = lease_s_of(config.period.interval_s) / _PARTS
 
     async def look(database: Database) -> None:
-        before = await database.read(_in_the_way)
+        before = await database.read(_older_lease)
         if before is None or before.holder in {
             NOBODY,
             holder_of(config.state_directory / "holder"),
@@ -83,7 +83,7 @@ def older_ended(reactor: Any, config: Config) -> Look | None:
             return
         _log.info("Checking whether daemon {holder} still acts", holder=before.holder)
         await deferLater(reactor, wait_s)
-        after = await database.read(_in_the_way)
+        after = await database.read(_older_lease)
         if after is not None and after != before:
             raise StartError(
                 f"daemon {after.holder} acts on this database with an older version of Merkat that"
@@ -93,7 +93,7 @@ def older_ended(reactor: Any, config: Config) -> Look | None:
     return look
 
 
-def _in_the_way(connection: sa.Connection) -> Lease | None:
+def _older_lease(connection: sa.Connection) -> Lease | None:
     """Return the lease if the schema is older than this version, else None."""
     if migrations.revision_of(connection) in {None, migrations.newest()}:
         return None

@@ -86,19 +86,19 @@ def decisions(
 ) -> tuple[DisplayedDecision, ...]:
     """Return the decisions about VMs' places, and the new reasons of waiting VMs."""
     found = [
-        _decided(latest, step.vm, _words(latest, step), step.reason, cast)
+        _decided(latest, step.vm, _step_text(latest, step), step.reason, cast)
         for step in latest.decided.steps
         if not isinstance(step, OnHost)
     ]
     found += [
-        _decided(latest, vm, _concerned(latest, vm), why, cast)
+        _decided(latest, vm, _subject(latest, vm), why, cast)
         for vm, why in sorted(latest.decided.decision.reasons.items())
         if told_before.get(vm) != why
     ]
     return tuple(found)
 
 
-def _concerned(latest: Announcement, vm: int) -> str:
+def _subject(latest: Announcement, vm: int) -> str:
     """Return the VM that a reason concerns, with "waits" if it is pending."""
     vms = latest.seen.snapshot.vms
     waits = VmState.PENDING in vms.state[vms.id == vm]
@@ -118,7 +118,7 @@ def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> 
     return DisplayedDecision(period=latest.period, tenant=tenant, what=what, why=why)
 
 
-def _words(latest: Announcement, step: Step) -> str:
+def _step_text(latest: Announcement, step: Step) -> str:
     host = getattr(step, "host", None)
     to = "" if host is None else f" to {_host_name(latest, host)}"
     return f"{step.kind} {_vm_name(latest, step.vm)}{to}"

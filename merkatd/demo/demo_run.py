@@ -117,7 +117,7 @@ class Demo:
         self._ended = False
         self._sleeping: Deferred[None] | None = None
         self._latest: Announcement | None = None
-        self._told: list[DisplayedDecision] = []
+        self._decisions: list[DisplayedDecision] = []
         self._waiting: Mapping[int, str] = {}
         self._prices: list[tuple[float, float]] = []
         self._players: list[ScriptPlayer] = []
@@ -189,14 +189,14 @@ class Demo:
 
     def _say(self, what: str, why: str) -> None:
         """Show a message before the first period."""
-        self._told.append(
+        self._decisions.append(
             DisplayedDecision(period=0, tenant=demo_picture.NOBODY, what=what, why=why)
         )
         left_s = self._options.seconds
-        told = demo_picture.newest(self._told)
+        told = demo_picture.newest(self._decisions)
         self._watcher.show(
             DisplayState(command=self._command, page=self._page, left_s=left_s, decisions=told),
-            self._told,
+            self._decisions,
         )
 
     # -- one turn -----------------------------------------------------------------------------
@@ -207,19 +207,19 @@ class Demo:
         logs = await self._logs(administrator)
         await gatherResults(
             [
-                ensureDeferred(player.act(now_min, logs, self._teller(at)))
+                ensureDeferred(player.act(now_min, logs, self._notifier(at)))
                 for at, player in enumerate(self._players)
             ]
         )
         await self._read_balances(daemon)
-        self._watcher.show(self._state(daemon, now_min), self._told)
+        self._watcher.show(self._state(daemon, now_min), self._decisions)
 
     async def _logs(self, administrator: Client) -> dict[int, float]:
         """Return the core-minutes done by VM, which stand in for the logs in real VMs."""
         if self._real is not None:
             for player in self._players:
                 await self._real.end_finished(administrator, player)
-            return dict(await self._real.turn(administrator, self._teller(demo_picture.NOBODY)))
+            return dict(await self._real.turn(administrator, self._notifier(demo_picture.NOBODY)))
         vms = sorted(vm for player in self._players if player.now for vm in player.now.alive)
         done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
         return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
@@ -237,14 +237,14 @@ class Demo:
     def _announced(self, latest: Announcement) -> None:
         self._latest = latest
         self._prices.append(demo_picture.prices(latest))
-        self._told += demo_picture.decisions(latest, self._cast, self._waiting)
+        self._decisions += demo_picture.decisions(latest, self._cast, self._waiting)
         self._waiting = latest.decided.decision.reasons
 
-    def _teller(self, at: int) -> Any:
+    def _notifier(self, at: int) -> Any:
         def tell(what: str, why: str) -> None:
             period = 0 if self._latest is None else self._latest.period
             name = "" if at == demo_picture.NOBODY else f"{self._players[at].tenant.name} "
-            self._told.append(
+            self._decisions.append(
                 DisplayedDecision(period=period, tenant=at, what=f"{name}{what}", why=why)
             )
 
@@ -275,7 +275,7 @@ class Demo:
                 )
                 for player in self._players
             ),
-            decisions=demo_picture.newest(self._told),
+            decisions=demo_picture.newest(self._decisions),
         )
 
     def _goals(self, daemon: RunningDaemon) -> list[Goal]:

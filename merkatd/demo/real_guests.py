@@ -33,7 +33,7 @@ from merkatd.opennebula.rpc.client import ANY_STATE
 from merkatd.opennebula.rpc.errors import OneError
 
 _NS_PER_S = 1e9
-_OUR_CODE = "x86_64"
+_ARCHITECTURE = "x86_64"
 """The architecture of the guests' boot code."""
 
 
@@ -58,7 +58,7 @@ class LibvirtGuests:
         self._seen_s: dict[int, float] = {}
         self._connections: dict[int, Any] = {}
         for host, address in self._addresses.items():
-            self._look_at(host, address)
+            self._check_names(host, address)
 
     @property
     def there(self) -> Mapping[int, int]:
@@ -137,7 +137,7 @@ class LibvirtGuests:
             self._connections[host] = found = self._api.open(self._addresses[host])
         return found
 
-    def _look_at(self, host: int, address: str) -> None:
+    def _check_names(self, host: int, address: str) -> None:
         try:
             names = [domain.name() for domain in self._connection(host).listAllDomains()]
         except self._api.libvirtError as error:
@@ -158,20 +158,20 @@ def kind_here() -> GuestKind:
         try:
             connection = api.open(kind.address)
         except api.libvirtError as error:
-            why.setdefault(_helped(api, error), []).append(kind.address)
+            why.setdefault(_with_way_out(api, error), []).append(kind.address)
             continue
         described = connection.getCapabilities()
         connection.close()
         if kind is GuestKind.LXC:
             return kind
-        if platform.machine() == _OUR_CODE and f"<domain type='{kind}'" in described:
+        if platform.machine() == _ARCHITECTURE and f"<domain type='{kind}'" in described:
             return GuestKind.KVM if f"<domain type='{GuestKind.KVM}'" in described else kind
-        why.setdefault(f"can't run {_OUR_CODE} machines", []).append(kind.address)
+        why.setdefault(f"can't run {_ARCHITECTURE} machines", []).append(kind.address)
     found = "; ".join(f"{' and '.join(addresses)}: {what}" for what, addresses in why.items())
     raise GuestsError(f"this machine can't run real guests: {found}")
 
 
-def _helped(api: Any, error: Any) -> str:
+def _with_way_out(api: Any, error: Any) -> str:
     """Return libvirt's error, with a way out if one is known."""
     closed = {api.VIR_ERR_AUTH_FAILED, api.VIR_ERR_AUTH_UNAVAILABLE, api.VIR_ERR_AUTH_CANCELLED}
     found = error.get_int1()

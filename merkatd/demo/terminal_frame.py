@@ -144,17 +144,17 @@ def _host_cpu(host: DisplayedHost, letters: Sequence[str], width: int) -> Line:
     memory = sum(vm.memory for vm in host.vms)
     tail = f" cpu{_part(used, host.cpu)} mem{_part(memory, host.memory)}"
     bar = width - 8 - len(tail)
-    parts = [BarPart(vm.cpu, *_look(vm.tenant, letters)) for vm in host.vms]
+    parts = [BarPart(vm.cpu, *_letter_and_style(vm.tenant, letters)) for vm in host.vms]
     return (Piece(f"{host.name[:7]:7} "), *shares(parts, host.cpu, bar), Piece(tail))
 
 
 def _host_memory(host: DisplayedHost, letters: Sequence[str], width: int) -> Line:
     bar = width - 8 - len(" cpu100% mem100%")
-    parts = [BarPart(vm.memory / 1024, *_look(vm.tenant, letters)) for vm in host.vms]
+    parts = [BarPart(vm.memory / 1024, *_letter_and_style(vm.tenant, letters)) for vm in host.vms]
     return (Piece(" " * 8), *shares(parts, host.memory / 1024, bar))
 
 
-def _look(tenant: int, letters: Sequence[str]) -> tuple[str, str]:
+def _letter_and_style(tenant: int, letters: Sequence[str]) -> tuple[str, str]:
     return (letters[tenant] if tenant >= 0 else "?"), tenant_style(tenant)
 
 

@@ -161,7 +161,7 @@ class PageRead:
             except (defer.TimeoutError, sa.exc.SQLAlchemyError):
                 if not once.over:
                     self._recall.late(key, begun_s, self._visitor)
-        found: Result = self._as_before(key, default)
+        found: Result = self._last_answer(key, default)
         return found
 
     async def settle(self, once: SharedResult[Any] | None) -> None:
@@ -178,7 +178,7 @@ class PageRead:
         waiting.addTimeout(min(left_s, _SHORT_S) if self._recall.hangs else left_s, self._clock)
         return await waiting
 
-    def _as_before(self, key: Hashable, default: Any) -> Any:
+    def _last_answer(self, key: Hashable, default: Any) -> Any:
         kept = self._recall.kept(key)
         if kept is not None:
             self.old_s = kept.at_s if self.old_s is None else min(self.old_s, kept.at_s)

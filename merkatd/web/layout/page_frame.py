@@ -58,7 +58,7 @@ async def page_in_frame(
 ) -> PageResponse:
     """Return a page for a visitor with a session, with navigation and the state of the market."""
     how = await here.status()
-    parts = (_strip(here, how), _banner(here, how), *main)
+    parts = (_market_line(here, how), _banner(here, how), *main)
     return page(document(title, _navigation(here, how), *parts, live=True), status)
 
 
@@ -121,7 +121,7 @@ def _navigation(here: PageRequest, how: dict[str, Any]) -> Markup:
     )
 
 
-def _strip(here: PageRequest, how: dict[str, Any]) -> Markup:
+def _market_line(here: PageRequest, how: dict[str, Any]) -> Markup:
     """Return the state of the market in a line."""
     facts: list[Part] = []
     if here.prepared is not None:
@@ -149,7 +149,7 @@ def _fact(name: str, value: Part, more: str) -> Markup:
     return element("div", element("dt", name), said)
 
 
-def _old(here: PageRequest) -> Part:
+def _old_data_warning(here: PageRequest) -> Part:
     """Return a warning if the page shows old data because the database does not answer."""
     reading = here.reading
     if reading.old_s is None and not reading.missing:
@@ -163,7 +163,7 @@ def _old(here: PageRequest) -> Part:
 
 
 def _banner(here: PageRequest, how: dict[str, Any]) -> Markup:
-    said: list[Part] = [_old(here)]
+    said: list[Part] = [_old_data_warning(here)]
     if how["mode"] in _DRY:
         said.append(element("p", _DRY[how["mode"]], class_="banner"))
     if how["waiting_plan"] is not None and here.admin:

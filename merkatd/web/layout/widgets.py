@@ -215,9 +215,9 @@ def steps_table(
                 moment(row["at_s"]),
                 row["kind"],
                 link("vms", row["vm"], row["name"] or _numbered(row["vm"])),
-                _way(row, hosts),
+                _host_links(row, hosts),
                 row["reason"],
-                _became(row),
+                _result(row),
             )
             for row in rows
         ],
@@ -226,7 +226,7 @@ def steps_table(
     )
 
 
-def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
+def _host_links(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
     there = link("hosts", hosts.get(row["host"]), row["host"]) if row["host"] else NONE
     if not row["source"]:
         return there
@@ -234,7 +234,7 @@ def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
     return element("span", gone, " → ", there, class_="way")
 
 
-def _became(row: Mapping[str, Any]) -> Part:
+def _result(row: Mapping[str, Any]) -> Part:
     bad = row["state"] in {"refused", "expired"}
     said: Part = element("span", row["state"], class_="badge bad" if bad else "badge")
     return [said, " ", row["reply"]] if bad and row["reply"] else said

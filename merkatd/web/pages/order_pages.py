@@ -180,7 +180,7 @@ def _steps(here: PageRequest, found: Mapping[str, Any]) -> Part:
                 _host(step["source"]),
                 _host(step["host"]),
                 step["reason"],
-                _skip(step) if waits else _became(step),
+                _skip(step) if waits else _result(step),
             )
             for step in found["steps"]
         ],
@@ -212,5 +212,5 @@ def _skip(step: Mapping[str, Any]) -> Markup:
     )
 
 
-def _became(step: Mapping[str, Any]) -> str:
+def _result(step: Mapping[str, Any]) -> str:
     return "skipped" if step["skipped"] else step["became"] or ""

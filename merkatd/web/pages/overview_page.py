@@ -43,7 +43,7 @@ def story(
     """Return the summary of the market, for all tenants or for one tenant. Pure."""
     markets = {row["market"] for row in prices}
     cost = _price(prices) if len(markets) == 1 else ""
-    shares = _most(tenants) if of_all else _own(tenants)
+    shares = _largest_share(tenants) if of_all else _own_share(tenants)
     return " ".join(part for part in (cost, shares, _in_time(goals, names)) if part)
 
 
@@ -61,7 +61,7 @@ def _price(prices: Sequence[Row]) -> str:
     return f"{said}."
 
 
-def _most(tenants: Sequence[Row]) -> str:
+def _largest_share(tenants: Sequence[Row]) -> str:
     """Return a sentence about the tenant with the largest share, and its costs."""
     there = [row for row in tenants if row["cpu"] > 0]
     if not there:
@@ -77,7 +77,7 @@ def _most(tenants: Sequence[Row]) -> str:
     )
 
 
-def _own(tenants: Sequence[Row]) -> str:
+def _own_share(tenants: Sequence[Row]) -> str:
     own = next(iter(tenants), None)
     if own is None or not own["vms"]:
         return "You have no VMs."
@@ -140,7 +140,9 @@ async def overview(here: PageRequest) -> PageResponse:
         "Overview",
         element("h1", "Overview", class_="unseen"),
         element(
-            "p", story(tenants, goals, _lately(prices), names, of_all=here.admin), class_="lead"
+            "p",
+            story(tenants, goals, _recent_prices(prices), names, of_all=here.admin),
+            class_="lead",
         ),
         element(
             "div",
@@ -158,13 +160,13 @@ async def overview(here: PageRequest) -> PageResponse:
             panel(
                 "Deadlines",
                 goals_table(goals[:_MOST_ROWS], names, now_s),
-                _all(goals, "deadline", "/platforms"),
+                _link_to_all(goals, "deadline", "/platforms"),
                 more=element("a", "New platform", href="/platforms/new"),
             ),
             panel(
                 "Tenants" if here.admin else "Your account",
                 tenants_table(tenants[:_MOST_ROWS]),
-                _all(tenants, "tenant", "/tenants"),
+                _link_to_all(tenants, "tenant", "/tenants"),
                 more=element("small", "bids and pays in credits a period"),
             ),
             class_="grid",
@@ -199,13 +201,13 @@ async def _hosts(here: PageRequest) -> Part:
     return [box, element("p", f"The first {count_text(_MOST_DRAWN, 'host')}.", class_="quiet")]
 
 
-def _all(rows: Sequence[Any], what: str, path: str) -> Part:
+def _link_to_all(rows: Sequence[Any], what: str, path: str) -> Part:
     if len(rows) <= _MOST_ROWS:
         return None
     return element("p", element("a", f"All {count_text(len(rows), what)}", href=path))
 
 
-def _lately(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _recent_prices(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return the rows of the last periods, for all markets."""
     since = prices[-1]["period"] - STORY_PERIODS if prices else 0
     return [row for row in prices if row["period"] > since]

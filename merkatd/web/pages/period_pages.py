@@ -149,7 +149,7 @@ async def period(here: PageRequest) -> PageResponse:
         here,
         f"Period {here.id}",
         element("h1", f"Period {here.id}"),
-        _around(here),
+        _neighbour_links(here),
         panel("Prices", facts(_facts(here, found, cost))),
         None if moment_ is None else panel("Allocations", await shares_table(here, moment_)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
@@ -162,7 +162,7 @@ def _read_period(
     return period_store.get(connection, number), price_store.load_prices(connection, number)
 
 
-def _around(here: PageRequest) -> Markup:
+def _neighbour_links(here: PageRequest) -> Markup:
     """Return links to the previous and the next period."""
     before = (
         element("a", "Previous period", href=f"/periods/{here.id - 1}") if here.id > 1 else None
