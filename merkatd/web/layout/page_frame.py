@@ -22,8 +22,8 @@ _PLACES = (
 _SCRIPTS = ("uPlot.iife.min.js", "hosts.js", "charts.js", "live.js")
 _DRY = {
     "dry": "Dry: the daemon only decides; it carries out nothing.",
-    "shadow": "Shadow: the daemon only compares its decisions with another scheduler's.",
-    "ask": "Ask: each plan waits for approval.",
+    "shadow": "Shadow: the daemon carries out nothing; it compares itself with another scheduler.",
+    "ask": "Ask: plans wait for approval.",
 }
 
 
