@@ -161,7 +161,7 @@ def progress_facts(
             f"{credits_text(row['spent'])} and {credits_text(row['balance'])} credits",
         ),
         ("Bids", f"{credits_text(row['bids'])} a period"),
-        ("Cost of its full size", f"{credits_text(row['full_cost'])} a period at present prices"),
+        ("Cost at full use", f"{credits_text(row['full_cost'])} a period at present prices"),
         (
             "At these prices",
             [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
