@@ -1,8 +1,7 @@
-"""The command `merkatd`: finds the subcommand, hands it its arguments, returns its exit code.
+"""The command `merkatd`: it finds the subcommand, passes the arguments on, returns its exit code.
 
-Exit codes: 0 done; 1 it could not be done, standard error says why; 2 the words of the
-command were wrong; 78 `merkatd run` was given a configuration with mistakes; 130 it was
-interrupted.
+Exit codes: 0 success; 1 failure, with the reason on standard error; 2 invalid arguments;
+78 `merkatd run` found mistakes in the configuration; 130 interrupted.
 """
 
 import argparse
@@ -45,7 +44,7 @@ _PLACES = {
     "completion": "programs.help_commands",
     "manual": "programs.help_commands",
 }
-"""Where each verb stands: only the modules of those that are asked for are imported."""
+"""The module of each verb; only the module of the requested verb is imported."""
 COMMANDS = tuple(_PLACES)
 
 
@@ -55,12 +54,12 @@ def _verb(name: str) -> Verb:
 
 
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    """All commands and their options, or some: a command alone is there at once."""
+    """Return a parser for these commands and their options; a parser for few loads faster."""
     top_level = Parser(
         prog="merkatd",
-        description="Shares a private cloud between tenants by price.",
-        epilog="Exit codes: 0 done; 1 it could not be done; 2 the words were wrong; 78 the"
-        " configuration of run has mistakes; 130 interrupted. `merkatd manual COMMAND | man -l -`"
+        description="Divide the resources of a private cloud between tenants by price.",
+        epilog="Exit codes: 0 success; 1 failure; 2 invalid arguments; 78 `merkatd run` found"
+        " mistakes in the configuration; 130 interrupted. `merkatd manual COMMAND | man -l -`"
         " shows the manual page of a command.",
         allow_abbrev=False,
     )
@@ -77,8 +76,8 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     return top_level
 
 
-def _needed(words: Sequence[str]) -> Sequence[str]:
-    """The commands that must be known to understand these words."""
+def _commands_for(words: Sequence[str]) -> Sequence[str]:
+    """Return the commands that the parser must know to parse these arguments."""
     if not words:
         return COMMANDS
     if words[0] == "--version":
@@ -87,16 +86,16 @@ def _needed(words: Sequence[str]) -> Sequence[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; what it returns is the process's exit code."""
+    """Run the command; return the exit code of the process."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
+            stream.reconfigure(errors="replace")  # the terminal may lack some characters
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        parsed = parser(_needed(words)).parse_args(words)
+        parsed = parser(_commands_for(words)).parse_args(words)
         code: int = parsed.run(parsed)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

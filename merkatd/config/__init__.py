@@ -1,5 +1,5 @@
-"""The configuration: TOML in, one frozen value out, or every problem there is.
+"""The configuration: TOML text becomes one frozen value, or a list of all problems.
 
-A section is a dataclass listed in `model.Config`; reading, writing, checking and the
-reference pages follow from its fields and their docstrings.
+Each section is a dataclass listed in `configuration.Config`. Its fields and their docstrings
+determine reading, writing, checking and the reference pages.
 """

@@ -1,8 +1,8 @@
-"""Config: all sections of the configuration, and what follows from several of them.
+"""Config: all sections of the configuration, and the values derived from several of them.
 
-To add a section, list its dataclass here. Its fields become keys: a name that ends in a
-unit (`_s`, `_mib`, `_us`, `_mib_s`, `_part`) takes a text with a unit, docstrings become the
-comments of etc/merkatd.toml and the rows of docs/configuration.md.
+To add a section, list its dataclass here. Its fields become keys. The value of a field whose name
+ends in a unit (`_s`, `_mib`, `_us`, `_mib_s`, `_part`) is a text with a unit. The docstrings
+become the comments of etc/merkatd.toml and the rows of docs/configuration.md.
 """
 
 import os
@@ -36,12 +36,12 @@ _SQLITE_FILE = re.compile(r"(?P<scheme>sqlite(\+\w+)?:///)(?P<file>[^/?:][^?]*)(
 def _market_name(name: str) -> str | None:
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name, re.ASCII):
         return None
-    return "is no name for a market: write 1 to 64 letters, digits, - and _"
+    return "is not a valid market name: use 1 to 64 letters, digits, - and _"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What an administrator can choose."""
+    """The settings of a daemon, as the administrator chose them."""
 
     daemon: DaemonSection = field(default_factory=DaemonSection)
     period: PeriodSection = field(default_factory=PeriodSection)
@@ -61,7 +61,7 @@ class Config:
     )
     strategies: Mapping[str, Any] = field(
         default_factory=lambda: {name: entry.settings for name, entry in STRATEGIES.items()},
-        # Prices are a matter of the market, whatever strategy serves it.
+        # The market sets its prices, not its strategy.
         metadata=rules(key="strategy", fixed=True, without=frozenset({"pricing"})),
     )
     limits: LimitsSettings = field(default_factory=LimitsSettings)
@@ -71,37 +71,37 @@ class Config:
 
     @property
     def state_directory(self) -> Path:
-        """Where everything is kept that must outlive the daemon."""
+        """Return the directory of all files that must outlive the daemon."""
         return self.daemon.state_directory.expanduser()
 
     @property
     def control_socket(self) -> Path:
-        """Where the commands of the same machine reach the daemon."""
+        """Return the path of the socket where commands on this machine reach the daemon."""
         return control_socket(self.daemon.state_directory, self.daemon.control_socket)
 
     @property
     def log_file(self) -> Path | None:
-        """Where events are written, None: standard error."""
+        """Return the path of the log file, None for standard error."""
         return self._file(self.daemon.log_file)
 
     @property
     def driver_socket(self) -> Path:
-        """Where OpenNebula's scheduler driver reaches the daemon."""
+        """Return the path of the socket where OpenNebula's scheduler driver reaches the daemon."""
         return self.state_directory / self.driver.socket.expanduser()
 
     @property
     def auth_file(self) -> Path:
-        """The file that holds the account that Merkat acts as."""
+        """Return the file with the login of Merkat's OpenNebula account."""
         return credentials.auth_file(self._file(self.cloud.auth_file), os.environ, Path.home())
 
     @property
     def endpoint(self) -> str:
-        """OpenNebula's address."""
+        """Return OpenNebula's XML-RPC address."""
         return credentials.endpoint(self.cloud.endpoint, os.environ, Path.home())
 
     @property
     def authorities(self) -> Path | None:
-        """The file with those who may vouch for OpenNebula, None: the system's."""
+        """Return the file of trusted CA certificates for OpenNebula, None for the system's."""
         return self._file(self.cloud.authorities)
 
     def _file(self, name: str) -> Path | None:
@@ -109,13 +109,13 @@ class Config:
 
     @property
     def api_settings(self) -> Api:
-        """The tenants' interface, with the full paths of its files."""
+        """Return the settings of the tenants' interface, with the full paths of its files."""
         certificate, key = self._certificate(self.api)
         return replace(self.api, certificate=certificate, key=key)
 
     @property
     def web_settings(self) -> Web:
-        """The web page, with the full paths of its files."""
+        """Return the settings of the web page, with the full paths of its files."""
         certificate, key = self._certificate(self.web)
         return replace(self.web, certificate=certificate, key=key)
 
@@ -127,7 +127,7 @@ class Config:
 
     @property
     def database_url(self) -> str:
-        """The URL of the database, a file of SQLite by its full path."""
+        """Return the URL of the database; an SQLite file has its full path."""
         match = _SQLITE_FILE.fullmatch(self.database.url)
         if match is None or match["file"] == ":memory:":
             return self.database.url
@@ -135,10 +135,10 @@ class Config:
         return f"{match['scheme']}{path}{match['rest'] or ''}"
 
     def priced_markets(self) -> tuple[MarketSection, ...]:
-        """The markets in the order of the file, each with its name and its prices.
+        """Return the markets in the order of the file, each with its name and its prices.
 
-        Of network and disk, where they are traded, a VM bids 1 by default if nothing is said: who
-        bids nothing for them gets next to nothing.
+        The default bid for network or disk is 1 if the good is traded and `default_bid` omits it:
+        a VM that bids 0 for it gets almost nothing.
         """
         further = dict.fromkeys(self.goods.further, 1.0)
         return tuple(

@@ -1,4 +1,4 @@
-"""What no single key can be wrong about, but several together."""
+"""Conflicts between keys of the configuration that are valid each on its own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from merkatd.config.errors import KeyPath
 from merkatd.config.process_sections import CloudKind, CloudMode
 
 MOST_CREDITS = 4e12
-"""In micro-credits this still fits into the ledger's 64 bits, with one to spare."""
+"""The largest supply: in micro-credits it fits into the ledger's 64 bits, with one bit to spare."""
 
 LONGEST_SOCKET = 107
-"""Bytes that Linux has for the path of a socket."""
+"""The most bytes that Linux allows for the path of a socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Keys that don't go together; the first is the one to look at."""
+    """A conflict between keys; the message is about the first key."""
 
     keys: tuple[KeyPath, ...]
     message: str
 
 
 def conflicts(config: Config) -> Iterator[Conflict]:
-    """Everything that doesn't go together."""
+    """Yield every conflict in the configuration."""
     yield from _period(config)
     yield from _markets(config)
     yield from _goods(config)
@@ -36,23 +36,23 @@ def _period(config: Config) -> Iterator[Conflict]:
     if period.step_limit_s < period.interval_s:
         yield Conflict(
             (("period", "step_limit"), ("period", "interval")),
-            "must be at least period.interval: a step is confirmed by the next observation",
+            "must be at least period.interval: the next observation confirms a step",
         )
     if config.cloud.call_limit_s > period.step_limit_s:
         yield Conflict(
             (("cloud", "call_limit"), ("period", "step_limit")),
-            "must be at most period.step_limit: a step is not given up before it is answered",
+            "must be at most period.step_limit: a step must not expire before its call is answered",
         )
     if period.in_flight_per_host > period.in_flight:
         yield Conflict(
             (("period", "in_flight_per_host"), ("period", "in_flight")),
-            f"must be at most period.in_flight, which is {period.in_flight}",
+            f"must be at most period.in_flight ({period.in_flight})",
         )
 
 
 def _markets(config: Config) -> Iterator[Conflict]:
     if not config.markets:
-        yield Conflict((("market",),), "holds no market: write at least [market.default]")
+        yield Conflict((("market",),), "must define at least one market: add [market.default]")
     owners: dict[int | str | None, str] = {}
     for name, market in config.markets.items():
         listed: list[int | str | None] = [
@@ -62,11 +62,11 @@ def _markets(config: Config) -> Iterator[Conflict]:
         for cluster in (None,) if market.has_the_rest else listed:
             owner = owners.setdefault(cluster, name)
             if owner != name:
-                what = "what no other market has" if cluster is None else f"cluster {cluster}"
+                what = "the set of all other clusters" if cluster is None else f"cluster {cluster}"
                 key = "cluster_names" if isinstance(cluster, str) else "clusters"
                 yield Conflict(
                     (("market", name, key), ("market", owner, key)),
-                    f"{what} belongs to market {owner!r} already",
+                    f"{what} already belongs to market {owner!r}",
                 )
 
 
@@ -82,14 +82,14 @@ def _goods(config: Config) -> Iterator[Conflict]:
             for good in sorted(by_resource.keys() - set(config.goods.resources)):
                 yield Conflict(
                     (("market", name, key), ("goods", good)),
-                    f"speaks of {good}, which is not traded: goods.{good} must be true for that",
+                    f"must not name {good}, which is not traded: set goods.{good} to true",
                 )
 
 
 def _money(config: Config) -> Iterator[Conflict]:
     if config.money.supply > MOST_CREDITS:
         yield Conflict(
-            (("money", "supply"),), f"must be at most {MOST_CREDITS:g}: the ledger can't hold more"
+            (("money", "supply"),), f"must be at most {MOST_CREDITS:g}, the capacity of the ledger"
         )
     if 0 < config.money.supply < config.money.starting_credits:
         yield Conflict(
@@ -98,7 +98,7 @@ def _money(config: Config) -> Iterator[Conflict]:
     if config.money.policy.enabled and not config.money.supply:
         yield Conflict(
             (("money", "policy", "enabled"), ("money", "supply")),
-            "needs money.supply: what there is for each tenant can't follow prices",
+            "needs a money.supply above 0: at 0 each tenant gets the fixed starting_credits",
         )
 
 
@@ -110,16 +110,16 @@ def _socket(config: Config) -> Iterator[Conflict]:
         if len(str(path).encode()) > LONGEST_SOCKET:
             yield Conflict(
                 (key, ("daemon", "state_directory")),
-                f"is too long for a socket with its directory ({path}):"
-                f" at most {LONGEST_SOCKET} bytes",
+                f"must be a shorter path: a socket has at most {LONGEST_SOCKET} bytes with its"
+                f" directory (got {path})",
             )
     if config.control_socket == config.driver_socket:
         yield Conflict(
             (("driver", "socket"), ("daemon", "control_socket")),
-            "must be another path than daemon.control_socket",
+            "must differ from daemon.control_socket",
         )
     if config.cloud.mode is CloudMode.DRIVER and config.cloud.kind is CloudKind.EMBEDDED:
         yield Conflict(
             (("cloud", "mode"), ("cloud", "kind")),
-            "must be 'daemon': the embedded cloud runs no scheduler driver",
+            "must be 'daemon': the embedded cloud has no scheduler driver",
         )

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words that tell where and what would be right."""
+"""The problems of a configuration: the place, the value, the accepted values."""
 
 import json
 from collections.abc import Iterable
@@ -7,17 +7,17 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 KeyPath = tuple[str, ...]
-"""Where something stands: sections from the outermost to the key."""
+"""The place of a key: its sections, from the outermost, then the key."""
 
 MISSING: Final = object()
-"""The value of a problem that is about a key or a section as such."""
+"""The value in a problem that concerns a whole section, or a key without its value."""
 
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
+    """One mistake in a configuration."""
 
     path: KeyPath
     message: str
@@ -37,7 +37,7 @@ def _short(value: Any) -> str:
 
 
 class ConfigError(ValueError):
-    """A configuration that can't be used; fix all of `problems` and try again."""
+    """The configuration can't be used; `problems` lists all its mistakes."""
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
@@ -46,9 +46,9 @@ class ConfigError(ValueError):
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """A hint at the known word that was probably meant, or at all there are."""
+    """Return a hint: the most similar known word, or else all known words."""
     words = list(known)
     near = get_close_matches(word, words, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"there are: {', '.join(words)}" if words else "there are none"
+    return f"known: {', '.join(words)}" if words else "none is known"

@@ -1,4 +1,4 @@
-"""The sections about how others reach the daemon: tenants, browsers, Prometheus, controllers."""
+"""The sections of the daemon's interfaces: tenants, browsers, Prometheus, controllers."""
 
 import re
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def _host_names(names: frozenset[str] | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web(web.WebSettings):
-    """The web page, for browsers. It needs the tenants' interface, through whose door it goes."""
+    """The web page, for browsers. It calls the tenants' interface, so it needs `api.enabled`."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "port": SettingRules(most=65_535),
@@ -71,19 +71,19 @@ class Web(web.WebSettings):
 def _bus_endpoint(value: str) -> str | None:
     if not value or re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
         return None
-    return 'must be empty, or a loopback address and any port, such as "tcp://127.0.0.1:*"'
+    return 'must be empty, or a loopback address with port *, for example "tcp://127.0.0.1:*"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics(metrics.MetricsSettings):
-    """Figures for Prometheus, and whether the daemon is well: /metrics and /healthz, over HTTP."""
+    """Metrics for Prometheus (/metrics) and the health of the daemon (/healthz), over HTTP."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {"port": SettingRules(least=0, most=65535)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bus(bus.BusSettings):
-    """The processes that look after virtual platforms: how they are reached and kept."""
+    """The controller processes of virtual platforms: their connections, restarts and limits."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "endpoint": SettingRules(check=_bus_endpoint),

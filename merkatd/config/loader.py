@@ -1,4 +1,4 @@
-"""From text to a configuration, with every problem and its line."""
+"""The loader of the configuration: it reports every problem with its line."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ _FENCE = re.compile(r"\"\"\"|'''")
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
-    """The line of every section and key that stands at the start of one, counted from 1."""
+    """Return the line number, from 1, of each section and key that starts a line."""
     found: dict[KeyPath, int] = {}
     section: KeyPath = ()
     inside_text = False
@@ -39,7 +39,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """The line of a key, or of the nearest thing around it that has one."""
+    """Return the line of a key, or of the innermost section around it that has a line."""
     while path:
         if path in lines:
             return lines[path]
@@ -48,7 +48,7 @@ def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
 
 
 def _path(text: str) -> KeyPath:
-    """The names that a header or a key consists of; the parser knows about quotes and dots."""
+    """Return the names in a header or a key; the TOML parser resolves quotes and dots."""
     try:
         level: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -64,22 +64,22 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Reader:
-    """Reads sections and remembers what was wrong; a bad value leaves the default."""
+    """Reads sections and collects problems; an invalid value leaves the default."""
 
     def __init__(self, lines: dict[KeyPath, int]) -> None:
         self.problems: list[Problem] = []
         self._lines = lines
 
     def complain(self, path: KeyPath, message: str, value: Any = MISSING) -> None:
-        """Note a problem with the line it is on."""
+        """Record a problem with its line."""
         self.problems.append(Problem(path, message, value, line_of(self._lines, path)))
 
     def section(
         self, default: Any, table: Any, path: KeyPath, without: frozenset[str] = _NONE
     ) -> Any:
-        """The default with everything that the table says."""
+        """Return the default section, changed by the keys of the table."""
         if not isinstance(table, dict):
-            self.complain(path, f"is a section: write [{'.'.join(path)}] on a line of its own")
+            self.complain(path, f"must be a section: write [{'.'.join(path)}] on a line of its own")
             return default
         settings = {setting.key: setting for setting in settings_of(type(default), without)}
         said = {}
@@ -88,7 +88,7 @@ class Reader:
             if setting is None:
                 what = "key" if path else "section"
                 hint = closest(key, settings)
-                self.complain((*path, key), f"is no {what} that anybody knows; {hint}")
+                self.complain((*path, key), f"is not a known {what}; {hint}")
                 continue
             present = getattr(default, setting.name)
             said[setting.name] = self._setting(setting, present, value, (*path, key))
@@ -110,23 +110,23 @@ class Reader:
     def _known(
         self, setting: Setting, default: Mapping[str, Any], table: Any, path: KeyPath
     ) -> Any:
-        """Sections of which all names are known, each of a type of its own."""
+        """Read sections whose names are fixed, each of its own type."""
         if not isinstance(table, dict):
-            self.complain(path, f"holds sections: write [{'.'.join(path)}.NAME]")
+            self.complain(path, f"must contain sections: write [{'.'.join(path)}.NAME]")
             return default
         said = dict(default)
         for name, value in table.items():
             if name not in default:
                 hint = closest(name, default)
-                self.complain((*path, name), f"is no section that anybody knows; {hint}")
+                self.complain((*path, name), f"is not a known section; {hint}")
                 continue
             said[name] = self.section(default[name], value, (*path, name), setting.rules.without)
         return said
 
     def _named(self, setting: Setting, section: type, table: Any, path: KeyPath) -> Any:
-        """Sections that the file names itself."""
+        """Read sections whose names the file chooses."""
         if not isinstance(table, dict):
-            self.complain(path, f"holds sections: write [{'.'.join(path)}.NAME]")
+            self.complain(path, f"must contain sections: write [{'.'.join(path)}.NAME]")
             return setting.default
         said = {}
         for name, value in table.items():
@@ -141,19 +141,19 @@ _LINE = re.compile(r" \(at line (?P<line>[0-9]+), column [0-9]+\)")
 
 
 def load(path: Path) -> Config:
-    """The configuration in a file; ConfigError holds all that is wrong with it."""
+    """Return the configuration in a file. Raise ConfigError with all its problems."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(str(path), [Problem((), f"can't be read: {error.strerror}")]) from error
     except UnicodeDecodeError as error:
-        problem = Problem((), f"must be UTF-8; byte {error.start} is none")
+        problem = Problem((), f"must be UTF-8: byte {error.start} is not")
         raise ConfigError(str(path), [problem]) from error
     return parse(text, str(path))
 
 
 def parse(text: str, source: str = "configuration") -> Config:
-    """The configuration in a text; `source` is what its problems call it."""
+    """Return the configuration in a text; problems name it by `source`. Raise ConfigError."""
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -162,7 +162,7 @@ def parse(text: str, source: str = "configuration") -> Config:
     config: Config = reader.section(Config(), table, ())
     bad = {problem.path for problem in reader.problems}
     for conflict in conflicts(config):
-        # A key that was not understood has its default here: nothing follows from that.
+        # An invalid key has its default here, so a conflict with it would mislead.
         if not bad.intersection(conflict.keys):
             reader.complain(conflict.keys[0], conflict.message)
     if reader.problems:
@@ -175,4 +175,4 @@ def _syntax(error: Exception) -> Problem:
         return Problem((), "is nested too deeply")
     match = _LINE.search(str(error))
     line = int(match["line"]) if match else None
-    return Problem((), f"is no TOML: {_LINE.sub('', str(error))}", line=line)
+    return Problem((), f"must be valid TOML: {_LINE.sub('', str(error))}", line=line)

@@ -1,4 +1,4 @@
-"""The sections about what is traded, where, at which price, and for which money."""
+"""The sections of the markets: goods, clusters, prices, money."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ from merkatd.scheduler.base.settings import ALL_GOODS
 
 
 def _known_strategy(name: str) -> str | None:
-    return None if name in STRATEGIES else f"is no strategy; {closest(name, STRATEGIES)}"
+    return None if name in STRATEGIES else f"is not a known strategy; {closest(name, STRATEGIES)}"
 
 
 def _known_resources(given: Mapping[str, float]) -> str | None:
     for name in given:
         if name not in ALL_GOODS:
-            return f"{name!r} is no resource; {closest(name, ALL_GOODS)}"
+            return f"{name!r} is not a resource; {closest(name, ALL_GOODS)}"
     return None
 
 
@@ -39,30 +39,30 @@ class MarketSection(settings.MarketRules):
     }
 
     clusters: frozenset[int] | None = None
-    """OpenNebula's cluster ids; an empty list, and no names either, stands for every cluster that
-    no other market has."""
+    """The market's clusters, by OpenNebula's cluster ids. A market with neither ids nor names has
+    all clusters that no other market lists."""
     cluster_names: frozenset[str] | None = None
-    """More clusters, by their names."""
+    """More clusters of the market, by their names."""
     strategy: str = field(default=DEFAULT, metadata=rules(check=_known_strategy))
-    """What places its VMs: one of the strategies that have a section below."""
+    """The strategy that places the market's VMs, by the name of its section below."""
     price_rule: PriceRule = PriceRule.CLEARING
-    """clearing: what a unit costs the bids that set the level, without floors. paper: the sum of
-    all bids over the capacity. Under both a bid counts only as far as its VM could use what it
-    buys, and a VM never pays more than its bid, or than its floor costs at the reserve price where
-    that is more."""
+    """clearing: the price per unit at which the VMs, without floors, buy exactly the capacity.
+    paper: the sum of all bids divided by the capacity. Under both rules a bid counts only as far
+    as its VM can use the resources that it buys. A VM never pays more than the higher of its bid
+    and the price of its floor at the reserve price."""
     reserve_prices: Mapping[str, float] = field(
         default_factory=lambda: {"cpu": 0.0001, "memory": 0.00001},
         metadata=rules(check=_known_resources),
     )
-    """The least price by resource, in credits per unit and period, 0 for one that is left out. A
-    unit is a hundredth of a core, or a MiB. A floor costs at least this much: at 0 a VM that bids
-    nothing holds its floor for nothing. A bid buys no more than it pays for at these prices, also
-    where there is enough for all: a bid of 1 at most 100 cores or 97 GiB."""
+    """The reserve price of each resource, in credits per unit and period; 0 for a missing resource.
+    A unit is a hundredth of a core, or a MiB. A floor costs at least its reserve price; at 0, a VM
+    with a bid of 0 gets its floor free of charge. Even without competition, a bid buys at most what
+    it pays for at these prices: by default a bid of 1 buys at most 100 cores or 97 GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoodsSection(settings.GoodsSettings):
-    """What is traded besides CPU and memory."""
+    """The goods that are traded besides CPU and memory."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "host_network_mbit_s": SettingRules(above=0),
@@ -72,7 +72,7 @@ class GoodsSection(settings.GoodsSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyPolicySection(income.SupplyPolicy):
-    """The supply follows prices: lowered where they rise for long, raised where they fall."""
+    """The supply policy: lower the supply after prices rose for long, raise it after they fell."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "days": SettingRules(least=1, most=365),
@@ -84,7 +84,7 @@ class SupplyPolicySection(income.SupplyPolicy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneySection(currency.MoneySettings):
-    """The currency: how much there is, and when it goes where."""
+    """The currency: its supply, and the times of renewal and replenishment."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "renewal_s": SettingRules(above=0),
@@ -93,4 +93,4 @@ class MoneySection(currency.MoneySettings):
     }
 
     policy: SupplyPolicySection = field(default_factory=SupplyPolicySection)
-    """When the supply is changed, and by how much."""
+    """The times and the amounts of changes to the supply."""

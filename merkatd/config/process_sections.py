@@ -1,4 +1,4 @@
-"""The sections about the process, its rhythm, its cloud, its database and its hosts."""
+"""The sections of the process, its periods, its cloud, its database and its hosts."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ DATABASES = ("sqlite", "mysql", "mariadb")
 
 
 class LogLevel(StrEnum):
-    """The least important events that are written."""
+    """The lowest level of events that the daemon logs."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -27,21 +27,21 @@ class LogLevel(StrEnum):
 
 
 class CloudKind(StrEnum):
-    """Which cloud is managed."""
+    """The kind of the managed cloud."""
 
     EMBEDDED = "embedded"
     OPENNEBULA = "opennebula"
 
 
 class CloudMode(StrEnum):
-    """Who carries out deployments and migrations."""
+    """The process that deploys and migrates VMs: the daemon, or OpenNebula with its driver."""
 
     DAEMON = "daemon"
     DRIVER = "driver"
 
 
 class HypervisorKind(StrEnum):
-    """What sets limits on hosts."""
+    """The kind of hosts on which the daemon sets limits."""
 
     EMBEDDED = "embedded"
     LIBVIRT = "libvirt"
@@ -61,34 +61,34 @@ def _known_database(url: str) -> str | None:
 def _web_address(endpoint: str) -> str | None:
     if not endpoint or re.fullmatch(r"https?://[^\s/]+\S*", endpoint):
         return None
-    return "must be an address, for example 'http://127.0.0.1:2633/RPC2'"
+    return "must be an HTTP address, for example 'http://127.0.0.1:2633/RPC2'"
 
 
 def _publisher(endpoint: str) -> str | None:
     if not endpoint or re.fullmatch(r"(tcp://[^\s/]+:\d+|ipc://\S+)", endpoint):
         return None
-    return "must be an address of ZeroMQ, for example 'tcp://127.0.0.1:2101'"
+    return "must be a ZeroMQ address, for example 'tcp://127.0.0.1:2101'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSection:
-    """The process."""
+    """The daemon's process: its files and its log."""
 
     state_directory: Path = STATE_DIRECTORY
-    """Where everything is kept that must outlive the daemon. Paths elsewhere that don't start
-    with a slash start here."""
+    """The directory of all files that must outlive the daemon. All other relative paths in this
+    configuration start here."""
     log_level: LogLevel = LogLevel.INFO
-    """The least important events that are written."""
+    """The lowest level of events that the daemon logs."""
     log_file: str = ""
-    """The file to which they are written, behind what is there already. Empty: standard error,
-    which systemd keeps in its journal."""
+    """The log file; the daemon appends to it. Empty: standard error, which systemd stores in its
+    journal."""
     control_socket: Path = CONTROL_SOCKET
-    """Where the commands of the same machine reach the daemon."""
+    """The socket where commands on the same machine reach the daemon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodSection(Rhythm):
-    """The loop: observe, decide, act, charge, tell."""
+    """The daemon's loop: observe, decide, act, charge, announce."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "interval_s": SettingRules(above=0),
@@ -109,12 +109,12 @@ class PeriodSection(Rhythm):
     }
 
     grace_s: float = 30.0
-    """How long a daemon that is told to end waits for the work in hand."""
+    """The longest time that a stopping daemon waits for the present period to finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingSection(_Acting):
-    """How much of what is decided is done."""
+    """The mode, and the part of the decisions that the daemon carries out."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "quiet_periods": SettingRules(least=0),
@@ -122,72 +122,75 @@ class ActingSection(_Acting):
     }
 
     quiet_periods: int = 3
-    """For how many periods few VMs are moved: after a start, a pause, or a change of mode to
-    on."""
+    """The number of periods with few migrations after a start, after a pause, and after the mode
+    changes to on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSection:
-    """The cloud that is managed: one of the daemon's own, simulated, or OpenNebula."""
+    """The managed cloud: an OpenNebula installation, or a cloud that the daemon simulates."""
 
     kind: CloudKind = CloudKind.EMBEDDED
-    """Which of the two."""
+    """embedded: the simulated cloud. opennebula: an OpenNebula installation."""
     mode: CloudMode = CloudMode.DAEMON
-    """daemon: Merkat deploys and migrates by itself. driver: from OpenNebula 7.0 on, OpenNebula
-    does, and asks Merkat's scheduler driver for plans."""
+    """daemon: Merkat deploys and migrates VMs itself. driver: OpenNebula (7.0 or newer) does, and
+    asks Merkat's scheduler driver for plans."""
     endpoint: str = field(default="", metadata=rules(check=_web_address))
-    """OpenNebula's XML-RPC address. Empty: what ONE_XMLRPC says, else ~/.one/one_endpoint, else
-    http://localhost:2633/RPC2. Of no meaning to the embedded cloud, like the next four."""
+    """OpenNebula's XML-RPC address. Empty: the value of ONE_XMLRPC, else of ~/.one/one_endpoint,
+    else http://localhost:2633/RPC2. This key and the next four are for OpenNebula only."""
     authorities: str = ""
-    """A file with the certificates of those who may vouch for an https address, in PEM. Empty:
-    those that the system trusts. A server for which nobody vouches is not spoken to."""
+    """A PEM file with the CA certificates to trust for an https address. Empty: the system's CA
+    certificates. The daemon rejects a server without a valid certificate."""
     auth_file: str = ""
-    """The file that holds user:password of the account that Merkat acts as. Empty: the file that
+    """The file with the login (user:password) of Merkat's OpenNebula account. Empty: the file that
     ONE_AUTH names, else ~/.one/one_auth."""
     events_endpoint: str = field(default="", metadata=rules(check=_publisher))
-    """Where OpenNebula's hook manager publishes events, such as tcp://127.0.0.1:2101: a period
-    begins early where something happened. Empty: periods begin by the clock alone."""
+    """The address where OpenNebula's hook manager publishes events, for example
+    tcp://127.0.0.1:2101: a period then starts early after an event. Empty: periods start by the
+    clock alone."""
     call_limit_s: float = field(default=30.0, metadata=rules(above=0))
-    """How long the answer to one call may take."""
+    """The longest time that the daemon waits for the answer to a call."""
     hosts: int = field(default=10, metadata=rules(least=1, most=100_000))
-    """How many hosts the embedded cloud starts with; this and what follows is for it alone."""
+    """The initial number of hosts of the embedded cloud. Only the embedded cloud uses this key and
+    the keys below."""
     host_cores: int = field(default=8, metadata=rules(least=1))
     """Cores of each host."""
     host_memory_mib: int = field(default=16_384, metadata=rules(least=1))
     """Memory of each host."""
     seed: int = 1
-    """Of all its randomness: with the same seed the same things happen."""
+    """The seed of its random numbers: the same seed gives the same events."""
     speed: float = field(default=1.0, metadata=rules(above=0))
-    """How many of its seconds pass in one of ours."""
+    """The simulated seconds that pass in a real second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSection:
-    """The scheduler driver that OpenNebula runs from 7.0 on."""
+    """The scheduler driver that OpenNebula (7.0 or newer) runs."""
 
     socket: Path = Path("driver.sock")
-    """Where it reaches the daemon."""
+    """The socket where the driver reaches the daemon."""
     group: str = ""
-    """The group whose users may use the socket, where OpenNebula runs as another user than the
-    daemon. Empty: only the daemon's own user."""
+    """The group whose users may use the socket; needed if OpenNebula and the daemon run as
+    different users. Empty: only the daemon's own user."""
     deadline_s: float = field(default=10.0, metadata=rules(above=0))
-    """How long it waits for a plan; after that nothing is placed until OpenNebula asks again."""
+    """The longest time that the driver waits for a plan. Without a plan it places no VM until
+    OpenNebula asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSection:
-    """Where periods, steps, bids and accounts are kept."""
+    """The database of periods, steps, bids and accounts."""
 
     url: str = field(
         default="sqlite:///merkat.db",
         metadata=rules(check=_known_database, secret=True),
         repr=False,
     )
-    """SQLite, MySQL or MariaDB. A file of SQLite is in the state directory unless its path
-    starts with a slash, which makes four of them: sqlite:////var/lib/merkat.db."""
+    """The database's URL: SQLite, MySQL or MariaDB. An SQLite file is in the state directory unless
+    its path starts with a slash; then the URL has four: sqlite:////var/lib/merkat.db."""
     pool_size: int = field(default=4, metadata=rules(least=1, most=100))
     """The most transactions at a time, each with a thread and a connection. Periods and the lease
-    have two more of their own."""
+    have two more connections of their own."""
 
 
 def _uris(patterns: Mapping[str, str]) -> str | None:
@@ -197,23 +200,24 @@ def _uris(patterns: Mapping[str, str]) -> str | None:
 # Without slots: Python takes only one class with slots as a base.
 @dataclass(frozen=True, kw_only=True)
 class HypervisorKinds:
-    """What sets limits on hosts, and where they are."""
+    """The hypervisors of the hosts, and their addresses."""
 
     kind: HypervisorKind = HypervisorKind.EMBEDDED
-    """embedded: the simulated hosts of the embedded cloud. libvirt: KVM, LXC and Xen hosts; what
-    follows is for these. none: hosts are left alone, and VMs with OpenNebula's own CPU shares."""
+    """embedded: the simulated hosts of the embedded cloud. libvirt: KVM, LXC and Xen hosts; only
+    these use the keys below. none: the daemon sets no limits, and VMs have OpenNebula's own CPU
+    shares."""
     uri: str = field(
         default="qemu+ssh://oneadmin@{host}/system", metadata=rules(check=wrong_pattern)
     )
-    """Where libvirt answers on a host: {host} is its name, {id} its id, {cluster} the id of its
+    """The libvirt address of a host: {host} is its name, {id} its id, {cluster} the id of its
     cluster."""
     uris: Mapping[str, str] = field(default_factory=dict, metadata=rules(check=_uris))
-    """The same for hosts of certain names, by patterns of them; the first that fits counts."""
+    """The libvirt addresses of hosts whose names match a pattern; the first match applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypervisor(LibvirtSettings, HypervisorKinds):
-    """What sets limits on hosts."""
+    """The hypervisors, through which the daemon sets limits on hosts."""
 
     RULES: ClassVar[Mapping[str, SettingRules]] = {
         "threads": SettingRules(least=1, most=1_000),

@@ -1,4 +1,4 @@
-"""A configuration that is read anew: what of it counts at once, and what needs a restart."""
+"""The effect of a reload: which keys apply from the next period on, and which need a restart."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,28 +9,28 @@ from merkatd.config.errors import KeyPath
 from merkatd.config.setting_values import sections
 
 _LIVE = ("acting", "period", "limits", "money", "strategy", "market")
-"""Sections that count from the next period on, those below them included."""
+"""Sections that apply from the next period on, with their subsections."""
 _ALSO_LIVE = (("daemon", "log_level"),)
 _FIXED = (("limits", "cpu", "quota_period"),)
-"""Hosts are read back in these units."""
+"""Exceptions in live sections: the daemon reads hosts' limits in this unit."""
 _FIXED_OF_MARKETS = ("strategy",)
-"""What was stored of a period is charged by the strategy that it was decided by."""
+"""Exceptions in markets: the strategy that decided a period also charges it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadEffect:
-    """What a new configuration comes to."""
+    """The effect of a new configuration on the running daemon."""
 
     config: Config
-    """The one that is in force from now on."""
+    """The configuration in force from now on."""
     changed: tuple[str, ...]
-    """The keys that count from the next period on,"""
+    """The changed keys that apply from the next period on."""
     restart: tuple[str, ...]
-    """and those that only count after a restart."""
+    """The changed keys that apply only after a restart."""
 
 
 def changes_at_once(present: Config, new: Config) -> ReloadEffect:
-    """The present configuration with all of the new one that can count while running."""
+    """Return the present configuration, changed by all new values that need no restart."""
     before, after = _keys(present), _keys(new)
     different = sorted(
         path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
@@ -55,7 +55,7 @@ def changes_at_once(present: Config, new: Config) -> ReloadEffect:
 
 
 def _keys(config: Config) -> Mapping[KeyPath, Any]:
-    """Every key with its value."""
+    """Return the value of each key."""
     return {
         (*path, setting.key): getattr(section, setting.name)
         for path, section, settings in sections(config)

@@ -1,4 +1,4 @@
-"""What a section can hold, read off its dataclass: keys, types, bounds and words."""
+"""The schema of a section, derived from its dataclass: keys, types, bounds, descriptions."""
 
 import ast
 import inspect
@@ -15,39 +15,39 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 from merkatd.base.quantities import Unit, key_of, unit_of
 
 Check = Callable[[Any], str | None]
-"""What is wrong with a value that has the right type, None where nothing is."""
+"""Returns the problem of a value that has the correct type, None for a valid value."""
 
 _META = "config"
 
 
 @plain(frozen=True, slots=True, kw_only=True)
 class SettingRules:
-    """What a field asks of its value beyond its type."""
+    """The rules for the value of a field, beyond its type."""
 
     least: float = 0.0
     most: float | None = None
     above: float | None = None
     check: Check | None = None
     check_name: Check | None = None
-    """For sections that the file names itself."""
+    """The check of a section's name, for sections whose names the file chooses."""
     secret: bool = False
-    """May hold a password: never shown."""
+    """Whether the value can contain a password and is never shown."""
     fixed: bool = False
-    """A mapping of sections of which the default holds all there are."""
+    """Whether this is a mapping of sections whose names are fixed: those of the default."""
     key: str | None = None
-    """The key in the file, where it isn't the field's name."""
+    """The key in the file, if it differs from the field's name."""
     without: frozenset[str] = frozenset()
-    """Fields of the sections below that are set elsewhere."""
+    """The fields of the subsections that are no keys because the code sets them."""
 
 
 def rules(**given: Any) -> Mapping[str, Any]:
-    """The metadata of a field with these rules."""
+    """Return the metadata of a field with these rules."""
     return {_META: SettingRules(**given)}
 
 
 @plain(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A field of a section, as the configuration sees it."""
+    """A key of a section, derived from a field."""
 
     name: str
     key: str
@@ -59,26 +59,26 @@ class Setting:
 
     @property
     def section(self) -> type | None:
-        """The dataclass of the section that this is, None where it is a value or many."""
+        """Return the dataclass of this section, None for a value and for a mapping of sections."""
         return self.hint if is_dataclass(self.hint) and isinstance(self.hint, type) else None
 
     @property
     def sections(self) -> type | None:
-        """The dataclass of the named sections that this is made of, if it is."""
+        """Return the type of the named sections in this mapping of sections, None for others."""
         if get_origin(self.hint) is not Mapping or not (self.rules.fixed or self._of_sections):
             return None
         return dict if self.rules.fixed else self.element
 
     @property
     def element(self) -> Any:
-        """The type of what a mapping or a set holds."""
+        """Return the type of a mapping's values, or of a set's elements."""
         if get_origin(self.hint) is Mapping:
             return get_args(self.hint)[1]
         return get_args(get_args(self.hint)[0])[0]
 
     @property
     def is_set(self) -> bool:
-        """Whether this is a set, or None: a list in the file, an empty one for None."""
+        """Return whether this is a set or None: a list in the file, where an empty list is None."""
         return (
             get_origin(self.hint) is UnionType and get_origin(get_args(self.hint)[0]) is frozenset
         )
@@ -89,17 +89,17 @@ class Setting:
 
 
 def settings_of(section: type, without: frozenset[str] = frozenset()) -> tuple[Setting, ...]:
-    """The settings of a section in their order."""
+    """Return the settings of a section in their order."""
     return tuple(one for one in _settings(cast("Hashable", section)) if one.name not in without)
 
 
 def doc_of(section: type) -> str:
-    """What a section is for: the docstring of its class."""
+    """Return the description of a section: the docstring of its class."""
     return inspect.cleandoc(section.__doc__ or "")
 
 
 def docs_of(section: type) -> dict[str, str]:
-    """The words below each field, in the class or those it is made from."""
+    """Return the docstring of each field, including fields of base classes."""
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
         if is_dataclass(base):
@@ -111,7 +111,7 @@ def docs_of(section: type) -> dict[str, str]:
 def _settings(section: Any) -> tuple[Setting, ...]:
     hints = get_type_hints(section)
     words = docs_of(section)
-    # Where settings come from another package, what is asked of them is said here.
+    # RULES holds the rules for fields that the section inherits from another package.
     rules_of: Mapping[str, SettingRules] = getattr(section, "RULES", {})
     return tuple(
         _setting(entry, hints[entry.name], words.get(entry.name, ""), rules_of)
@@ -123,7 +123,7 @@ def _docs_in(section: type) -> dict[str, str]:
     try:
         source = inspect.getsource(section)
     except OSError:
-        # Installed without its source the code still has to read configurations.
+        # Merkat must read configurations also when it is installed without its source.
         return {}
     (body,) = ast.parse(textwrap.dedent(source)).body
     found = {}

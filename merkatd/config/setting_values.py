@@ -1,4 +1,4 @@
-"""One value from TOML to its type and back; a whole configuration as TOML text."""
+"""The conversion of values from TOML to their types and back, and of a whole configuration."""
 
 import json
 import math
@@ -18,16 +18,16 @@ from merkatd.config.setting_schema import Setting, SettingRules, doc_of, setting
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_WHOLE_NUMBER = 2**53
-"""Whole numbers beyond this are nobody's intention, and no longer exact everywhere."""
+"""The largest accepted whole number: a float can't represent every larger one exactly."""
 _TOML_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 class ValueProblemError(ValueError):
-    """A value that won't do; the message says what would."""
+    """The value is invalid; the message says which values are accepted."""
 
 
 def read(setting: Setting, given: Any) -> Any:
-    """The value of a setting; ValueProblemError where it is not what it should be."""
+    """Return the value of a setting. Raise ValueProblemError if it is invalid."""
     value = _read(setting, setting.hint, given)
     wrong = setting.rules.check(value) if setting.rules.check else None
     if wrong is not None:
@@ -36,7 +36,7 @@ def read(setting: Setting, given: Any) -> Any:
 
 
 def write(setting: Setting, value: Any) -> str:
-    """The text in a TOML file that is read as this value."""
+    """Return the TOML text of this value."""
     if setting.unit is not None:
         return text_of(setting.unit.write(value))
     if setting.is_set:
@@ -45,12 +45,12 @@ def write(setting: Setting, value: Any) -> str:
 
 
 def text_of(text: str) -> str:
-    """A TOML string; JSON's escapes are TOML's, but for the one character TOML adds."""
+    """Return a TOML string. TOML has the escapes of JSON, and also requires one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def key_text(name: str) -> str:
-    """A TOML key, in quotes where it must be."""
+    """Return a TOML key, in quotes if it needs them."""
     return name if _BARE.fullmatch(name) else text_of(name)
 
 
@@ -77,7 +77,7 @@ def _read_plain(rules: SettingRules, wanted: type, given: Any) -> Any:
 
 def _quantity(setting: Setting, unit: Unit, given: Any) -> float:
     if not isinstance(given, str):
-        raise ValueProblemError(f'needs a unit, in quotes: for example "{unit.example}"')
+        raise ValueProblemError(f'must be a text with a unit, for example "{unit.example}"')
     try:
         exact = unit.read(given)
         value = _whole(exact, unit) if setting.hint is int else float(exact)
@@ -132,7 +132,7 @@ def _choice(wanted: type[StrEnum], given: Any) -> StrEnum:
 
 def _filled(text: str) -> str:
     if not text or "\0" in text:
-        raise ValueProblemError("must be the path of a file")
+        raise ValueProblemError("must be the path of a file, without null characters")
     return text
 
 
@@ -158,7 +158,7 @@ WIDTH = 96
 
 
 def to_toml(config: Config, *, explained: bool = False) -> str:
-    """The text that is read as this configuration."""
+    """Return the TOML text of this configuration, with comments if `explained`."""
     blocks = []
     for path, section, settings in sections(config):
         lines = [*_comment(doc_of(type(section)), explained), f"[{'.'.join(map(key_text, path))}]"]
@@ -172,7 +172,7 @@ def to_toml(config: Config, *, explained: bool = False) -> str:
 
 
 def sections(config: Config) -> Iterator[tuple[KeyPath, Any, tuple[Setting, ...]]]:
-    """Every section that holds values: its path, its value and the settings it consists of."""
+    """Yield every section that has values: its path, its value and its settings."""
     yield from _below((), config, settings_of(type(config)))
 
 

@@ -1,7 +1,7 @@
-"""Where the daemon listens, read without all that a whole configuration needs.
+"""The path of the control socket, read without importing the whole configuration.
 
-A command that only asks the daemon is done sooner than the whole would be imported. The
-daemon has read the file with all its rules; nobody needs to for asking it.
+A command that only calls the daemon finishes in less time than that import takes. The daemon
+has already validated the file, so the command does not need to.
 """
 
 import tomllib
@@ -14,12 +14,15 @@ CONTROL_SOCKET = Path("control.sock")
 
 
 def control_socket(state_directory: Path, socket: Path) -> Path:
-    """The path: the socket's own, or the state directory's file of that name."""
+    """Return the socket's path; a relative path starts in the state directory."""
     return state_directory.expanduser() / socket.expanduser()
 
 
 def configured_socket(file: Path) -> Path | None:
-    """What a file says of it; None where only the whole reader can tell what is wrong there."""
+    """Return the socket's path from this file, None if the file is invalid.
+
+    The loader of the whole configuration then reports the mistake.
+    """
     try:
         daemon = tomllib.loads(file.read_text(encoding="utf-8")).get("daemon", {})
     except (OSError, ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""The parts of the daemon, each made as configured; `merkatd.daemon.assembly` joins them."""
+"""The parts of the daemon, built from the configuration; `merkatd.daemon.assembly` joins them."""

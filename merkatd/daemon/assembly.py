@@ -1,4 +1,4 @@
-"""The daemon: the one place that joins all concrete classes, made as configured."""
+"""The assembly of the daemon: only this module joins all concrete classes."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,34 +55,34 @@ __all__ = ["RunningDaemon", "StartError", "start"]
 _log = Logger()
 
 _WORKERS = 2
-"""Threads that take pools apart and decide: one can read while another decides."""
+"""Threads that parse pools and decide: two, so that parsing and deciding can overlap."""
 
 
 @dataclass
 class RunningDaemon:
-    """What was started, in the order in which it was; it is stopped the other way round."""
+    """The running parts of the daemon; `stop` closes them in the reverse order of their start."""
 
     scheduler: Scheduler
     configuration: Reloading
     clock: Any
     page: WebPage | None
-    """The web page, where there is one."""
+    """The web page, None if it is disabled."""
     _closing: Closing
 
     async def stop(self) -> None:
-        """Finish the work in hand, then close every part; each has a limit in time."""
-        _log.info("Ending after the work in hand")
+        """Finish the present period, then close every part; each has a time limit."""
+        _log.info("The daemon is stopping; it finishes the present period first")
         grace_s = self.configuration.config.period.grace_s
-        # Work that is not finished is found at the next start.
+        # The next start finds unfinished work in the journal.
         working = ensureDeferred(self.scheduler.stop())
-        await ended(self.clock, "the period in hand", working, grace_s)
+        await ended(self.clock, "the present period", working, grace_s)
         await self._closing.close()
 
 
 async def start(reactor: Any, config: Config, *, paused: bool = False) -> RunningDaemon:
-    """Build the daemon and begin its first period; where that fails, nothing is left open.
+    """Build the daemon and start its first period; on failure, close all parts.
 
-    With `paused` it waits until it is told to resume.
+    With `paused` the daemon starts no period until the administrator orders it to resume.
     """
     closing = Closing(reactor)
     try:
@@ -90,7 +90,7 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Runnin
         closing.add("the switch interval", switch_quickly())
         garbage = Garbage()
         garbage.start()
-        closing.add("the collections of garbage", garbage.stop)
+        closing.add("the garbage collection", garbage.stop)
         daemon.scheduler.listen(garbage.after_period)
         if paused:
             daemon.scheduler.hold()

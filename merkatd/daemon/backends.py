@@ -1,4 +1,4 @@
-"""The cloud and the hypervisors, as configured."""
+"""The connections to the cloud and to the hypervisors, built from the configuration."""
 
 import secrets
 import time
@@ -36,7 +36,10 @@ _log = Logger()
 def transport_to_cloud(
     reactor: Any, config: Config, executor: Executor, **options: Any
 ) -> HttpTransport:
-    """The way to wherever the cloud answers; the embedded one has left word of it."""
+    """Return a transport to the cloud. The embedded cloud's endpoint is in a file.
+
+    Raise StartError if the CA certificates can't be used.
+    """
     endpoint = config.endpoint
     if config.cloud.kind is not CloudKind.OPENNEBULA:
         endpoint = (config.state_directory / "one_xmlrpc").read_text().strip()
@@ -54,7 +57,7 @@ def client_of(
     certain: Callable[[], Awaitable[None]],
     calls: Calls,
 ) -> tuple[Client, Time, Callable[[], float]]:
-    """Return the way to the cloud, the time that passes there, and what tells its wall clock's."""
+    """Return a client of the cloud, the cloud's clock, and a function that gives its wall time."""
     if config.cloud.kind is CloudKind.OPENNEBULA:
         transport = transport_to_cloud(reactor, config, workers)
         closing.add("the connections to OpenNebula", lambda: ensureDeferred(transport.close()))
@@ -75,7 +78,7 @@ def client_of(
     closing.add("the embedded cloud's server", lambda: ensureDeferred(server.stop()))
     (config.state_directory / "one_xmlrpc").write_text(f"{server.endpoint}\n")
     _log.info(
-        "The embedded cloud answers at {endpoint}, its login is in {auth}",
+        "The embedded cloud listens at {endpoint}; its login is in {auth}",
         endpoint=server.endpoint,
         auth=str(auth),
     )
@@ -109,10 +112,10 @@ def hypervisors_of(
     executor: Executor,
     surely: Callable[[], bool],
 ) -> HypervisorPort:
-    """What tells hosts their limits; where they are called, `loads` comes to count that.
+    """Return the port that sets limits on hosts; with libvirt, add its call statistics to `loads`.
 
-    What goes through all VMs runs on `executor`. Hosts are told something while this daemon is
-    `surely` the one that acts.
+    Loops over all VMs run on `executor`. The port calls hosts only while `surely` returns True:
+    while this daemon certainly is the leader.
     """
     chosen = config.hypervisor
     if chosen.kind is HypervisorKind.EMBEDDED:

@@ -1,5 +1,5 @@
-"""What a daemon that can't start says."""
+"""The error of a daemon that can't start."""
 
 
 class StartError(Exception):
-    """The daemon can't start; the message says what would have to be different."""
+    """The daemon can't start; the message gives the reason and the way out."""

@@ -1,4 +1,4 @@
-"""Where others come in: tenants with calls or a browser, and whoever reads the figures."""
+"""The daemon's network interfaces: the tenants' calls, the web page, the metrics."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -38,7 +38,7 @@ from merkatd.web.web_server import serve as serve_page
 _log = Logger()
 
 _LOGIN_BYTES = 1 << 20
-"""More than any user's or VM's own page."""
+"""The largest answer to a login: larger than any user or VM record."""
 
 
 def open_to_scrapes(
@@ -49,7 +49,10 @@ def open_to_scrapes(
     tasks_ended: Callable[[], int],
     holds: Holds,
 ) -> Callable[[], Any]:
-    """Count what happens, and open the port where the figures are read; what closes it."""
+    """Collect metrics, and open the port where Prometheus reads them; return its close function.
+
+    Raise StartError if the port can't be opened.
+    """
     world = scheduler.world
     figures = MetricRegistry(
         metadata.version("merkat"), loads, interval_s=lambda: scheduler.world.rhythm.interval_s
@@ -64,7 +67,11 @@ def open_to_scrapes(
             "acting": lambda: (
                 not scheduler.paused and scheduler.standby is None and not scheduler.mode.watches
             ),
-            **{str(mode): partial(_is, scheduler, mode) for mode in Mode if mode is not Mode.ON},
+            **{
+                str(mode): partial(_is_mode, scheduler, mode)
+                for mode in Mode
+                if mode is not Mode.ON
+            },
         }
     )
     scheduler.count(figures.ended)
@@ -83,12 +90,14 @@ def open_to_scrapes(
     except PortError as error:
         raise StartError(str(error)) from None
     where = port.getHost()
-    _log.info("Figures are read at http://{host}:{port}/metrics", host=where.host, port=where.port)
+    _log.info(
+        "Metrics are served at http://{host}:{port}/metrics", host=where.host, port=where.port
+    )
     stop: Callable[[], Any] = port.stopListening
     return stop
 
 
-def _is(scheduler: Scheduler, mode: Mode) -> bool:
+def _is_mode(scheduler: Scheduler, mode: Mode) -> bool:
     return scheduler.mode is mode
 
 
@@ -100,7 +109,10 @@ def open_doors(
     groups: GroupQuestions,
     closing: Closing,
 ) -> tuple[WebPage | None, Mapping[str, Callable[[], None]]]:
-    """Open the doors that are configured: the page, and by section what renews a certificate."""
+    """Open the configured interfaces; return the page, and by section a renewal of its certificate.
+
+    Raise StartError if an interface can't be opened.
+    """
     if not config.api.enabled:
         return None, {}
     dispatch, door = _open_to_tenants(reactor, config, questions, groups, closing)
@@ -117,8 +129,8 @@ def _open_to_tenants(
     groups: GroupQuestions,
     closing: Closing,
 ) -> tuple[Dispatch, ListeningPort]:
-    """Open the tenants' interface, and leave word where it is; what answers there."""
-    # Connections of its own: however many tenants log in, the period's calls don't wait.
+    """Open the tenants' interface and write its address to a file; return its parts."""
+    # Logins have connections of their own, so that many logins don't delay the period's calls.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
     closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
     settings = _bounds(config)
@@ -140,12 +152,12 @@ def _open_to_tenants(
         raise StartError(str(error)) from None
     closing.add("the tenants' interface", lambda: ensureDeferred(door.close()))
     (config.state_directory / "merkat_xmlrpc").write_text(f"{door.endpoint}\n")
-    _log.info("Tenants are answered at {endpoint}", endpoint=door.endpoint)
+    _log.info("The tenants' interface listens at {endpoint}", endpoint=door.endpoint)
     return dispatch, door
 
 
 def _bounds(config: Config) -> ApiSettings:
-    """Return the bounds of each door."""
+    """Return the limits of each interface."""
     return within(config.api_settings, 2 if config.web.enabled else 1, files())
 
 
@@ -156,12 +168,12 @@ def _open_to_browsers(
     dispatch: Dispatch,
     closing: Closing,
 ) -> WebPage:
-    """Open the web page, behind the same door as tenants' calls, and leave word where it is."""
+    """Open the web page, which uses the tenants' dispatch, and write its address to a file."""
     try:
         page = serve_page(reactor, config.web_settings, _bounds(config), dispatch, scheduler)
     except NotServedError as error:
         raise StartError(str(error)) from None
     closing.add("the web page", lambda: ensureDeferred(page.close()))
     (config.state_directory / "merkat_web").write_text(f"{page.address}\n")
-    _log.info("The web page is at {address}", address=page.address)
+    _log.info("The web page listens at {address}", address=page.address)
     return page

@@ -1,7 +1,7 @@
-"""Open files: as many as the system lets us have, and the doors leave the daemon enough of them.
+"""The limit on open files, and its division between the interfaces and the daemon's own needs.
 
-Each connection is an open file, and so is what the daemon needs for OpenNebula, the database, its
-hosts and its platforms. Where strangers' connections took all of them, no period would run.
+Each connection is an open file. The daemon also needs open files for OpenNebula, the database, its
+hosts and its platforms. If incoming connections used all open files, no period could run.
 """
 
 import resource
@@ -13,14 +13,14 @@ from merkatd.api.http.settings import ApiSettings
 
 _MOST = 1 << 17
 OWN = 512
-"""What the daemon needs beside the doors at least."""
+"""The least number of open files that the daemon needs besides its interfaces."""
 _LEAST = 16
 
 _log = Logger()
 
 
 def raise_limit() -> None:
-    """Let this process have as many files open as the system allows without rights."""
+    """Raise this process's limit on open files as far as is possible without privileges."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -28,22 +28,22 @@ def raise_limit() -> None:
 
 
 def files() -> int:
-    """Return how many files this process may have open."""
+    """Return the most files that this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _MOST if soft == resource.RLIM_INFINITY else soft
 
 
 def within(settings: ApiSettings, doors: int, most_files: int) -> ApiSettings:
-    """Return the bounds of each of so many doors, with no more connections than there is room for.
+    """Return the limits of each of `doors` interfaces; connections are reduced to `most_files`.
 
-    What is too much is said in the log.
+    A reduction is logged.
     """
     most = max((most_files - OWN) // doors, _LEAST)
     if settings.connections <= most:
         return settings
     _log.warn(
-        "The system lets merkatd have {files} files open: a door has {most} connections at most,"
-        " not {wanted} (api.connections)",
+        "merkatd may have only {files} files open: each interface accepts {most} connections"
+        " instead of {wanted} (api.connections)",
         files=most_files,
         most=most,
         wanted=settings.connections,

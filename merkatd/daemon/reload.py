@@ -1,4 +1,4 @@
-"""Reloading: those who go by the configuration are told the new one, while all goes on."""
+"""The reload: the running parts of the daemon adopt a new configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True)
 class RunningParts:
-    """Those who go by it."""
+    """The running parts that use the configuration."""
 
     scheduler: Scheduler
     manager: Manager
@@ -31,10 +31,10 @@ class RunningParts:
     ledgers: Sequence[Ledger]
     leading: Leading | None
     renewals: Mapping[str, Callable[[], None]] = field(default_factory=dict)
-    """By section: what reads its certificate anew. Raises CertificateError."""
+    """By section, a function that reads its certificate again. Raises CertificateError."""
 
     def adopt(self, config: Config) -> None:
-        """Go by this one from the next period on."""
+        """Use this configuration from the next period on."""
         rules = rules_of(config)
         hypervisors = self.scheduler.world.hypervisors
         if isinstance(hypervisors, LibvirtHypervisors):
@@ -49,7 +49,7 @@ class RunningParts:
 
 
 def rules_of(config: Config) -> dict[str, Any]:
-    """What of the configuration the world goes by and can change while it does."""
+    """Return the fields of PeriodContext that a reload can change."""
     return {
         "rhythm": config.period,
         "acting": config.acting,
@@ -61,53 +61,54 @@ def rules_of(config: Config) -> dict[str, Any]:
 
 
 class Reloading:
-    """The configuration in force."""
+    """The configuration in force, and its reload."""
 
-    def __init__(self, going: RunningParts, config: Config) -> None:
-        self._going = going
+    def __init__(self, parts: RunningParts, config: Config) -> None:
+        self._parts = parts
         self.config = config
 
     def take(self, new: Config) -> Config:
-        """Take over what can be; say what can't. The configuration in force is returned.
+        """Adopt the keys that need no restart, log the others; return the configuration in force.
 
-        Raises ConfigError where what can be does not go with what can't.
+        Raise ConfigError if the new values conflict with values that need a restart to change.
         """
         found = changes_at_once(self.config, new)
         problems = [
-            Problem(conflict.keys[0], f"{conflict.message}; only a restart changes both")
+            Problem(conflict.keys[0], f"{conflict.message}; restart the daemon to change both")
             for conflict in conflicts(found.config)
         ]
         if problems:
-            raise ConfigError("together with what needs a restart", problems)
-        self._going.adopt(found.config)
+            raise ConfigError("with the keys that need a restart", problems)
+        self._parts.adopt(found.config)
         self.config = found.config
         _log.info(
-            "The configuration was read anew; from the next period on counts {changed}",
-            changed=", ".join(found.changed) or "what counted before",
+            "The daemon reloaded the configuration; from the next period on, these keys change:"
+            " {changed}",
+            changed=", ".join(found.changed) or "none",
         )
         for key in found.restart:
-            _log.warn("{key} needs a restart: until then it stays as it was", key=key)
+            _log.warn("{key} needs a restart: its old value applies until then", key=key)
         restart = ", ".join(found.restart)
-        self._going.scheduler.configuration = f"needs a restart: {restart}" if restart else None
-        for section, renew in self._going.renewals.items():
+        self._parts.scheduler.configuration = f"needs a restart: {restart}" if restart else None
+        for section, renew in self._parts.renewals.items():
             try:
                 renew()
             except CertificateError as error:
-                self.lacks(f"the old certificate stays: {section}.certificate: {error}")
+                self.lacks(f"the old certificate stays in use: {section}.certificate: {error}")
         return found.config
 
     def lacks(self, what: str) -> None:
-        """Say that one part of the configuration in force could not be followed."""
+        """Report that the daemon could not apply a part of the configuration in force."""
         _log.error("The configuration is in force, but {what}", what=what)
-        before = self._going.scheduler.configuration
+        before = self._parts.scheduler.configuration
         said = f"in force, but {what}"
-        self._going.scheduler.configuration = f"{said}; {before}" if before else said
+        self._parts.scheduler.configuration = f"{said}; {before}" if before else said
 
     def refuse(self, error: ConfigError) -> None:
-        """Stay with the one in force, and say why."""
+        """Keep the configuration in force, and report the problems of the new one."""
         for problem in error.problems:
             _log.error("{source}: {problem}", source=error.source, problem=str(problem))
         _log.error("The configuration is refused: the old one stays in force")
         first, more = error.problems[0], len(error.problems) - 1
         said = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
-        self._going.scheduler.configuration = said
+        self._parts.scheduler.configuration = said

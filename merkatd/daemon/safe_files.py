@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and files for their owner alone."""
+"""Atomic writes of files, and private file permissions."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 
 
 def written(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write beside the file and rename: a full disk or a kill leaves no half of it."""
+    """Write a new file and rename it, so that a full disk or a kill leaves no partial file."""
     half = path.with_name(f"{path.name}.new")
     half.unlink(missing_ok=True)
     with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
@@ -21,11 +21,14 @@ def written(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 def once_written(path: Path, text: str) -> str:
-    """Return what the file says; this text where it is not there, or empty. Raises StartError."""
+    """Return the file's text; write `text` first if the file is missing or empty.
+
+    Raise StartError if the file is not UTF-8.
+    """
     try:
         said = path.read_text().strip() if path.exists() else ""
     except UnicodeDecodeError:
-        raise StartError(f"{path} holds no text; remove it, and a new one is made") from None
+        raise StartError(f"{path} is not UTF-8 text; remove it to get a new one") from None
     if not said:
         written(path, text)
         said = text.strip()
@@ -33,7 +36,7 @@ def once_written(path: Path, text: str) -> str:
 
 
 def keys_of(directory: Path) -> GuestKeys:
-    """Return the keys of the site's guests. Raises StartError where their secret is spoiled."""
+    """Return the keys of the site's guests. Raise StartError if their secret is damaged."""
     try:
         return guest_keys(directory)
     except ValueError as error:
@@ -45,10 +48,10 @@ _OWNER_ALONE = 0o077
 
 
 def keep_private() -> None:
-    """Let nobody but the owner read what is written from now on: VM templates, keys, passwords.
+    """Make files written from now on private to their owner: VM templates, keys, passwords.
 
-    A mask that keeps others out already is the administrator's choice (the service's lets its
-    group read), and stays.
+    A umask that already excludes other users is the administrator's choice and stays; the umask of
+    the service lets its group read.
     """
     before = os.umask(_OWNER_ALONE)
     if before & _OTHERS == _OTHERS:
@@ -56,9 +59,9 @@ def keep_private() -> None:
 
 
 def close_to_others(folder: Path) -> None:
-    """Take others' rights on a state directory, in which an earlier version left readable files.
+    """Remove other users' permissions on a state directory: old versions left readable files there.
 
-    A folder that many share (/tmp), or a home, is not the daemon's alone and is left as it is.
+    A shared directory (/tmp) or a home directory is not the daemon's alone and stays unchanged.
     """
     with suppress(OSError):
         now = folder.stat()

@@ -1,8 +1,7 @@
-"""Closing: every part of the daemon is closed, however the parts before it fared.
+"""The shutdown: every part of the daemon is closed, even if the closing of other parts fails.
 
-A part that raises an exception, or that does not end within its limit, is logged and left. A
-coroutine that is cancelled may go on waiting for something else; so the limit counts from the
-outside, and does not depend on the coroutine.
+A part that raises an exception or exceeds its limit is logged and left. A cancelled coroutine may
+wait for something else instead of ending, so the limit does not depend on the coroutine.
 """
 
 from collections.abc import Callable
@@ -13,31 +12,31 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 PART_LIMIT_S = 5.0
-"""The time that one part may take to close."""
+"""The longest time that a part may take to close, in seconds."""
 _AFTER_CANCEL_S = 1.0
-"""The time that cancelled work gets to end by itself."""
+"""The time after the cancellation within which cancelled work may end, in seconds."""
 
 _log = Logger()
 
 
 class Closing:
-    """The parts of the daemon that are open, in the order in which they were opened."""
+    """The open parts of the daemon, in the order in which they were opened."""
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
         self._parts: list[tuple[str, Callable[[], Any]]] = []
 
     def add(self, name: str, close: Callable[[], Any]) -> None:
-        """Close this part too; `close` may return a Deferred."""
+        """Add a part to close; `close` may return a Deferred."""
         self._parts.append((name, close))
 
     async def close(self) -> None:
-        """Close all parts, the one that was opened last first. Never raises an exception."""
+        """Close all parts, the last opened part first. Never raises an exception."""
         while self._parts:
             name, close = self._parts.pop()
             try:
                 result = close()
-            except Exception:  # noqa: BLE001 - the parts before it must be closed too
+            except Exception:  # noqa: BLE001 - the other parts must be closed too
                 _log.failure("Closing {part} failed", part=name)
                 continue
             if isinstance(result, Deferred):
@@ -45,7 +44,7 @@ class Closing:
 
 
 async def ended(clock: Any, name: str, running: Deferred[Any], limit_s: float) -> None:
-    """Return when the work has ended, or has been cancelled after its limit. Never raises."""
+    """Wait until the work ends, or until it is cancelled after its limit. Never raises."""
     over: Deferred[None] = Deferred()
     late: list[bool] = []
 
@@ -65,7 +64,9 @@ async def ended(clock: Any, name: str, running: Deferred[Any], limit_s: float) -
     running.addBoth(end)
     await over
     if late:
-        _log.warn("{part} did not end within {limit_s:g} s", part=name, limit_s=limit_s)
+        _log.warn(
+            "Closing {part} took longer than {limit_s:g} s: cancelled", part=name, limit_s=limit_s
+        )
     for alarm in alarms:
         if alarm.active():
             alarm.cancel()

@@ -1,4 +1,4 @@
-"""Whoever acts, acts alone: on a state directory, and on a cloud that others may act on too."""
+"""The guarantee that only one daemon acts on a state directory, and on a cloud."""
 
 import fcntl
 import secrets
@@ -25,27 +25,28 @@ from merkatd.opennebula.current_state import server_leads
 from merkatd.scheduler.leadership import Leading, lease_s_of
 
 _PARTS = 3
-"""A holder raises its counter several times in such a part of the time of a lease."""
+"""The part of the lease time in which a live holder raises its counter several times."""
 _log = Logger()
 _MACHINE = Path("/etc/machine-id")
 
 
 def lock_state_directory(directory: Path) -> Callable[[], None]:
-    """Take the state directory for this daemon alone; what is returned gives it back.
+    """Lock the state directory for this daemon; return the function that unlocks it.
 
-    The system gives it back too, however the process ends.
+    The system also unlocks it when the process ends for any reason. Raise StartError if another
+    daemon has the lock.
     """
     lock = (directory / "lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
-        raise StartError(f"{directory}: another daemon has this state directory") from None
+        raise StartError(f"{directory}: another daemon uses this state directory") from None
     return lock.close
 
 
 def leading_of(reactor: Any, config: Config, database: Database, client: Client) -> Leading | None:
-    """What other daemons may act on the same cloud; nobody else can on one of our own."""
+    """Return the election of the leader, None for an embedded cloud: only its daemon acts on it."""
     if config.cloud.kind is not CloudKind.OPENNEBULA:
         return None
     return Leading(
@@ -54,7 +55,7 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
         holder_of(config.state_directory / "holder"),
         lease_s_of(config.period.interval_s),
         partial(server_leads, client),
-        # Goes on while the machine sleeps, as the lease does.
+        # This clock also counts while the machine sleeps, as the lease does.
         partial(time.clock_gettime, time.CLOCK_BOOTTIME),
         migrations.newest(),
     )
@@ -64,57 +65,57 @@ Look = Callable[[Database], Coroutine[Any, Any, None]]
 
 
 def older_ended(reactor: Any, config: Config) -> Look | None:
-    """What makes sure that no other daemon acts on a schema that is about to be changed.
+    """Return a check that no other daemon acts while the database's schema is changed.
 
-    It raises StartError where one does; a daemon that was killed and left the lease behind does
-    not raise its counter. None where no other daemon can act on the cloud.
+    The check raises StartError if the holder of the lease raises its counter; a daemon that was
+    killed while it held the lease does not. None for a cloud on which no other daemon can act.
     """
     if config.cloud.kind is not CloudKind.OPENNEBULA:
         return None
     wait_s = lease_s_of(config.period.interval_s) / _PARTS
 
     async def look(database: Database) -> None:
-        before = await database.read(_in_the_way)
+        before = await database.read(_older_lease)
         if before is None or before.holder in {
             NOBODY,
             holder_of(config.state_directory / "holder"),
         }:
             return
-        _log.info("Waiting to see whether daemon {holder} still acts", holder=before.holder)
+        _log.info("Checking whether daemon {holder} still acts", holder=before.holder)
         await deferLater(reactor, wait_s)
-        after = await database.read(_in_the_way)
+        after = await database.read(_older_lease)
         if after is not None and after != before:
             raise StartError(
-                f"daemon {after.holder} acts on this database, with an older version of Merkat that"
-                " could not go on with the new schema: stop all daemons, then start this one"
+                f"daemon {after.holder} acts on this database with an older version of Merkat that"
+                " can't use the new schema: stop all daemons, then start this one"
             )
 
     return look
 
 
-def _in_the_way(connection: sa.Connection) -> Lease | None:
-    """The lease, where the schema is an older one."""
+def _older_lease(connection: sa.Connection) -> Lease | None:
+    """Return the lease if the schema is older than this version, else None."""
     if migrations.revision_of(connection) in {None, migrations.newest()}:
         return None
     return read_lease(connection) if sa.inspect(connection).has_table(LEASES.name) else None
 
 
 async def ensure_leading(leaders: Sequence[Leading]) -> None:
-    """Return only where every lease is surely ours. Raises LeaseLostError."""
+    """Raise LeaseLostError unless every lease certainly is this daemon's."""
     for one in leaders:
         await one.certain()
 
 
 def surely(leaders: Sequence[Leading]) -> bool:
-    """Whether every lease is surely ours at this moment; may be asked on any thread."""
+    """Return whether every lease certainly is this daemon's now; safe to call on any thread."""
     return all(one.surely_acting for one in leaders)
 
 
 def holder_of(path: Path) -> str:
     """Return the name of the daemon with this state directory, the same after each start.
 
-    A copy of the directory is another daemon's: two of one name would take the lease from each
-    other. So the name also says which directory it is, and on which machine.
+    A copy of the directory belongs to another daemon, and two daemons of the same name would take
+    the lease from each other. So the name depends on the directory and on the machine.
     """
     said = once_written(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
     machine = _MACHINE.read_text() if _MACHINE.exists() else ""

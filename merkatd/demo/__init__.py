@@ -1,1 +1,1 @@
-"""A cloud to watch: the daemon on the embedded cloud, with tenants that play a script."""
+"""The demo: the daemon on an embedded cloud, with tenants that follow a script."""

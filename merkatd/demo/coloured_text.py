@@ -1,4 +1,4 @@
-"""Lines of coloured text: pieces, cut and filled to a width, and small pictures made of letters."""
+"""Coloured lines of text: pieces, cut or filled to a width, with charts and bars of characters."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ _ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some text in one style, given as the numbers of an SGR sequence."""
+    """A text with a style: the numbers of an SGR sequence."""
 
     text: str
     style: str = PLAIN
@@ -29,22 +29,22 @@ Line = tuple[Piece, ...]
 
 
 def tenant_style(tenant: int) -> str:
-    """The colours of a tenant of the cast; none for anybody else."""
+    """Return the colours of a tenant; a neutral style for other users."""
     return _TENANTS[tenant % len(_TENANTS)] if tenant >= 0 else TITLE
 
 
 def tenant_letter(name: str) -> str:
-    """What stands for a tenant where there are no colours."""
+    """Return the letter that marks a tenant, also without colours."""
     return name[:1].upper() or "?"
 
 
 def length(line: Line) -> int:
-    """Columns that a line takes."""
+    """Return the number of columns of a line."""
     return sum(len(piece.text) for piece in line)
 
 
 def fitted(line: Iterable[Piece], width: int) -> Line:
-    """The line in exactly so many columns: filled with blanks, or cut and marked as cut."""
+    """Return the line with exactly `width` columns: filled with blanks, or cut with an ellipsis."""
     pieces = tuple(Piece(_printable(piece.text), piece.style) for piece in line)
     missing = width - length(pieces)
     if missing >= 0:
@@ -62,24 +62,24 @@ def fitted(line: Iterable[Piece], width: int) -> Line:
 
 
 def _printable(text: str) -> str:
-    """Names are anybody's choice: none of them is to move the cursor."""
+    """Return the text with unprintable characters replaced: a name must not move the cursor."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def bare(line: Line) -> str:
-    """The text alone."""
+    """Return the text of a line without colours."""
     return "".join(piece.text for piece in line)
 
 
 def painted(line: Line) -> str:
-    """The text with its colours, as a terminal takes it."""
+    """Return the text of a line with escape sequences for colours."""
     return "".join(
         f"\x1b[{piece.style}m{piece.text}\x1b[0m" if piece.style else piece.text for piece in line
     )
 
 
 def chart(values: Sequence[float], width: int, height: int) -> list[str]:
-    """The newest values as columns of blocks, from nought to the greatest, in so many rows."""
+    """Return the newest values as columns of blocks, scaled from 0 to their maximum."""
     shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]] if width else []
     most = max(shown, default=0.0) or 1.0
     eighths = [round(value / most * height * 8) for value in shown]
@@ -87,13 +87,13 @@ def chart(values: Sequence[float], width: int, height: int) -> list[str]:
         "".join(_BLOCKS[min(max(one - row * 8, 0), 8)] for one in eighths)
         for row in reversed(range(height))
     ]
-    # Something stands in every column, so that a price of nothing is seen as well.
+    # Each column has at least a low block, so that a price of 0 is visible.
     rows[-1] = rows[-1].replace(" ", _BLOCKS[1])
     return rows
 
 
 def progress(done: float, passed: float, width: int) -> Line:
-    """A bar of what is done, with a mark where the time is: what lacks to it is coloured."""
+    """Return a bar of the work done with a mark at the time passed; the missing part is red."""
     full = round(min(max(done, 0.0), 1.0) * width)
     mark = min(int(min(max(passed, 0.0), 1.0) * width), width - 1)
     cells = ["█" if at < full else "░" if at < mark else "·" for at in range(width)]
@@ -108,7 +108,7 @@ def progress(done: float, passed: float, width: int) -> Line:
 
 
 def wrapped(text: str, first: int, others: int) -> list[str]:
-    """The text in lines, the first of so many columns, the others of as many as they have."""
+    """Return the text in lines: the first of at most `first` columns, the others of `others`."""
     lines, room, others = [], max(first, 1), max(others, 1)
     while len(text) > room:
         cut = text.rfind(" ", 1, room + 1)
@@ -120,7 +120,7 @@ def wrapped(text: str, first: int, others: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """A part of a bar."""
+    """A part of a bar, for a VM."""
 
     amount: float
     letter: str
@@ -128,7 +128,7 @@ class BarPart:
 
 
 def shares(parts: Sequence[BarPart], capacity: float, width: int) -> Line:
-    """A bar in which each part has its length, and begins with a capital letter."""
+    """Return a bar with parts in proportion to their amounts; each starts with a capital letter."""
     pieces: list[Piece] = []
     sum_, at = 0.0, 0
     for part in parts:
@@ -142,7 +142,7 @@ def shares(parts: Sequence[BarPart], capacity: float, width: int) -> Line:
 
 
 def _labelled(part: BarPart, width: int) -> str:
-    """The letter, repeated, with the amount in the middle where there is room."""
+    """Return the repeated letter, with the amount in the middle if there is room."""
     fill = part.letter + part.letter.lower() * (width - 1)
     label = f" {part.amount:.2g} " if 0 < part.amount < 1 else f" {part.amount:.0f} "
     if width < len(label) + 3:

@@ -1,4 +1,4 @@
-"""From what was announced to what is shown."""
+"""The displayed state of a demo, derived from the announcements of periods."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,17 +22,17 @@ NOBODY = -1
 CPU, MEMORY = 0, 1
 CORE_UNITS, GIB_UNITS = 100.0, 1024.0
 Cast = Mapping[int, int]
-"""By OpenNebula's user id: the place among the tenants."""
+"""By OpenNebula's user id, the index among the tenants."""
 
 
 def prices(latest: Announcement) -> tuple[float, float]:
-    """Credits per core and period, and per GiB and period, in the first market."""
+    """Return the prices of a core and of a GiB in the first market, in credits per period."""
     market = next(iter(latest.prices.values()))
     return market["cpu"] * CORE_UNITS, market["memory"] * GIB_UNITS
 
 
 def hosts(latest: Announcement, cast: Cast) -> tuple[DisplayedHost, ...]:
-    """Every host with the VMs that are there, or are on their way there."""
+    """Return each host with its VMs, including those on their way to it."""
     snapshot = latest.seen.snapshot
     vms, given = snapshot.vms, latest.decided.decision.allocations
     place = _places(latest)
@@ -61,12 +61,12 @@ def hosts(latest: Announcement, cast: Cast) -> tuple[DisplayedHost, ...]:
 
 
 def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """[vms]: the host of each VM once what was just decided is done, -1 for none."""
+    """Return [vms]: the host row of each VM after the decided steps are done, -1 for none."""
     snapshot = latest.seen.snapshot
     vms = snapshot.vms
     on = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     place = np.where(on, vms.host, NOBODY)
-    # All of the plan, sent or not: that is what the allocations are for.
+    # The allocations are for the whole plan, including steps that are not sent.
     for step in latest.decided.decision.plan:
         if isinstance(step, Deploy | Migrate):
             row = int(np.searchsorted(vms.id, step.vm))
@@ -75,7 +75,7 @@ def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def counts(latest: Announcement) -> tuple[int, int]:
-    """How many VMs are on hosts, or on their way there, and how many are pending."""
+    """Return the number of VMs on hosts or on their way, and the number of pending VMs."""
     place = _places(latest)
     pending = (latest.seen.snapshot.vms.state == VmState.PENDING) & (place == NOBODY)
     return int((place != NOBODY).sum()), int(pending.sum())
@@ -84,29 +84,29 @@ def counts(latest: Announcement) -> tuple[int, int]:
 def decisions(
     latest: Announcement, cast: Cast, told_before: Mapping[int, str]
 ) -> tuple[DisplayedDecision, ...]:
-    """What was decided about VMs and their places, and who waits for something new."""
+    """Return the decisions about VMs' places, and the new reasons of waiting VMs."""
     found = [
-        _decided(latest, step.vm, _words(latest, step), step.reason, cast)
+        _decided(latest, step.vm, _step_text(latest, step), step.reason, cast)
         for step in latest.decided.steps
         if not isinstance(step, OnHost)
     ]
     found += [
-        _decided(latest, vm, _concerned(latest, vm), why, cast)
+        _decided(latest, vm, _subject(latest, vm), why, cast)
         for vm, why in sorted(latest.decided.decision.reasons.items())
         if told_before.get(vm) != why
     ]
     return tuple(found)
 
 
-def _concerned(latest: Announcement, vm: int) -> str:
-    """Who a reason is about: what runs already waits for nothing, but may be told something."""
+def _subject(latest: Announcement, vm: int) -> str:
+    """Return the VM that a reason concerns, with "waits" if it is pending."""
     vms = latest.seen.snapshot.vms
     waits = VmState.PENDING in vms.state[vms.id == vm]
     return f"{_vm_name(latest, vm)}{' waits' if waits else ''}"
 
 
 def limits_set(latest: Announcement) -> int:
-    """How many limits were changed."""
+    """Return the number of changed limits."""
     return sum(isinstance(step, OnHost) for step in latest.decided.steps)
 
 
@@ -118,7 +118,7 @@ def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> 
     return DisplayedDecision(period=latest.period, tenant=tenant, what=what, why=why)
 
 
-def _words(latest: Announcement, step: Step) -> str:
+def _step_text(latest: Announcement, step: Step) -> str:
     host = getattr(step, "host", None)
     to = "" if host is None else f" to {_host_name(latest, host)}"
     return f"{step.kind} {_vm_name(latest, step.vm)}{to}"
@@ -136,7 +136,7 @@ def _vm_name(latest: Announcement, vm: int) -> str:
 
 
 def cores_of(latest: Announcement | None, user: int) -> float:
-    """What a user's VMs may use together."""
+    """Return the cores that a user's VMs may use together."""
     if latest is None:
         return 0.0
     rows = (latest.seen.snapshot.vms.owner == user) & (_places(latest) != NOBODY)
@@ -144,7 +144,7 @@ def cores_of(latest: Announcement | None, user: int) -> float:
 
 
 def bid_of(latest: Announcement | None, user: int) -> float | None:
-    """The highest bid for CPU of a user's VMs, whoever said it; None where there was none yet."""
+    """Return the highest bid for CPU of a user's VMs, whatever its source; None without VMs."""
     if latest is None:
         return None
     vms = latest.seen.snapshot.vms
@@ -159,7 +159,7 @@ def tenant_row(
     balance: float,
     got: float | None = None,
 ) -> DisplayedTenant:
-    """A tenant as it stands."""
+    """Return the displayed state of a tenant."""
     kept = sum(one.kept for one in player.past)
     common = DisplayedTenant(
         name=player.tenant.name,
@@ -189,7 +189,7 @@ def tenant_row(
 
 
 def standing(now: RunningErrand, now_min: float, cores: float) -> GoalStatus:
-    """Whether it would be done in time if it went on with what it gets now."""
+    """Return whether the application is overdue, on track or behind, with its present cores."""
     if now_min > now.deadline_min:
         return GoalStatus.OVERDUE
     missing = now.errand.work * now.errand.vms * (1.0 - now.done)
@@ -198,7 +198,7 @@ def standing(now: RunningErrand, now_min: float, cores: float) -> GoalStatus:
 
 
 def pending_of(latest: Announcement | None, user: int) -> int:
-    """How many of a user's VMs wait for a host."""
+    """Return the number of a user's pending VMs."""
     if latest is None:
         return 0
     vms = latest.seen.snapshot.vms
@@ -207,7 +207,7 @@ def pending_of(latest: Announcement | None, user: int) -> int:
 
 
 def newest(told: Sequence[DisplayedDecision], most: int = 200) -> tuple[DisplayedDecision, ...]:
-    """No more than any screen can show."""
+    """Return the newest decisions, at most as many as a screen can show."""
     return tuple(told[-most:])
 
 
@@ -218,7 +218,7 @@ _MANNERS = {
     Character.RICH: "rich: bids much from the first",
     Character.LATE: "hasty: bids near the deadline",
 }
-"""What makes a tenant's work different from others'."""
+"""The name of a tenant's work on the web page, by the tenant's character."""
 
 
 def goals(
@@ -228,9 +228,9 @@ def goals(
     now_min: float,
     minute_s: float,
 ) -> list[Goal]:
-    """What each tenant did last, and what it has to do now.
+    """Return the last and the present application of each tenant as goals.
 
-    The script's minutes become seconds of the cloud.
+    The script's minutes are converted to the cloud's seconds.
     """
 
     def at_s(minute: float) -> float:
@@ -247,7 +247,7 @@ def goals(
         ending_min = min(_endings(now, now_min, cores), default=None)
         stands = standing(now, now_min, cores)
         if stands is GoalStatus.ON_TRACK and ending_min is not None:
-            ending_min = min(ending_min, now.deadline_min)  # late by less than counts
+            ending_min = min(ending_min, now.deadline_min)  # on track: show no small delay
         found.append(
             Goal(
                 name=name,
@@ -265,7 +265,7 @@ def goals(
 
 
 def _over(name: str, owner: int, last: RunningErrand, at_s: Callable[[float], float]) -> Goal:
-    """What a tenant did last, and whether that was in time."""
+    """Return a tenant's last application as a goal."""
     ended_s = None if last.ended_min is None else at_s(last.ended_min)
     return Goal(
         name=name,
@@ -282,9 +282,9 @@ def _over(name: str, owner: int, last: RunningErrand, at_s: Callable[[float], fl
 
 
 def _endings(now: RunningErrand, now_min: float, cores: float) -> Iterator[float]:
-    """When it would be done if it went on with what it gets now, and with what it got on average.
+    """Yield the end of the application at its present speed, and at its average speed.
 
-    The better of the two counts: who is ahead of its time may be slow for a while.
+    The earlier of the two applies: an application ahead of its time may be slow for a while.
     """
     missing = now.errand.work * now.errand.vms * (1.0 - now.done)
     if cores > 0:

@@ -1,4 +1,4 @@
-"""The demo as a program: what is shown where, signals, and the exit code."""
+"""The demo as a program: display, signals, exit code."""
 
 import os
 import shutil
@@ -22,20 +22,20 @@ from merkatd.demo.terminal_screen import Log, Terminal
 
 
 class LiveScreen:
-    """Draws frames on a terminal."""
+    """A display that draws frames on a terminal."""
 
     def __init__(self, terminal: Terminal, *, colours: bool) -> None:
         self._terminal = terminal
         self._drawn = painted if colours else bare
 
     def show(self, state: DisplayState, _decisions: list[DisplayedDecision]) -> None:
-        """Draw it at the terminal's size."""
+        """Draw the state at the terminal's size."""
         lines = frame(state, *self._terminal.size())
         self._terminal.draw([self._drawn(line) for line in lines])
 
 
 def show(reactor: Any, options: DemoOptions, output: TextIO, *, plain: bool) -> int:
-    """Run a demo; the exit code is 0 where it ended by itself or was told to."""
+    """Run a demo; return the exit code: 0 if it ended after its time or at an order, else 1."""
     with ExitStack() as stack:
         site = stack.enter_context(DemoSite(options))
         command = f"{_program()} status --config {site.configuration}"
@@ -56,18 +56,18 @@ def show(reactor: Any, options: DemoOptions, output: TextIO, *, plain: bool) -> 
 
 
 class _Ending:
-    """What became of a demo."""
+    """The result of a demo: its summary, or its failure."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.failure: Failure | None = None
 
     def well(self, lines: list[str]) -> None:
-        """It has a summary."""
+        """Record the summary of a demo that succeeded."""
         self.lines = lines
 
     def badly(self, failure: Failure) -> None:
-        """It has none."""
+        """Record the failure of a demo."""
         self.failure = failure
 
 
@@ -88,7 +88,7 @@ def _run(reactor: Any, demo: Demo) -> _Ending:
         demo.end()
         return over
 
-    # Before anything is drawn: whoever sees it may hang up.
+    # Handle SIGHUP before the first frame is drawn: the terminal can close at any time after it.
     reactor.callWhenRunning(_end_when_the_terminal_does, reactor)
     reactor.callWhenRunning(begin)
     reactor.addSystemEventTrigger("before", "shutdown", stop)
@@ -101,7 +101,7 @@ def _end_when_the_terminal_does(reactor: Any) -> None:
 
 
 def _program() -> str:
-    """How this program was called, so that it can be called alike in another terminal."""
+    """Return the name of this program for a command in another terminal."""
     called = sys.argv[0]
     return called if shutil.which(called) else "merkatd"
 

@@ -1,4 +1,4 @@
-"""A demo from beginning to end, and its summary."""
+"""The run of a demo, and its summary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,26 +28,26 @@ from merkatd.web.base.goals import Goal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantSummary:
-    """A tenant's whole story."""
+    """The results of a tenant."""
 
     name: str
     character: str
     done: float
-    """Core-minutes of work."""
+    """The work done, in core-minutes."""
     kept: int
     missed: int
     under_way: str
-    """How the application stands that is not over, if there is one."""
+    """The state of the running application, empty without one."""
     spent: float
 
     @property
     def price(self) -> float:
-        """Credits for an hour of one core, memory included."""
+        """Return the credits per core-hour, memory included."""
         return self.spent / self.done * 60.0 if self.done > 0 else 0.0
 
 
 def account(player: ScriptPlayer, now_min: float, spent: float) -> TenantSummary:
-    """The story of one tenant."""
+    """Return the results of a tenant."""
     kept = sum(one.kept for one in player.past)
     return TenantSummary(
         name=player.tenant.name,
@@ -69,10 +69,10 @@ def _under_way(now: RunningErrand | None, now_min: float) -> str:
 
 
 def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> list[str]:
-    """Lines for everybody to read, at most 80 columns wide."""
+    """Return the summary of a demo, in lines of at most 80 columns."""
     head = f"{'tenant':14} {'core-hours':>10} {'kept':>4} {'missed':>6} {'credits':>8}"
     lines = [
-        f"{minutes:.0f} minutes of the cloud's time, {periods} periods. Who got what for how much:",
+        f"{minutes:.0f} minutes of the cloud's time, {periods} periods. Results of each tenant:",
         "",
         f"{'':14} {'':>10}   deadlines",
         f"{head} {'a core-hour':>11}  under way",
@@ -90,20 +90,20 @@ def summary(accounts: Sequence[TenantSummary], minutes: float, periods: int) -> 
 
 
 TICK_S = 0.25
-"""Of the watcher's time: so often tenants look after their VMs and the picture is drawn."""
+"""The real time between two actions of the tenants, after which the screen is drawn, in seconds."""
 _CALL_LIMIT_S = 10.0
-_PASSWORD = "demo"  # noqa: S105 - of users of a cloud that lives for a minute
+_PASSWORD = "demo"  # noqa: S105 - of users of a cloud that exists for a minute
 
 
 class Watcher(Protocol):
-    """Shows what happens."""
+    """The display of a demo."""
 
     def show(self, state: DisplayState, decisions: list[DisplayedDecision]) -> None:
-        """What there is to see now; all decisions there ever were."""
+        """Show the state, and all decisions since the start."""
 
 
 class Demo:
-    """One demo. It ends after its time, or when it is told to."""
+    """A demo. It ends after its time, or at an order to end."""
 
     def __init__(
         self, reactor: Any, site: DemoSite, options: DemoOptions, watcher: Watcher, command: str
@@ -117,7 +117,7 @@ class Demo:
         self._ended = False
         self._sleeping: Deferred[None] | None = None
         self._latest: Announcement | None = None
-        self._told: list[DisplayedDecision] = []
+        self._decisions: list[DisplayedDecision] = []
         self._waiting: Mapping[int, str] = {}
         self._prices: list[tuple[float, float]] = []
         self._players: list[ScriptPlayer] = []
@@ -127,17 +127,19 @@ class Demo:
         self._began_s = 0.0
 
     def end(self) -> None:
-        """End it soon."""
+        """End the demo soon."""
         self._ended = True
         if self._latest is None:
-            self._say("ending", "as soon as what was begun is done")
+            self._say("ending", "waiting for the startup to finish")
         if self._sleeping is not None and not self._sleeping.called:
             self._sleeping.callback(None)
 
     async def play(self) -> list[str]:
-        """The whole of it; returns the summary."""
+        """Run the whole demo; return the summary."""
         self._ending_s = self._reactor.seconds() + self._options.seconds
-        self._say("starting", "compiling what decides takes some ten seconds the first time")
+        self._say(
+            "starting", "the first start compiles the strategy, which takes about ten seconds"
+        )
         scale = self._options.scale
         if scale.real is not None:
             place = self._site.path
@@ -186,38 +188,38 @@ class Demo:
         return summary(self._accounts(now_min), now_min, len(self._prices))
 
     def _say(self, what: str, why: str) -> None:
-        """Something to read while there is nothing to see yet."""
-        self._told.append(
+        """Show a message before the first period."""
+        self._decisions.append(
             DisplayedDecision(period=0, tenant=demo_picture.NOBODY, what=what, why=why)
         )
         left_s = self._options.seconds
-        told = demo_picture.newest(self._told)
+        told = demo_picture.newest(self._decisions)
         self._watcher.show(
             DisplayState(command=self._command, page=self._page, left_s=left_s, decisions=told),
-            self._told,
+            self._decisions,
         )
 
     # -- one turn -----------------------------------------------------------------------------
 
     async def _turn(self, daemon: RunningDaemon, administrator: Client) -> None:
-        """Let everybody act, and show what there is to see."""
+        """Let all tenants act, and show the new state."""
         now_min = self._now_min(daemon)
         logs = await self._logs(administrator)
         await gatherResults(
             [
-                ensureDeferred(player.act(now_min, logs, self._teller(at)))
+                ensureDeferred(player.act(now_min, logs, self._notifier(at)))
                 for at, player in enumerate(self._players)
             ]
         )
         await self._read_balances(daemon)
-        self._watcher.show(self._state(daemon, now_min), self._told)
+        self._watcher.show(self._state(daemon, now_min), self._decisions)
 
     async def _logs(self, administrator: Client) -> dict[int, float]:
-        """Core-minutes done by VM: the stand-in for the logs that tenants would read in them."""
+        """Return the core-minutes done by VM, which stand in for the logs in real VMs."""
         if self._real is not None:
             for player in self._players:
                 await self._real.end_finished(administrator, player)
-            return dict(await self._real.turn(administrator, self._teller(demo_picture.NOBODY)))
+            return dict(await self._real.turn(administrator, self._notifier(demo_picture.NOBODY)))
         vms = sorted(vm for player in self._players if player.now for vm in player.now.alive)
         done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
         return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
@@ -235,14 +237,14 @@ class Demo:
     def _announced(self, latest: Announcement) -> None:
         self._latest = latest
         self._prices.append(demo_picture.prices(latest))
-        self._told += demo_picture.decisions(latest, self._cast, self._waiting)
+        self._decisions += demo_picture.decisions(latest, self._cast, self._waiting)
         self._waiting = latest.decided.decision.reasons
 
-    def _teller(self, at: int) -> Any:
+    def _notifier(self, at: int) -> Any:
         def tell(what: str, why: str) -> None:
             period = 0 if self._latest is None else self._latest.period
             name = "" if at == demo_picture.NOBODY else f"{self._players[at].tenant.name} "
-            self._told.append(
+            self._decisions.append(
                 DisplayedDecision(period=period, tenant=at, what=f"{name}{what}", why=why)
             )
 
@@ -273,7 +275,7 @@ class Demo:
                 )
                 for player in self._players
             ),
-            decisions=demo_picture.newest(self._told),
+            decisions=demo_picture.newest(self._decisions),
         )
 
     def _goals(self, daemon: RunningDaemon) -> list[Goal]:
@@ -303,7 +305,7 @@ class Demo:
 
 
 async def _log(administrator: Client, vm: int) -> float | None:
-    """Core-minutes that a VM has done; None where that can't be read, or not yet."""
+    """Return the core-minutes that a VM has done, None if they can't be read now."""
     try:
         told = await administrator.call("embedded.guest.progress", vm)
     except (OneError, CloudUnreachableError):

@@ -1,8 +1,8 @@
-"""Who comes when, how they bid, how large hosts and VMs are.
+"""The script of the demo: arrivals and bids of tenants, sizes of hosts and VMs.
 
-Times are minutes of the cloud's own time, so that at the demo's usual pace one of them is one
-period and one second of the watcher's. The script goes on in rounds for as long as it is read:
-everybody comes once in each, with an application a little different every time.
+Times are minutes of the cloud's time. At the demo's default speed a minute is a period and a real
+second. The script repeats in rounds. In each round each tenant arrives once, with a slightly
+different application.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,49 +15,49 @@ import numpy as np
 from merkatd.demo.guest_domains import GuestKind
 
 MOST_TIMES = 12.0
-"""So many times its first bid a tenant bids at most,"""
+"""The largest bid of a tenant, as a multiple of its first bid."""
 LEAST_PART = 0.25
-"""and this part of it at least."""
+"""The smallest bid of a tenant, as a part of its first bid."""
 
 
 class Character(StrEnum):
-    """What a tenant is like."""
+    """The bidding behaviour of a tenant."""
 
     PATIENT = "patient"
-    """Bids little, and never anything else."""
+    """Bids little, and never changes its bid."""
     THRIFTY = "thrifty"
-    """Bids less as soon as it is ahead, more as soon as it is not."""
+    """Lowers its bid when it is ahead, raises it when it is behind."""
     URGENT = "urgent"
-    """Raises its bid the moment it falls behind."""
+    """Raises its bid much as soon as it is behind."""
     RICH = "rich"
-    """Bids a lot from the first."""
+    """Bids much from the start."""
     LATE = "late"
-    """Bids almost nothing until the deadline is near, then whatever it takes."""
+    """Bids almost nothing until the deadline is near, then doubles its bid while it is behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class BidPace:
-    """How an application stands."""
+    """The progress of an application."""
 
     done: float
-    """The part of the work that is done,"""
+    """The part of the work that is done."""
     passed: float
-    """and the part of the time that has passed."""
+    """The part of the time to the deadline that has passed."""
 
     @property
     def behind(self) -> bool:
-        """Whether going on like this would miss the deadline."""
+        """Return whether the application would miss its deadline at its average speed."""
         return self.done < self.passed - 0.03
 
 
 def next_bid(character: Character, first: float, bid: float, pace: BidPace) -> float:
-    """What to bid from now on."""
+    """Return the next bid."""
     wanted = _RULES[character](bid, pace)
     return rounded(min(max(wanted, first * LEAST_PART), first * MOST_TIMES))
 
 
 def rounded(bid: float) -> float:
-    """The bid in the two digits that a person would write."""
+    """Return the bid rounded to two digits, as a person would write it."""
     return float(f"{bid:.2g}")
 
 
@@ -94,35 +94,38 @@ _RULES: Mapping[Character, Callable[[float, BidPace], float]] = MappingProxyType
 
 _USUAL_CORES = 8
 _REAL_MEMORY_MIB = 2048
-"""Real guests of the demo use next to nothing of it."""
+"""The memory of a host with real guests, of which the demo's guests use almost nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """The script is written for simulated hosts of eight cores; others follow in proportion."""
+    """The sizes of hosts and VMs; work scales with the cores, relative to hosts of eight cores."""
 
     host_cores: int = _USUAL_CORES
     host_memory_mib: int = 16_384
     memory_use_part: float = 0.375
-    """What a simulated guest uses of its memory."""
+    """The part of its memory that a simulated guest uses."""
     minute_s: float = 60.0
-    """Seconds of the cloud's time in a minute of the script."""
+    """The cloud's seconds in a minute of the script."""
     real: GuestKind | None = None
-    """What real guests are made of; None where they are simulated."""
+    """The kind of real guests, None for simulated guests."""
 
     @property
     def work_part(self) -> float:
-        """How much of the script's work there is to do."""
+        """Return the factor for the script's work."""
         return self.host_cores / _USUAL_CORES
 
     @property
     def vcpus(self) -> int:
-        """Of each VM: half a host."""
+        """Return the virtual CPUs of each VM: half of a host's cores."""
         return max(1, self.host_cores // 2)
 
     @property
     def memory_mib(self) -> int:
-        """Of each VM: a quarter of a host; an eighth where nobody can take it from them."""
+        """Return the memory of each VM: a quarter of a host's; an eighth if guests are real.
+
+        Real guests have no balloon, so the daemon can't take memory from them.
+        """
         return self.host_memory_mib // (4 if self.real is None else 8)
 
 
@@ -130,38 +133,38 @@ SIMULATED = Scale()
 
 
 def of_this_machine(kind: GuestKind, cores: int, minute_s: float) -> Scale:
-    """For real guests on the machine that the demo runs on, whose time can't be compressed."""
+    """Return the scale for real guests on this machine, which run in real time."""
     return Scale(host_cores=cores, host_memory_mib=_REAL_MEMORY_MIB, minute_s=minute_s, real=kind)
 
 
 ROUND_MIN = 32.0
-"""From the start of one round to the start of the next."""
+"""The time from the start of a round to the start of the next, in minutes."""
 USUAL_HOSTS = 4
-"""For so many hosts the numbers of VMs below are meant."""
+"""The number of hosts for which the numbers of VMs below are meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedWork:
-    """One application: some equal VMs that are of use once all of them have done their work."""
+    """An application: equal VMs, which are done when each of them has done its work."""
 
     arrival_min: float
     vms: int
     work: float
-    """Core-minutes of each VM."""
+    """The work of each VM in core-minutes."""
     deadline_min: float
-    """After the arrival."""
+    """The time from the arrival to the deadline, in minutes."""
     bid: float
-    """Credits per VM and period for CPU, at first."""
+    """The first bid for CPU, in credits per VM and period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTenant:
-    """A user of the cloud and the application that it comes with, again and again."""
+    """A user of the cloud, and the application with which it arrives in each round."""
 
     name: str
     character: Character
     errand: ScriptedWork
-    """As it is on average, in a round that begins at 0."""
+    """The average application, in a round that starts at 0."""
 
 
 CAST = (
@@ -201,7 +204,7 @@ CAST = (
 def errand(
     tenant: ScriptedTenant, number: int, seed: int, hosts: int, scale: Scale = SIMULATED
 ) -> ScriptedWork:
-    """The tenant's application in a round, the first being 0: the same for the same seed."""
+    """Return the tenant's application in round `number` (from 0); the same seed gives the same."""
     part = CAST.index(tenant)
     rng = np.random.default_rng([seed, number, part])
     usual = tenant.errand
@@ -216,7 +219,7 @@ def errand(
 
 
 def vm_template(name: str, work: float, bid: float, scale: Scale = SIMULATED) -> str:
-    """What a tenant gives to one.vm.allocate for one of its VMs."""
+    """Return the template of a VM, for one.vm.allocate."""
     return "\n".join(
         (
             f'NAME="{name}"',
@@ -230,12 +233,12 @@ def vm_template(name: str, work: float, bid: float, scale: Scale = SIMULATED) ->
 
 
 def _simulated(work: float, scale: Scale) -> str:
-    """What a simulated guest is told to do; a real one does it."""
+    """Return the behaviour of a simulated guest, for the embedded cloud."""
     use_mib = round(scale.memory_mib * scale.memory_use_part)
     seconds = work * scale.minute_s
     return f'EMBEDDED=[WORK="{seconds:g}",MEMORY_USE="{use_mib}",ON_FINISH="poweroff"]'
 
 
 def bid_template(bid: float) -> str:
-    """What a tenant gives to one.vm.update to bid anew: memory is worth a quarter of CPU to it."""
+    """Return the template of a new bid, for one.vm.update; memory gets a quarter of CPU's bid."""
     return f'MERKAT_BID_CPU="{bid:g}"\nMERKAT_BID_MEMORY="{bid / 4:g}"'

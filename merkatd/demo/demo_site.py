@@ -1,4 +1,4 @@
-"""Where a demo lives: a temporary directory with its configuration, gone at the end."""
+"""The temporary directory of a demo, with its configuration and its log."""
 
 import tempfile
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from merkatd.config.loader import load
 from merkatd.demo.demo_script import SIMULATED, Scale
 
 _CONFIGURATION = """\
-# The demo's own, gone with it.
+# The configuration of a demo, which removes it at its end.
 [daemon]
 state_directory = "{directory}"
 [period]
@@ -40,29 +40,29 @@ _SETTLE_PART = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What can be chosen about a demo."""
+    """The options of a demo."""
 
     seconds: float = 60.0
     seed: int = 1
     speed: float = 60.0
-    """Seconds of the cloud's time in one of the watcher's; a period is 60 of the cloud's."""
+    """The cloud's seconds per real second; a period takes 60 of the cloud's."""
     hosts: int = 4
     scale: Scale = SIMULATED
 
     @property
     def cloud_speed(self) -> float:
-        """How fast the cloud's time runs: that of real guests can't be compressed."""
+        """Return the speed of the cloud's time; with real guests it is real time."""
         return self.speed if self.scale.real is None else 1.0
 
     @property
     def starting_credits(self) -> float:
-        """More than anybody can spend, and little enough to see it become less."""
+        """Return more credits than a tenant can spend, but few enough to make spending visible."""
         minutes = self.seconds * self.cloud_speed / self.scale.minute_s
         return max(5_000.0, round(150 * minutes * self.hosts / 4, -3))
 
 
 def _until_closed(log: TextIO) -> Any:
-    """Writes events to the file; what is said once the demo is over is said to nobody."""
+    """Return an observer that writes events to the file until the file is closed."""
     write = textFileLogObserver(log)
 
     def observer(event: Any) -> None:
@@ -89,7 +89,7 @@ def _configured(options: DemoOptions, directory: Path) -> str:
 
 
 class DemoSite:
-    """The directory, and the log of the daemon in it."""
+    """The directory of a demo, and the daemon's log in it."""
 
     def __init__(self, options: DemoOptions, beginner: LogBeginner = globalLogBeginner) -> None:
         self._options = options
@@ -100,7 +100,7 @@ class DemoSite:
     def __enter__(self) -> Self:
         self.configuration.write_text(_configured(self._options, self.path))
         if self._options.scale.real is not None:
-            # Whoever runs the guests reads what they boot from; what is secret stays so.
+            # The user that runs the guests must reach their boot disk; secret files stay private.
             self.path.chmod(0o711)
         self._log = (self.path / "merkatd.log").open("w")
         self._beginner.beginLoggingTo([_until_closed(self._log)], redirectStandardIO=False)
@@ -118,25 +118,25 @@ class DemoSite:
 
     @property
     def path(self) -> Path:
-        """The directory."""
+        """Return the path of the directory."""
         return Path(self._directory.name)
 
     @property
     def configuration(self) -> Path:
-        """What to give to the commands in another terminal."""
+        """Return the path of the configuration, for commands in another terminal."""
         return self.path / "merkatd.toml"
 
     @property
     def config(self) -> Config:
-        """The configuration, as the commands read it."""
+        """Return the configuration."""
         return load(self.configuration)
 
     @property
     def endpoint(self) -> str:
-        """Where the cloud answers, once the daemon has started."""
+        """Return the cloud's address; valid after the daemon has started."""
         return (self.path / "one_xmlrpc").read_text().strip()
 
     @property
     def administrator(self) -> str:
-        """The login of the cloud's administrator."""
+        """Return the login of the cloud's administrator."""
         return (self.path / "one_auth").read_text().strip()

@@ -1,4 +1,4 @@
-"""A tenant at work: it has VMs made, looks after them, bids anew, and ends them, all by XML-RPC."""
+"""A scripted tenant: it creates VMs, watches them, changes its bid and ends them, by XML-RPC."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,50 +22,50 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 MINE, ALL, NOT_DONE = -3, -1, -1
 POWEROFF = 8
 PATIENCE = 1.25
-"""After so many times the time that it had, an application is of no use to anybody."""
+"""The multiple of its time to the deadline after which an application is given up."""
 
 Notify = Callable[[str, str], None]
-"""What a tenant did, and why."""
+"""Called with an action of a tenant and its reason."""
 
 
 @dataclass
 class RunningErrand:
-    """An errand under way, or over."""
+    """An application of a tenant, running or ended."""
 
     errand: ScriptedWork
     bid: float
     vms: dict[int, float] = field(default_factory=dict)
-    """By VM id: core-minutes of work done."""
+    """By VM id, the work done in core-minutes."""
     alive: set[int] = field(default_factory=set)
     ended_min: float | None = None
 
     @property
     def done(self) -> float:
-        """The part of its work that is done."""
+        """Return the part of its work that is done."""
         return min(1.0, sum(self.vms.values()) / (self.errand.work * self.errand.vms))
 
     @property
     def deadline_min(self) -> float:
-        """When it should be done."""
+        """Return the time of its deadline, in minutes."""
         return self.errand.arrival_min + self.errand.deadline_min
 
     def pace(self, now_min: float) -> BidPace:
-        """How it stands."""
+        """Return its progress."""
         return BidPace(self.done, (now_min - self.errand.arrival_min) / self.errand.deadline_min)
 
     @property
     def finished(self) -> bool:
-        """Whether every VM did all of its work."""
+        """Return whether every VM has done all its work."""
         return len(self.vms) == self.errand.vms and self.done > 1.0 - 1e-6
 
     @property
     def kept(self) -> bool:
-        """Whether it was done in time."""
+        """Return whether it ended in time with all work done."""
         return self.finished and self.ended_min is not None and self.ended_min <= self.deadline_min
 
 
 class ScriptPlayer:
-    """A tenant with its own login; nothing but calls tells it about its VMs."""
+    """A tenant with its own login; it learns about its VMs only by calls."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class ScriptPlayer:
 
     @property
     def applications(self) -> list[RunningErrand]:
-        """All that it has come with, the newest last."""
+        """Return all its applications, the newest last."""
         return self.past if self.now is None else [*self.past, self.now]
 
     @property
     def next_errand(self) -> ScriptedWork:
-        """What it will come with when it has nothing to do."""
+        """Return its next application."""
         return errand(self.tenant, len(self.past), self._seed, self._hosts, self._scale)
 
     async def act(self, now_min: float, work_done: Mapping[int, float], tell: Notify) -> None:
-        """Do what is due; `work_done` is what its VMs' logs say, in core-minutes by VM."""
+        """Carry out the due actions; `work_done` has core-minutes by VM, from the VMs' logs."""
         try:
             if self.now is None:
                 await self._arrive(now_min, tell)
@@ -115,7 +115,7 @@ class ScriptPlayer:
         self.now = RunningErrand(wanted, wanted.bid)
         self._bid_min = now_min
         tell(
-            f"comes with {wanted.vms} VMs and bids {wanted.bid:g}",
+            f"arrives with {wanted.vms} VMs and bids {wanted.bid:g}",
             f"{wanted.vms * wanted.work:.0f} core-minutes to do in {wanted.deadline_min:.0f} min",
         )
         for _ in range(wanted.vms):
@@ -147,7 +147,7 @@ class ScriptPlayer:
         tell("leaves" if now.finished else "gives up", f"{now.done:.0%} done {when}")
 
     async def _bid_anew(self, now: RunningErrand, now_min: float, tell: Notify) -> None:
-        """Once a minute at most: a bid counts from the next period on."""
+        """Change the bid at most once a minute: a bid applies from the next period on."""
         if now_min - self._bid_min < 1.0:
             return
         pace = now.pace(now_min)

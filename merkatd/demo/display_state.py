@@ -1,11 +1,11 @@
-"""What is to be seen at one moment: values alone, so that drawing them is a pure function."""
+"""The displayed state of a demo: only values, so that drawing is a pure function."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class GoalStatus(StrEnum):
-    """How a tenant's application stands."""
+    """The state of a tenant's application."""
 
     AWAY = "to come"
     ON_TRACK = "on track"
@@ -19,16 +19,16 @@ class VmBar:
 
     vm: int
     tenant: int
-    """The place of its owner among the tenants, -1 for somebody else's."""
+    """The index of its owner among the tenants, -1 for a VM of another user."""
     cpu: float
-    """Percent of a core that it may use,"""
+    """Its allocation of CPU in percent of a core."""
     memory: float
-    """and MiB."""
+    """Its allocation of memory in MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayedHost:
-    """A host and who shares it."""
+    """A host with its VMs."""
 
     name: str
     cpu: float
@@ -47,52 +47,53 @@ class DisplayedTenant:
     pending: int = 0
     bid: float = 0.0
     cores: float = 0.0
-    """That its VMs may use together."""
+    """The cores that its VMs may use together."""
     got: float | None = None
-    """That they really got lately, where guests are real."""
+    """The cores that its VMs used lately, None for simulated guests."""
     done: float = 0.0
-    """Parts of the work"""
+    """The part of the work that is done."""
     passed: float = 0.0
-    """and of the time till the deadline."""
+    """The part of the time to the deadline that has passed."""
     left_min: float = 0.0
-    """Until the deadline, or until it comes."""
+    """The minutes to the deadline, or to the next arrival."""
     kept: int = 0
+    """The number of deadlines that it met."""
     missed: int = 0
-    """Deadlines of earlier applications."""
+    """The number of deadlines that it missed."""
     balance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayedDecision:
-    """Something that Merkat or a tenant decided, and why."""
+    """A decision of Merkat or of a tenant, with its reason."""
 
     period: int
     tenant: int
-    """Whom it concerns, -1 for nobody of the cast."""
+    """The index of the tenant that it concerns, -1 for none."""
     what: str
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayState:
-    """The whole picture."""
+    """The whole displayed state."""
 
     period: int = 0
     left_s: float = 0.0
-    """Of the watcher's time, until the demo ends."""
+    """The real time until the demo ends, in seconds."""
     command: str = ""
-    """Something to try in another terminal."""
+    """A command to try in another terminal."""
     page: str = ""
-    """Where the web page is, and who may sign in to it."""
+    """The address of the web page, and a login for it."""
     paused: bool = False
     failures: int = 0
     running: int = 0
     pending: int = 0
     cpu_prices: tuple[float, ...] = ()
-    """Credits per core and period, oldest first,"""
+    """Prices in credits per core and period, the oldest first."""
     memory_prices: tuple[float, ...] = ()
-    """and per GiB and period."""
+    """Prices in credits per GiB and period, the oldest first."""
     hosts: tuple[DisplayedHost, ...] = ()
     tenants: tuple[DisplayedTenant, ...] = ()
     decisions: tuple[DisplayedDecision, ...] = field(default=())
-    """Oldest first."""
+    """The newest decisions, the oldest of them first."""

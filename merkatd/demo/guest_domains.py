@@ -1,7 +1,7 @@
-"""libvirt domains of guests, and which must start, move and end.
+"""The libvirt domains of guests, and the changes that they need: start, move, end.
 
-The embedded cloud has no drivers: what it says about VMs happens nowhere. Where real hosts
-stand beside it, their guests follow it, as a driver would make them. Pure.
+The embedded cloud has no drivers, so its VMs exist only in its state. A demo with real hosts makes
+their guests follow that state, as a driver would. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,11 +31,11 @@ _BOOT_CODE = bytes.fromhex(
     "0000000000000000ffff00000092cf00"  # the descriptors: nothing, and all from 0 to 4 GiB
     "0f00687c0000"  # their size and place
 )
-"""A guest without an operating system: each of its virtual CPUs runs in a circle for ever."""
+"""A guest without an operating system: each of its virtual CPUs runs an endless loop."""
 
 
 class GuestKind(StrEnum):
-    """What guests are made of."""
+    """The kind of guests."""
 
     KVM = "kvm"
     QEMU = "qemu"
@@ -43,37 +43,37 @@ class GuestKind(StrEnum):
 
     @property
     def address(self) -> str:
-        """Where this machine's own libvirtd answers for them."""
+        """Return the libvirt address of this machine for this kind."""
         return "lxc:///system" if self is GuestKind.LXC else "qemu:///system"
 
     @property
     def words(self) -> str:
-        """What whoever watches is told."""
+        """Return the description that the demo shows."""
         match self:
             case GuestKind.KVM:
                 return "virtual machines (KVM)"
             case GuestKind.QEMU:
-                return "virtual machines that QEMU emulates in software, as there is no KVM here"
+                return "virtual machines emulated by QEMU, because KVM is not available here"
             case GuestKind.LXC:
-                return "containers, as libvirtd here runs no virtual machines"
+                return "containers, because libvirtd here runs no virtual machines"
 
 
 NAMES = "one-"
-"""How the names of OpenNebula's domains begin."""
+"""The start of the names of OpenNebula's domains."""
 
 
 def name_of(vm: int) -> str:
-    """As OpenNebula names its domains."""
+    """Return the name that OpenNebula gives to a VM's domain."""
     return f"{NAMES}{vm}"
 
 
 def disk() -> bytes:
-    """What virtual machines boot from."""
+    """Return the image of the disk that virtual machines boot from."""
     return (_BOOT_CODE.ljust(SECTOR - len(_SIGNATURE), b"\0") + _SIGNATURE).ljust(_DISK_SIZE, b"\0")
 
 
 def described(kind: GuestKind, vm: int, vcpus: int, memory_mib: int, disk_path: str) -> str:
-    """The domain's XML; `disk_path` is a file with `disk()` in it, unused by containers."""
+    """Return the domain's XML; `disk_path` is a file with `disk()`, which containers don't use."""
     inner = _container(vcpus) if kind is GuestKind.LXC else _machine(disk_path)
     return (
         f"<domain type='{kind}'><name>{name_of(vm)}</name>"
@@ -107,7 +107,7 @@ _ON_A_HOST = EXECUTING | _STARTING
 
 @dataclass(frozen=True, slots=True)
 class StartGuest:
-    """A guest begins on a host."""
+    """The start of a guest on a host."""
 
     vm: int
     host: int
@@ -117,7 +117,7 @@ class StartGuest:
 
 @dataclass(frozen=True, slots=True)
 class MoveGuest:
-    """A guest goes from one host to another."""
+    """The migration of a guest to another host."""
 
     vm: int
     source: int
@@ -126,7 +126,7 @@ class MoveGuest:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A guest is over."""
+    """The end of a guest."""
 
     vm: int
     host: int
@@ -136,7 +136,7 @@ Change = StartGuest | MoveGuest | End
 
 
 def changes(vms: Iterable[VmRow], there: Mapping[int, int]) -> tuple[Change, ...]:
-    """What to do about guests that are `there`, host by VM; those that end come first."""
+    """Return the changes that the guests `there` (host by VM) need, ends first, then moves."""
     wanted = {row.id: row for row in vms if _is_on_a_host(row)}
     ended = [End(vm, host) for vm, host in there.items() if vm not in wanted]
     moved = [

@@ -1,7 +1,7 @@
-"""Real guests that follow the VMs.
+"""Real guests that follow the VMs of the embedded cloud.
 
-A stand-in for OpenNebula's drivers, and for what a VM's owner would see in it: how much CPU
-time it really got. Every call blocks for as long as libvirt takes.
+They stand in for OpenNebula's drivers, and for the CPU time that an owner can read in a VM. Each
+call of libvirt blocks.
 """
 
 import contextlib
@@ -33,22 +33,22 @@ from merkatd.opennebula.rpc.client import ANY_STATE
 from merkatd.opennebula.rpc.errors import OneError
 
 _NS_PER_S = 1e9
-_OUR_CODE = "x86_64"
-"""What the guests without an operating system are written for."""
+_ARCHITECTURE = "x86_64"
+"""The architecture of the guests' boot code."""
 
 
 class GuestsError(Exception):
-    """Guests can't be started here; the message says why."""
+    """Guests can't be started here; the message gives the reason."""
 
 
 class LibvirtGuests:
-    """Guests that this object started; it touches no others."""
+    """Guests that this object started; it changes no others."""
 
     def __init__(self, addresses: Mapping[int, str], describe: Callable[[StartGuest], str]) -> None:
-        """`addresses` are libvirt's, by host id; `describe` writes a domain's XML.
+        """`addresses` are libvirt addresses by host id; `describe` returns a domain's XML.
 
-        Raises GuestsError where a host does not answer, or has domains that are named like
-        OpenNebula's: the daemon would take them for its own VMs.
+        Raise GuestsError if a host does not answer, or if it has domains with names like
+        OpenNebula's: the daemon would take them for VMs of the demo.
         """
         self._api = _libvirt()
         self._addresses = dict(addresses)
@@ -58,15 +58,15 @@ class LibvirtGuests:
         self._seen_s: dict[int, float] = {}
         self._connections: dict[int, Any] = {}
         for host, address in self._addresses.items():
-            self._look_at(host, address)
+            self._check_names(host, address)
 
     @property
     def there(self) -> Mapping[int, int]:
-        """The host of each guest that runs, by VM id."""
+        """Return the host of each running guest, by VM id."""
         return self._there
 
     def follow(self, vms: Iterable[VmRow]) -> list[str]:
-        """Do what has to be done for these VMs; what could not be done, in words."""
+        """Start, move and end guests as these VMs need; return the errors."""
         failed = []
         for change in changes(vms, self._there):
             try:
@@ -76,7 +76,7 @@ class LibvirtGuests:
         return failed
 
     def cpu_s(self) -> Mapping[int, float]:
-        """CPU time that each guest ever got, by VM id, of all there ever were."""
+        """Return the total CPU time of each guest by VM id, including ended guests."""
         for vm, host in self._there.items():
             self._measure(vm, host)
         known = self._before_s.keys() | self._seen_s.keys()
@@ -120,12 +120,12 @@ class LibvirtGuests:
         self._keep(vm)
 
     def _measure(self, vm: int, host: int) -> None:
-        # A guest that can't be asked now has what it had.
+        # A guest that does not answer now keeps its last value.
         with contextlib.suppress(self._api.libvirtError):
             self._seen_s[vm] = self._domain(vm, host).info()[4] / _NS_PER_S
 
     def _keep(self, vm: int) -> None:
-        """What comes next counts from nothing again."""
+        """Store the CPU time so far: the counter of the next domain starts at 0."""
         self._before_s[vm] = self._before_s.get(vm, 0.0) + self._seen_s.pop(vm, 0.0)
 
     def _domain(self, vm: int, host: int) -> Any:
@@ -137,7 +137,7 @@ class LibvirtGuests:
             self._connections[host] = found = self._api.open(self._addresses[host])
         return found
 
-    def _look_at(self, host: int, address: str) -> None:
+    def _check_names(self, host: int, address: str) -> None:
         try:
             names = [domain.name() for domain in self._connection(host).listAllDomains()]
         except self._api.libvirtError as error:
@@ -145,39 +145,40 @@ class LibvirtGuests:
         for name in names:
             if name.startswith(NAMES):
                 raise GuestsError(
-                    f"{address}: has the domain {name}, which would be taken for one of the demo's"
+                    f"{address}: domains must not have names that start with {NAMES!r} (got"
+                    f" {name}): the demo needs these names for its guests"
                 )
 
 
 def kind_here() -> GuestKind:
-    """The best guests that this machine's libvirtd runs. Raises GuestsError where it runs none."""
+    """Return the best kind of guests that libvirtd here runs. Raise GuestsError without any."""
     api = _libvirt()
     why: dict[str, list[str]] = {}
     for kind in (GuestKind.QEMU, GuestKind.LXC):
         try:
             connection = api.open(kind.address)
         except api.libvirtError as error:
-            why.setdefault(_helped(api, error), []).append(kind.address)
+            why.setdefault(_with_way_out(api, error), []).append(kind.address)
             continue
         described = connection.getCapabilities()
         connection.close()
         if kind is GuestKind.LXC:
             return kind
-        if platform.machine() == _OUR_CODE and f"<domain type='{kind}'" in described:
+        if platform.machine() == _ARCHITECTURE and f"<domain type='{kind}'" in described:
             return GuestKind.KVM if f"<domain type='{GuestKind.KVM}'" in described else kind
-        why.setdefault(f"has no machine that runs {_OUR_CODE}", []).append(kind.address)
+        why.setdefault(f"can't run {_ARCHITECTURE} machines", []).append(kind.address)
     found = "; ".join(f"{' and '.join(addresses)}: {what}" for what, addresses in why.items())
-    raise GuestsError(f"no real guests here: {found}")
+    raise GuestsError(f"this machine can't run real guests: {found}")
 
 
-def _helped(api: Any, error: Any) -> str:
-    """What libvirt says, and what can be done about it where that is known."""
+def _with_way_out(api: Any, error: Any) -> str:
+    """Return libvirt's error, with a way out if one is known."""
     closed = {api.VIR_ERR_AUTH_FAILED, api.VIR_ERR_AUTH_UNAVAILABLE, api.VIR_ERR_AUTH_CANCELLED}
     found = error.get_int1()
     if found in {errno.ENOENT, errno.ECONNREFUSED}:
-        return f"{error} (does libvirtd run? It is in Debian's package libvirt-daemon-system)"
+        return f"{error} (start libvirtd; it is in Debian's package libvirt-daemon-system)"
     if found in {errno.EACCES, errno.EPERM} or error.get_error_code() in closed:
-        return f"{error} (root may, and so may members of the group libvirt)"
+        return f"{error} (run the demo as root or as a member of the group libvirt)"
     return str(error)
 
 
@@ -186,21 +187,21 @@ def _libvirt() -> Any:
         api = needed()
     except LibvirtMissingError as error:
         raise GuestsError(str(error)) from error
-    # What goes wrong is raised; it would be printed besides.
+    # libvirt raises each error; without this handler it would also print it.
     api.registerErrorHandler(lambda _context, _error: None, None)
     return api
 
 
 _LATELY_S = 3.0
 _HOST = 0
-"""The embedded cloud's name for this machine."""
+"""The embedded cloud's host id of this machine."""
 
 
 class RealGuests:
-    """The guests of a demo, all on this machine."""
+    """The real guests of a demo, all on this machine."""
 
     def __init__(self, reactor: Any, kind: GuestKind, minute_s: float, directory: Path) -> None:
-        """Raises GuestsError where there can be none; guests boot from a file in `directory`."""
+        """Guests boot from a file in `directory`. Raise GuestsError if guests can't run here."""
         self._seconds = reactor.seconds
         self._lately: deque[tuple[float, Mapping[int, float]]] = deque()
         self._kind = kind
@@ -212,7 +213,7 @@ class RealGuests:
         self._thread = Threads(reactor, 1, name="guests")
 
     async def turn(self, administrator: Client, tell: Notify) -> Mapping[int, float]:
-        """Let guests be where the cloud has its VMs; core-minutes that each ever got, by VM."""
+        """Make guests follow the cloud's VMs; return the total core-minutes of each guest by VM."""
         vms = read_page(await administrator.vm_range(0, None, ANY_STATE)).vms
         for why in await self._thread.run(lambda: self._guests.follow(vms)):
             tell("a guest fails", why)
@@ -223,7 +224,7 @@ class RealGuests:
         return {vm: seconds / self._minute_s for vm, seconds in used_s.items()}
 
     def cores(self, vms: Iterable[int]) -> float:
-        """How many cores these VMs really got together in the last few seconds."""
+        """Return the cores that these VMs used together in the last few seconds."""
         if len(self._lately) < 2:
             return 0.0
         (began_s, before), (ended_s, after) = self._lately[0], self._lately[-1]
@@ -231,7 +232,7 @@ class RealGuests:
         return got_s / (ended_s - began_s)
 
     async def end_finished(self, administrator: Client, player: ScriptPlayer) -> None:
-        """Guests that have done their work turn themselves off."""
+        """Power off the guests that have done their work, in place of their programs."""
         now = player.now
         if now is None:
             return
@@ -240,7 +241,7 @@ class RealGuests:
                 try:
                     await administrator.action("poweroff-hard", vm)
                 except OneError:
-                    # It is off already, or on its way somewhere: there is another turn.
+                    # The VM is off already, or in a transition: the next turn tries again.
                     continue
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The frame: what a terminal of some size shows of a state. Pure."""
+"""The frame: a state drawn for a terminal of some size. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,10 +31,10 @@ from merkatd.demo.display_state import (
 )
 
 WIDE = 140
-"""From so many columns on decisions stand beside all else."""
+"""The number of columns from which decisions are shown beside the rest."""
 _GAP = 3
 _TALLEST = 8
-"""Lines of a price's chart."""
+"""The most lines of a price's chart."""
 
 _STANDING_STYLE = {
     GoalStatus.AWAY: FAINT,
@@ -45,7 +45,7 @@ _STANDING_STYLE = {
 
 
 def frame(state: DisplayState, width: int, height: int) -> tuple[Line, ...]:
-    """At most `height` lines, each of exactly `width` columns. Every tenant is in it."""
+    """Return at most `height` lines of exactly `width` columns, with all tenants."""
     head = [_title(state, width), _hint(state, width), *_page(state, width)]
     room = height - len(head)
     body = _wide(state, width, room) if width >= WIDE else _narrow(state, width, room)
@@ -53,7 +53,7 @@ def frame(state: DisplayState, width: int, height: int) -> tuple[Line, ...]:
 
 
 def _narrow(state: DisplayState, width: int, room: int) -> list[Line]:
-    """One below the other; the decisions get what is left."""
+    """Return the parts one below the other; the decisions get the remaining lines."""
     tenants, prices = _tenants(state, width), _prices(state, width, 1)
     for_hosts = room - len(tenants) - len(prices) - 2
     hosts = _hosts(state, width, min(for_hosts, max(for_hosts // 2, len(state.hosts) + 1)))
@@ -62,7 +62,7 @@ def _narrow(state: DisplayState, width: int, room: int) -> list[Line]:
 
 
 def _wide(state: DisplayState, width: int, room: int) -> list[Line]:
-    """Side by side."""
+    """Return the decisions beside the other parts."""
     left = (width - _GAP) * 11 // 20
     right = width - _GAP - left
     tenants = _tenants(state, left)
@@ -107,7 +107,7 @@ def _hint(state: DisplayState, width: int) -> Line:
 
 
 def _page(state: DisplayState, width: int) -> list[Line]:
-    """Where the web page is, as soon as it is known."""
+    """Return the line with the web page's address, none before it is known."""
     lead = " in a browser: "
     fits = bool(state.page) and len(lead) + len(state.page) <= width
     return [(Piece(lead, FAINT), Piece(state.page, BOLD))] if fits else []
@@ -120,7 +120,7 @@ def _heading(name: str, what: str, width: int) -> Line:
 
 
 def _hosts(state: DisplayState, width: int, room: int) -> list[Line]:
-    """Each host's processors; below them its memory where there is room for all of that."""
+    """Return the bars of hosts' CPU, and of their memory if there is room for all."""
     what = "the share of each VM in percent of a core"
     both = len(state.hosts) * 2 + 1 <= room
     if both:
@@ -144,17 +144,17 @@ def _host_cpu(host: DisplayedHost, letters: Sequence[str], width: int) -> Line:
     memory = sum(vm.memory for vm in host.vms)
     tail = f" cpu{_part(used, host.cpu)} mem{_part(memory, host.memory)}"
     bar = width - 8 - len(tail)
-    parts = [BarPart(vm.cpu, *_look(vm.tenant, letters)) for vm in host.vms]
+    parts = [BarPart(vm.cpu, *_letter_and_style(vm.tenant, letters)) for vm in host.vms]
     return (Piece(f"{host.name[:7]:7} "), *shares(parts, host.cpu, bar), Piece(tail))
 
 
 def _host_memory(host: DisplayedHost, letters: Sequence[str], width: int) -> Line:
     bar = width - 8 - len(" cpu100% mem100%")
-    parts = [BarPart(vm.memory / 1024, *_look(vm.tenant, letters)) for vm in host.vms]
+    parts = [BarPart(vm.memory / 1024, *_letter_and_style(vm.tenant, letters)) for vm in host.vms]
     return (Piece(" " * 8), *shares(parts, host.memory / 1024, bar))
 
 
-def _look(tenant: int, letters: Sequence[str]) -> tuple[str, str]:
+def _letter_and_style(tenant: int, letters: Sequence[str]) -> tuple[str, str]:
     return (letters[tenant] if tenant >= 0 else "?"), tenant_style(tenant)
 
 
@@ -179,9 +179,9 @@ def _price(what: str, values: Sequence[float], width: int, height: int) -> list[
 
 
 _FIXED = 65
-"""Columns of a tenant's line besides its bar,"""
+"""The columns of a tenant's line besides its bar."""
 _GOT = 5
-"""and of what its guests really got, where they are real."""
+"""The columns of the cores that real guests used."""
 
 
 def _tenants(state: DisplayState, width: int) -> list[Line]:
@@ -235,7 +235,7 @@ def _decisions(state: DisplayState, width: int, room: int) -> list[Line]:
 
 
 _ROOMY = 12
-"""With more lines than this each decision is given with all of its reason."""
+"""The number of lines above which each decision is shown with its whole reason."""
 
 
 def _decision(

@@ -1,4 +1,4 @@
-"""A terminal that frames or plain lines are written on."""
+"""The output of a demo: frames on a terminal, or plain lines."""
 
 import os
 import termios
@@ -10,7 +10,7 @@ from merkatd.demo.display_state import DisplayedDecision, DisplayState
 
 
 class Log:
-    """Writes lines as things happen."""
+    """Writes a line for each new period and decision."""
 
     def __init__(self, output: TextIO) -> None:
         self._output = output
@@ -18,11 +18,11 @@ class Log:
         self._seen = 0
 
     def begin(self, command: str) -> None:
-        """Say how to ask it things."""
+        """Write the command for a second terminal."""
         self._say(f"in a second terminal: {command}")
 
     def show(self, state: DisplayState, decisions: Sequence[DisplayedDecision]) -> None:
-        """Write what is new; `decisions` are all there ever were."""
+        """Write what is new; `decisions` are all decisions since the start."""
         if state.period != self._period:
             self._period = state.period
             self._say(period_line(state))
@@ -36,7 +36,7 @@ class Log:
 
 
 def period_line(state: DisplayState) -> str:
-    """A period in one line."""
+    """Return a period as a line."""
     cpu = state.cpu_prices[-1] if state.cpu_prices else 0.0
     memory = state.memory_prices[-1] if state.memory_prices else 0.0
     who = " ".join(f"{tenant.name} {tenant.done:.0%}" for tenant in state.tenants if tenant.vms)
@@ -47,19 +47,19 @@ def period_line(state: DisplayState) -> str:
 
 
 def decision_line(one: DisplayedDecision) -> str:
-    """A decision in one line."""
+    """Return a decision as a line."""
     return f"    {one.what}{f': {one.why}' if one.why else ''}"
 
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
 _LOCAL, _CHARACTERS = 3, 6
-"""Where termios keeps its local modes, and its special characters."""
+"""The indices of the local modes and of the special characters in a termios list."""
 _DISABLED = b"\0"
 
 
 class Terminal:
-    """The second screen of a terminal, without cursor and without echo."""
+    """The alternate screen of a terminal, without cursor and echo."""
 
     def __init__(self, output: TextIO, keyboard: TextIO) -> None:
         self._output = output
@@ -73,7 +73,7 @@ class Terminal:
             self._before = termios.tcgetattr(self._keyboard)
             changed = termios.tcgetattr(self._keyboard)
             changed[_LOCAL] &= ~termios.ECHO
-            # Suspended, we would leave a screen behind that nobody restores.
+            # A suspended demo would leave the terminal in the alternate screen.
             changed[_CHARACTERS][termios.VSUSP] = _DISABLED
             termios.tcsetattr(self._keyboard, termios.TCSADRAIN, changed)
         self._write(_ENTER)
@@ -92,7 +92,7 @@ class Terminal:
                 termios.tcsetattr(self._keyboard, termios.TCSAFLUSH, self._before)
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """Return the present numbers of columns and lines."""
         try:
             size = os.get_terminal_size(self._output.fileno())
         except OSError:
@@ -100,7 +100,7 @@ class Terminal:
         return size.columns or 80, size.lines or 24
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show these lines; only those that are not there yet are written, all at once."""
+        """Show these lines; write only the changed ones, all in a single write."""
         size = self.size()
         text = ""
         if size != self._size:

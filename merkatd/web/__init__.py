@@ -1,1 +1,1 @@
-"""The web page: what tenants and administrators look at, and the few forms they need."""
+"""The web page: views of the market and forms for tenants and administrators."""

@@ -1,4 +1,4 @@
-"""Who is signed in. Without the visitor's cookie a login can't be read, not even from memory."""
+"""Sessions of visitors. A login in memory can be decrypted only with the visitor's cookie."""
 
 import secrets
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 MOST_KEPT = 10_000
-"""Sessions of all users together."""
+"""The most sessions of all users together."""
 _TOKEN_BYTES = 32
 _ONCE = bytes(12)
-"""Each key seals one login: it needs no other nonce."""
+"""The nonce: a constant is safe because each key encrypts only one login."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """One visitor, as long as it stays signed in."""
+    """A visitor's session."""
 
     login: str
     form: str
-    """What each of its forms brings along: a foreign page does not know it."""
+    """The secret in each of its forms, which other sites don't know."""
     name: bytes
-    """What it is called here; its token can't be found from that."""
+    """The hash of its token, from which the token can't be computed."""
 
     def __repr__(self) -> str:
         return "Session()"
@@ -41,7 +41,7 @@ class _StoredSession:
 
 
 class BrowserSessions:
-    """All sessions, under what their tokens hash to, and bounded for each user."""
+    """All sessions by the hash of their token, with a limit for each user."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class BrowserSessions:
         self._most_per_user = most_per_user
         self._kept: dict[bytes, _StoredSession] = {}
         self._of_user: dict[int, list[bytes]] = {}
-        """The names of each user's sessions, the oldest first."""
+        """By user, the names of the user's sessions, the oldest first."""
 
     def begin(self, login: str, user: int, instead_of: str = "") -> str:
         """Start a session and end the one of the token `instead_of`; return the new token.
 
-        Where the user has too many, the oldest of that user ends; other users keep theirs.
+        If the user has too many sessions, that user's oldest one ends.
         """
         if instead_of:
             self._drop(_derived(instead_of, b"name"))
@@ -78,7 +78,7 @@ class BrowserSessions:
         return token
 
     def of(self, token: str, *, by_hand: bool) -> BrowserSession | None:
-        """Return the session of this token; what a page fetches by itself keeps none alive."""
+        """Return the session of this token; only requests `by_hand` reset its idle time."""
         name = _derived(token, b"name")
         kept = self._kept.get(name)
         now_s = self._seconds()
@@ -94,16 +94,16 @@ class BrowserSessions:
         return BrowserSession(login.decode(), _derived(token, b"form").hex(), name)
 
     def alive(self, session: BrowserSession) -> bool:
-        """Return whether it is not over yet."""
+        """Return whether the session has not ended."""
         kept = self._kept.get(session.name)
         return kept is not None and not kept.over(self._seconds())
 
     def end(self, session: BrowserSession) -> None:
-        """End it: the visitor leaves."""
+        """End the session: the visitor signs out."""
         self._drop(session.name)
 
     def _make_room(self, user: int, now_s: float) -> None:
-        """End the user's oldest sessions, and where all are too many, those of the busiest user."""
+        """End the user's oldest sessions; at `MOST_KEPT`, those of the user with most sessions."""
         for name in [one for one in self._of_user.get(user, ()) if self._kept[one].over(now_s)]:
             self._drop(name)
         while len(self._of_user.get(user, ())) >= self._most_per_user:

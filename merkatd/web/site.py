@@ -1,4 +1,4 @@
-"""A request from its address to its answer: who asks, whether they may, and what goes wrong."""
+"""The web site: each request's session, permissions, answer and errors."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -39,11 +39,11 @@ ASSETS = "/files/"
 LIVE = "/live"
 SIGN_OUT = "/sign-out"
 MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 256
-"""The longest name and password that are taken: a character has up to four bytes, each of which is
-written as three."""
+"""The largest sign-in form, in bytes: a character of the name and password has up to four bytes,
+and the form encodes each byte with three."""
 
 _STATUS: Mapping[Code, HTTPStatus] = {
-    # Whether something is not there or not theirs is nobody's business.
+    # A visitor must not learn whether an object of another tenant exists.
     Code.AUTHORIZATION: HTTPStatus.NOT_FOUND,
     Code.NO_EXISTS: HTTPStatus.NOT_FOUND,
     Code.ACTION: HTTPStatus.TOO_MANY_REQUESTS,
@@ -56,7 +56,7 @@ _HOLD_ROUTES = pages
 
 
 class WebSite:
-    """The page, with all who are signed in to it."""
+    """The page, with the sessions of all visitors."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class WebSite:
         secure: bool,
     ) -> None:
         self._house = dispatch.house
-        # Tenants' calls that hang never keep a page from its turn.
+        # Pages have an admission of their own, so that hanging calls of tenants don't delay them.
         self._admission = dispatch.admission.apart()
         self._sessions = sessions
         self._listeners = listeners
@@ -80,7 +80,7 @@ class WebSite:
         self.past = Past()
 
     async def visit(self, asked: BrowserRequest) -> PageResponse | LiveResponse:
-        """The answer to any request; no form is read before its sender is let in."""
+        """Return the answer to any request; a form is parsed only after its sender is admitted."""
         if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
         session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
@@ -91,7 +91,7 @@ class WebSite:
         except RequestError as refusal:
             return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
         if asked.method == "POST" and not asked.own:
-            text = "The browser does not say that one of our pages sent this form."
+            text = "The browser did not confirm that this form was sent by a page of this site."
             return wrong_page(text, HTTPStatus.FORBIDDEN)
         if asked.path == SIGN_IN:
             return _too_long(asked, MOST_SIGN_IN_BYTES) or await self._sign_in(asked)
@@ -102,7 +102,7 @@ class WebSite:
     async def _known(
         self, asked: BrowserRequest, session: BrowserSession
     ) -> PageResponse | LiveResponse:
-        """The answer to who is signed in."""
+        """Return the answer to a visitor with a session."""
         if (asked.method, asked.path) == ("POST", SIGN_OUT):
             return _too_long(asked, MOST_FORM_BYTES) or self._signed_out(asked, session)
         found = find(asked.method, asked.path)
@@ -123,7 +123,7 @@ class WebSite:
             if asked.method == "POST":
                 return await self._ordered(asked, session, work)
             return await self._admitted(asked, session, work)
-        except Exception as error:  # noqa: BLE001 - each visitor is answered, the daemon lives on
+        except Exception as error:  # noqa: BLE001 - the daemon must survive and answer each visitor
             return self._refused(asked, session, error)
 
     async def _admitted(
@@ -146,7 +146,7 @@ class WebSite:
         session: BrowserSession,
         work: Callable[[Caller], Awaitable[PageResponse | LiveResponse]],
     ) -> PageResponse | LiveResponse:
-        """Return the answer to an order; it goes on where the database hangs under it."""
+        """Return the answer to an order; if the database hangs, the order continues without it."""
         if self._recall.hangs:
             return wrong_page(
                 "The database does not answer. Nothing was done; try again in a moment.",
@@ -156,13 +156,13 @@ class WebSite:
         if await self._recall.outlast(running, self._look):
             return await running.result()
         return wrong_page(
-            "The database does not answer. The order may still be carried out: look again before"
+            "The database does not answer. The daemon may still carry out the order: check before"
             " you repeat it.",
             HTTPStatus.SERVICE_UNAVAILABLE,
         )
 
     async def _look(self) -> object:
-        """Read something small."""
+        """Read a small row, to test the database."""
         return await self._house.world.database.read(period_store.newest)
 
     async def _shown(
@@ -191,7 +191,7 @@ class WebSite:
         return answer
 
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
-        """The latest period; None where there was none yet."""
+        """Return the latest period, None before the first."""
         preparing = self._house.preparing
         try:
             found = await preparing.prepared()
@@ -203,7 +203,10 @@ class WebSite:
     def _listen(self, caller: Caller, session: BrowserSession) -> PageResponse | LiveResponse:
         user = caller.identity.uid
         if not self._listeners.room(user):
-            return wrong_page("Too many pages listen already.", HTTPStatus.TOO_MANY_REQUESTS)
+            return wrong_page(
+                "Too many pages receive live updates already. Close some of them.",
+                HTTPStatus.TOO_MANY_REQUESTS,
+            )
 
         def begin(listener: Listener) -> None:
             self._listeners.add(listener, user, lambda: self._sessions.alive(session))
@@ -231,7 +234,7 @@ class WebSite:
     ) -> PageResponse:
         refusal = refusal_of(asked.path, error)
         if refusal.code is Code.AUTHENTICATION:
-            # The password is another one by now, or the user is gone.
+            # The password was changed, or the user was removed.
             self._sessions.end(session)
             return _sign_in_first(asked)
         status = _status(error)
@@ -260,22 +263,22 @@ def _expired() -> PageResponse:
 
 
 def _too_long(asked: BrowserRequest, most: int) -> PageResponse | None:
-    """Return the answer to a form that is too long for its page, None where it is not."""
+    """Return the answer to a form that is too long for its page, None for others."""
     if asked.method != "POST" or asked.size <= most:
         return None
-    text = f"A form sent to this page may have {most} bytes at most (got {asked.size})."
+    text = f"A form for this page must have at most {most} bytes (got {asked.size})."
     return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 def _sign_in_first(asked: BrowserRequest) -> PageResponse:
-    """People are sent to sign in; what a page asks for by itself is told why it gets nothing."""
+    """Redirect people to the sign-in page; return an error to requests by scripts."""
     if asked.by_hand and asked.path != LIVE and asked.method in {"GET", "HEAD"}:
         return redirect(SIGN_IN)
     return page("Sign in first.", HTTPStatus.UNAUTHORIZED)
 
 
 def _nothing() -> PageResponse:
-    return wrong_page("There is nothing here, or nothing of yours.", HTTPStatus.NOT_FOUND)
+    return wrong_page("This page does not exist, or you may not see it.", HTTPStatus.NOT_FOUND)
 
 
 def _status(error: Any) -> HTTPStatus:
@@ -290,5 +293,5 @@ def _status(error: Any) -> HTTPStatus:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, RequestError) and error.code is Code.AUTHENTICATION:
-        return "OpenNebula knows no such user with this password."
+        return "Wrong user name or password."
     return refusal_of("sign-in", error).text

@@ -1,4 +1,4 @@
-"""The port of the page, and a browser's connection to it."""
+"""The web page's port, and the connections of browsers to it."""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -33,12 +33,12 @@ _log = Logger()
 
 
 class Visit(HttpCall):
-    """One request of a browser."""
+    """A request from a browser."""
 
     channel: "Visitor"
 
     def process(self) -> None:
-        """All of it is there."""
+        """Answer the request; Twisted calls this when it is complete."""
         if self._answered:
             return
         refused = self._refused()
@@ -49,28 +49,30 @@ class Visit(HttpCall):
         self._running.addErrback(self._failed)
 
     def _refused(self) -> PageResponse | None:
-        """Return the answer to a request that is refused whatever it asks for."""
+        """Return the answer to an invalid request, None for a valid one."""
         most = min(self.channel.factory.body_bytes, MOST_LONG_BYTES)
         if self.size > most:
-            text = f"A form may have {most} bytes at most."
+            text = f"A form must have at most {most} bytes (got {self.size})."
             return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         said = self.requestHeaders.getRawHeaders(b"host") or []
         host = host_name(said[0].decode("latin-1")) if len(said) == 1 else None
         if host is None:
-            return wrong_page("A request needs one valid Host header.", HTTPStatus.BAD_REQUEST)
+            return wrong_page(
+                "A request must have exactly one valid Host header.", HTTPStatus.BAD_REQUEST
+            )
         if not self.channel.factory.hosts.include(host, self.channel.transport.getHost().host):
-            text = f"This page is not served as {host[:60]}; web.hosts lists its names."
+            text = f"{host[:60]!r} is not a name of this page; web.hosts can add it."
             return wrong_page(text, HTTPStatus.MISDIRECTED_REQUEST)
         kind = self._header(b"content-type").partition(";")[0].strip().lower()
         if self.method == b"POST" and kind != _FORM:
-            return wrong_page(f"A form is sent as {_FORM}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            return wrong_page(f"A form must be sent as {_FORM}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         return None
 
     def late(self) -> None:
-        """It takes too long; pages that are kept up to date may."""
+        """Answer a request that takes too long; live updates have no time limit."""
         if self._answered:
             return
-        text = "No answer in time. An order may have been carried out or not."
+        text = "The daemon did not answer in time. Check whether an order was carried out."
         self.send(wrong_page(text, HTTPStatus.GATEWAY_TIMEOUT))
         if self._running is not None:
             self._running.cancel()
@@ -85,11 +87,11 @@ class Visit(HttpCall):
 
     def _failed(self, failure: Any) -> None:
         if failure.check(CancelledError) is None:
-            # The query and the form stay out of the log: they can hold a password.
+            # The query and the form can contain a password, so they are not logged.
             path = printable(self.uri.partition(b"?")[0].decode("latin-1"))
             method = printable(self.method.decode("latin-1"))
             _log.failure("{method} {path} failed", failure, method=method, path=path)
-        text = "The daemon failed to answer; its log says why."
+        text = "The daemon failed to answer; its log has the reason."
         self.send(wrong_page(text, HTTPStatus.INTERNAL_SERVER_ERROR))
 
     def _asked(self) -> BrowserRequest:
@@ -110,10 +112,10 @@ class Visit(HttpCall):
         return cookie_of(self._header(b"cookie"), self.channel.factory.cookie)
 
     def _own(self) -> bool:
-        """Whether the browser says that one of our own pages, or a person, sent it.
+        """Return whether the browser confirms that a page of this site, or a person, sent this.
 
-        Every browser says it of a form: it sends `Origin`, and where the page is loaded over TLS or
-        from this machine also `Sec-Fetch-Site`. A form without either could be any page's.
+        Every browser sends `Origin` with a form. It also sends `Sec-Fetch-Site` if the page was
+        loaded over TLS or from this machine. A form without either can come from any site.
         """
         fetched = self._header(b"sec-fetch-site")
         if fetched:
@@ -126,7 +128,7 @@ class Visit(HttpCall):
         return found.decode("latin-1") if isinstance(found, bytes) else (found or "")
 
     def send(self, answer: PageResponse) -> None:
-        """The whole response at once."""
+        """Write the whole response, and end the request."""
         if self._answered:
             return
         self._answered = True
@@ -135,7 +137,7 @@ class Visit(HttpCall):
         self.finish()
 
     def turned_away(self) -> bytes:
-        """Return the response where its address has as many requests in hand as it may."""
+        """Return the response for an address that has too many requests in progress."""
         page = wrong_page(MANY_AT_ONCE, HTTPStatus.TOO_MANY_REQUESTS)
         return self._response(page, last=True)
 
@@ -155,7 +157,7 @@ class Visit(HttpCall):
         return head if self.method == b"HEAD" else head + body
 
     def _listen(self, live: LiveResponse) -> None:
-        """Keep the connection, and write what happens."""
+        """Keep the connection open for live updates."""
         self._answered = True
         self.startedWriting = 1
         self.channel.persistent = 0
@@ -175,7 +177,7 @@ class Visit(HttpCall):
 
 
 class Visitor(Channel):
-    """One connection."""
+    """A browser's connection."""
 
     factory: "VisitFactory"
 
@@ -185,29 +187,29 @@ class Visitor(Channel):
         self.listener: Listener | None = None
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """More was written than the browser has read."""
+        """Mark the listener as slow: the browser has not read what was written."""
         if self.listener is not None:
             self.listener.slow = True
         super().pauseProducing()  # type: ignore[no-untyped-call]  # Twisted's web has no types
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """It has caught up."""
+        """Mark the listener as fast: the browser has read what was written."""
         if self.listener is not None:
             self.listener.slow = False
         super().resumeProducing()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
-        """It has ended."""
+        """Remove the listener of a lost connection."""
         if self.listener is not None:
             self.listener.gone()
         super().connectionLost(reason)
 
 
 def cookie_of(header: str, name: str) -> str:
-    """Return the value of a cookie; nothing where there is none of this name.
+    """Return the value of a cookie, "" if it is missing.
 
-    Ours is letters and digits. The parser of Python's library takes time that grows with the
-    square of the backslashes in what a stranger sends.
+    This site's cookie has only letters and digits. The parser of Python's library is not used: its
+    time grows with the square of the number of backslashes in a stranger's header.
     """
     pairs = (one.strip().partition("=") for one in header.split(";"))
     return next((value for found, _, value in pairs if found == name), "")
@@ -217,7 +219,7 @@ _A_YEAR_S = 31_536_000
 
 
 class VisitFactory(CallFactory):
-    """Makes a connection for each browser that comes, within the bounds of tenants' calls."""
+    """Creates a connection for each browser, with the limits of the tenants' interface."""
 
     speaks = Visitor
 
@@ -241,12 +243,12 @@ class VisitFactory(CallFactory):
 
 
 class WebPage:
-    """The page as it is served."""
+    """The open web page."""
 
     def __init__(
         self, door: ListeningPort, listeners: Listeners, goals: Goals, named: Callable[[], None]
     ) -> None:
-        """`named` reads the names that the certificate gives."""
+        """`named` reads the host names from the certificate."""
         self._door = door
         self._named = named
         self._listeners = listeners
@@ -254,12 +256,12 @@ class WebPage:
         self.address = door.address
 
     def renew(self) -> None:
-        """Read the certificate anew, where there is one. Raises CertificateError."""
+        """Read the certificate again, if there is one. Raise CertificateError if it is invalid."""
         self._door.renew()
         self._named()
 
     async def close(self) -> None:
-        """End all that listens, and close the port."""
+        """End all live updates, and close the port."""
         self._listeners.close()
         await self._door.close()
 
@@ -271,7 +273,7 @@ def serve(
     dispatch: Dispatch,
     scheduler: Scheduler,
 ) -> WebPage:
-    """Open the port. Raises NotServedError."""
+    """Open the port of the web page. Raise NotServedError if that fails."""
     secure = bool(settings.certificate)
     cookie = "__Host-merkat" if secure else "merkat"
     listeners = Listeners(

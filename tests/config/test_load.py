@@ -117,20 +117,20 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         ),
         (
             "[period]\ninterval = 60",
-            'line 2: period.interval = 60: needs a unit, in quotes: for example "60s"',
+            'line 2: period.interval = 60: must be a text with a unit, for example "60s"',
         ),
         ('[period]\ninterval = "0s"', 'line 2: period.interval = "0s": must be above 0'),
         (
             "period.intervall = 1",
-            "line 1: period.intervall: is no key that anybody knows; did you mean 'interval'?",
+            "line 1: period.intervall: is not a known key; did you mean 'interval'?",
         ),
         (
             "[perod]",
-            "line 1: perod: is no section that anybody knows; did you mean 'period'?",
+            "line 1: perod: is not a known section; did you mean 'period'?",
         ),
         (
             "period = 3",
-            "line 1: period: is a section: write [period] on a line of its own",
+            "line 1: period: must be a section: write [period] on a line of its own",
         ),
         (
             "[period]\nin_flight = 0.5",
@@ -159,7 +159,7 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         (
             '[cloud]\nendpoint = "localhost"',
             (
-                'line 2: cloud.endpoint = "localhost": must be an address, for example'
+                'line 2: cloud.endpoint = "localhost": must be an HTTP address, for example'
                 " 'http://127.0.0.1:2633/RPC2'"
             ),
         ),
@@ -167,8 +167,8 @@ def test_all_problems_are_reported_with_their_lines() -> None:
             (
                 f'[bus]\nendpoint = "{value}"',
                 (
-                    f'line 2: bus.endpoint = "{value}": must be empty, or a loopback address and'
-                    ' any port, such as "tcp://127.0.0.1:*"'
+                    f'line 2: bus.endpoint = "{value}": must be empty, or a loopback address with'
+                    ' port *, for example "tcp://127.0.0.1:*"'
                 ),
             )
             for value in ("tcp://0.0.0.0:*", "tcp://127.0.0.1:5555", "ipc:///tmp/bus")
@@ -179,17 +179,17 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         ),
         (
             "[strategy.taboo]",
-            "line 1: strategy.taboo: is no section that anybody knows; did you mean 'tabu'?",
+            "line 1: strategy.taboo: is not a known section; did you mean 'tabu'?",
         ),
-        ("strategy = 1", "line 1: strategy: holds sections: write [strategy.NAME]"),
-        ("market = []", "line 1: market: holds sections: write [market.NAME]"),
+        ("strategy = 1", "line 1: strategy: must contain sections: write [strategy.NAME]"),
+        ("market = []", "line 1: market: must contain sections: write [market.NAME]"),
         (
             '[strategy.tabu]\npricing = "paper"',
-            "line 2: strategy.tabu.pricing: is no key that anybody knows; ",
+            "line 2: strategy.tabu.pricing: is not a known key; ",
         ),
         (
             '[market."a b"]',
-            "line 1: market.a b: is no name for a market: write 1 to 64 letters, digits, - and _",
+            "line 1: market.a b: is not a valid market name: use 1 to 64 letters, digits, - and _",
         ),
         (
             '[market.a]\nclusters = "b"',
@@ -202,8 +202,8 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         (
             "[market.a]\ndefault_bid = { cpus = 1 }",
             (
-                "line 2: market.a.default_bid = {\"cpus\": 1}: 'cpus' is no resource; did you mean"
-                " 'cpu'?"
+                "line 2: market.a.default_bid = {\"cpus\": 1}: 'cpus' is not a resource; did you"
+                " mean 'cpu'?"
             ),
         ),
         (
@@ -211,8 +211,8 @@ def test_all_problems_are_reported_with_their_lines() -> None:
             "line 2: limits.memory.shrink_unmeasured = 1: must be true or false",
         ),
         ('[daemon]\ncontrol_socket = ""', "must be the path of a file"),
-        ("x = \n", "line 1: is no TOML: Invalid value"),
-        ("x = 1" + "0" * 5000, "is no TOML"),
+        ("x = \n", "line 1: must be valid TOML: Invalid value"),
+        ("x = 1" + "0" * 5000, "must be valid TOML"),
     ],
 )
 def test_a_problem_says_where_what_and_what_would_be_right(text: str, message: str) -> None:
@@ -256,7 +256,7 @@ def test_a_file_that_can_t_be_read_is_a_problem_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read: No such file"):
         load(tmp_path / "merkatd.toml")
     (tmp_path / "merkatd.toml").write_bytes(b"a\xff")
-    with pytest.raises(ConfigError, match="must be UTF-8; byte 1 is none"):
+    with pytest.raises(ConfigError, match="must be UTF-8: byte 1 is not"):
         load(tmp_path / "merkatd.toml")
 
 
@@ -301,4 +301,4 @@ def test_any_value_of_any_key_is_read_or_refused(said: dict[str, Any]) -> None:
         parse("\n".join(f"{key} = {value}" for key, value in said.items()))
     except ConfigError as error:
         for problem in error.problems:
-            assert problem.path or "is no TOML" in problem.message
+            assert problem.path or "must be valid TOML" in problem.message

@@ -23,31 +23,31 @@ from merkatd.scheduler.base import settings as scheduler
     [
         ('step_limit = "30s"', "period.step_limit", "must be at least period.interval"),
         ('[cloud]\ncall_limit = "1h"', "cloud.call_limit", "must be at most period.step_limit"),
-        ("in_flight = 1", "period.in_flight_per_host", "in_flight, which is 1"),
+        ("in_flight = 1", "period.in_flight_per_host", "must be at most period.in_flight (1)"),
         ("[money]\nsupply = 5e12", "money.supply", "must be at most 4e+12"),
         ("[money]\nsupply = 5", "money.starting_credits", "at most money.supply"),
-        ("[money.policy]\nenabled = true", "money.policy.enabled", "needs money.supply"),
-        ("[market]", "market", "holds no market"),
-        ("[market.a]\n[market.b]", "market.b.clusters", "belongs to market 'a' already"),
+        ("[money.policy]\nenabled = true", "money.policy.enabled", "needs a money.supply above 0"),
+        ("[market]", "market", "must define at least one market"),
+        ("[market.a]\n[market.b]", "market.b.clusters", "already belongs to market 'a'"),
         (
             "[market.a]\nclusters = [1]\n[market.b]\nclusters = [2, 1]",
             "market.b.clusters",
-            "cluster 1 belongs to market 'a' already",
+            "cluster 1 already belongs to market 'a'",
         ),
         (
             "[market.a]\ndefault_bid = { network = 2 }",
             "market.a.default_bid",
-            "speaks of network, which is not traded: goods.network must be true",
+            "must not name network, which is not traded: set goods.network to true",
         ),
         (
             "[goods]\nnetwork = true\n[market.a.group_bids]\ngold = { network = 2, disk = 3 }",
             "market.a.group_bids",
-            "speaks of disk, which is not traded",
+            "must not name disk, which is not traded",
         ),
         (
             f'[daemon]\nstate_directory = "/{"x" * 120}"',
             "daemon.control_socket",
-            "is too long for a socket",
+            "must be a shorter path",
         ),
     ],
 )
@@ -134,11 +134,11 @@ def test_markets_by_the_names_of_clusters_and_bids_by_group() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[market.a]\ngroup_bids = { x = { gpu = 1 } }", "'gpu' is no resource"),
+        ("[market.a]\ngroup_bids = { x = { gpu = 1 } }", "'gpu' is not a resource"),
         ("[market.a]\ngroup_bids = { x = 1 }", "must be a table"),
         (
             '[market.a]\ncluster_names = ["x"]\n[market.b]\ncluster_names = ["x"]',
-            "cluster x belongs to market 'a' already",
+            "cluster x already belongs to market 'a'",
         ),
     ],
 )

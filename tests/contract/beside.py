@@ -151,7 +151,7 @@ class Daemon:
 
     def metrics(self) -> str:
         """A scrape."""
-        address = self.log().partition("Figures are read at ")[2].split()[0]
+        address = self.log().partition("Metrics are served at ")[2].split()[0]
         with urlopen(address, timeout=10) as answer:  # noqa: S310 - the daemon's own port
             return str(answer.read().decode())
 

@@ -130,7 +130,7 @@ def test_a_second_daemon_with_the_same_state_directory_is_refused(site: Site) ->
     second = site.another_daemon()
     assert second.end() == 1
     directory = site.directory / "state"
-    line = f"merkatd run: {directory}: another daemon has this state directory\n"
+    line = f"merkatd run: {directory}: another daemon uses this state directory\n"
     assert line in second.said()
     assert "Traceback" not in second.said()
     site.after_good_periods(1)

@@ -76,7 +76,7 @@ def test_the_schema_stays_where_an_older_daemon_acts(config: Config, engine: sa.
     look.addErrback(failures.append)
     (failure,) = failures
     assert isinstance(failure.value, StartError)
-    assert "daemon older acts on this database, with an older version" in str(failure.value)
+    assert "daemon older acts on this database with an older version" in str(failure.value)
 
 
 def test_what_a_dead_daemon_left_behind_is_no_obstacle(config: Config, engine: sa.Engine) -> None:

@@ -77,7 +77,7 @@ class Running:
 
     def figures(self) -> str:
         """What Prometheus would read."""
-        (address,) = re.findall(r"Figures are read at (\S+)", self.log())
+        (address,) = re.findall(r"Metrics are served at (\S+)", self.log())
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own
             return str(answer.read(), "utf-8")
 
@@ -106,7 +106,7 @@ def test_what_changed_counts_from_the_next_period_on(daemon: Running) -> None:
     daemon.reload()
     assert daemon.status()["mode"] == "dry"
     assert daemon.status()["interval_s"] == 0.1
-    assert "from the next period on counts acting.mode, period.interval" in daemon.log()
+    assert "these keys change: acting.mode, period.interval" in daemon.log()
     assert "merkat_period_interval_seconds 0.1\n" in daemon.figures()
     until(lambda: "Mode dry: Period" in daemon.log(), "a dry period")
 

@@ -32,7 +32,7 @@ def test_plain_it_ends_by_itself(place: Path) -> None:
         assert demo.end() == 0
     assert f"merkatd status --config {place}/merkat-demo-" in out.splitlines()[0]
     assert "period 3: " in out
-    assert "    ana comes with 4 VMs and bids " in out
+    assert "    ana arrives with 4 VMs and bids " in out
     assert "    deploy ana-1 to host00" in out
     assert_summary(out)
     assert_nothing_left(demo, place)
@@ -100,7 +100,7 @@ def test_wrong_words_are_refused(words: list[str], capsys: pytest.CaptureFixture
 
 def assert_summary(out: str) -> None:
     """It names everybody, and what they got for how much."""
-    assert "Who got what for how much:" in out
+    assert "Results of each tenant:" in out
     for name in ("ana", "bo", "cy", "di", "ed", "flo"):
         assert any(line.startswith(f"{name} ") for line in out.splitlines())
     assert out.rstrip().splitlines()[-1].startswith("all ")

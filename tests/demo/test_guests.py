@@ -27,7 +27,7 @@ def test_without_libvirtd_it_is_said_what_to_install(
 ) -> None:
     """Once, for both kinds of guests that are sought."""
     _at(monkeypatch, tmp_path / "socket")
-    with pytest.raises(GuestsError, match="no real guests here") as raised:
+    with pytest.raises(GuestsError, match="can't run real guests") as raised:
         real_guests.kind_here()
     said = str(raised.value)
     assert said.count("libvirt-daemon-system") == 1
@@ -37,5 +37,5 @@ def test_without_libvirtd_it_is_said_what_to_install(
 
 def test_what_a_watcher_is_told_about_guests() -> None:
     """Nobody takes emulated machines for what the hardware can do."""
-    assert "emulates in software" in GuestKind.QEMU.words
+    assert "emulated by QEMU" in GuestKind.QEMU.words
     assert len({kind.words for kind in GuestKind}) == len(GuestKind)

@@ -54,7 +54,7 @@ def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
     stay.minutes(9)
     assert not stay.told
     stay.minutes(4)
-    assert stay.told[0].startswith("comes with 3 VMs and bids ")
+    assert stay.told[0].startswith("arrives with 3 VMs and bids ")
     assert any(text.startswith("raises its bid from ") for text in stay.told)
     now = stay.player.now
     assert now is not None

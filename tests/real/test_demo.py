@@ -40,7 +40,7 @@ def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_pa
         said = log.read_text()
         assert demo.wait() == 0, said
     sys.stdout.write(said)
-    assert "Who got what for how much:" in said
+    assert "Results of each tenant:" in said
     quotas = [found - {-1} for found in seen.values()]
     assert max(map(len, quotas), default=0) > 1, seen
     assert not host.connection().listAllDomains()

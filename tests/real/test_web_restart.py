@@ -72,4 +72,4 @@ def test_the_page_says_so_and_another_daemon_knows_what_was(tmp_path: Path) -> N
             assert titles == {"Money", "CPU", "Memory", "Credits"}
             host = ann.get("/hosts/0")
             assert host.charts["period"][0] == int(began)
-            assert f"Who was on a host is known from period {began} on" in host.text
+            assert f"The set of VMs on a host is known from period {began} on" in host.text

@@ -50,7 +50,7 @@ class TestSigningIn:
         """They are told so in the form, and get no cookie."""
         answer = site.browser().sign_in(login)
         assert answer.status == 401
-        assert "knows no such user" in answer.text
+        assert "Wrong user name or password." in answer.text
         assert answer.headers["Set-Cookie"] is None
 
     def test_without_it_nothing_is_shown(self, site: PageSite) -> None:

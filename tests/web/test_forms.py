@@ -126,7 +126,7 @@ class TestOrders:
         assert site.order("status")["drained_hosts"] == [0]
         assert admin.post("/hosts/0/undrain").place == "/hosts/0"
         assert admin.post("/orders/mode", mode="dry").place == "/orders"
-        assert "nothing of this is done" in admin.get("/").text
+        assert "it carries out nothing" in admin.get("/").text
         assert admin.post("/orders/mode", mode="some").status == 422
         assert admin.post("/orders/mode", mode="on").place == "/orders"
 

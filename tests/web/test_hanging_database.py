@@ -63,7 +63,7 @@ def test_pages_that_were_read_before_are_shown_as_old(
         answer = soon(admin, "GET", path)
         assert answer.status == 200, path
         assert _OLD in answer.text, path
-        assert "This page is old: it shows what was stored at" in answer.text, path
+        assert "This page is old: it shows the data of" in answer.text, path
         assert 'aria-label="Pages"' in answer.text, path
     assert "anns-secret-platform" in admin.get(f"/platforms/{site.platform}").text
 

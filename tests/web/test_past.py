@@ -139,7 +139,7 @@ class TestServed:
         for place in ("/vms/0", "/hosts/0", f"/tenants/{site.users['ann']}"):
             page = ann.get(place)
             assert page.charts["charts"], place
-            assert "What it was by period" in page.text, place
+            assert "Values by period" in page.text, place
         assert ann.get(f"/platforms/{site.platform}").charts["period"]
 
     def test_of_a_host_a_tenant_sees_its_part(self, site: PageSite) -> None:
@@ -174,17 +174,17 @@ class TestServed:
 
         until(runs, "a VM that runs")
         site.opennebula(BOB, "one.vm.action", "terminate-hard", vm)
-        until(lambda: "It is gone." in bob.get(f"/vms/{vm}").text, "its end")
+        until(lambda: "This VM no longer exists." in bob.get(f"/vms/{vm}").text, "its end")
         assert bob.get(f"/vms/{vm}").charts["charts"]
         assert site.browser(ANN).get(f"/vms/{vm}").status == 404
-        assert "It is gone." in site.browser(site.admin).get(f"/vms/{vm}").text
+        assert "This VM no longer exists." in site.browser(site.admin).get(f"/vms/{vm}").text
 
     def test_who_got_what_is_on_the_periods_page(self, site: PageSite) -> None:
         """A tenant finds itself there, and nobody else."""
         period = site.period()
         seen = [site.browser(who).get(f"/periods/{period}").text for who in (ANN, site.admin)]
         assert ["bob" in text for text in seen] == [False, True]
-        assert all("Who got what" in text for text in seen)
+        assert all("Allocations by tenant" in text for text in seen)
 
     def test_the_database_knows_the_same_of_earlier_periods(self, site: PageSite) -> None:
         """What another daemon would find there is what this one has seen."""

@@ -36,9 +36,9 @@ class TestAVm:
         now = present_of(HOSTS, [0, 0, 1], _CROWDED)
         text = gets_table(now, 0, explained((600.0, 4096.0)))
         assert "4.00 cores" in text
-        assert "6.00 cores were decided, but others that are to leave" in text
+        assert "6.00 cores were decided, but VMs that will leave" in text
         assert "4.00 GiB were" not in text
-        assert "until others that are to leave its host have left" in has_less(now, 0)
+        assert "until other VMs have left its host" in has_less(now, 0)
 
     def test_what_is_given_is_shown_as_decided(self) -> None:
         """On a host with room, and of a VM without one."""

@@ -42,7 +42,7 @@ class TestStory:
         assert said == (
             "A core costs 5.00 credits a period, 2.5 times as much as one period ago."
             " Two tenants share 13 cores; bob gets most, 10 cores, and pays 10.00 credits a period."
-            " One of two deadlines will be kept; late: bob."
+            " One of two deadlines will be met; late: bob."
         )
 
     def test_of_ones_own(self) -> None:
@@ -51,15 +51,19 @@ class TestStory:
         assert said == (
             "A core costs 1.00 credits a period, 80% less than one period ago. You get 1 core and"
             " 2.00 GiB for 1.00 credits a period, which your credits last for 1 h."
-            " The deadline will be kept."
+            " The deadline will be met."
         )
 
     @pytest.mark.parametrize(
         ("tenants", "of_all", "said"),
         [
-            ([], True, "Nobody has a VM that runs."),
+            ([], True, "No tenant has a running VM."),
             ([], False, "You have no VMs."),
-            ([tenant("ann", 100.0)], True, "ann is alone and gets all that it can use: 1 core."),
+            (
+                [tenant("ann", 100.0)],
+                True,
+                "ann is the only tenant and gets all that it can use: 1 core.",
+            ),
         ],
     )
     def test_of_little(self, tenants: list[dict[str, Any]], of_all: bool, said: str) -> None:

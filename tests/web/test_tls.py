@@ -115,7 +115,7 @@ def test_a_certificate_that_was_renewed_is_served_after_a_reload(tmp_path: Path)
         site.program.send_signal(signal.SIGHUP)
         until(lambda: site.order("status")["configuration"], "the word on it")
         said = site.order("status")["configuration"]
-        assert said.startswith("in force, but the old certificate stays: web.certificate: ")
+        assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
         assert "api.certificate" in said
         assert [served(door) for door in doors] == [new, new]
     finally:

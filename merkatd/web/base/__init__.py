@@ -1,1 +1,1 @@
-"""What pages stand on: routes, responses, and what the last periods gave."""
+"""The basis of pages: routes, requests, responses, and the memory of the last periods."""

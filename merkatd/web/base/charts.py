@@ -1,4 +1,4 @@
-"""Histories as charts."""
+"""Charts of the last periods: prices, VMs, hosts, tenants, platforms."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from merkatd.cluster import Bools
 from merkatd.web.base.period_memory import PeriodRecord
 
 PER_UNIT = {"cpu": 100.0, "memory": 1024.0}
-"""How many units people count as one: a core, a GiB."""
+"""The units in a displayed unit: in a core, in a GiB."""
 UNITS = {"cpu": "cores", "memory": "GiB", "network": "Mbit/s", "disk": "MiB/s"}
 A_UNIT = {"cpu": "A core", "memory": "A GiB", "network": "A Mbit/s", "disk": "A MiB/s"}
 NAMES = {"cpu": "CPU", "memory": "Memory", "network": "Network", "disk": "Disk"}
@@ -20,17 +20,17 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line of a chart: a value a period, None where there is none."""
+    """A line of a chart: a value for each period, None if it is unknown."""
 
     name: str
     values: Values
     dashed: bool = False
-    """Whether it is what another line is measured against."""
+    """Whether the line is the reference for another line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines with one axis."""
+    """Lines with a common axis."""
 
     title: str
     unit: str
@@ -39,7 +39,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Charts:
-    """What is drawn over the same periods, the oldest first."""
+    """Charts of the same periods, the oldest period first."""
 
     period: Sequence[int]
     at_s: Sequence[float]
@@ -47,7 +47,7 @@ class Charts:
 
     @property
     def known(self) -> list[Chart]:
-        """Those of which anything is known, with the lines of which anything is."""
+        """Return the charts that have a known value, with only their lines that have one."""
         found = [
             Chart(one.title, one.unit, [line for line in one.lines if any_known(line.values)])
             for one in self.charts
@@ -56,7 +56,7 @@ class Charts:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As the script reads it."""
+        """Return the data that the page's script reads."""
         return {
             "period": list(self.period),
             "at_s": list(self.at_s),
@@ -72,17 +72,17 @@ class Charts:
 
 
 def any_known(values: Values) -> bool:
-    """Whether there is a value."""
+    """Return whether any value is known."""
     return any(value is not None for value in values)
 
 
 def plain(value: float, scale: float = 1.0) -> float | None:
-    """A value as JSON has it, in the unit people count in: no NaN, no infinity, few digits."""
+    """Return a value for JSON in its displayed unit, with five digits; None unless it is finite."""
     return float(f"{value / scale:.5g}") if math.isfinite(value) else None
 
 
 def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Charts:
-    """The prices of each market, of a core and a GiB."""
+    """Return charts of the prices of each market, for example of a core and of a GiB."""
     at_s: dict[int, float] = {}
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
     for row in rows:
@@ -111,11 +111,11 @@ def _price(row: Mapping[str, Any], resource: str) -> float | None:
 
 CREDITS = "credits a period"
 NO_ONES = -2
-"""No application's id."""
+"""An id that no application has."""
 
 
 def of_vm(moments: Sequence[PeriodRecord], vm: int, owner: int, resources: Sequence[str]) -> Charts:
-    """What a VM got, used, bid and paid while it was this owner's."""
+    """Return charts of the VM's allocation, use, bid and costs while it had this owner."""
     rows = [(one, one.row(vm)) for one in moments]
     there = [(one, at) for one, at in rows if at is not None and int(one.owner[at]) == owner]
 
@@ -145,7 +145,7 @@ def of_vm(moments: Sequence[PeriodRecord], vm: int, owner: int, resources: Seque
 def of_host(
     moments: Sequence[PeriodRecord], host: int, owner: int | None, resources: Sequence[str]
 ) -> Charts:
-    """What was given of a host, to one owner or to all, out of how much."""
+    """Return charts of a host's capacity, and of its allocations to an owner or to all VMs."""
     rows = [(one, one.host_row(host)) for one in moments]
     there = [(one, at) for one, at in rows if at is not None]
     known = [one for one, _ in there]
@@ -169,9 +169,9 @@ def of_tenant(
     entries: Sequence[tuple[float, float]],
     resources: Sequence[str],
 ) -> Charts:
-    """What a tenant held, bid, paid and got.
+    """Return charts of a tenant's balance, bids, costs and allocations.
 
-    `balance` is what it holds now; `entries` are the times and the amounts that led to it.
+    `balance` is the present balance; `entries` are the times and amounts of its changes.
     """
     held = ChartLine("left", _balances([one.at_s for one in moments], balance, entries))
     mine = [one.owner == owner for one in moments]
@@ -184,7 +184,7 @@ def of_platform(
     application: int | None,
     resources: Sequence[str],
 ) -> Charts:
-    """How far a platform was, what its VMs bid and paid, and what they got for it."""
+    """Return charts of a platform's progress, and of its VMs' bids, costs and allocations."""
     goals = [
         next((goal for goal in one.goals if goal.platform == platform), None) for one in moments
     ]
@@ -213,7 +213,7 @@ def of_platform(
 def _together(
     moments: Sequence[PeriodRecord], rows: Sequence[Bools], resources: Sequence[str]
 ) -> list[Chart]:
-    """What the VMs in these rows bid, pay and get, all together."""
+    """Return charts of the summed bids, costs and allocations of the VMs in these rows."""
     bids = [plain(one.bid[some].sum()) for one, some in zip(moments, rows, strict=True)]
     money = [ChartLine("pays", _cost(moments, rows)), ChartLine("bids", bids, dashed=True)]
     return [
@@ -244,7 +244,7 @@ def _cost(moments: Sequence[PeriodRecord], rows: Sequence[Bools]) -> Values:
 def _balances(
     at_s: Sequence[float], balance: float, entries: Sequence[tuple[float, float]]
 ) -> Values:
-    """What was held at these times: what is held now, without what came after."""
+    """Return the balance at these times: the present balance minus all later changes."""
     times = np.array([moved_s for moved_s, _ in entries])
     order = np.argsort(times)
     after = np.cumsum(np.array([amount for _, amount in entries])[order][::-1])[::-1]
@@ -253,7 +253,10 @@ def _balances(
 
 
 def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values:
-    """What each period found of the one before, put where it was: of the last nobody knows yet."""
+    """Return values moved to the period before: each period measures the use in the one before.
+
+    The last value is None, because it is not measured yet.
+    """
     found = {one.period - 1: value for (one, _), value in zip(there, values, strict=True)}
     return [found.get(one.period) for one, _ in there]
 

@@ -1,4 +1,4 @@
-"""What is to be done by when: platforms, and whatever else tells the page of its deadlines."""
+"""Goals: work with deadlines, of platforms and of other sources."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ class Goal:
     owner: int
     state: str
     platform: int | None = None
-    """Its id, where it is a platform."""
+    """The platform's id, None if the work is not a platform."""
     vms: int = 0
     began_s: float | None = None
     deadline_s: float | None = None
     projected_end_s: float | None = None
     done: float | None = None
-    """The part of its work that is done."""
+    """The part of the work that is done, None if it is unknown."""
     on_track: bool | None = None
     ended_s: float | None = None
-    """When it was over, if it is."""
+    """The time when the work ended, None while it continues."""
     text: str = ""
-    """How it fares, in words."""
+    """The state of the work, as a sentence."""
 
     def passed(self, now_s: float) -> float | None:
-        """The part of its time that has passed."""
+        """Return the part of the time to the deadline that has passed, None if it is unknown."""
         if self.began_s is None or self.deadline_s is None or self.deadline_s <= self.began_s:
             return None
         return (now_s - self.began_s) / (self.deadline_s - self.began_s)
@@ -37,26 +37,26 @@ Tell = Callable[[], Sequence[Goal]]
 
 
 class Goals:
-    """What others than platforms tell of."""
+    """The goals from sources other than platforms."""
 
     def __init__(self) -> None:
         self._telling: list[Tell] = []
 
     def also(self, tell: Tell) -> None:
-        """Ask this one too from now on."""
+        """Add a source of goals."""
         self._telling.append(tell)
 
     def told(self) -> list[Goal]:
-        """All that they tell of now."""
+        """Return the present goals of all sources."""
         return [goal for tell in self._telling for goal in tell()]
 
 
 OVER = frozenset({"done", "cancelled", "failed"})
-"""The states of platforms that are."""
+"""The states of platforms that have ended."""
 
 
 def of_platform(row: dict[str, Any]) -> Goal:
-    """The goal of a platform, as it is listed."""
+    """Return the goal of a platform from its row in the list of platforms."""
     ended_s = row["since_s"] if row["state"] in OVER else None
     return Goal(
         name=row["name"],
@@ -75,7 +75,7 @@ def of_platform(row: dict[str, Any]) -> Goal:
 
 
 def _kept(row: dict[str, Any]) -> bool | None:
-    """Whether what is over was done in time; None where it was not to be done by any."""
+    """Return whether ended work was done before its deadline, None if it had no deadline."""
     if row["deadline_s"] is None:
         return None
     return bool(row["state"] == "done" and row["since_s"] <= row["deadline_s"])

@@ -1,4 +1,4 @@
-"""Pages that are kept up to date: one event a period to each, and nobody waits for a slow one."""
+"""Live updates: an event to each open page after each period; a slow page delays no other."""
 
 import json
 from collections import Counter
@@ -8,14 +8,14 @@ from typing import Any
 from merkatd.scheduler.phases.announce import Announcement
 
 _BEAT_S = 15.0
-"""A comment so often keeps proxies from ending a silent connection, and finds those who left."""
+"""The time between comments; they keep idle connections open in proxies and find dead ones."""
 
 _EACH_MS = 20
-"""So much time for each page's questions: they don't all come at once."""
+"""The time per open page over which the pages' requests are spread after an event."""
 
 
 class Listener:
-    """One page that is open somewhere."""
+    """An open page that receives live updates."""
 
     def __init__(
         self,
@@ -23,17 +23,17 @@ class Listener:
         end: Callable[[], object],
         drop: Callable[[], object],
     ) -> None:
-        """`end` ends it once it has read all, `drop` at once."""
+        """`end` closes the connection after the page has read all events, `drop` immediately."""
         self._write = write
         self.end = end
         self.drop = drop
         self.slow = False
-        """Whether it has not read yet what it was sent."""
+        """Whether the page has not yet read all events."""
         self.gone: Callable[[], None] = lambda: None
-        """What is to happen when it has gone."""
+        """Called when the connection is closed."""
 
     def send(self, event: bytes) -> None:
-        """An event; who did not even read the last one is dropped, and comes again."""
+        """Send an event; drop a page that has not read the last one, so that it reconnects."""
         if self.slow:
             self.drop()
         else:
@@ -41,7 +41,7 @@ class Listener:
 
 
 class Listeners:
-    """All of them."""
+    """All open pages that receive live updates."""
 
     def __init__(self, clock: Any, *, most: int, most_per_user: int) -> None:
         self._clock = clock
@@ -55,11 +55,11 @@ class Listeners:
         return len(self._there)
 
     def room(self, user: int) -> bool:
-        """Whether one more of this user can listen."""
+        """Return whether another page of this user can receive live updates."""
         return len(self._there) < self._most and self._users[user] < self._most_per_user
 
     def add(self, listener: Listener, user: int, allowed: Callable[[], bool]) -> None:
-        """It hears all from now on, as long as it is allowed to."""
+        """Send all events to this page from now on, as long as `allowed` returns True."""
         self._there[listener] = (user, allowed)
         self._users[user] += 1
         listener.gone = lambda: self._remove(listener)
@@ -68,19 +68,19 @@ class Listeners:
             self._beat = self._clock.callLater(_BEAT_S, self._beating)
 
     def announced(self, latest: Announcement) -> None:
-        """A period has ended: that is all that is said, each page asks for what it may see."""
+        """Announce the end of a period, without its data: each page requests what it may see."""
         about = {"period": latest.period, "at_s": latest.at_s, "spread_ms": self._spread_ms()}
         self._send(_event("period", about))
 
     def changed(self) -> None:
-        """Something was ordered."""
+        """Announce a change by an order."""
         self._send(_event("change", {"spread_ms": self._spread_ms()}))
 
     def _spread_ms(self) -> int:
         return _EACH_MS * len(self._there)
 
     def close(self) -> None:
-        """The daemon ends."""
+        """Close all connections: the daemon stops."""
         if self._beat is not None:
             self._beat.cancel()
             self._beat = None

@@ -1,6 +1,6 @@
-"""What the last periods gave to whom, kept in memory.
+"""The memory of the last periods: bids, allocations, use and costs of each VM.
 
-Pages are told of a period when it is kept, so that what they ask for then is there.
+Pages receive the announcement of a period after it is stored here, so that they find its data.
 """
 
 from collections import deque
@@ -32,47 +32,48 @@ from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
 
 MOST_PERIODS = 360
 MOST_ROWS = 500_000
-"""VMs of all periods together; a row takes some fifty bytes."""
+"""The most rows (VMs) of all periods together; a row takes about fifty bytes."""
 Small = npt.NDArray[np.int32]
 Rough = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodRecord:
-    """One period. Seven digits are enough for a chart."""
+    """The record of a period. Its floats have seven digits, which is enough for a chart."""
 
     period: int
     at_s: float
     vm: Small
-    """[vms]: ids, in order."""
+    """[vms]: ids, sorted."""
     owner: Small
     application: Small
     host: Small
-    """The ids of their hosts, -1 for none."""
+    """[vms]: the ids of their hosts, -1 for none."""
     bid: Rough
-    """[vms, resources], as are what they get and what they used;"""
+    """[vms, resources]: bids."""
     given: Rough
+    """[vms, resources]: allocations."""
     used: Rough
-    """NaN where nobody measured it."""
+    """[vms, resources]: measured use, NaN if it was not measured."""
     cost: Rough
-    """[vms]: credits for a whole period; NaN where nobody knows."""
+    """[vms]: credits for a whole period, NaN if unknown."""
     host_id: Small
-    """[hosts], in order; none where the period was before this daemon began."""
+    """[hosts]: ids, sorted; empty for a period before the start of this daemon."""
     whole: Rough
-    """[hosts, resources]: what they have."""
+    """[hosts, resources]: capacities."""
     goals: Sequence[Goal] = ()
 
     def row(self, vm: int) -> int | None:
-        """The row of a VM, if it was there."""
+        """Return the row of a VM, None if it did not exist."""
         return _place(self.vm, vm)
 
     def host_row(self, host: int) -> int | None:
-        """The row of a host, if it was there."""
+        """Return the row of a host, None if it did not exist."""
         return _place(self.host_id, host)
 
 
 class Past:
-    """The newest moments, the oldest first."""
+    """The records of the last periods, the oldest first."""
 
     def __init__(self, periods: int = MOST_PERIODS, rows: int = MOST_ROWS) -> None:
         self._most_periods = periods
@@ -80,25 +81,25 @@ class Past:
         self._kept: deque[PeriodRecord] = deque()
         self._rows = 0
         self.began: int | None = None
-        """The first period that this daemon itself has added: the database knows less."""
+        """The first period that this daemon added itself; records from the database have less."""
         self.adding: SharedResult[None] | None = None
-        """The period that has just ended is being added, or was."""
+        """The running or finished addition of the latest period."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     @property
     def moments(self) -> Sequence[PeriodRecord]:
-        """All that are kept."""
+        """Return all records, the oldest first."""
         return tuple(self._kept)
 
     async def settled(self) -> None:
-        """Wait until the period that has just ended is there."""
+        """Wait until the latest period is added."""
         if self.adding is not None:
             await self.adding.result()
 
     def owner(self, vm: int) -> int | None:
-        """Whose a VM is or was, as far as it is known."""
+        """Return the last known owner of a VM, None if it is unknown."""
         for moment in reversed(self._kept):
             row = moment.row(vm)
             if row is not None:
@@ -106,7 +107,7 @@ class Past:
         return None
 
     def add(self, moment: PeriodRecord) -> None:
-        """The newest one; the oldest go where there are too many."""
+        """Add the newest record; remove the oldest ones beyond the limits."""
         if self.began is None:
             self.began = moment.period
         self._kept.append(moment)
@@ -115,7 +116,7 @@ class Past:
             self._rows -= len(self._kept.popleft().vm)
 
     def put_before(self, moment: PeriodRecord) -> bool:
-        """An older one than all, as long as there is room; whether there was."""
+        """Add a record older than all others if there is room; return whether there was."""
         if self._full(len(moment.vm)) or len(self._kept) >= self._most_periods:
             return False
         self._kept.appendleft(moment)
@@ -127,7 +128,7 @@ class Past:
 
 
 def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodRecord:
-    """What a period found and decided."""
+    """Return the record of a period from its view."""
     vms, hosts = now.snapshot.vms, now.snapshot.hosts
     order, host_order = np.argsort(vms.id), np.argsort(hosts.id)
     there = now.host != NOWHERE
@@ -153,7 +154,7 @@ def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodReco
 def moment_before(
     period: PeriodRow, arrays: Mapping[str, npt.NDArray[Any]], markets: Sequence[MarketRules]
 ) -> PeriodRecord:
-    """What the database has of a period: not who was where, and not what was used."""
+    """Return the record of a period from the database, which has no hosts of VMs and no use."""
     order = np.argsort(arrays["vm"])
     count, resources = arrays["allocation"].shape
     cost = np.zeros(count)
@@ -197,12 +198,12 @@ def _rough(values: Any) -> Rough:
 
 
 _MOST_BEFORE = 120
-"""Periods from before this daemon began: each is a blob to be read."""
+"""The most periods to read from before the start of this daemon: each is a blob."""
 _log = Logger()
 
 
 class Keeping:
-    """Fills the past."""
+    """Adds records of periods to the memory."""
 
     def __init__(
         self,
@@ -211,7 +212,7 @@ class Keeping:
         goals: Goals,
         then: Callable[[Announcement], None],
     ) -> None:
-        """`then` is called with each announcement once it is kept: pages are told so late."""
+        """`then` is called with each announcement after its period is stored."""
         self._then = then
         self._past = past
         self._questions = questions
@@ -219,7 +220,7 @@ class Keeping:
         self._whole = False
 
     def announced(self, latest: Announcement) -> None:
-        """A period is over."""
+        """Add the record of an announced period."""
         self._past.adding = SharedResult(self._add(latest, self._past.adding))
         ensureDeferred(self._go_on(latest))
 
@@ -237,8 +238,8 @@ class Keeping:
             goals, world = await self._goals_now(), self._questions.world
             work = partial(_moment, latest, world, goals)
             self._past.add(await world.executor.run(work))
-        except Exception as error:  # noqa: BLE001 - a chart lacks a point, the daemon lives on
-            _log.warn("A period is missing in charts: {error}", error=str(error))
+        except Exception as error:  # noqa: BLE001 - a missing point must not stop the daemon
+            _log.warn("The charts lack a period: {error}", error=str(error))
 
     async def _goals_now(self) -> Sequence[Goal]:
         there = self._questions.platforms
@@ -251,8 +252,8 @@ class Keeping:
         read = partial(_earlier, world=world, period=period)
         try:
             found = await world.database.read(read)
-        except Exception as error:  # noqa: BLE001 - charts begin later, the daemon lives on
-            _log.warn("Charts begin with this daemon: {error}", error=str(error))
+        except Exception as error:  # noqa: BLE001 - short charts must not stop the daemon
+            _log.warn("The charts lack all periods before this start: {error}", error=str(error))
             return
         for moment in found:
             if not self._past.put_before(moment):
@@ -264,7 +265,7 @@ def _moment(latest: Announcement, world: PeriodContext, goals: Sequence[Goal]) -
 
 
 def _earlier(connection: sa.Connection, world: PeriodContext, period: int) -> list[PeriodRecord]:
-    """The periods before this one, the newest first, as far back as they are like it."""
+    """Return the records of earlier periods, the newest first, while they have the same goods."""
     found: list[PeriodRecord] = []
     rows = 0
     for one in period_store.recent(connection, _MOST_BEFORE + 1):

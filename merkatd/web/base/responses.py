@@ -1,4 +1,4 @@
-"""What a browser asks and is answered, as values; the files a page loads."""
+"""Requests and responses of browsers as values, and the static files of pages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,38 +22,38 @@ HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
 )
-"""On every answer, whatever it is."""
+"""The headers of every response."""
 LOOK_AGAIN = (("Retry-After", "5"), ("Refresh", "5"))
-"""For what can't be shown now and soon can: before the first period, or while a server is away."""
+"""The headers of a page that is unavailable for a short time, which make the browser reload it."""
 HTML = "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserRequest:
-    """One request."""
+    """A request from a browser."""
 
     method: str
     path: str
     query: Form
     form: Form
-    """Not read before the visitor is let in: to read a large one takes time."""
+    """The form, parsed only after the visitor is admitted: a large one takes time."""
     size: int
-    """Bytes of the form."""
+    """The size of the form in bytes."""
     cookie: str
     by_hand: bool
-    """Whether a person asked, and not the page by itself."""
+    """Whether a person made the request, not the page's script."""
     own: bool
-    """Whether it comes from no other site's page, as far as the browser says."""
+    """Whether the browser confirms that the request does not come from another site."""
     address: str
 
     def field(self, name: str) -> str:
-        """What a form says once."""
+        """Return the first value of a form's field, "" if it is missing."""
         return self.form.field(name)
 
 
 @dataclass(frozen=True, slots=True)
 class PageResponse:
-    """One response."""
+    """A complete response."""
 
     body: bytes
     status: int = 200
@@ -64,19 +64,19 @@ class PageResponse:
 
 @dataclass(frozen=True, slots=True)
 class LiveResponse:
-    """A response that goes on: the events of the market, for this session."""
+    """A response without end: the events of the market for a session."""
 
     begin: Callable[[Listener], None]
-    """What is to be done with who listens."""
+    """Registers the listener on the connection."""
 
 
 def page(text: str, status: int = 200) -> PageResponse:
-    """HTML."""
+    """Return a response with HTML."""
     return PageResponse(text.encode(), status)
 
 
 def redirect(path: str) -> PageResponse:
-    """Elsewhere, by GET."""
+    """Return a redirect to this path, which the browser requests with GET."""
     return PageResponse(b"", 303, headers=(("Location", path),))
 
 
@@ -99,7 +99,7 @@ NAMES = (
 
 
 def asset(name: str) -> PageResponse | None:
-    """Return the file of this name; None where there is none."""
+    """Return the static file of this name, None if it does not exist."""
     return _loaded(name) if name in NAMES else None
 
 

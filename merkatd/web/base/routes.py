@@ -1,4 +1,4 @@
-"""The table of routes: which page answers which address, and who may ask for it."""
+"""The table of routes: the page of each address, and the permission that it needs."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ from merkatd.web.base.stored_answers import NEEDED, PageRead
 
 _LONGEST_ID = 10
 _READING = frozenset({"history", "info", "list"})
-"""The last parts of the names of methods that change nothing."""
+"""The last parts of the names of read-only methods."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A visitor at a page."""
+    """A visitor's request for a page."""
 
     house: DaemonServices
     goals: Goals
@@ -34,49 +34,49 @@ class PageRequest:
     caller: Caller
     asked: BrowserRequest
     form: str
-    """What its forms bring along."""
+    """The session's secret, which each form contains."""
     id: int
-    """Of whatever the address names; -1 where it names nothing."""
+    """The id in the address, -1 if it has none."""
     prepared: QuotedView | None
-    """The period that all of the page is of, whatever ends while it is made; None where there
-    was none yet."""
+    """The period that the whole page shows, even if another ends meanwhile; None before the
+    first period."""
     reading: PageRead
-    """What the page reads from the database with."""
+    """The page's reads from the database."""
 
     @property
     def now(self) -> PeriodView:
-        """What that period found and decided. Raises NotNowError."""
+        """Return the view of the page's period. Raise TryAgainError before the first period."""
         if self.prepared is None:
-            raise TryAgainError("there was no period yet: try again in a moment")
+            raise TryAgainError("no period has ended yet: try again in a moment")
         return self.prepared.now
 
     @property
     def period(self) -> int:
-        """Its number. Raises NotNowError."""
+        """Return the period's number. Raise TryAgainError before the first period."""
         return self.now.snapshot.period
 
     @property
     def moments(self) -> Sequence[PeriodRecord]:
-        """What is kept of it and of those before it. Raises NotNowError."""
+        """Return the records of this period and earlier ones. Raise TryAgainError before any."""
         return [one for one in self.past.moments if one.period <= self.period]
 
     @property
     def uid(self) -> int:
-        """The visitor's."""
+        """Return the visitor's user id."""
         return self.caller.identity.uid
 
     @property
     def admin(self) -> bool:
-        """Whether it sees all."""
+        """Return whether the visitor is an administrator and sees everything."""
         return self.caller.identity.is_admin
 
     @property
     def name(self) -> str:
-        """The visitor's."""
+        """Return the visitor's user name."""
         return self.caller.identity.name
 
     async def call(self, method: str, *arguments: Any, default: Any = NEEDED) -> Any:
-        """Return what a tenant's call of this name answers this visitor, rights included."""
+        """Return the result of a tenant's call by this visitor; the call checks permissions."""
         found = METHODS[method]
 
         async def call() -> Any:
@@ -87,19 +87,19 @@ class PageRequest:
         return await self.read((method, *arguments), call, default)
 
     def count(self, method: str, *arguments: Any) -> None:
-        """Count a quote like the order that it is of: it takes as much work. Raises Refusal."""
+        """Count a quote like its order: both take as much work. Raise RequestError if too many."""
         METHODS[method].count(self.house, self.caller, list(arguments))
 
     async def ask(self, question: str, **arguments: Any) -> Any:
-        """Return the daemon's answer; the page must have checked the rights before."""
+        """Return the daemon's answer; the page must have checked the permissions before."""
         return await self.house.questions.answer(question, arguments)
 
     async def read(
         self, key: tuple[Any, ...], read: Callable[[], Awaitable[Any]], default: Any = NEEDED
     ) -> Any:
-        """Return what is read from the database, or what it was for this visitor before.
+        """Return a value from the database, or this visitor's previous one if the database is slow.
 
-        A form is never answered with what was before.
+        The answer to a form never uses a previous value.
         """
         if self.asked.method == "POST":
             return await read()
@@ -108,17 +108,17 @@ class PageRequest:
     async def stored(
         self, key: tuple[Any, ...], work: Callable[[sa.Connection], Any], default: Any = NEEDED
     ) -> Any:
-        """Return what a function of a connection reads."""
+        """Return a value that `work` reads from the database."""
         return await self.read(key, lambda: self.house.world.database.read(work), default)
 
     async def status(self) -> dict[str, Any]:
-        """Return how the daemon is: what it knows itself is always of now."""
+        """Return the daemon's status; the part from its memory is always up to date."""
         stored = await self.read(("status",), lambda: self.ask("status"), {"waiting_plan": None})
         found: dict[str, Any] = {**stored, **self.house.questions.in_memory()}
         return found
 
     async def platforms(self) -> list[dict[str, Any]]:
-        """Return the visitor's platforms in short, or all."""
+        """Return the short rows of the visitor's platforms, or of all for an administrator."""
         there = self.house.questions.platforms
         if there is None:
             return []
@@ -134,17 +134,17 @@ Function = Callable[[PageRequest], Awaitable[PageResponse | LiveResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A page, a file of data, or a form's end."""
+    """The page or form handler of an address."""
 
     method: str
     path: str
-    """Where {} stands for an id."""
+    """The address, in which {} stands for an id."""
     function: Function
     admin: bool
     changes: bool
-    """Whether others may see something else afterwards."""
+    """Whether the request can change what other pages show."""
     most: int
-    """Bytes that a form sent there may have."""
+    """The most bytes of a form sent to this address."""
 
 
 ROUTES: list[Route] = []
@@ -158,7 +158,7 @@ def route(
     quotes: bool = False,
     most: int = MOST_FORM_BYTES,
 ) -> Callable[[Function], Function]:
-    """Add a function to the table; a form that `quotes` changes nothing."""
+    """Return a decorator that adds a function to the table; a form with `quotes` is read-only."""
 
     def register(function: Function) -> Function:
         changes = method == "POST" and not quotes
@@ -169,7 +169,7 @@ def route(
 
 
 def find(method: str, path: str) -> tuple[Route, int] | None:
-    """The route of an address, and the id in it; None where nothing is there."""
+    """Return the route of an address and the id in it, None for an unknown address."""
     wanted = "GET" if method == "HEAD" else method
     for one in ROUTES:
         match = _pattern(one.path).fullmatch(path) if one.method == wanted else None
@@ -191,5 +191,5 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def fields(asked: BrowserRequest, *names: str) -> Mapping[str, str]:
-    """What a form says of these, without blanks around."""
+    """Return these fields of a form, without surrounding blanks."""
     return {name: asked.field(name).strip() for name in names}

@@ -1,7 +1,7 @@
-"""The names under which the page is served: a foreign `Host` header is refused.
+"""The host names of the web page: a request with another `Host` header is refused.
 
-A page of another site can have its own name resolve to this machine (DNS rebinding); for the
-browser this page then belongs to that site. The `Host` header still holds the foreign name.
+Another site can make its own name resolve to this machine (DNS rebinding). The browser then treats
+this page as a part of that site, but the `Host` header still contains the other site's name.
 """
 
 import re
@@ -15,7 +15,7 @@ _LONGEST = 300
 
 
 def host_name(header: str) -> str | None:
-    """Return the name or address in a `Host` header, without its port; None where it is invalid."""
+    """Return the name or address in a `Host` header, without its port; None if it is invalid."""
     found = _HOST.fullmatch(header) if len(header) <= _LONGEST else None
     if found is None:
         return None
@@ -30,7 +30,7 @@ class OwnHosts:
         self.also(names)
 
     def also(self, names: Iterable[str]) -> None:
-        """Serve the page under these names too."""
+        """Add host names of the page."""
         self._names.update(_plain(name) for name in names)
 
     def include(self, name: str, local: str) -> bool:
@@ -39,7 +39,7 @@ class OwnHosts:
 
 
 def certificate_names(path: str) -> tuple[str, ...]:
-    """Return the names and addresses for which a certificate is valid, wildcards left out."""
+    """Return the names and addresses for which a certificate is valid, without wildcards."""
     if not path:
         return ()
     own = x509.load_pem_x509_certificates(Path(path).read_bytes())[0]
@@ -53,5 +53,5 @@ def certificate_names(path: str) -> tuple[str, ...]:
 
 
 def _plain(address: str) -> str:
-    """Return a name or address as `host_name` returns it."""
+    """Return a name or address in the form of `host_name`."""
     return address.lower().removesuffix(".").partition("%")[0].removeprefix("::ffff:")

@@ -1,12 +1,16 @@
-"""What pages read from the database, and the last answers for when the database gives none.
+"""Pages' reads from the database, with the last answers for times when the database hangs.
 
 # Note [Pages while the database hangs]
-Each page reads with a patience of about a second in all. What is not answered by then is shown as
-it was read last, and the page says so. A read that is late goes on, and its answer is kept for the
-next page; meanwhile the same read is not begun again, and a bounded number is begun at all, so that
-a database that comes back is not met by a storm. Of these a visitor has a part: a read that waits
-for its turn behind others of its own visitor is late too. An order is given up as soon as the
-database is known to hang: what it does is not known before the database answers.
+All reads of a page together may take about a second. For a read without an answer by then, the
+page shows the last answer and says so. The late read continues, and its answer is stored for the
+next page. A read that waits for its turn behind other reads of its visitor can be late too. A late
+read is not started a second time. With 32 late reads no other read starts, so that a database that
+returns does not get a flood of reads. A visitor with 8 late reads starts no other read, and counts
+for at most 8 of the 32.
+Example: the database hangs, and each of four visitors opens a page with 10 reads. After 1.2 s, 40
+reads are late and count as 4 x 8 = 32. Pages now show last answers for all reads, until the
+database answers enough of them or until the late reads are 60 s old.
+An order is answered without its result as soon as the database is known to hang.
 """
 
 from collections import Counter, OrderedDict
@@ -25,23 +29,23 @@ from merkatd.service import TryAgainError
 Result = TypeVar("Result")
 
 PATIENCE_S = 1.2
-"""For all that one page reads,"""
+"""The longest time of all reads of a page together."""
 _SHORT_S = 0.2
-"""and for each read while the database answers nothing."""
+"""The longest time of each read while the database hangs."""
 _QUICK_S = 0.4
-"""An order that takes longer makes the page look whether the database answers."""
+"""The time of an order after which the daemon tests whether the database answers."""
 _MOST_KEPT = 256
 _MOST_LATE = 32
-"""Reads that are late,"""
+"""The number of late reads at which no read is started."""
 _MOST_LATE_OF_ONE = 8
-"""and those of one visitor."""
+"""The number of a visitor's late reads at which no read of that visitor is started."""
 _GIVEN_UP_S = 60.0
 NEEDED: Any = object()
-"""Stands for a default that there is not."""
+"""The default of a value without a default: without an answer, the read fails."""
 
 
 class NotStoredError(TryAgainError):
-    """The database does not answer, and nothing is kept of what was asked."""
+    """The database does not answer, and this value was not read before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +61,37 @@ class _Late:
 
 
 class Recall:
-    """The last answers, and the reads that are late."""
+    """The last answers, and the late reads."""
 
     def __init__(self, clock: Any, now: Callable[[], float]) -> None:
-        """`clock` measures patience; `now` tells the time that pages show."""
+        """`clock` measures the time limits; `now` returns the time that pages show."""
         self._clock = clock
         self._now = now
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._late: dict[Hashable, _Late] = {}
-        """Reads that are under way, and for which no page waits any more."""
+        """Running reads that no page waits for."""
         self._answered_s = float("-inf")
 
     @property
     def hangs(self) -> bool:
-        """Whether the database has answered nothing since a read began that is late."""
+        """Return whether the database has not answered since the start of a late read."""
         return any(one.begun_s >= self._answered_s for one in self._late.values())
 
     def reading(self, patience_s: float = PATIENCE_S, visitor: Hashable = None) -> "PageRead":
-        """Return what one page reads with; None stands for reads that are no visitor's."""
+        """Return the reads of a page; `visitor` is None for the daemon's own reads."""
         return PageRead(self, self._clock, patience_s, visitor)
 
     def begin(
         self, key: Hashable, read: Callable[[], Awaitable[Result]], visitor: Hashable
     ) -> SharedResult[Result] | None:
-        """Begin to read; None where the same read, or too many, are late already.
+        """Start a read; return None if the same read, or too many reads, are already late.
 
-        Reads of a visitor that are late keep no more than its part from others.
+        A visitor's late reads use up at most its own part of the limit.
         """
         since_s = self._clock.seconds() - _GIVEN_UP_S
         self._late = {name: one for name, one in self._late.items() if one.begun_s > since_s}
         of = Counter(one.visitor for one in self._late.values())
-        # Reads that began together are late together: of one visitor these can be more.
+        # Parallel reads become late together, so a visitor can exceed its part of the limit.
         late = sum(min(number, _MOST_LATE_OF_ONE) for number in of.values())
         if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE or late >= _MOST_LATE:
             return None
@@ -108,9 +112,9 @@ class Recall:
     async def outlast(
         self, work: SharedResult[Result], look: Callable[[], Awaitable[object]]
     ) -> bool:
-        """Wait until the work is over; return False where the database hangs before.
+        """Wait until the work ends and return True; return False if the database hangs first.
 
-        `look` reads something small, to find out whether the database answers.
+        `look` reads a small row to test whether the database answers.
         """
         while True:
             await self.reading(_QUICK_S).settle(work)
@@ -121,16 +125,16 @@ class Recall:
                 return False
 
     def late(self, key: Hashable, begun_s: float, visitor: Hashable) -> None:
-        """Note that nobody waits any more for a read that goes on."""
+        """Record that no page waits for this running read."""
         self._late[key] = _Late(visitor, begun_s)
 
     def kept(self, key: Hashable) -> _Kept | None:
-        """Return the last answer."""
+        """Return the last answer to a read, None if there is none."""
         return self._kept.get(key)
 
 
 class PageRead:
-    """What one page reads, in the time that it has."""
+    """The reads of a page, with their common time limit."""
 
     def __init__(self, recall: Recall, clock: Any, patience_s: float, visitor: Hashable) -> None:
         self._recall = recall
@@ -138,14 +142,17 @@ class PageRead:
         self._visitor = visitor
         self._until_s = clock.seconds() + patience_s
         self.old_s: float | None = None
-        """When the oldest was read of what is shown though it is old."""
+        """The time of the oldest of the last answers that the page shows, None without any."""
         self.missing = False
-        """Whether something is left out that was never read."""
+        """Whether the page lacks a value that was never read."""
 
     async def get(
         self, key: Hashable, read: Callable[[], Awaitable[Result]], default: Any = NEEDED
     ) -> Result:
-        """Return what is read, or what was read last, or the default. Raises NotStoredError."""
+        """Return the value read, else the last answer, else the default, else raise NotStoredError.
+
+        A late read continues.
+        """
         begun_s = self._clock.seconds()
         once = self._recall.begin(key, read, self._visitor)
         if once is not None:
@@ -154,11 +161,11 @@ class PageRead:
             except (defer.TimeoutError, sa.exc.SQLAlchemyError):
                 if not once.over:
                     self._recall.late(key, begun_s, self._visitor)
-        found: Result = self._as_before(key, default)
+        found: Result = self._last_answer(key, default)
         return found
 
     async def settle(self, once: SharedResult[Any] | None) -> None:
-        """Wait for the end of something, good or bad, as long as there is time."""
+        """Wait until the work succeeds or fails, within the page's time limit."""
         if once is not None:
             with suppress(Exception):
                 await self._in_time(once)
@@ -171,7 +178,7 @@ class PageRead:
         waiting.addTimeout(min(left_s, _SHORT_S) if self._recall.hangs else left_s, self._clock)
         return await waiting
 
-    def _as_before(self, key: Hashable, default: Any) -> Any:
+    def _last_answer(self, key: Hashable, default: Any) -> Any:
         kept = self._recall.kept(key)
         if kept is not None:
             self.old_s = kept.at_s if self.old_s is None else min(self.old_s, kept.at_s)

@@ -1,4 +1,4 @@
-// Lines over the last periods, with what they were where the pointer is, or where the arrow keys lead.
+// Charts of the last periods, with the values at the pointer, or at the period that keys select.
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -36,7 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const plots = new Map();
     let read = null;
     let found = null;
-    // The period that somebody points at: it stays theirs when others come, wherever it is drawn then.
+    // The period that the visitor points at; it stays selected when new periods move its position.
     let chosen = null;
     let moving = false;
 
@@ -123,7 +123,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const slider = plot.chart.root;
       slider.tabIndex = 0;
       slider.setAttribute("role", "slider");
-      slider.setAttribute("aria-label", `${one.title}, ${one.unit}, by period; arrow keys go through them, Enter opens one`);
+      slider.setAttribute("aria-label", `${one.title}, ${one.unit}, by period; arrow keys select a period, Enter opens it`);
       slider.addEventListener("keydown", key);
       slider.addEventListener("focus", () => { if (slider.matches(":focus-visible")) choose(chosen === null ? last() : found.period.indexOf(chosen)); });
       slider.addEventListener("blur", () => plot.chart.setCursor({ left: -10, top: -10 }));
@@ -133,14 +133,14 @@ document.addEventListener("DOMContentLoaded", () => {
 
       function set(fresh) {
         plot.lines = fresh.lines;
-        // At once, so that what is pointed at is found by the new scale.
+        // In a batch, so that the selected period is found by the new scale.
         plot.chart.batch(() => plot.chart.setData([found.period, ...fresh.lines.map((line) => line.values)]));
         slider.setAttribute("aria-valuemin", found.period[0] ?? 0);
         slider.setAttribute("aria-valuemax", found.period[last()] ?? 0);
         tell();
       }
 
-      // Somebody moved the cursor; what moves it because there is more to show, is nobody's choice.
+      // The visitor moved the cursor. A move by an update (`moving`) selects no period.
       function moved() {
         if (moving || !found || !plot.chart) return;
         const there = plot.chart.cursor.idx;
@@ -149,7 +149,7 @@ document.addEventListener("DOMContentLoaded", () => {
         tell();
       }
 
-      // What it is in the chosen period, or now.
+      // Shows the values of the chosen period, or of the last one.
       function tell() {
         const there = chosen === null ? -1 : found.period.indexOf(chosen);
         const pointed = there >= 0;
@@ -169,7 +169,7 @@ document.addEventListener("DOMContentLoaded", () => {
         pointAgain();
       }
 
-      // The cursor where the chosen period is drawn.
+      // Moves the cursor to the chosen period.
       function point() {
         moving = true;
         const left = chosen === null ? -10 : plot.chart.valToPos(chosen, "x");
@@ -194,7 +194,7 @@ document.addEventListener("DOMContentLoaded", () => {
       return plot;
     }
 
-    // How many stand side by side is known once all are there.
+    // The number of charts per row is known only after all are added.
     function fit() {
       let changed = false;
       for (const { chart, figure } of plots.values()) {
@@ -214,7 +214,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     new ResizeObserver(resized).observe(box);
-    // Colours are drawn, so other ones are drawn anew.
+    // Charts contain their colours, so new colours need new charts.
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       for (const [title, plot] of plots) remove(title, plot);
       read = null;

@@ -1,4 +1,4 @@
-// Hosts as bars of VMs by share; of a thousand hosts only the rows in sight are in the document.
+// Hosts as bars of VMs by share; only visible rows are in the document, even of a thousand hosts.
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -36,7 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
     box.replaceChildren(window_);
     let read = null;
     let hosts = [];
-    const none = element("li", "quiet", "None of them has VMs of yours.");
+    const none = element("li", "quiet", "No host has VMs of yours.");
     const rows = new Map();
     let waiting = false;
     let rowPx = ROW_PX;
@@ -58,7 +58,7 @@ document.addEventListener("DOMContentLoaded", () => {
       show();
     }
 
-    // Rows that are in sight and a few around; the others are taken out of the document.
+    // Draws visible rows and a few around them; removes the others from the document.
     function show() {
       waiting = false;
       const first = Math.max(Math.floor(window_.scrollTop / rowPx) - SPARE_ROWS, 0);
@@ -114,7 +114,7 @@ document.addEventListener("DOMContentLoaded", () => {
       row.name.href = `/hosts/${host.id}`;
       const sum = (place) => host.vms.reduce((all, one) => all + one[place], 0);
       const cpu = sum(3);
-      // While VMs move, more may be promised than there is: then the bar shows parts of all that.
+      // During migrations shares can add up to more than the host; then the bar is scaled to their sum.
       const whole = Math.max(cpu, 1);
       const bars = row.bar.children;
       host.vms.forEach(([id, name, owner, part], place) => {

@@ -1,4 +1,4 @@
-// Keeps a page up to date: after each period it is fetched again, and what changed is changed.
+// Live updates of a page: fetches it after each period, and changes the parts that differ.
 "use strict";
 
 (() => {
@@ -12,18 +12,18 @@
   const SOON_MS = 2000;
   const AGAIN_MS = 10000;
 
-  // What a person is at stays as it is: fields, open details, scrolled tables, and what scripts drew.
+  // Nodes that a visitor uses are left unchanged: fields, open details, scrolled tables, drawings.
   const isKept = (node) =>
     node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-keep");
 
-  // Which of the old nodes a new one is the new state of: what comes or goes shifts none of the others.
+  // Identifies the old node of a new node, so that added and removed nodes don't shift the others.
   const key = (node) =>
     node.nodeType !== Node.ELEMENT_NODE ? node.nodeName
       : [node.nodeName, node.id, node.getAttribute("aria-labelledby"), node.getAttribute("action"), isKept(node)].join();
 
   function morph(from, to) {
     if (isKept(from)) {
-      // Scripts draw what is in the attributes; all of it is of the same period as the page.
+      // Scripts draw the data in the attributes, which has the same period as the page.
       attributes(from, to, (name) => name.startsWith("data-"));
       return;
     }
@@ -88,14 +88,14 @@
       lastMs = performance.now();
       await page();
     } catch {
-      note("The daemon does not answer; what you see is as it was.");
+      note("The daemon does not answer; this page shows old data.");
     } finally {
       fetching = false;
       if (again) refresh();
     }
   }
 
-  // The answer to a form is shown as it was: only what can be asked for again is.
+  // The answer to a form is not updated: its address can't be fetched with GET.
   const isAnswer = /\/(quote|bid|change|submit|approve|refuse|mode)$/.test(location.pathname);
 
   async function page() {
@@ -126,9 +126,9 @@
     events.addEventListener("period", soon);
     events.addEventListener("change", soon);
     events.addEventListener("error", () => {
-      // What is wrong, the page itself is told.
+      // The answer to the page's own request shows the reason.
       setTimeout(refresh, SOON_MS * Math.random());
-      // It comes again by itself, unless it was refused: then we do, and look as often.
+      // The browser reconnects by itself, unless it was refused; then reconnect here.
       if (events.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS * (1 + Math.random()));
     });
   }

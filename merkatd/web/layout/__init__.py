@@ -1,1 +1,1 @@
-"""What pages are made of."""
+"""The parts of pages: HTML, widgets, the frame."""

@@ -1,4 +1,4 @@
-"""HTML from values; form fields read and shown."""
+"""HTML elements, and the fields of forms."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ _VOID = frozenset({"br", "input", "link", "meta"})
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML and needs no escaping."""
 
     __slots__ = ()
 
@@ -20,7 +20,7 @@ NOTHING = Markup("")
 
 
 def element(tag: str, *parts: Part, **attributes: Value) -> Markup:
-    """An element. `class_` is class, `aria_label` aria-label; None and False leave one out."""
+    """Return an element. `class_` is class, `aria_label` aria-label; None and False are omitted."""
     words = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID:
         return Markup(f"<{tag}{words}>")
@@ -28,7 +28,7 @@ def element(tag: str, *parts: Part, **attributes: Value) -> Markup:
 
 
 def joined(parts: Part) -> Markup:
-    """Parts one behind the other."""
+    """Return the parts as one text, escaped unless they are HTML."""
     if parts is None:
         return NOTHING
     if isinstance(parts, Markup):
@@ -39,7 +39,7 @@ def joined(parts: Part) -> Markup:
 
 
 def compact(value: Any) -> str:
-    """JSON for scripts, as an attribute holds it."""
+    """Return compact JSON, for an attribute that a script reads."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
@@ -54,7 +54,7 @@ _LONGEST = 40
 
 
 class WrongInputError(Exception):
-    """A form that can't be taken; the message says why."""
+    """A form has invalid fields; `wrong` has a message for each."""
 
     def __init__(self, wrong: Mapping[str, str]) -> None:
         super().__init__("; ".join(wrong.values()))
@@ -62,7 +62,7 @@ class WrongInputError(Exception):
 
 
 def numbers(said: Mapping[str, str]) -> dict[str, float]:
-    """The numbers of fields; those left empty are left out. Raises WrongInputError."""
+    """Return the numbers in these fields; empty fields are omitted. Raise WrongInputError."""
     found: dict[str, float] = {}
     wrong: dict[str, str] = {}
     for name, text in said.items():
@@ -75,7 +75,7 @@ def numbers(said: Mapping[str, str]) -> dict[str, float]:
         if 0 <= value < float("inf"):  # false for NaN too
             found[name] = value
         else:
-            wrong[name] = f"{text[:_LONGEST]!r}: a number from 0 on is right."
+            wrong[name] = f"Must be a number of at least 0 (got {text[:_LONGEST]!r})."
     if wrong:
         raise WrongInputError(wrong)
     return found
@@ -89,7 +89,7 @@ def field(
     hint: str = "",
     **more: Value,
 ) -> Markup:
-    """An input with its label, a hint, and what is wrong with what it holds."""
+    """Return an input with its label, its hint, and the error in its value."""
     problem = wrong.get(name)
     about = " ".join([f"hint-{name}"] * bool(hint) + [f"wrong-{name}"] * bool(problem))
     return element(
@@ -113,7 +113,7 @@ def field(
 
 
 def hidden(values: Mapping[str, Value]) -> list[Markup]:
-    """What is carried on to the next step."""
+    """Return hidden inputs, which carry these values to the next form."""
     return [
         element("input", type="hidden", name=name, value=value) for name, value in values.items()
     ]

@@ -1,4 +1,4 @@
-"""Head, navigation, long lists, sign-in."""
+"""The frame of pages: head, navigation, long lists, the sign-in page, error pages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,14 +21,14 @@ _PLACES = (
 )
 _SCRIPTS = ("uPlot.iife.min.js", "hosts.js", "charts.js", "live.js")
 _DRY = {
-    "dry": "Dry: nothing of this is done.",
-    "shadow": "Shadow: nothing of this is done; what another scheduler does is compared.",
-    "ask": "Plans wait for approval.",
+    "dry": "Dry: the daemon only decides; it carries out nothing.",
+    "shadow": "Shadow: the daemon carries out nothing; it compares itself with another scheduler.",
+    "ask": "Ask: plans wait for approval.",
 }
 
 
 def document(title: str, navigation: Part, *main: Part, live: bool = False) -> str:
-    """A whole page."""
+    """Return the HTML of a whole page."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -56,15 +56,15 @@ def document(title: str, navigation: Part, *main: Part, live: bool = False) -> s
 async def page_in_frame(
     here: PageRequest, title: str, *main: Part, status: int = 200
 ) -> PageResponse:
-    """A page of who is signed in."""
+    """Return a page for a visitor with a session, with navigation and the state of the market."""
     how = await here.status()
-    parts = (_strip(here, how), _banner(here, how), *main)
+    parts = (_market_line(here, how), _banner(here, how), *main)
     return page(document(title, _navigation(here, how), *parts, live=True), status)
 
 
 async def not_now(here: PageRequest, why: str) -> PageResponse:
-    """Return the frame around a sentence: what is asked for can't be shown at present."""
-    text = f"This page can't be shown now: {why}. It is tried again by itself."
+    """Return a page that says that the requested page is unavailable now, with the reason."""
+    text = f"This page can't be shown now: {why}. It reloads automatically."
     answer = await page_in_frame(
         here, "Not now", element("h1", "Not now"), element("p", text), status=503
     )
@@ -72,21 +72,21 @@ async def not_now(here: PageRequest, why: str) -> PageResponse:
 
 
 def form(here: PageRequest, action: str, *parts: Part, class_: str | None = None) -> Markup:
-    """A form that proves where it comes from."""
+    """Return a form with the session's secret, which proves that this site made it."""
     secret = element("input", type="hidden", name="form", value=here.form)
     return element("form", secret, *parts, method="post", action=action, class_=class_)
 
 
 def button(here: PageRequest, action: str, words: str, class_: str | None = None) -> Markup:
-    """A form that is one button."""
+    """Return a form that consists of a button."""
     return form(
         here, action, element("button", words, type="submit", class_=class_), class_="button"
     )
 
 
 def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Markup:
-    """A part of a page with a heading of its own."""
-    # Without the numbers in it: a part that counts something stays the same part.
+    """Return a section of a page with a heading."""
+    # Digits are removed, so that a heading with a count keeps its id.
     name = "part-" + "".join(one if one.isalpha() else "-" for one in title.lower()).strip("-")
     head = element("header", element("h2", title, id=name), more)
     return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
@@ -121,8 +121,8 @@ def _navigation(here: PageRequest, how: dict[str, Any]) -> Markup:
     )
 
 
-def _strip(here: PageRequest, how: dict[str, Any]) -> Markup:
-    """The state of the market in one line."""
+def _market_line(here: PageRequest, how: dict[str, Any]) -> Markup:
+    """Return the state of the market in a line."""
     facts: list[Part] = []
     if here.prepared is not None:
         latest, snapshot = here.prepared.latest, here.now.snapshot
@@ -149,30 +149,30 @@ def _fact(name: str, value: Part, more: str) -> Markup:
     return element("div", element("dt", name), said)
 
 
-def _old(here: PageRequest) -> Part:
-    """Return what is said of a page that shows what the database said before."""
+def _old_data_warning(here: PageRequest) -> Part:
+    """Return a warning if the page shows old data because the database does not answer."""
     reading = here.reading
     if reading.old_s is None and not reading.missing:
         return None
     text: list[Part] = ["The database does not answer. "]
     if reading.old_s is not None:
-        text += ["This page is old: it shows what was stored at ", moment(reading.old_s), " UTC."]
+        text += ["This page is old: it shows the data of ", moment(reading.old_s), " UTC."]
     if reading.missing:
-        text.append(" Some of it is missing.")
+        text.append(" Some data is missing.")
     return element("p", text, class_="banner warn", data_old=True)
 
 
 def _banner(here: PageRequest, how: dict[str, Any]) -> Markup:
-    said: list[Part] = [_old(here)]
+    said: list[Part] = [_old_data_warning(here)]
     if how["mode"] in _DRY:
         said.append(element("p", _DRY[how["mode"]], class_="banner"))
     if how["waiting_plan"] is not None and here.admin:
         link = element("a", f"Plan {how['waiting_plan']} waits for your approval", href="/plan")
         said.append(element("p", link, ".", class_="banner warn"))
     if how["standby"] is not None:
-        said.append(element("p", f"Standing by: {how['standby']}", class_="banner warn"))
+        said.append(element("p", f"On standby: {how['standby']}", class_="banner warn"))
     if here.admin and how["failures"]:
-        text = f"The last {how['failures']} periods failed; the log says why."
+        text = f"The last {how['failures']} periods failed; the log has the reasons."
         said.append(element("p", text, class_="banner bad"))
     return joined(said)
 
@@ -189,7 +189,7 @@ async def list_page(
     shown: Callable[[Sequence[Row]], Part],
     more: Part = None,
 ) -> PageResponse:
-    """A page that is a list."""
+    """Return a page with a list."""
     found = page_of_rows(here, rows, shown)
     return await page_in_frame(here, title, element("h1", title), panel(heading, *found, more=more))
 
@@ -200,16 +200,17 @@ def page_of_rows(
     shown: Callable[[Sequence[Row]], Part],
     path: str | None = None,
 ) -> Sequence[Part]:
-    """Those of the rows that the address wants, and the way to the others.
+    """Return the requested part of the rows, and links to the other parts.
 
-    `path` is the address of the list, where the answer to a form shows it too.
+    `path` is the address of the list; None: the address of the request. The answer to a form
+    needs it to show a list.
     """
     some, at, pages = page_of(rows, here.asked)
     return shown(some), _pager(path or here.asked.path, at, pages)
 
 
 def page_of(rows: Sequence[Row], asked: BrowserRequest) -> tuple[Sequence[Row], int, int]:
-    """The rows of the page that the query wants, its number, and how many pages there are."""
+    """Return the rows of the requested page of a list, its number, and the number of pages."""
     pages = max(-(-len(rows) // ROWS), 1)
     wanted = asked.query.field("page") or "1"
     plain = wanted.isascii() and wanted.isdigit() and len(wanted) < 8
@@ -218,11 +219,11 @@ def page_of(rows: Sequence[Row], asked: BrowserRequest) -> tuple[Sequence[Row], 
 
 
 def _pager(path: str, at: int, pages: int) -> Part:
-    """The way to the other pages."""
+    """Return links to the previous and the next page of a list."""
     if pages == 1:
         return None
-    before = element("a", "Before", href=f"{path}?page={at - 1}", rel="prev") if at > 1 else None
-    after = element("a", "After", href=f"{path}?page={at + 1}", rel="next") if at < pages else None
+    before = element("a", "Previous", href=f"{path}?page={at - 1}", rel="prev") if at > 1 else None
+    after = element("a", "Next", href=f"{path}?page={at + 1}", rel="next") if at < pages else None
     return element("nav", before, f" {at} of {pages} ", after, aria_label="Rows", class_="pager")
 
 
@@ -232,13 +233,13 @@ SIGN_IN = "/sign-in"
 def sign_in_page(
     wrong: str = "", user: str = "", status: HTTPStatus = HTTPStatus.OK
 ) -> PageResponse:
-    """Where one says who one is."""
+    """Return the page where a visitor signs in."""
     problem = element("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
     described = "wrong" if wrong else None
     form = element(
         "form",
         element("h1", "Sign in"),
-        element("p", "With your name and password in OpenNebula.", class_="quiet"),
+        element("p", "Use your OpenNebula user name and password.", class_="quiet"),
         problem,
         element("label", "User", for_="user"),
         element(
@@ -271,7 +272,7 @@ def sign_in_page(
 
 
 def wrong_page(text: str, status: HTTPStatus) -> PageResponse:
-    """What went wrong, in a sentence."""
+    """Return a page with an error message."""
     parts: list[Part] = [
         element("h1", status.phrase),
         element("p", text),

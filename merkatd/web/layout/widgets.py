@@ -1,4 +1,4 @@
-"""Numbers, times, links and tables, the same on every page."""
+"""The widgets of pages: numbers, times, links, bars, tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,17 +10,17 @@ from merkatd.web.layout.html import Markup, Part, element
 COLOURS = 8
 _MIB_PER_GIB = 1024.0
 _FEW = 0.1
-"""Credits of which less is told by its first digits that say anything."""
+"""The amount of credits below which three significant digits are shown."""
 _UNITS = {"network": "Mbit/s", "disk": "MiB/s"}
 _STEPS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 UNKNOWN = "\N{EN DASH}"
 NOBODY = -1
-"""Whose a thing without an owner is."""
+"""The owner's id of an object that has no owner."""
 NONE = Markup(f'<span class="quiet">{UNKNOWN}</span>')
 
 
 def credits_text(value: float | None) -> str:
-    """An amount of credits."""
+    """Return an amount of credits as text."""
     if value is None:
         return UNKNOWN
     if abs(value) >= 1_000:
@@ -31,14 +31,14 @@ def credits_text(value: float | None) -> str:
 
 
 def plain_number(value: float | None) -> Part:
-    """A number of any kind, short."""
+    """Return any number as short text."""
     if value is None:
         return NONE
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
 def amount(resource: str, value: float | None) -> str:
-    """A share of a resource: 2.41 cores, 3.5 GiB."""
+    """Return a share of a resource as text, for example 2.41 cores or 3.50 GiB."""
     if value is None:
         return UNKNOWN
     if resource == "cpu":
@@ -49,19 +49,19 @@ def amount(resource: str, value: float | None) -> str:
 
 
 def count_text(number: int, what: str) -> str:
-    """One host, two hosts."""
+    """Return a number with its noun, for example 1 host or 2 hosts."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def percent(part: float | None) -> str:
-    """A part of a whole; what is not all of it is never said to be."""
+    """Return a part of a whole in percent; only the whole is shown as 100%."""
     if part is None:
         return UNKNOWN
     return "100%" if part >= 1.0 else f"{min(max(round(100 * part), 0), 99)}%"
 
 
 def duration_text(seconds: float) -> str:
-    """How long: 2 h 5 min, 14 s."""
+    """Return a duration as text, for example 2 h 5 min or 14 s."""
     left = bounded(abs(seconds))
     for at, (size, unit) in enumerate(_STEPS_S):
         if left < size and size > 1:
@@ -77,12 +77,12 @@ def duration_text(seconds: float) -> str:
 
 
 def since(at_s: float, now_s: float) -> str:
-    """How long ago."""
+    """Return how long ago a time was, as text."""
     return f"{duration_text(max(now_s - at_s, 0.0))} ago"
 
 
 def moment(at_s: float | None) -> Markup:
-    """A point in time, in UTC."""
+    """Return a time of day in UTC, with the date as a tooltip."""
     if at_s is None:
         return NONE
     at = utc(at_s)
@@ -91,7 +91,7 @@ def moment(at_s: float | None) -> Markup:
 
 
 def deadline(at_s: float | None, now_s: float) -> Markup:
-    """When something must be done."""
+    """Return the time until a deadline, or since it passed."""
     if at_s is None:
         return NONE
     at_s = bounded(at_s)
@@ -107,13 +107,13 @@ def deadline(at_s: float | None, now_s: float) -> Markup:
 
 
 def swatch(owner: int | None) -> Markup:
-    """The colour of a tenant, the same everywhere."""
+    """Return a tenant's colour, the same on every page."""
     shade = "none" if owner is None else str(owner % COLOURS)
     return element("span", class_=f"swatch t{shade}", aria_hidden="true")
 
 
 def bar(part: float, tick: float | None = None, class_: str = "") -> Markup:
-    """A bar that is full to this part; a tick stands where it should be."""
+    """Return a bar that is filled to this part, with an optional tick at another part."""
     width = 100 * min(max(part, 0.0), 1.0)
     mark = None
     if tick is not None:
@@ -133,14 +133,14 @@ def bar(part: float, tick: float | None = None, class_: str = "") -> Markup:
 
 
 def link(kind: str, id_: int | None, words: str | None) -> Markup:
-    """To the page of a host, VM, tenant, platform or period."""
+    """Return a link to the page of a host, VM, tenant, platform or period."""
     if id_ is None:
         return element("span", words) if words else NONE
     return element("a", words or str(id_), href=f"/{kind}/{id_}")
 
 
 def tenant(owner: int, names: Mapping[int, str]) -> list[Part]:
-    """A tenant by colour and name."""
+    """Return a tenant's colour and name."""
     if owner == NOBODY:
         return [NONE]
     return [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")]
@@ -154,12 +154,12 @@ def table(
     numbers: Sequence[int] = (),
     nothing: str = "Nothing yet.",
 ) -> Markup:
-    """A table; the columns with these places hold numbers."""
+    """Return a table; `numbers` are the indices of columns with numbers."""
 
     def kind(at: int) -> str | None:
         return "number" if at in numbers else None
 
-    # The roles stay where a narrow page shows rows as blocks.
+    # A narrow page shows rows as blocks, which lose their table roles without these attributes.
     body = [
         element(
             "tr", [_cell(heads[at], kind(at), one, at) for at, one in enumerate(row)], role="row"
@@ -196,7 +196,7 @@ def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:
 
 
 def facts(rows: Iterable[tuple[str, Part]]) -> Markup:
-    """Names with their values."""
+    """Return a list of names with their values."""
     return element(
         "dl", [[element("dt", name), element("dd", value)] for name, value in rows], class_="facts"
     )
@@ -205,28 +205,28 @@ def facts(rows: Iterable[tuple[str, Part]]) -> Markup:
 def steps_table(
     rows: Sequence[Mapping[str, Any]], hosts: Mapping[str, int], caption: str = "Decisions"
 ) -> Markup:
-    """What was decided, newest first, with the reasons."""
+    """Return a table of steps with their reasons and results, in the order of the rows."""
     return table(
         caption,
-        ("Period", "Time", "What", "VM", "Host", "Why", "Became"),
+        ("Period", "Time", "Step", "VM", "Host", "Reason", "Result"),
         [
             (
                 link("periods", row["period"], None),
                 moment(row["at_s"]),
                 row["kind"],
                 link("vms", row["vm"], row["name"] or _numbered(row["vm"])),
-                _way(row, hosts),
+                _host_links(row, hosts),
                 row["reason"],
-                _became(row),
+                _result(row),
             )
             for row in rows
         ],
         numbers=(0,),
-        nothing="Nothing was decided yet.",
+        nothing="There are no decisions yet.",
     )
 
 
-def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
+def _host_links(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
     there = link("hosts", hosts.get(row["host"]), row["host"]) if row["host"] else NONE
     if not row["source"]:
         return there
@@ -234,7 +234,7 @@ def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
     return element("span", gone, " → ", there, class_="way")
 
 
-def _became(row: Mapping[str, Any]) -> Part:
+def _result(row: Mapping[str, Any]) -> Part:
     bad = row["state"] in {"refused", "expired"}
     said: Part = element("span", row["state"], class_="badge bad" if bad else "badge")
     return [said, " ", row["reply"]] if bad and row["reply"] else said

@@ -1,4 +1,4 @@
-"""The pages, by what they are about; each puts its routes into the table."""
+"""The pages by topic; importing a module adds its routes to the table."""
 
 from merkatd.web.pages import host_pages as host_pages
 from merkatd.web.pages import order_pages as order_pages

@@ -1,4 +1,4 @@
-"""Histories on pages."""
+"""The panels of pages with charts of the last periods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ Movements = list[tuple[float, float]]
 def balance_and_movements(
     connection: sa.Connection, owner: int, since_s: float
 ) -> tuple[float, Movements]:
-    """The credits of all its accounts, and since then by time what came or went."""
+    """Return the owner's credits in all accounts, and the times and amounts of later changes."""
     moved = entry_store.moved_of_owner(connection, owner, since_s)
     return account_store.held_by(connection, owner) / MICRO, [
         (at_s, one / MICRO) for at_s, one in moved
@@ -30,21 +30,21 @@ _ROWS = 60
 
 
 def charts_box(charts: Charts) -> Markup:
-    """Where the script draws charts of this data: of the period that all of the page is of."""
+    """Return the element in which the page's script draws these charts."""
     return element("div", class_="charts", data_charts=compact(charts.data), data_keep=True)
 
 
 def over_time(charts: Charts, *gaps: str) -> Markup:
-    """A panel with charts, and the same as a table; `gaps` say what they do not go back to."""
+    """Return a panel with charts and the same data as a table; `gaps` are notes on missing data."""
     if not charts.period:
-        nothing = element("p", "Nothing is kept yet; each period adds to it.", class_="quiet")
+        nothing = element("p", "There is no data yet; each period adds some.", class_="quiet")
         return panel("Over time", charts_box(charts), nothing)
     known = charts.known
     heads = [f"{one.title} {line.name}" for one in known for line in one.lines]
     lines = [line for one in known for line in one.lines]
     newest = range(len(charts.period) - 1, max(len(charts.period) - 1 - _ROWS, -1), -1)
     found = table(
-        "What it was by period, the newest first",
+        "Values by period, the newest first",
         ("Period", "Time", *heads),
         [
             (
@@ -70,41 +70,41 @@ def _reach(periods: int) -> str:
 
 
 def vm_charts(here: PageRequest, owner: int) -> Charts:
-    """Of a VM that the visitor may see."""
+    """Return the charts of a VM that the visitor may see."""
     return of_vm(here.moments, here.id, owner, here.house.world.goods.resources)
 
 
 def vm_gaps(here: PageRequest) -> list[str]:
-    """What the database does not know of VMs."""
-    return _since(here, "What it used")
+    """Return notes on missing data in the charts of a VM."""
+    return _since(here, "The used amount")
 
 
 def host_gaps(here: PageRequest) -> list[str]:
-    """What it does not know of hosts."""
-    return _since(here, "Who was on a host")
+    """Return notes on missing data in the charts of a host."""
+    return _since(here, "The set of VMs on a host")
 
 
 def platform_gaps(here: PageRequest) -> list[str]:
-    """What it does not know of platforms."""
-    return _since(here, "How far its work was")
+    """Return notes on missing data in the charts of a platform."""
+    return _since(here, "The progress of its work")
 
 
 def _since(here: PageRequest, what: str) -> list[str]:
-    """A sentence where more is shown, or was, than this daemon has seen."""
+    """Return a note if periods before the start of this daemon lack this data."""
     began = here.past.began
     if began is None or began <= 1:
         return []
-    return [f"{what} is known from period {began} on, when this daemon began."]
+    return [f"{what} is known from period {began} on, when this daemon started."]
 
 
 def host_charts(here: PageRequest) -> Charts:
-    """Of a host: for tenants, what is theirs of it."""
+    """Return the charts of a host; a tenant sees only the part of its own VMs."""
     owner = None if here.admin else here.uid
     return of_host(here.moments, here.id, owner, here.house.world.goods.resources)
 
 
 async def tenant_charts(here: PageRequest) -> Charts:
-    """Of a tenant that the visitor may see."""
+    """Return the charts of a tenant that the visitor may see."""
     moments = here.moments
     since_s = moments[0].at_s if moments else here.house.world.now()
 
@@ -116,12 +116,12 @@ async def tenant_charts(here: PageRequest) -> Charts:
     async def in_turn() -> tuple[float, Movements]:
         return await here.house.long_reads.run(here.uid, found)
 
-    # The wait for a turn is part of what is read: where the database hangs, no page waits for it.
+    # The wait for a turn is inside the read, so that its time limit includes the wait.
     balance, moved = await here.read(("held", here.id), in_turn)
     return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
 
 
 def platform_charts(here: PageRequest, row: Mapping[str, Any]) -> Charts:
-    """Of a platform that the visitor may see."""
+    """Return the charts of a platform that the visitor may see."""
     resources = here.house.world.goods.resources
     return of_platform(here.moments, here.id, row["application"], resources)

@@ -1,4 +1,4 @@
-"""Hosts: all as a table, and each with its VMs, its history, and orders to it."""
+"""The pages of hosts: the list, and each host with its VMs, history and orders."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ _STEPS = 50
 
 @route("GET", "/hosts")
 async def hosts(here: PageRequest) -> PageResponse:
-    """All hosts, a hundred a page."""
+    """Return the list of hosts, a hundred per page."""
     rows = await _rows(here)
     heading = count_text(len(rows), "host") if here.admin else "Hosts with your VMs"
     return await list_page(here, "Hosts", heading, rows, partial(_table, here))
@@ -37,7 +37,7 @@ async def hosts(here: PageRequest) -> PageResponse:
 
 @route("GET", "/hosts/{}")
 async def host(here: PageRequest) -> PageResponse:
-    """One host."""
+    """Return the page of a host."""
     now, row = visible_rows.host_row(here)
     name = now.snapshot.hosts.name[row]
     one = next(each for each in await _rows(here) if each["id"] == here.id)
@@ -59,14 +59,14 @@ async def host(here: PageRequest) -> PageResponse:
 
 @route("POST", "/hosts/{}/drain", admin=True)
 async def drain(here: PageRequest) -> PageResponse:
-    """Empty it."""
+    """Drain the host: move all VMs away."""
     await here.ask("drain", host=str(here.id), who=here.name)
     return redirect(f"/hosts/{here.id}")
 
 
 @route("POST", "/hosts/{}/undrain", admin=True)
 async def undrain(here: PageRequest) -> PageResponse:
-    """Use it again."""
+    """Undrain the host: place VMs on it again."""
     await here.ask("undrain", host=str(here.id), who=here.name)
     return redirect(f"/hosts/{here.id}")
 
@@ -82,7 +82,7 @@ async def _rows(here: PageRequest) -> list[dict[str, Any]]:
 
 def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not here.admin:
-        # What others have there is not told.
+        # Other tenants' use of the host is not shown.
         return table(
             "Hosts",
             ("Host", "State", "CPU", "Memory"),
@@ -100,7 +100,7 @@ def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
         )
     return table(
         "Hosts",
-        ("Host", "State", "VMs", "CPU given", "", "Memory given", "", "Bids for CPU"),
+        ("Host", "State", "VMs", "CPU allocated", "", "Memory allocated", "", "Bids for CPU"),
         [
             (
                 link("hosts", row["id"], row["name"]),
@@ -115,7 +115,7 @@ def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
             for row in rows
         ],
         numbers=(2, 3, 5, 7),
-        nothing="There is no host.",
+        nothing="There are no hosts.",
     )
 
 
@@ -125,7 +125,7 @@ def _part(row: Mapping[str, Any], resource: str) -> float:
 
 
 def state(row: Mapping[str, Any]) -> Markup:
-    """A host's state as a badge."""
+    """Return a host's state as a badge."""
     words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
     said, kind = words.get(row["state"], (row["state"], "bad"))
     return element("span", said, class_=f"badge {kind}")
@@ -139,7 +139,7 @@ def _facts(here: PageRequest, row: Mapping[str, Any]) -> list[tuple[str, Part]]:
         if here.admin:
             given = amount(resource, row[f"given_{resource}"])
             bids = credits_text(row[f"bids_{resource}"])
-            found.append((name, f"{given} of {whole} given, {bids} credits a period bid for it"))
+            found.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
         else:
             found.append((name, whole))
     if row["note"] and here.admin:
@@ -151,5 +151,5 @@ def _orders(here: PageRequest, row: Mapping[str, Any]) -> Part:
     if not here.admin:
         return None
     if row["state"] == "drain":
-        return button(here, f"/hosts/{here.id}/undrain", "Use it again")
+        return button(here, f"/hosts/{here.id}/undrain", "Undrain: use it again")
     return button(here, f"/hosts/{here.id}/drain", "Drain: move all VMs away", "danger")

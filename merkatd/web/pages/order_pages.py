@@ -1,4 +1,4 @@
-"""Orders to the daemon, and the plan that waits."""
+"""The pages of administrators: orders to the daemon, and the waiting plan."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,36 +13,36 @@ from merkatd.web.layout.page_frame import button, form, page_in_frame, panel
 from merkatd.web.layout.widgets import link, moment, table
 
 _MODES = {
-    "dry": "Dry: decide, and do nothing of it",
-    "shadow": "Shadow: do nothing, and compare with another scheduler",
-    "ask": "Ask: place, move and suspend VMs once a plan is approved",
-    "on": "On: do all that is decided",
+    "dry": "Dry: only decide",
+    "shadow": "Shadow: only decide, and compare with another scheduler",
+    "ask": "Ask: place, move and suspend VMs after a plan is approved",
+    "on": "On: carry out all decisions",
 }
 
 
 @route("GET", "/orders", admin=True)
 async def orders(here: PageRequest) -> PageResponse:
-    """What can be ordered."""
+    """Return the page of orders."""
     return await _orders_page(here)
 
 
 @route("POST", "/orders/pause", admin=True)
 async def pause(here: PageRequest) -> PageResponse:
-    """Begin no more periods."""
+    """Pause the daemon: start no more periods."""
     await here.call("merkat.daemon.pause")
     return redirect("/orders")
 
 
 @route("POST", "/orders/resume", admin=True)
 async def resume(here: PageRequest) -> PageResponse:
-    """Go on."""
+    """Resume the daemon: start periods again."""
     await here.call("merkat.daemon.resume")
     return redirect("/orders")
 
 
 @route("POST", "/orders/mode", admin=True)
 async def mode(here: PageRequest) -> PageResponse:
-    """Another mode from the next period on."""
+    """Set the mode from the next period on."""
     try:
         await here.call("merkat.mode.set", here.asked.field("mode"))
     except QuestionError as error:
@@ -61,7 +61,7 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
         for name, words in _MODES.items()
     ]
     paused = (
-        button(here, "/orders/resume", "Go on", "main")
+        button(here, "/orders/resume", "Resume", "main")
         if how["paused"]
         else button(here, "/orders/pause", "Pause", "danger")
     )
@@ -76,10 +76,10 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
                 "Periods",
                 element(
                     "p",
-                    "No periods begin; VMs run on with the limits they have."
+                    "The daemon is paused: no periods start. VMs keep running with their limits."
                     if how["paused"]
-                    else "A pause begins no more periods, also after a restart; VMs run on with"
-                    " the limits they have.",
+                    else "After a pause no periods start, also after a restart. VMs keep running"
+                    " with their limits.",
                 ),
                 paused,
             ),
@@ -89,9 +89,11 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
                     here,
                     "/orders/mode",
                     element(
-                        "fieldset", element("legend", "How much of what is decided is done"), choice
+                        "fieldset",
+                        element("legend", "The decisions that the daemon carries out"),
+                        choice,
                     ),
-                    element("button", "Order it", type="submit", class_="main"),
+                    element("button", "Set the mode", type="submit", class_="main"),
                 ),
             ),
             class_="grid",
@@ -102,19 +104,19 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
 
 @route("GET", "/plan", admin=True)
 async def plan(here: PageRequest) -> PageResponse:
-    """The newest plan."""
+    """Return the page of the newest plan."""
     return await _plan_page(here)
 
 
 @route("POST", "/plan/approve", admin=True, most=MOST_LONG_BYTES)
 async def approve(here: PageRequest) -> PageResponse:
-    """Carry it out, without the steps that are to be skipped."""
+    """Approve the plan without the skipped steps."""
     return await _answered(here, "approve_plan", skip=_numbers(here, "skip"))
 
 
 @route("POST", "/plan/refuse", admin=True)
 async def refuse(here: PageRequest) -> PageResponse:
-    """Carry nothing of it out."""
+    """Refuse the whole plan."""
     return await _answered(here, "refuse_plan")
 
 
@@ -166,7 +168,7 @@ async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
 
 def _steps(here: PageRequest, found: Mapping[str, Any]) -> Part:
     waits = found["state"] == "waiting"
-    heads = ("Step", "What", "VM", "From", "To", "Why", "Skip" if waits else "Became")
+    heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
     rows = table(
         "The steps of the plan",
         heads,
@@ -178,7 +180,7 @@ def _steps(here: PageRequest, found: Mapping[str, Any]) -> Part:
                 _host(step["source"]),
                 _host(step["host"]),
                 step["reason"],
-                _skip(step) if waits else _became(step),
+                _skip(step) if waits else _result(step),
             )
             for step in found["steps"]
         ],
@@ -187,7 +189,7 @@ def _steps(here: PageRequest, found: Mapping[str, Any]) -> Part:
     if not waits:
         return rows
     number = hidden({"plan": found["plan"]})
-    approved = element("button", "Approve all but the skipped", type="submit", class_="main")
+    approved = element("button", "Approve without the skipped steps", type="submit", class_="main")
     return [
         form(here, "/plan/approve", number, rows, approved),
         form(
@@ -210,5 +212,5 @@ def _skip(step: Mapping[str, Any]) -> Markup:
     )
 
 
-def _became(step: Mapping[str, Any]) -> str:
+def _result(step: Mapping[str, Any]) -> str:
     return "skipped" if step["skipped"] else step["became"] or ""

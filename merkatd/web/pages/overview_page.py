@@ -1,4 +1,4 @@
-"""The overview, and its story in sentences."""
+"""The overview page, with a summary in sentences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ from merkatd.web.pages.visible_rows import host_bars, steps
 
 STORY_PERIODS = 10
 _MUCH = 1.2
-"""A price that has changed less than that has not changed to speak of."""
+"""The ratio of prices from which a change is mentioned."""
 _NAMED = 3
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 Row = Mapping[str, Any]
@@ -40,10 +40,10 @@ def story(
     *,
     of_all: bool,
 ) -> str:
-    """What is to be known first, of all tenants or of the only one; pure."""
+    """Return the summary of the market, for all tenants or for one tenant. Pure."""
     markets = {row["market"] for row in prices}
     cost = _price(prices) if len(markets) == 1 else ""
-    shares = _most(tenants) if of_all else _own(tenants)
+    shares = _largest_share(tenants) if of_all else _own_share(tenants)
     return " ".join(part for part in (cost, shares, _in_time(goals, names)) if part)
 
 
@@ -61,15 +61,15 @@ def _price(prices: Sequence[Row]) -> str:
     return f"{said}."
 
 
-def _most(tenants: Sequence[Row]) -> str:
-    """Of who gets most, what for."""
+def _largest_share(tenants: Sequence[Row]) -> str:
+    """Return a sentence about the tenant with the largest share, and its costs."""
     there = [row for row in tenants if row["cpu"] > 0]
     if not there:
-        return "Nobody has a VM that runs."
+        return "No tenant has a running VM."
     first = max(there, key=lambda row: (row["cpu"], row["name"]))
     cores = sum(row["cpu"] for row in there)
     if len(there) == 1:
-        return f"{first['name']} is alone and gets all that it can use: {_cores(cores)}."
+        return f"{first['name']} is the only tenant and gets all that it can use: {_cores(cores)}."
     return (
         f"{_count(len(there)).capitalize()} tenants share {_cores(cores)};"
         f" {first['name']} gets most, {_cores(first['cpu'])}, and pays"
@@ -77,7 +77,7 @@ def _most(tenants: Sequence[Row]) -> str:
     )
 
 
-def _own(tenants: Sequence[Row]) -> str:
+def _own_share(tenants: Sequence[Row]) -> str:
     own = next(iter(tenants), None)
     if own is None or not own["vms"]:
         return "You have no VMs."
@@ -102,15 +102,15 @@ def _in_time(goals: Sequence[Goal], names: Mapping[int, str]) -> str:
     if not known:
         return ""
     if not late:
-        return "Every deadline will be kept." if len(known) > 1 else "The deadline will be kept."
+        return "Every deadline will be met." if len(known) > 1 else "The deadline will be met."
     who = ", ".join(_named(goal, names) for goal in late[:_NAMED])
     more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
     kept = f"{_count(len(known) - len(late))} of {_count(len(known))}".capitalize()
-    return f"{kept} deadlines will be kept; late: {who}{more}."
+    return f"{kept} deadlines will be met; late: {who}{more}."
 
 
 def _named(goal: Goal, names: Mapping[int, str]) -> str:
-    """A platform by its name, other work by whose it is."""
+    """Return the name of a platform, or the owner's name of other work."""
     return goal.name if goal.platform is not None else names.get(goal.owner, goal.name)
 
 
@@ -121,14 +121,14 @@ def _count(number: int) -> str:
 _STEPS = 12
 _MOST_IN_LEGEND = 12
 _MOST_ROWS = 20
-"""Of tenants and of deadlines: all of them are on pages of their own."""
+"""The most tenants and the most deadlines on the overview; other pages list all."""
 _MOST_DRAWN = 1_000
-"""Hosts, of which the page brings all VMs along after each period."""
+"""The most hosts on the overview: it transfers all their VMs after each period."""
 
 
 @route("GET", "/")
 async def overview(here: PageRequest) -> PageResponse:
-    """The state of the market at a glance."""
+    """Return the overview page."""
     now_s = here.house.world.now()
     tenants = await tenant_rows(here)
     names = here.now.owner_names
@@ -140,7 +140,9 @@ async def overview(here: PageRequest) -> PageResponse:
         "Overview",
         element("h1", "Overview", class_="unseen"),
         element(
-            "p", story(tenants, goals, _lately(prices), names, of_all=here.admin), class_="lead"
+            "p",
+            story(tenants, goals, _recent_prices(prices), names, of_all=here.admin),
+            class_="lead",
         ),
         element(
             "div",
@@ -158,13 +160,13 @@ async def overview(here: PageRequest) -> PageResponse:
             panel(
                 "Deadlines",
                 goals_table(goals[:_MOST_ROWS], names, now_s),
-                _all(goals, "deadline", "/platforms"),
+                _link_to_all(goals, "deadline", "/platforms"),
                 more=element("a", "New platform", href="/platforms/new"),
             ),
             panel(
                 "Tenants" if here.admin else "Your account",
                 tenants_table(tenants[:_MOST_ROWS]),
-                _all(tenants, "tenant", "/tenants"),
+                _link_to_all(tenants, "tenant", "/tenants"),
                 more=element("small", "bids and pays in credits a period"),
             ),
             class_="grid",
@@ -178,7 +180,7 @@ async def overview(here: PageRequest) -> PageResponse:
 
 
 async def _hosts(here: PageRequest) -> Part:
-    """Where the script draws hosts as bars of VMs: for tenants, what is theirs of it."""
+    """Return the element in which the script draws hosts as bars of the visible VMs."""
     now = here.now
     drained = frozenset((await here.status())["drained_hosts"])
     owner = None if here.admin else here.uid
@@ -186,7 +188,12 @@ async def _hosts(here: PageRequest) -> Part:
     found = await here.house.world.executor.run(work)
     without = element(
         "noscript",
-        element("p", "The bars need scripts; ", element("a", "the table", href="/hosts"), "."),
+        element(
+            "p",
+            "The bars need scripts. ",
+            element("a", "See the table instead", href="/hosts"),
+            ".",
+        ),
     )
     box = element("div", without, class_="hosts", data_hosts=compact(found), data_keep=True)
     if len(found) < _MOST_DRAWN:
@@ -194,20 +201,20 @@ async def _hosts(here: PageRequest) -> Part:
     return [box, element("p", f"The first {count_text(_MOST_DRAWN, 'host')}.", class_="quiet")]
 
 
-def _all(rows: Sequence[Any], what: str, path: str) -> Part:
+def _link_to_all(rows: Sequence[Any], what: str, path: str) -> Part:
     if len(rows) <= _MOST_ROWS:
         return None
     return element("p", element("a", f"All {count_text(len(rows), what)}", href=path))
 
 
-def _lately(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows of the last periods, those of all markets."""
+def _recent_prices(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of the last periods, for all markets."""
     since = prices[-1]["period"] - STORY_PERIODS if prices else 0
     return [row for row in prices if row["period"] > since]
 
 
 def legend(tenants: Iterable[tuple[int, str]]) -> Markup:
-    """What the bars and their colours are."""
+    """Return the legend of the bars and their colours."""
     known = list(tenants)
     return element(
         "p",

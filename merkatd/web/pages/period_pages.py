@@ -1,4 +1,4 @@
-"""Prices over time, periods, decisions."""
+"""The pages of prices, periods and decisions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,7 +37,7 @@ _SHOWN_STEPS = 200
 
 @route("GET", "/decisions")
 async def decisions(here: PageRequest) -> PageResponse:
-    """What was done and why, newest first."""
+    """Return the page of the newest decisions."""
     found = await steps(here, _SHOWN_STEPS)
     return await page_in_frame(
         here,
@@ -48,7 +48,7 @@ async def decisions(here: PageRequest) -> PageResponse:
 
 
 async def moment_at(here: PageRequest) -> PeriodRecord | None:
-    """The period that the address names, as it is kept; None where it is kept no more."""
+    """Return the record of the period in the address, None if it is no longer stored."""
     kept = next((one for one in here.moments if one.period == here.id), None)
     if kept is not None:
         return kept
@@ -71,7 +71,7 @@ def _read_shares(
 
 
 async def shares_table(here: PageRequest, moment: PeriodRecord) -> Markup:
-    """A row a tenant: all of them for administrators, oneself for others."""
+    """Return a table of allocations by tenant: all for administrators, the visitor's for others."""
     names = here.now.owner_names
     resources = here.house.world.goods.resources
     owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
@@ -90,10 +90,14 @@ async def shares_table(here: PageRequest, moment: PeriodRecord) -> Markup:
                 credits_text(None if np.isnan(cost) else cost),
             )
         )
-    heads = ("Tenant", "VMs", "Bid", *(f"Got of {NAMES[name]}" for name in resources), "Paid")
+    heads = ("Tenant", "VMs", "Bid", *(NAMES[name] for name in resources), "Paid")
     numbers = range(1, len(heads))
     return table(
-        "Who got what", heads, rows, numbers=list(numbers), nothing="Nobody bid for anything."
+        "Allocations by tenant",
+        heads,
+        rows,
+        numbers=list(numbers),
+        nothing="There were no bids.",
     )
 
 
@@ -102,11 +106,11 @@ _STEPS = 500
 
 @route("GET", "/prices")
 async def prices_(here: PageRequest) -> PageResponse:
-    """What things cost in the newest periods."""
+    """Return the page of prices in the newest periods."""
     rows = await visible_rows.prices(here)
     resources = here.house.world.goods.resources
     supplied = any("supply" in row for row in rows)
-    heads = ("Period", "Began", "Market", *(A_UNIT[name] for name in resources))
+    heads = ("Period", "Start", "Market", *(A_UNIT[name] for name in resources))
     return await page_in_frame(
         here,
         "Prices",
@@ -135,19 +139,19 @@ async def prices_(here: PageRequest) -> PageResponse:
 
 @route("GET", "/periods/{}")
 async def period(here: PageRequest) -> PageResponse:
-    """One period: its prices, and its decisions."""
+    """Return the page of a period: its prices, allocations and decisions."""
     found, cost = await here.stored(("period", here.id), partial(_read_period, number=here.id))
     if found is None or here.id > here.period:
-        raise RequestError(Code.NO_EXISTS, f"There was no period {here.id}.", here.id)
+        raise RequestError(Code.NO_EXISTS, f"Period {here.id} does not exist.", here.id)
     moment_ = await moment_at(here)
     decided = await steps(here, _STEPS, period=here.id)
     return await page_in_frame(
         here,
         f"Period {here.id}",
         element("h1", f"Period {here.id}"),
-        _around(here),
+        _neighbour_links(here),
         panel("Prices", facts(_facts(here, found, cost))),
-        None if moment_ is None else panel("Who got what", await shares_table(here, moment_)),
+        None if moment_ is None else panel("Allocations", await shares_table(here, moment_)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
     )
 
@@ -158,17 +162,21 @@ def _read_period(
     return period_store.get(connection, number), price_store.load_prices(connection, number)
 
 
-def _around(here: PageRequest) -> Markup:
-    """The ways to the periods beside it, as far as there are any."""
-    before = element("a", "The one before", href=f"/periods/{here.id - 1}") if here.id > 1 else None
+def _neighbour_links(here: PageRequest) -> Markup:
+    """Return links to the previous and the next period."""
+    before = (
+        element("a", "Previous period", href=f"/periods/{here.id - 1}") if here.id > 1 else None
+    )
     after = (
-        element("a", "The next", href=f"/periods/{here.id + 1}") if here.id < here.period else None
+        element("a", "Next period", href=f"/periods/{here.id + 1}")
+        if here.id < here.period
+        else None
     )
     return element("p", before, " · " if before and after else None, after)
 
 
 def _facts(here: PageRequest, found: PeriodRow, cost: price_store.Prices) -> list[tuple[str, Part]]:
-    rows: list[tuple[str, Part]] = [("Began", moment(found.started_s))]
+    rows: list[tuple[str, Part]] = [("Start", moment(found.started_s))]
     for market, by_resource in cost.items():
         named = f" in market {market}" if len(cost) > 1 else ""
         rows += [
@@ -176,7 +184,7 @@ def _facts(here: PageRequest, found: PeriodRow, cost: price_store.Prices) -> lis
             for name in here.house.world.goods.resources
         ]
     if found.failure and here.admin:
-        rows.append(("It failed", found.failure))
+        rows.append(("Failure", found.failure))
     return rows
 
 

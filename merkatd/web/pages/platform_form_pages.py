@@ -1,4 +1,4 @@
-"""What tenants do with platforms: submit and change them, seeing before what it would mean."""
+"""The forms of platforms: submit, change, suspend, resume and stop them, with quotes."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -43,17 +43,17 @@ MEMORY = "512"
 
 @route("GET", "/platforms/new")
 async def new(here: PageRequest) -> PageResponse:
-    """The form for a new platform."""
+    """Return the form for a new platform."""
     return await _form(here, _EXAMPLE)
 
 
 @route("POST", "/platforms/quote", quotes=True, most=MOST_LONG_BYTES)
 async def quote_new(here: PageRequest) -> PageResponse:
-    """What a template would mean if it were submitted."""
+    """Return the quote for a template."""
     text = _template(here)
     there = here.house.questions.platforms
     if there is None:
-        raise RequestError(Code.ACTION, "This daemon keeps no platforms.")
+        raise RequestError(Code.ACTION, "This daemon does not manage platforms.")
     here.count("merkat.platform.submit", text)
     ask = partial(here.house.logins.ask, here.caller.session)
     try:
@@ -63,13 +63,13 @@ async def quote_new(here: PageRequest) -> PageResponse:
     again = element(
         "details", element("summary", "The template"), element("pre", text, tabindex="0")
     )
-    confirm = _confirm(here, "/platforms/submit", {"template": text}, "Submit it", "/platforms/new")
+    confirm = _confirm(here, "/platforms/submit", {"template": text}, "Submit", "/platforms/new")
     return await _quote(here, f"Quote for {row['name']}", row, again, confirm)
 
 
 @route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
 async def submit(here: PageRequest) -> PageResponse:
-    """A new platform."""
+    """Submit a new platform."""
     text = _template(here)
     try:
         row = await here.call("merkat.platform.submit", text)
@@ -80,7 +80,7 @@ async def submit(here: PageRequest) -> PageResponse:
 
 @route("POST", "/platforms/{}/quote", quotes=True)
 async def quote_change(here: PageRequest) -> PageResponse:
-    """What a change would mean."""
+    """Return the quote for a change of a platform."""
     row = await visible_rows.platform(here)
     said = fields(here.asked, *NAMES)
     there = here.house.questions.platforms
@@ -90,13 +90,13 @@ async def quote_change(here: PageRequest) -> PageResponse:
         new_row = row if there is None else await there.try_change(here.id, change)
     except (WrongInputError, QuestionError, LedgerError) as error:
         return await _refused(here, row, said, error)
-    confirm = _confirm(here, f"/platforms/{here.id}/change", said, "Change it so", None)
+    confirm = _confirm(here, f"/platforms/{here.id}/change", said, "Change the platform", None)
     return await _quote(here, f"Quote for {row['name']}", new_row, confirm)
 
 
 @route("POST", "/platforms/{}/change")
 async def change_(here: PageRequest) -> PageResponse:
-    """Other aims, another budget."""
+    """Change the goals or the budget of a platform."""
     row = await visible_rows.platform(here)
     said = fields(here.asked, *NAMES)
     try:
@@ -108,19 +108,19 @@ async def change_(here: PageRequest) -> PageResponse:
 
 @route("POST", "/platforms/{}/suspend")
 async def suspend(here: PageRequest) -> PageResponse:
-    """Until it is resumed."""
+    """Suspend the platform until an order to resume it."""
     return await _order(here, "merkat.platform.suspend")
 
 
 @route("POST", "/platforms/{}/resume")
 async def resume(here: PageRequest) -> PageResponse:
-    """Now, whatever the price."""
+    """Resume the platform now, at any price."""
     return await _order(here, "merkat.platform.resume")
 
 
 @route("POST", "/platforms/{}/stop")
 async def stop(here: PageRequest) -> PageResponse:
-    """For good."""
+    """Stop the platform permanently."""
     return await _order(here, "merkat.platform.stop")
 
 
@@ -144,7 +144,7 @@ def _change(said: Mapping[str, str]) -> dict[str, Any]:
     if said["deadline"]:
         found["deadline"] = said["deadline"]
     if not found:
-        raise WrongInputError({"deadline": "Something to change is right."})
+        raise WrongInputError({"deadline": "Change at least one field."})
     return found
 
 
@@ -161,7 +161,7 @@ async def _refused(
 
 
 def _about(message: str, said: Mapping[str, str]) -> str:
-    """The field that a message begins with, else the first that says something."""
+    """Return the field that the message starts with, else the first non-empty field."""
     name = message.partition(":")[0]
     filled = [one for one in NAMES if said.get(one)]
     return name if name in NAMES else next(iter(filled), NAMES[0])
@@ -189,10 +189,10 @@ async def _form(here: PageRequest, text: str, wrong: str = "") -> PageResponse:
             form(
                 here,
                 "/platforms/quote",
-                element("label", "What it is to be, in TOML", for_="template"),
+                element("label", "The template, in TOML", for_="template"),
                 problem,
                 area,
-                element("button", "Show what that would cost", type="submit", class_="main"),
+                element("button", "Show the quote", type="submit", class_="main"),
             ),
         ),
         status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
@@ -208,7 +208,7 @@ def _confirm(
         hidden(values),
         element("button", words, type="submit", class_="main"),
         " ",
-        element("a", "Leave it", href=back or f"/platforms/{here.id}"),
+        element("a", "Cancel", href=back or f"/platforms/{here.id}"),
     )
 
 
@@ -221,8 +221,8 @@ async def _quote(
         "Quote",
         element("h1", title),
         panel(
-            "What that would mean",
-            element("p", "At present prices; nothing of it is done yet.", class_="quiet"),
+            "Effect",
+            element("p", "At present prices. Nothing is changed yet.", class_="quiet"),
             facts(progress_facts(here, row, names)),
             *parts,
         ),

@@ -1,4 +1,4 @@
-"""Platforms."""
+"""The pages of platforms: the list, and each platform."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -39,7 +39,7 @@ NAMES = ("deadline", "budget", "replenishment", "performance")
 def change_form(
     here: PageRequest, row: Mapping[str, Any], said: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Markup:
-    """What is left empty stays."""
+    """Return the form that changes a platform; empty fields are left unchanged."""
 
     def one(name: str, label: str, hint: str) -> Markup:
         return field(name, label, said.get(name, ""), wrong, hint, autocomplete="off")
@@ -47,22 +47,22 @@ def change_form(
     return form(
         here,
         f"/platforms/{row['id']}/quote",
-        one("deadline", "Deadline", "From now, like 6h, or a time like 2026-05-01T09:00:00Z."),
+        one("deadline", "Deadline", "A time from now (6h), or a date (2026-05-01T09:00:00Z)."),
         one("budget", "Budget", f"Credits; {row['budget']:g} now."),
         one("replenishment", "Replenishment", f"Credits; {row['replenishment']:g} now."),
-        one("performance", "Performance", "As its controller measures it."),
-        element("p", "What is left empty stays as it is.", class_="quiet"),
-        element("button", "Show what that means", type="submit", class_="main"),
+        one("performance", "Performance", "In the unit of its controller."),
+        element("p", "Empty fields are left unchanged.", class_="quiet"),
+        element("button", "Show the quote", type="submit", class_="main"),
     )
 
 
-_AS_THEY_ARE = "Its VMs and their bids stay as they are; an order to stop ends them."
+_AS_THEY_ARE = "Its VMs and their bids are left unchanged; an order to stop ends them."
 _OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would be cancelled"}
 
 
 @route("GET", "/platforms")
 async def platforms(here: PageRequest) -> PageResponse:
-    """All platforms that the visitor may see, also those that are over."""
+    """Return the list of platforms that the visitor may see, including ended ones."""
     rows = sorted(await here.platforms(), key=lambda row: -row["id"])
     names = here.now.owner_names
     shown = partial(_table, names=names, now_s=here.house.world.now())
@@ -95,7 +95,7 @@ def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: floa
 
 @route("GET", "/platforms/{}")
 async def platform(here: PageRequest) -> PageResponse:
-    """One platform."""
+    """Return the page of a platform."""
     row = await visible_rows.platform(here)
     return await page_in_frame(here, row["name"], *await platform_page(here, row))
 
@@ -106,7 +106,7 @@ async def platform_page(
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> list[Part]:
-    """A platform's page; with what a form said, and what was wrong with it."""
+    """Return the parts of a platform's page; `said` and `wrong` are a form's values and errors."""
     names = here.now.owner_names
     over = row["state"] in OVER
     forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
@@ -116,7 +116,7 @@ async def platform_page(
         element(
             "div",
             panel(
-                "How it fares",
+                "Status",
                 facts(progress_facts(here, row, names)),
                 None if over else _orders(here, row),
             ),
@@ -130,9 +130,9 @@ async def platform_page(
 
 
 def _lead(row: Mapping[str, Any]) -> str:
-    """What is to be read first of a platform."""
+    """Return the most important sentence about a platform."""
     if row["unattended"] and row["state"] not in OVER:
-        return f"The daemon fails to look after it: {row['unattended']}. {_AS_THEY_ARE}"
+        return f"The daemon can't manage it: {row['unattended']}. {_AS_THEY_ARE}"
     if row["trouble"] and row["state"] not in OVER:
         return f"Its controller fails: {row['trouble']}. Its VMs bid nothing until it works again."
     return str(row["report"] or row["why"] or "")
@@ -141,7 +141,7 @@ def _lead(row: Mapping[str, Any]) -> str:
 def progress_facts(
     here: PageRequest, row: Mapping[str, Any], names: Mapping[int, str]
 ) -> list[tuple[str, Part]]:
-    """The figures of a platform."""
+    """Return the facts about a platform."""
     now_s = here.house.world.now()
     goal = of_platform(dict(row))
     slack_s = row["slack_s"]
@@ -151,7 +151,7 @@ def progress_facts(
         ("Done", progress(goal, now_s)),
         ("Deadline", deadline(row["deadline_s"], now_s)),
         ("In time?", verdict(goal)),
-        ("Will end", NONE if slack_s is None else _slack(slack_s)),
+        ("Expected end", NONE if slack_s is None else _slack(slack_s)),
         (
             "Budget",
             f"{credits_text(row['budget'])}, + {credits_text(row['replenishment'])} a renewal",
@@ -161,7 +161,7 @@ def progress_facts(
             f"{credits_text(row['spent'])} and {credits_text(row['balance'])} credits",
         ),
         ("Bids", f"{credits_text(row['bids'])} a period"),
-        ("All it can use costs", f"{credits_text(row['full_cost'])} a period at present prices"),
+        ("Cost at full use", f"{credits_text(row['full_cost'])} a period at present prices"),
         (
             "At these prices",
             [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
@@ -182,7 +182,7 @@ def _orders(here: PageRequest, row: Mapping[str, Any]) -> Markup:
         else button(here, f"{at}/suspend", "Suspend")
     )
     return element(
-        "div", first, button(here, f"{at}/stop", "Stop for good", "danger"), class_="buttons"
+        "div", first, button(here, f"{at}/stop", "Stop permanently", "danger"), class_="buttons"
     )
 
 
@@ -208,8 +208,8 @@ def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 def _actions(row: Mapping[str, Any]) -> Markup:
     return table(
-        "What was done with it",
-        ("Time", "Who", "What", "Why", ""),
+        "History of the platform",
+        ("Time", "By", "Action", "Reason", ""),
         [
             (
                 moment(one["at_s"]),

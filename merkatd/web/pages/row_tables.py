@@ -1,4 +1,4 @@
-"""Tenants, deadlines and VMs as tables."""
+"""Tables of tenants, deadlines and VMs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,13 +29,13 @@ from merkatd.web.layout.widgets import (
 )
 
 _LATELY_PERIODS = 30
-"""For so long what is over is shown among what is not."""
+"""The number of periods for which ended work is still shown."""
 
 
 async def goals_of(here: PageRequest) -> list[Goal]:
-    """All that has a deadline: what is not over, the nearest first, and then what just was.
+    """Return goals: running work with the nearest deadline first, then work that ended lately.
 
-    The visitor's own, or all.
+    A tenant gets its own goals, an administrator gets all.
     """
     goals = [goal for goal in here.goals.told() if here.admin or goal.owner == here.uid]
     goals += [of_platform(row) for row in await here.platforms()]
@@ -50,10 +50,10 @@ async def goals_of(here: PageRequest) -> list[Goal]:
 
 
 def goals_table(goals: Sequence[Goal], names: Mapping[int, str], now_s: float) -> Markup:
-    """Who will make it."""
+    """Return a table of goals."""
     return table(
-        "Work with deadlines: how much is done, and whether it will be in time",
-        ("Work", "Tenant", "Done, and time passed", "Deadline", "Ends", "In time?"),
+        "Work with deadlines: its progress, and whether it will be in time",
+        ("Work", "Tenant", "Progress", "Deadline", "End", "In time?"),
         [
             (
                 link("platforms", goal.platform, goal.name),
@@ -65,12 +65,12 @@ def goals_table(goals: Sequence[Goal], names: Mapping[int, str], now_s: float) -
             )
             for goal in goals
         ],
-        nothing="Nothing has a deadline.",
+        nothing="There are no deadlines.",
     )
 
 
 def progress(goal: Goal, now_s: float) -> Part:
-    """A bar of what is done, with a tick where time is, and the same in words."""
+    """Return a bar of the work done, with a tick at the time passed, and the same as text."""
     if goal.done is None:
         return element("span", goal.state, class_="quiet")
     shade = f"t{goal.owner % COLOURS}"
@@ -84,17 +84,17 @@ def progress(goal: Goal, now_s: float) -> Part:
 
 
 def ending(goal: Goal) -> Part:
-    """How early or late it will be, or was."""
+    """Return how early or late the work ends or ended."""
     if goal.projected_end_s is None or goal.deadline_s is None:
         return NONE
     slack_s = goal.deadline_s - goal.projected_end_s
     if abs(slack_s) < 1.0:
-        return "right then"
+        return "at its deadline"
     return f"{duration_text(slack_s)} {'early' if slack_s > 0 else 'late'}"
 
 
 def verdict(goal: Goal) -> Part:
-    """Whether it is on track, or was in time, in words that are also a colour."""
+    """Return a badge that says whether the work is on track, or ended in time."""
     if goal.on_track is None or (goal.ended_s is not None and goal.state != "done"):
         return element("span", goal.state, class_="badge")
     if goal.on_track:
@@ -108,7 +108,7 @@ _LONG_S = 1e9
 
 
 async def tenant_rows(here: PageRequest) -> list[dict[str, Any]]:
-    """What tenants bid, get, pay and have left, who pays most first; the visitor's own, or all."""
+    """Return a row for each visible tenant: bids, shares, costs, balance; highest costs first."""
     standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list", default=[])
     now = here.now
     shares = await here.house.world.executor.run(partial(_shares, now))
@@ -133,7 +133,7 @@ async def tenant_rows(here: PageRequest) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What the VMs of a tenant bid, get and cost together."""
+    """The summed bids, shares and costs of a tenant's VMs."""
 
     vms: int = 0
     bid: float = 0.0
@@ -143,7 +143,7 @@ class _Share:
 
 
 def _shares(now: PeriodView) -> dict[int, _Share]:
-    """By owner: of those VMs that run, or wait to."""
+    """Return the sums by owner, of running and pending VMs."""
     vms, gets = now.snapshot.vms, now.given()
     there = np.isin(vms.state, BIDDING)
     owners, at = np.unique(vms.owner[there], return_inverse=True)
@@ -163,9 +163,9 @@ def _shares(now: PeriodView) -> dict[int, _Share]:
 
 
 def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """Who pays what, and what for."""
+    """Return a table of tenants."""
     return table(
-        "Tenants: what they bid, get, pay and have left",
+        "Tenants: their bids, shares, costs and balances",
         ("Tenant", "VMs", "Bids", "Gets", "", "Pays", "Left", "Lasts"),
         [
             (
@@ -181,22 +181,32 @@ def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
             for row in rows
         ],
         numbers=(1, 2, 3, 5, 6, 7),
-        nothing="Nobody has come yet.",
+        nothing="There are no tenants yet.",
     )
 
 
 def _lasts(lasts_s: float | None) -> Part:
     if lasts_s is None:
         return NONE
-    return duration_text(lasts_s) if lasts_s < _LONG_S else "for ever"
+    return duration_text(lasts_s) if lasts_s < _LONG_S else "unlimited"
 
 
 def vms_table(now: PeriodView, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
-    """What the VMs in these rows bid, get and pay; `hosts` are those that have a page."""
+    """Return a table of the VMs in these rows; `hosts` are the ids of hosts with a page."""
     gets = now.given()
     return table(
-        "VMs: what each bids, gets and pays",
-        ("VM", "Tenant", "State", "Host", "Bid for CPU", "Gets", "Memory", "Pays", "Why not more"),
+        "VMs: their bids, shares and costs",
+        (
+            "VM",
+            "Tenant",
+            "State",
+            "Host",
+            "Bid for CPU",
+            "Gets",
+            "Memory",
+            "Pays",
+            "Reason for the limit",
+        ),
         [_row(now, row, gets, hosts) for row in rows],
         numbers=(4, 5, 6, 7),
         nothing="There are no VMs.",

@@ -1,4 +1,4 @@
-"""Tenants: all as a table, and each with its money, its platforms and its VMs."""
+"""The pages of tenants: the list, and each tenant with its credits, platforms and VMs."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -22,14 +22,14 @@ from merkatd.web.pages.row_tables import (
 
 @route("GET", "/tenants")
 async def tenants(here: PageRequest) -> PageResponse:
-    """All tenants that the visitor may see."""
+    """Return the list of tenants that the visitor may see."""
     rows = await tenant_rows(here)
     return await list_page(here, "Tenants", count_text(len(rows), "tenant"), rows, tenants_table)
 
 
 @route("GET", "/tenants/{}")
 async def tenant(here: PageRequest) -> PageResponse:
-    """One tenant."""
+    """Return the page of a tenant."""
     one = await here.call("merkat.tenant.info", here.id)
     statement = await here.call("merkat.statement.info", here.id, "")
     budgets = await here.call("merkat.budget.info", here.id)
@@ -65,7 +65,7 @@ def _facts(one: Mapping[str, Any], cost: float) -> list[tuple[str, Part]]:
         ("Weight", f"{one['weight']:g}"),
     ]
     if one.get("entitlement") is not None:
-        rows.append(("A renewal fills it up to", credits_text(one["entitlement"])))
+        rows.append(("Balance after a renewal", credits_text(one["entitlement"])))
     return rows
 
 
@@ -86,7 +86,7 @@ def _budgets(budgets: Sequence[Mapping[str, Any]]) -> Markup:
                 credits_text(row["budget"]),
                 credits_text(row["replenishment"]),
                 credits_text(row["balance"]),
-                "over" if row.get("ended_s") else "",
+                "ended" if row.get("ended_s") else "",
             )
             for row in budgets
         ],

@@ -1,4 +1,4 @@
-"""What of the present a visitor may see."""
+"""The hosts, VMs, platforms, prices and steps that a visitor may see."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -30,10 +30,10 @@ from merkatd.web.base.routes import PageRequest
 def host_bars(
     now: PeriodView, drained: AbstractSet[int], owner: int | None, most: int
 ) -> list[dict[str, Any]]:
-    """So many hosts with their VMs; for one owner those alone that are its business.
+    """Return up to `most` hosts with their VMs; with an owner, only its VMs and their hosts.
 
-    A VM is [id, name, owner, part of the host's CPU, part of its memory], those of an owner
-    side by side.
+    A VM is [id, name, owner, part of the host's CPU, part of its memory]. On each host, VMs are
+    sorted by owner.
     """
     table, vms = now.snapshot.hosts, now.snapshot.vms
     rows = np.flatnonzero(now.host != NOWHERE) if owner is None else own_rows(now, owner)
@@ -58,7 +58,7 @@ def host_bars(
 
 
 def _drawn(now: PeriodView, rows: Ints) -> list[list[Any]]:
-    """The VMs in these rows."""
+    """Return the VMs in these rows, for `host_bars`."""
     vms = now.snapshot.vms
     whole = np.maximum(now.snapshot.hosts.capacity[now.host[rows]], 1e-9)
     parts = np.round(now.given()[rows] / whole, 4)
@@ -73,17 +73,17 @@ def _drawn(now: PeriodView, rows: Ints) -> list[list[Any]]:
 
 
 def own_rows(now: PeriodView, owner: int) -> Ints:
-    """The rows of a tenant's VMs."""
+    """Return the rows of a tenant's VMs."""
     return np.flatnonzero(now.snapshot.vms.owner == owner)
 
 
 Row = dict[str, Any]
 PRICED = 120
-"""Periods whose prices are shown."""
+"""The number of periods whose prices are shown."""
 
 
 def vms(here: PageRequest, which: Bools | None = None) -> list[int]:
-    """The rows of those of these VMs, or of all, that the visitor may see in lists."""
+    """Return the rows of the VMs in `which`, or of all VMs, that the visitor may see in lists."""
     owner = here.now.snapshot.vms.owner
     wanted = np.ones(len(owner), bool) if which is None else which
     return _places(wanted if here.admin else wanted & (owner == here.uid))
@@ -95,13 +95,13 @@ def _places(which: Bools) -> list[int]:
 
 
 async def prices(here: PageRequest) -> list[Row]:
-    """The prices of the newest periods; of one that is under way the database has some too."""
+    """Return the prices of the newest periods, without a period that has not ended."""
     rows: list[Row] = await here.call("merkat.price.history", PRICED, default=[])
     return [row for row in rows if row["period"] <= here.period]
 
 
 def host_ids(here: PageRequest) -> Mapping[str, int]:
-    """The hosts' ids by their names: those alone that have a page for the visitor."""
+    """Return the ids by name of the hosts whose page the visitor may see."""
     table = here.now.snapshot.hosts
     ids = dict(zip(table.name, table.id.tolist(), strict=True))
     if here.admin:
@@ -111,14 +111,14 @@ def host_ids(here: PageRequest) -> Mapping[str, int]:
 
 
 def own_hosts(here: PageRequest) -> set[int]:
-    """The rows of hosts with VMs of the visitor's."""
+    """Return the rows of hosts with VMs of the visitor."""
     now = here.now
     found = np.unique(now.host[own_rows(now, here.uid)])
     return set(found[found != NOWHERE].tolist())
 
 
 def host_row(here: PageRequest) -> tuple[PeriodView, int]:
-    """The host that the address names, if the visitor may see it. Raises Refusal."""
+    """Return the view and the row of the host in the address. Raise RequestError if not visible."""
     now = here.now
     row = next(iter(_places(now.snapshot.hosts.id == here.id)), NOWHERE)
     if row == NOWHERE or not (here.admin or row in own_hosts(here)):
@@ -127,7 +127,7 @@ def host_row(here: PageRequest) -> tuple[PeriodView, int]:
 
 
 async def explained(here: PageRequest) -> Row:
-    """Why the VM that the address names gets what it gets. Raises Refusal."""
+    """Return the explanation of the share of the VM in the address. Raise RequestError."""
     vms = here.now.snapshot.vms
     row = next(iter(_places(vms.id == here.id)), None)
     if row is None:
@@ -140,7 +140,7 @@ async def explained(here: PageRequest) -> Row:
 
 
 async def platform(here: PageRequest) -> Row:
-    """The platform that the address names, at the prices of the page. Raises Refusal."""
+    """Return the platform in the address, at the page's prices. Raise RequestError."""
     house = here.house
     await here.read(("platform of", here.id), lambda: own_platform(house, here.caller, here.id))
     world, latest = house.world, None if here.prepared is None else here.prepared.latest
@@ -158,7 +158,7 @@ async def platform(here: PageRequest) -> Row:
 
 
 _ROWS = 300_000
-"""Of steps that are looked through at most: each VM can have one in each period."""
+"""The most steps to search: each VM can have a step in each period."""
 _LEAST_BACK, _MOST_BACK = 3, 5_000
 
 
@@ -170,7 +170,7 @@ async def steps(
     host: int | None = None,
     period: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The newest, of the visitor's own VMs unless it sees all; of one host or period if said."""
+    """Return the newest visible steps; with `host` or `period`, only those of it."""
     now = here.now
     back = min(max(_ROWS // max(len(now.snapshot.vms), 1), _LEAST_BACK), _MOST_BACK)
     wanted = StepFilter(
@@ -185,7 +185,7 @@ async def steps(
 
 
 async def steps_of_vm(here: PageRequest, vm: int, limit: int) -> list[dict[str, Any]]:
-    """What was done with a VM that the visitor may see."""
+    """Return the newest steps of a VM that the visitor may see."""
     now = here.now
     wanted = StepFilter(vm=vm, last_period=here.period)
     key = ("steps of", vm, limit)

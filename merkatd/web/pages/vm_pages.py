@@ -1,4 +1,4 @@
-"""VMs, what each gets, and its bid."""
+"""The pages of VMs: the list, and each VM with its share and its bid."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -44,15 +44,15 @@ from merkatd.web.pages.row_tables import vms_table
 from merkatd.web.pages.visible_rows import steps_of_vm
 
 _LESS = 0.995
-"""A smaller part than this of what was decided is less than that."""
+"""The part of the decided share below which an allocation counts as smaller."""
 
 
 def gets_table(now: PeriodView, row: int, found: Mapping[str, Any]) -> Markup:
-    """The VM in this row, of which `found` was explained."""
+    """Return the table of resources of the VM in this row; `found` is its explanation."""
     gets = dict(zip(now.snapshot.resources, now.given()[row].tolist(), strict=True))
     return table(
-        "What it gets of each resource",
-        ("", "Gets", "", "Of at most", "Used before", "Bid", "Pays", "Why not more"),
+        "Shares of each resource",
+        ("", "Gets", "", "Cap", "Last use", "Bid", "Pays", "Reason for the limit"),
         [
             (
                 NAMES.get(one["resource"], one["resource"]),
@@ -67,7 +67,7 @@ def gets_table(now: PeriodView, row: int, found: Mapping[str, Any]) -> Markup:
             for one in found["resources"]
         ],
         numbers=(1, 3, 4, 5, 6),
-        nothing="It holds nothing.",
+        nothing="It has no resources.",
     )
 
 
@@ -76,20 +76,20 @@ def _used(one: Mapping[str, Any]) -> Part:
 
 
 def _why(now: PeriodView, row: int, one: Mapping[str, Any], gets: float) -> str:
-    """What the host can't give now comes before what the market would not."""
+    """Return the reason for the limit of the share; the host's reason before the market's."""
     if _placed(now, row) and gets < _LESS * one["share"]:
         decided = amount(one["resource"], one["share"])
-        return f"{decided} were decided, but others that are to leave its host are still there"
+        return f"{decided} were decided, but VMs that will leave its host are still there"
     holds = now.limits.holding_mib.get(int(now.snapshot.vms.id[row]))
     if one["resource"] == "memory" and holds is not None and abs(holds - gets) >= 1.0:
-        return f"it holds {amount('memory', holds)}, which it uses or can't give back"
+        return f"it holds {amount('memory', holds)}, which it uses or can't release"
     return str(one["why_not_more"])
 
 
 def has_less(now: PeriodView, row: int) -> str:
-    """A sentence where its host can't give the VM in this row what was decided; else nothing."""
+    """Return a sentence if the VM's host can't give it the decided share now, else ""."""
     if np.any(now.given()[row] < _LESS * now.decision.allocations[row]) and _placed(now, row):
-        return "It has less than that until others that are to leave its host have left."
+        return "It gets less than that until other VMs have left its host."
     return ""
 
 
@@ -102,7 +102,7 @@ _STEPS = 50
 
 @route("GET", "/vms")
 async def vms(here: PageRequest) -> PageResponse:
-    """All VMs, a hundred a page."""
+    """Return the list of VMs, a hundred per page."""
     rows, now = visible_rows.vms(here), here.now
     shown = partial(vms_table, now, visible_rows.host_ids(here))
     return await list_page(here, "VMs", count_text(len(rows), "VM"), rows, shown)
@@ -110,7 +110,7 @@ async def vms(here: PageRequest) -> PageResponse:
 
 @route("GET", "/vms/{}")
 async def vm(here: PageRequest) -> PageResponse:
-    """One VM."""
+    """Return the page of a VM."""
     try:
         found = await visible_rows.explained(here)
     except RequestError as refusal:
@@ -122,7 +122,7 @@ async def vm(here: PageRequest) -> PageResponse:
 
 @route("POST", "/vms/{}/quote", quotes=True)
 async def quote(here: PageRequest) -> PageResponse:
-    """What another bid would get, before it is made."""
+    """Return the quote for another bid."""
     found = await visible_rows.explained(here)
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
@@ -136,7 +136,7 @@ async def quote(here: PageRequest) -> PageResponse:
 
 @route("POST", "/vms/{}/bid")
 async def bid_(here: PageRequest) -> PageResponse:
-    """Bid otherwise from the next period on."""
+    """Set the bid from the next period on."""
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
         await here.call("merkat.bid.set", here.id, _bid(said))
@@ -149,12 +149,12 @@ async def bid_(here: PageRequest) -> PageResponse:
 def _bid(said: Mapping[str, str]) -> dict[str, float]:
     found = numbers(said)
     if not found:
-        raise WrongInputError({"cpu": "A bid for at least one of them is right."})
+        raise WrongInputError({"cpu": "Enter a bid for at least one resource."})
     return found
 
 
 async def _gone(here: PageRequest, refusal: RequestError) -> PageResponse:
-    """What is known of a VM that there was, for who could see it then."""
+    """Return the page of a VM that no longer exists, for visitors who could see it before."""
     owner = here.past.owner(here.id)
     if not here.admin and owner != here.uid:
         raise refusal
@@ -165,7 +165,7 @@ async def _gone(here: PageRequest, refusal: RequestError) -> PageResponse:
         here,
         f"VM {here.id}",
         element("h1", f"VM {here.id}"),
-        element("p", "It is gone.", class_="lead"),
+        element("p", "This VM no longer exists.", class_="lead"),
         None if owner is None else over_time(vm_charts(here, owner), *vm_gaps(here)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
     )
@@ -207,7 +207,7 @@ def _owner(found: Mapping[str, Any]) -> int:
 
 
 async def _in_force(here: PageRequest, found: Mapping[str, Any]) -> dict[str, float]:
-    """The newest word on each bid, which may not have counted in any period yet."""
+    """Return the most recent bids, which may not have applied in any period yet."""
     if not found["resources"]:
         return {}
     said = await here.call("merkat.bid.info", here.id)
@@ -222,8 +222,8 @@ def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str
         ("State", found["state"].lower()),
         ("Host", link("hosts", hosts.get(found["host"] or ""), found["host"])),
         ("Pays", f"{credits_text(found['cost'])} credits a period"),
-        ("Left to pay with", f"{credits_text(found['balance'])} credits"),
-        ("Bid said by", found["bid_source"]),
+        ("Balance", f"{credits_text(found['balance'])} credits"),
+        ("Source of the bid", found["bid_source"]),
     ]
     if why is not None:
         period = link("periods", why["period"], f"period {why['period']}")
@@ -240,7 +240,7 @@ def _bid_form(
 ) -> Part:
     held = {name: f"{value:g}" for name, value in bids.items()}
     if not held:
-        return element("p", "It holds nothing, so no bid counts.", class_="quiet")
+        return element("p", "It has no resources, so no bid applies.", class_="quiet")
     inputs = [
         field(
             name,
@@ -257,9 +257,9 @@ def _bid_form(
     changed = None
     if any(old[name] != value for name, value in bids.items()):
         changed = element(
-            "p", "These bids count from the next period on.", class_="quiet", role="status"
+            "p", "These bids apply from the next period on.", class_="quiet", role="status"
         )
-    submit = element("button", "Show what that gets", type="submit", class_="main")
+    submit = element("button", "Show the quote", type="submit", class_="main")
     return form(here, f"/vms/{here.id}/quote", changed, inputs, submit)
 
 
@@ -282,20 +282,20 @@ def _quoted(
         if one["resource"] in now
     ]
     heads = ("", "Bid now", "New bid", "Gets now", "Would get", "Pays now", "Would pay")
-    confirm = element("button", "Bid so from the next period on", type="submit", class_="main")
+    confirm = element("button", "Bid this from the next period on", type="submit", class_="main")
     return [
         element("h1", f"Quote for {title}"),
         panel(
-            "What that bid would get",
-            element("p", "At present, while all others bid as they do now.", class_="quiet"),
-            table("The bids and what they get", heads, rows, numbers=(1, 2, 3, 4, 5, 6)),
+            "Effect of the new bid",
+            element("p", "At present, if no other bid changes.", class_="quiet"),
+            table("The bids and their shares", heads, rows, numbers=(1, 2, 3, 4, 5, 6)),
             form(
                 here,
                 f"/vms/{here.id}/bid",
                 hidden({name: repr(value) for name, value in bid.items()}),
                 confirm,
                 " ",
-                element("a", "Leave it as it is", href=f"/vms/{here.id}"),
+                element("a", "Cancel", href=f"/vms/{here.id}"),
             ),
         ),
     ]
