@@ -82,8 +82,8 @@ def why_idle(snapshot: Snapshot, lately: Snapshot, allocations: Floats) -> dict[
     short &= has <= least / _LESS
     return {
         int(vms.id[row]): (
-            f"it used little CPU lately, so {has[row]:.0f} % of a core is reserved for it; other VMs"
-            " get the rest of its share. The reserve doubles in each period in which the VM uses it"
+            f"it used little CPU lately, so {has[row]:.0f} % of a core is reserved for it; other"
+            " VMs get the rest of its share. The reserve doubles in each period in which it is used"
         )
         for row in np.flatnonzero(short).tolist()
     }

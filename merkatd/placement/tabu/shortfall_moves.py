@@ -120,7 +120,7 @@ class _Ranking:
         self._forget()
 
     def best(self) -> Move | None:
-        """Return the best move among the trials; if it gains nothing, forget the gains and retry."""
+        """Return the best move among the trials; if it gains nothing, forget all and retry."""
         self._follow()
         move = self._best()
         if move is None or move.gain <= 0:
