@@ -17,8 +17,8 @@ are found by halving the sorted bends. Between them it takes one division.
 
 Example: capacity 110, bids 10, 10 and 20, floors 0, 30 and 0, caps 100, 100 and 40. The bends are
 at the levels 2 (the third bid reaches its cap), 3 (the second leaves its floor) and 10. Demand is
-30 + 30 + 40 = 100 at level 3, and 240 at level 10. In between it is 20 x level + 40. So the level is
-3.5, and the shares are 35, 35 and 40. Used for all shares, prices and quotes.
+30 + 30 + 40 = 100 at level 3, and 240 at level 10. In between it is 20 x level + 40. So the level
+is 3.5, and the shares are 35, 35 and 40. Used for all shares, prices and quotes.
 
 Each sum runs over the rows in their order from zero. So code that recomputes one pool alone, in the
 same order, gets the same bits.
