@@ -1,1 +1,1 @@
-"""Virtual time: the daemon's own heart against traces, models and other schedulers."""
+"""The simulator: the daemon's market in virtual time, with traces, models and other schedulers."""

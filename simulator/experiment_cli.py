@@ -1,7 +1,8 @@
-"""`merkatd experiment`: the paper's figures and tables in virtual time.
+"""The command `merkatd experiment`: the paper's figures and tables in virtual time.
 
-`list` shows what there is; `run NAME` runs it on all cores, goes on where a run of the same was
-ended, and prints the paper's stated values beside ours; `report NAME` prints again what is stored.
+`list` shows the experiments. `run NAME` runs an experiment on all cores, continues an earlier run
+that was stopped, and prints the paper's values beside those of Merkat. `report NAME` prints stored
+results again.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from simulator.workloads import SwfError
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the command line says; returns the exit code."""
+    """Run the command, and return its exit code."""
     if arguments.what == "list":
         width = max(map(len, EXPERIMENTS))
         for name, experiment in EXPERIMENTS.items():
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     scenario = _scenario(arguments.name or "")
     if scenario is None and arguments.name not in EXPERIMENTS:
-        return _complain(f"no experiment is called {arguments.name!r}; see: experiment list")
+        return _complain(f"unknown experiment {arguments.name!r}; see: experiment list")
     options = ExperimentOptions(
         trace=arguments.trace, seeds=arguments.seeds, quick=arguments.quick, scenario=scenario
     )
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (SwfError, TooLargeError, ScenarioError, sweep.ClusterError, OSError) as error:
         return _complain(str(error))
     if len(rows) < len(experiment.tasks(options)):
-        return _complain(f"{folder} has no complete run of this; see: experiment run")
+        return _complain(f"{folder} has no complete run of this experiment; see: experiment run")
     _show(experiment, rows, options, folder)
     return 0
 

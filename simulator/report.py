@@ -1,4 +1,4 @@
-"""Results as text, CSV and plots."""
+"""Reports of experiments as text, CSV and plots."""
 
 import csv
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from simulator.experiments.experiment import ExperimentReport, Grid, Rows
 
 
 def write_csv(rows: Rows, path: Path) -> None:
-    """One line a run; what a system has no number for stays empty."""
+    """Write a line for each run; values that a system lacks are empty."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     with path.open("w", newline="") as file:
         lines = csv.writer(file)
@@ -19,7 +19,7 @@ def write_csv(rows: Rows, path: Path) -> None:
 
 
 def draw(report: ExperimentReport, title: str, path: Path) -> bool:
-    """Write the figure; False where matplotlib is not installed or there is nothing to draw."""
+    """Write the figure; return False without matplotlib or without panels."""
     if not report.panels:
         return False
     try:
@@ -50,7 +50,7 @@ def draw(report: ExperimentReport, title: str, path: Path) -> bool:
 
 
 def as_text(report: ExperimentReport) -> str:
-    """All of it, one line a statement."""
+    """Return the report as text, a line for each statement."""
     return "\n".join(_lines(report))
 
 

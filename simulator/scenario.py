@@ -1,7 +1,7 @@
 """Scenario files: a cloud, applications and systems to compare, in TOML.
 
-What is left out has the values of the paper's simulation. All that is wrong in a file is told at
-once, each with what would be right.
+Missing keys have the values of the paper's simulation. All errors of a file are reported at once,
+each with the accepted values.
 """
 
 import tomllib
@@ -35,23 +35,23 @@ Make = Callable[[np.random.Generator], tuple[Application, ...]]
 
 
 class ScenarioError(Exception):
-    """What is wrong with a scenario file, a line for each thing."""
+    """Raised for an invalid scenario file; the message has a line for each error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
-    """What is to be run."""
+    """The contents of a scenario file."""
 
     name: str
     systems: tuple[str, ...]
     levels: tuple[float, ...]
-    """By which times between arrivals are multiplied, one after the other."""
+    """Factors of the times between arrivals, one run each."""
     cloud: SimulatedCloud
     parts: tuple[Make, ...]
-    """What makes the applications, from a seed."""
+    """Functions that make the applications from a random generator."""
 
     def applications(self, seed: int, level: float) -> tuple[Application, ...]:
-        """All of them by submission, numbered anew; each part is drawn for itself."""
+        """Return all applications by submission, with new numbers; each part has its own seed."""
         seeds = np.random.SeedSequence(seed).spawn(len(self.parts))
         found = [
             one
@@ -66,7 +66,7 @@ class Scenario:
 
 @lru_cache(maxsize=4)
 def scenario_of(path: Path) -> Scenario:
-    """What the file says. Raises ScenarioError, or OSError."""
+    """Return the scenario of the file; raise ScenarioError or OSError."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -81,7 +81,7 @@ def scenario_of(path: Path) -> Scenario:
 def _scenario(table: TomlTable, path: Path) -> Scenario:
     cloud = _cloud(table.table("cloud"))
     systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
-    # The queues count cores: beside them no task may need more memory than comes with its core.
+    # Queues count only cores: with them, a task may need at most the memory of its core's part.
     most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) != {MARKET} else 1.0)
     parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload", MAX_COUNT)]
     alone = [_application(one, cloud, most_mib) for one in table.tables("application", MAX_COUNT)]
@@ -89,7 +89,7 @@ def _scenario(table: TomlTable, path: Path) -> Scenario:
         given = tuple(alone)
         parts.append(lambda _rng: given)
     if not parts:
-        table.problems.append("[[workload]] or [[application]]: at least one is needed")
+        table.problems.append("[[workload]] or [[application]]: at least one table is required")
     found = Scenario(
         name=table.take("name", name, path.stem),
         systems=systems,
@@ -128,7 +128,7 @@ def _cloud(table: TomlTable) -> SimulatedCloud:
 
 
 def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: float) -> Make:
-    """Jobs of a trace, or of the Lublin-Feitelson model, with terms."""
+    """Return the function that makes a workload, from a trace or the Lublin-Feitelson model."""
     trace = table.take("trace", text, "")
     jobs = table.take("jobs", _at_least_one, 1000)
     largest = table.take("largest", _at_least_one, cloud.cores)
@@ -140,7 +140,7 @@ def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: flo
     a_core = CORE / cloud.cpu
     least_memory, most_memory = table.take("memory", _pair, (0.2 * a_core, a_core))
     if most_memory * cloud.memory_mib > most_mib * (1 + 1e-9):
-        table.wrong("memory", f"parts of a node's, at most {_most(most_mib, cloud)}, are right")
+        table.wrong("memory", f"must be parts of a node's, at most {_most(most_mib, cloud)}")
     terms = TaskAssignment(
         node_memory_mib=cloud.memory_mib,
         boot_s=cloud.costs.boot_s,
@@ -152,7 +152,7 @@ def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: flo
         tenant=TenantKind(table.take("tenant", one_of(*_KINDS), TenantKind.FULL_DEADLINE.value)),
     )
     if trace and not (path.parent / trace).is_file():
-        table.wrong("trace", "there is no such file beside the scenario's")
+        table.wrong("trace", "no such file in the folder of the scenario file")
     table.end()
 
     def make(rng: np.random.Generator) -> tuple[Application, ...]:
@@ -168,7 +168,7 @@ def _workload(table: TomlTable, path: Path, cloud: SimulatedCloud, most_mib: flo
 
 
 def _scaled(jobs: list[SwfJob], span_s: float, mean_run_s: float) -> list[SwfJob]:
-    """The jobs within so much time, and as long on average; 0 leaves either as it is."""
+    """Return the jobs scaled to this span and mean run time; 0 leaves either unchanged."""
     if not jobs:
         return jobs
     between_s = jobs[-1].submit_s - jobs[0].submit_s
@@ -181,7 +181,7 @@ def _scaled(jobs: list[SwfJob], span_s: float, mean_run_s: float) -> list[SwfJob
 
 
 def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Application:
-    """One that is described."""
+    """Return the application of an [[application]] table."""
     run_s = table.need("run", _some_time, 1.0)
     ideal_s = run_s + cloud.costs.boot_s
     found = Application(
@@ -197,47 +197,47 @@ def _application(table: TomlTable, cloud: SimulatedCloud, most_mib: float) -> Ap
     )
     table.end()
     if found.tasks > cloud.cores:
-        table.wrong("tasks", f"the cloud has {cloud.cores} cores")
+        table.wrong("tasks", f"must be at most the cloud's cores, {cloud.cores}")
     if found.memory_mib > most_mib * (1 + 1e-9):
-        table.wrong("memory_mib", f"at most {most_mib:g} is right: {_most(most_mib, cloud)}")
+        table.wrong("memory_mib", f"must be at most {most_mib:g}: {_most(most_mib, cloud)}")
     return found
 
 
 def _most(most_mib: float, cloud: SimulatedCloud) -> str:
     part = most_mib / cloud.memory_mib
     if part == 1.0:
-        return "1, all that a node has"
-    return f"{part:.3g}, for fcfs, easy and edf count cores alone"
+        return "1, the whole node"
+    return f"{part:.3g}, as fcfs, easy and edf count only cores"
 
 
 def _positive(value: Any) -> float:
     if number(value) <= 0:
-        raise ValueError("a number above 0 is right")
+        raise ValueError("must be a number above 0")
     return float(value)
 
 
 def _at_least_one(value: Any) -> int:
     if count(MAX_COUNT)(value) < 1:
-        raise ValueError("a whole number from 1 on is right")
+        raise ValueError(f"must be a whole number from 1 to {MAX_COUNT}")
     return int(value)
 
 
 def _some_time(value: Any) -> float:
     if duration(value) <= 0:
-        raise ValueError('a time above 0, like "90s" or "2h", is right')
+        raise ValueError('must be a time above 0, like "90s" or "2h"')
     return duration(value)
 
 
 def _pair(value: Any) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2 or not value[0] <= value[1]:
-        raise ValueError("the least and the greatest, as in [1.5, 10], are right")
+        raise ValueError("must be the least and the greatest, as in [1.5, 10]")
     return _positive(value[0]), _positive(value[1])
 
 
 def _several(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def each(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
-            raise ValueError("a list of at least one is right")
+            raise ValueError("must be a list of at least one value")
         return tuple(read(one) for one in value)
 
     return each

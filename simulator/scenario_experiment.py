@@ -1,4 +1,4 @@
-"""An experiment that a scenario file describes: systems side by side at each level."""
+"""The experiment of a scenario file: systems side by side at each level."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,13 +27,13 @@ COLUMNS = (
 
 
 def scenario_experiment(path: Path) -> Experiment:
-    """What the file describes. Raises ScenarioError, or OSError."""
+    """Return the experiment of the file; raise ScenarioError or OSError."""
     scenario = scenario_of(path)
-    return Experiment(scenario.name, f"as {path} says", tasks, measure, report)
+    return Experiment(scenario.name, f"the scenario of {path}", tasks, measure, report)
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """Each system at each level, seed by seed."""
+    """Return a task for each system, level and seed."""
     scenario = scenario_of(_file(options))
     return [
         Task(system, level, seed)
@@ -44,14 +44,14 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """One of them."""
+    """Return the results of a task."""
     scenario = scenario_of(_file(options))
     applications = scenario.applications(task.seed, task.level)
     return run(task.system, applications, scenario.cloud, PatienceSettings(), task.seed)
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """A table and a plot."""
+    """Return a table and plots."""
     systems, over = experiment.systems(rows), experiment.levels(rows)
 
     def cell(system: str, level: float, name: str, form: str) -> str:
@@ -90,5 +90,5 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
 
 def _file(options: ExperimentOptions) -> Path:
     if options.scenario is None:
-        raise ValueError("a scenario is run from its file")
+        raise ValueError("a scenario experiment needs its file in `scenario` (got None)")
     return options.scenario

@@ -1,8 +1,8 @@
-"""Many independent runs: one process a run, on all cores, resumable, with the time that is left.
+"""Sweeps: many independent runs on all cores, resumable, with an estimate of the remaining time.
 
-Each finished run is a line of a file, so a sweep that was ended goes on where it was. The file's
-first line says what was run (options, and a fingerprint of the trace); lines of anything else
-are never mixed with it.
+Each finished run is a line of a file, so a stopped sweep continues where it was. The file's first
+line identifies the sweep (options, and a hash of the trace); runs of other sweeps are never mixed
+with it.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from pathlib import Path
 from simulator.experiments.experiment import Experiment, ExperimentOptions, Row, Rows, Task
 
 Progress = Callable[[int, int, float], None]
-"""How many are done, of how many, and the seconds left."""
+"""Function of the number of finished runs, of all runs, and the seconds left."""
 
 
 class ClusterError(Exception):
-    """There is no cluster to hand runs to; the message says what is missing."""
+    """Raised if no cluster is available; the message says what is missing."""
 
 
 def sweep(
@@ -33,7 +33,7 @@ def sweep(
     pool: Executor,
     progress: Progress = lambda _done, _all, _left_s: None,
 ) -> Rows:
-    """The rows of all tasks, those that are in the file already included."""
+    """Run the missing tasks, and return the rows of all tasks, including stored ones."""
     tasks = experiment.tasks(options)
     known = _known(file, options)
     rows = {task: known[task.key] for task in tasks if task.key in known}
@@ -56,7 +56,7 @@ def sweep(
 
 
 def stored(experiment: Experiment, options: ExperimentOptions, file: Path) -> Rows:
-    """The rows that the file has, without running anything."""
+    """Return the stored rows of the file, without any run."""
     known = _known(file, options)
     tasks = experiment.tasks(options)
     return {task: known[task.key] for task in tasks if task.key in known}
@@ -64,7 +64,7 @@ def stored(experiment: Experiment, options: ExperimentOptions, file: Path) -> Ro
 
 @contextmanager
 def local(processes: int | None = None) -> Iterator[Executor]:
-    """All cores of this machine."""
+    """Provide processes on all cores of this machine."""
     count = processes or os.cpu_count() or 1
     with ProcessPoolExecutor(count, mp_context=get_context("forkserver")) as pool:
         yield pool
@@ -72,7 +72,7 @@ def local(processes: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """A Dask cluster; without an address two local workers are started. Raises ClusterError."""
+    """Provide a Dask cluster, or two local workers without an address; raise ClusterError."""
     try:
         from distributed import Client  # noqa: PLC0415 - an optional dependency
     except ImportError:
@@ -88,7 +88,7 @@ def cluster(address: str) -> Iterator[Executor]:
 
 
 def show(done: int, of: int, left_s: float) -> None:
-    """Progress as a line that is overwritten."""
+    """Write the progress as a line that the next one overwrites."""
     sys.stderr.write(f"\r{done} of {of} runs, about {left_s / 60:.0f} min left \x1b[K")
     if done == of:
         sys.stderr.write("\n")
@@ -96,7 +96,7 @@ def show(done: int, of: int, left_s: float) -> None:
 
 
 def _begin(file: Path, options: ExperimentOptions, known: Mapping[str, Row]) -> None:
-    """Put what is known into a fresh file: a sweep that was killed may have left half a line."""
+    """Write the stored rows to a new file: a killed sweep may have left half a line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
     lines = (_line(key, row) for key, row in known.items())
@@ -109,7 +109,7 @@ def _line(key: str, row: Row) -> str:
 
 
 def _finished(futures: dict["Future[Row]", Task]) -> Iterator[tuple[Task, Row]]:
-    """As they end. Where one fails, what others had found by then is not lost."""
+    """Yield tasks with their rows as they end; before a failure, yield all finished ones."""
     left = dict(futures)
     for future in as_completed(futures):
         task = left.pop(future)
@@ -130,7 +130,7 @@ def _print(file: Path | None) -> str | None:
 
 
 def _known(file: Path, options: ExperimentOptions) -> dict[str, Row]:
-    """By a task's key: what was found by runs with the same trace and size."""
+    """Return, by task key, the stored rows of runs with the same options."""
     if not file.exists():
         return {}
     heading, *lines = file.read_text().splitlines() or ["null"]

@@ -1,7 +1,7 @@
-"""The words of the system: resources, hosts, VMs, bids; Snapshot and Plan.
+"""The data model of the system: resources, hosts, VMs and bids; snapshots and plans.
 
-Everything else speaks in these values. They hold no behaviour beyond their own
-consistency and import nothing of ours.
+All other packages use these values. They have no behaviour beyond their own consistency, and import
+nothing else of Merkat.
 """
 
 from merkatd.cluster.columns import Bools, Floats, Ints

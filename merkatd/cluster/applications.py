@@ -1,8 +1,8 @@
-"""The tables of a snapshot: one dataclass a table, one array a column.
+"""Applications: the tables of jobs, stages, services and replicated task sets.
 
-Rows of hosts and VMs ascend by OpenNebula's id. Units: CPU in percent of a core, memory
-in MiB, bids in credits per period, times in seconds. What a strategy does not need may
-be absent: NaN in a column of numbers, -1 in a column of references.
+Each table is a dataclass, each column an array. Rows of hosts and VMs ascend by OpenNebula's id.
+Units: CPU in percent of a core, memory in MiB, bids in credits per period, times in seconds.
+Unknown values are NaN in a column of numbers, -1 in a column of references.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from merkatd.cluster.columns import Floats, Ints, Table, number, reference, whol
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jobs(Table):
-    """Applications with an amount of work and a goal to finish it by."""
+    """Applications with an amount of work and a time goal for its end."""
 
     key: ClassVar[str] = "application"
     application: Ints = whole()
@@ -25,7 +25,7 @@ class Jobs(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stages(Table):
-    """The stages of jobs, in order; rows of one job stand together."""
+    """The stages of jobs, in order; the rows of a job are adjacent."""
 
     key: ClassVar[str] = "job"
     job: Ints = reference("jobs")
@@ -37,7 +37,7 @@ class Stages(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Services(Table):
-    """Applications with a response time to keep."""
+    """Applications with a goal for their response time."""
 
     key: ClassVar[str] = "application"
     application: Ints = whole()
@@ -48,7 +48,7 @@ class Services(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replicated(Table):
-    """Applications that need so many tasks alive for so long, with a reliability."""
+    """Applications that need a number of live tasks for a time, with a reliability."""
 
     key: ClassVar[str] = "application"
     application: Ints = whole()

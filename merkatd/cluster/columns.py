@@ -1,7 +1,7 @@
-"""Array types, how a column is declared, the row of an id, and the one constant for no host.
+"""Columns and tables: array types, column declarations, lookup by id, the constant for no host.
 
-A table is a frozen dataclass whose fields are columns. Each field says its form once,
-here; the JSON form, the compact form and the checks all follow from it.
+A table is a frozen dataclass whose fields are columns. Each field declares its type once, here. The
+JSON form, the compact form and the checks all follow from it.
 """
 
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -18,7 +18,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The same values, in an array that refuses to be changed."""
+    """Return the same values in a read-only array."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -28,13 +28,13 @@ def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What the values of a column are.
+    """The type of a column's values.
 
     `what` is one of: whole, number, flag, text, choice, vector (a number per resource),
     reference (a row of the table named by `target`), members (any rows of it), scores (a
     number for each row of it), pairs (two whole numbers per name) and levels (a row of whole
-    numbers). A column with a default may be left out by whoever writes a snapshot by hand, and
-    one that came `later` by whoever makes a table: files written before it have none.
+    numbers). A hand-written snapshot may omit a column with a default. A table may omit a `later`
+    column: files from before the column lack it.
     """
 
     what: str
@@ -45,71 +45,71 @@ class ColumnType:
 
     @property
     def needed(self) -> bool:
-        """Whether every row must give a value."""
+        """Return whether every row must have a value."""
         return self.default is MISSING
 
     def column(self, rows: int) -> Any:
-        """A column of so many rows of which nothing is known but the default."""
+        """Return a column with the default in each of `rows` rows."""
         if self.what == "scores" or (self.what == "vector" and self.later):
             return np.zeros((rows, 0))
         return np.full(rows, -1 if self.what == "reference" else self.default)
 
 
 def whole(default: Any = MISSING) -> Any:
-    """A whole number; None as default means that null is allowed and stored as -1."""
+    """Declare a column of whole numbers; with default None, null is allowed and stored as -1."""
     return field(metadata={"form": ColumnType("whole", default)})
 
 
 def number(default: Any = MISSING, *, later: bool = False) -> Any:
-    """A number; None as default means that null is allowed and stored as NaN."""
+    """Declare a column of numbers; with default None, null is allowed and stored as NaN."""
     return _column(ColumnType("number", default, later=later))
 
 
 def flag(default: Any = MISSING, *, later: bool = False) -> Any:
-    """True or false."""
+    """Declare a column of true or false."""
     return _column(ColumnType("flag", default, later=later))
 
 
 def text(default: Any = MISSING) -> Any:
-    """Words, kept as a tuple of strings."""
+    """Declare a column of texts, stored as a tuple of strings."""
     return field(metadata={"form": ColumnType("text", default)})
 
 
 def choice(choices: type[IntEnum], default: Any = MISSING) -> Any:
-    """One of a few named values."""
+    """Declare a column of named values."""
     return field(metadata={"form": ColumnType("choice", default, choices)})
 
 
 def vector(default: Any = MISSING, *, later: bool = False) -> Any:
-    """A number per resource; None as default means that null is allowed and stored as NaN.
+    """Declare a number per resource; with default None, null is allowed and stored as NaN.
 
-    One that came later has no columns at all where a table is made without it.
+    A `later` vector that a table omits has no columns at all.
     """
     return _column(ColumnType("vector", default, later=later))
 
 
 def reference(target: str, default: Any = None, *, later: bool = False) -> Any:
-    """A row of another table, -1 where there is none."""
+    """Declare a column of rows of another table, -1 for none."""
     return _column(ColumnType("reference", default, None, target, later))
 
 
 def members(target: str) -> Any:
-    """Any rows of another table, as a truth value for each."""
+    """Declare a set of rows of another table, stored as true or false for each row."""
     return field(metadata={"form": ColumnType("members", MISSING, None, target)})
 
 
 def scores(target: str) -> Any:
-    """A number for each row of another table; no columns at all where nobody scores anything."""
+    """Declare a number for each row of another table; no columns at all without any scores."""
     return _column(ColumnType("scores", None, None, target, later=True))
 
 
 def pairs() -> Any:
-    """Two whole numbers per name: a domain and the redundant one, -1 where there is none."""
+    """Declare two whole numbers per name: a domain and the redundant domain, -1 for none."""
     return field(metadata={"form": ColumnType("pairs", None)})
 
 
 def levels() -> Any:
-    """A fixed number of whole numbers a row."""
+    """Declare a fixed number of whole numbers per row."""
     return field(metadata={"form": ColumnType("levels", None)})
 
 
@@ -121,10 +121,10 @@ def _column(form: ColumnType) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Rows kept as columns: every field has one entry a row."""
+    """Rows stored as columns: every field has an entry per row."""
 
     key: ClassVar[str] = "name"
-    """The column that names a row in the JSON form."""
+    """The column that identifies a row in the JSON form."""
 
     def __len__(self) -> int:
         return len(getattr(self, self.key))
@@ -139,7 +139,7 @@ class Table:
 
 
 def column_types(table: type[Table]) -> dict[str, ColumnType]:
-    """The form of each column of a table, by name and in order."""
+    """Return the type of each column of a table, by name and in order."""
     return {entry.name: entry.metadata["form"] for entry in _fields(table)}
 
 

@@ -1,4 +1,4 @@
-"""Markets, hosts and requirement classes: capacity, failure domains, topology, link speed."""
+"""Markets, hosts and requirement classes, with capacities, failure domains and topology."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,23 +26,23 @@ class HostState(IntEnum):
     """Whether a host runs VMs and takes new ones."""
 
     ON = 0
-    """Monitored: runs what it has and takes more."""
+    """Monitored: runs its VMs and takes new VMs."""
     DRAINED = 1
-    """To be emptied: takes no new VMs, and its VMs are moved away."""
+    """To be emptied: takes no new VMs, and its VMs are migrated away."""
     OFF = 2
-    """In error, disabled by its monitoring or offline: nothing there can be reached."""
+    """In error, disabled by its monitoring or offline: unreachable."""
     DISABLED = 3
-    """Takes no new VMs and keeps the VMs it has."""
+    """Takes no new VMs and keeps its VMs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Markets(Table):
-    """Each a set of clusters with a price of its own."""
+    """Markets: sets of clusters with a price of their own."""
 
     name: tuple[str, ...] = text()
     reserve: Floats = vector(default=None, later=True)
-    """Below these prices nothing is sold, also where there is enough for all: a bid buys no more
-    than it pays for at them. NaN, or no columns at all, where bids have no such bound."""
+    """The least prices, even if capacity is free: they limit what a bid buys. NaN, or no columns at
+    all, if bids have no such limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,23 +55,23 @@ class Hosts(Table):
     market: Ints = reference("markets")
     capacity: Floats = vector()
     used: Floats = vector(default=None)
-    """What monitoring last saw in use, whoever used it."""
+    """Use of the host by all processes, at the last monitoring."""
     domains: Mapping[str, Ints] = pairs()
-    """Failure domains by kind (network, power): the domain and the redundant one."""
+    """Failure domains by kind (network, power): the domain and the redundant domain."""
     topology: Ints = levels()
     """The host's place in the network, from the widest level to the narrowest."""
     link_mbps: Floats = number(default=None)
     reserved: Floats = vector(default=None, later=True)
-    """What VMs keep there that are on their way to another host, or failed. It is not in the
-    capacity, and will be soon. No columns at all where there is nothing of the kind."""
+    """Amounts still held by failed VMs and by VMs on their way to another host. The capacity
+    excludes them until they are free. No columns at all if there are none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requirements(Table):
-    """Classes of VMs that the same hosts may take, so that no V x H matrix is needed."""
+    """Classes of VMs with the same allowed hosts, so that no V x H matrix is needed."""
 
     name: tuple[str, ...] = text()
     allowed: Bools = members("hosts")
-    """[classes, hosts]"""
+    """[classes, hosts]: whether the host may take VMs of the class."""
     rank: Floats = scores("hosts")
-    """[classes, hosts]: of hosts that are equally good a new VM prefers the highest."""
+    """[classes, hosts]: the preference of a new VM between equally good hosts; the highest wins."""

@@ -1,8 +1,8 @@
-"""Plan and Decision: the steps with their reasons, and which must come before which.
+"""Plans and decisions: steps with their reasons and their order.
 
-A step names hosts and VMs by OpenNebula's ids, so that it means the same in the plan, the
-journal and on the wire. Its identity is a hash of period, kind and VM: the same decision
-made twice gives the same steps.
+A step names hosts and VMs by OpenNebula's ids, so it means the same in the plan, the journal and
+messages. Its identity is a hash of period, kind and VM: the same decision made twice gives the same
+steps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from merkatd.cluster.columns import Floats, read_only
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do to one VM."""
+    """A single action on a VM."""
 
     kind: ClassVar[str]
     period: int
@@ -26,23 +26,23 @@ class Step:
 
     @property
     def id(self) -> str:
-        """The same for the same period, kind and VM, whoever computes it."""
+        """Return the step's identity: equal for equal period, kind and VM."""
         return step_id(self.period, self.kind, self.subject)
 
     @property
     def subject(self) -> str:
-        """What the step acts on, in words that survive a restart."""
+        """Return the name of what the step acts on, stable across restarts."""
         return str(self.vm)
 
 
 def step_id(period: int, kind: str, subject: str | int) -> str:
-    """The identity of the step of this kind on this subject in this period."""
+    """Return the identity of the step of this kind on this subject in this period."""
     return blake2b(f"{period}/{kind}/{subject}".encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create(Step):
-    """Make a VM that does not exist yet; `key` finds it again after a crash."""
+    """Create a VM; `key` finds it again after a crash."""
 
     kind: ClassVar[str] = "create"
     vm: int = -1
@@ -52,7 +52,7 @@ class Create(Step):
 
     @property
     def subject(self) -> str:
-        """A VM that has no id yet is known by its key."""
+        """Return the VM's key, as it has no id yet."""
         return self.key
 
 
@@ -72,12 +72,12 @@ class Migrate(Step):
     source: int
     host: int
     gain: float = 0.0
-    """What the move was worth when it was chosen, in the strategy's own objective."""
+    """Gain of the move when it was chosen, in the strategy's objective."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend(Step):
-    """Save a running VM and stop it where it is."""
+    """Save a running VM and stop it on its host."""
 
     kind: ClassVar[str] = "suspend"
 
@@ -91,7 +91,7 @@ class Resume(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Step):
-    """Save a VM, or undeploy one that is off, and give its host back."""
+    """Save a VM, or undeploy a powered-off VM, and free its host."""
 
     kind: ClassVar[str] = "stop"
 
@@ -102,91 +102,91 @@ class Terminate(Step):
 
     kind: ClassVar[str] = "terminate"
     hard: bool = False
-    """Its guest is not asked to end in order: it was, and goes on."""
+    """Whether to end the VM without a shutdown of its guest, because the guest ignored one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Step):
-    """Give a VM's processors a hard limit and a weight against its neighbours."""
+    """Set a hard limit and a weight for a VM's CPU."""
 
     kind: ClassVar[str] = "limit"
     vcpu_quota_us: int | None
-    """Per virtual CPU and period of `quota_period_us`; None leaves it unlimited."""
+    """Quota per virtual CPU and `quota_period_us`; None for unlimited."""
     global_quota_us: int | None
-    """The same for the whole VM, where its virtual CPUs are pinned."""
+    """Quota of the whole VM per `quota_period_us`; None for unlimited."""
     quota_period_us: int
     shares: int
     turn: int = 0
-    """How often the VM began to run anew in the period before this step."""
+    """Number of restarts of the VM in the period before this step."""
 
     @property
     def subject(self) -> str:
-        """Each start in a period has a step of its own."""
+        """Return the VM's id and turn, as each start in a period has a step of its own."""
         return f"{self.vm}/{self.turn}" if self.turn else str(self.vm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin(Step):
-    """Bind each virtual CPU to cores of the host; with no cores at all, free the VM's pins."""
+    """Pin each virtual CPU to cores of the host; without any cores, remove the VM's pins."""
 
     kind: ClassVar[str] = "pin"
     cores: tuple[tuple[int, ...], ...]
 
     @property
     def subject(self) -> str:
-        """Before a migration pins are freed, after it they are set again: two steps of one VM."""
+        """Return the VM's id; removed pins differ, as a migration needs both steps for a VM."""
         return str(self.vm) if any(self.cores) else f"{self.vm}/free"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balloon(Step):
-    """Set how much memory a VM may hold."""
+    """Set the amount of memory that a VM may hold."""
 
     kind: ClassVar[str] = "balloon"
     memory_mib: int
     unpaid: bool = False
-    """The VM gives back what it does not pay for, also where its guest uses it."""
+    """Whether the VM returns unpaid memory even if its guest uses it."""
     turn: int = 0
-    """How often the VM began to run anew in the period before this step."""
+    """Number of restarts of the VM in the period before this step."""
 
     @property
     def subject(self) -> str:
-        """Each start in a period has a step of its own."""
+        """Return the VM's id and turn, as each start in a period has a step of its own."""
         return f"{self.vm}/{self.turn}" if self.turn else str(self.vm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle(Step):
-    """Limit what a VM sends, receives, reads and writes; None leaves a limit as it is."""
+    """Limit a VM's network and disk traffic; None leaves a limit unchanged."""
 
     kind: ClassVar[str] = "throttle"
     network_kb_s: int | None = None
-    """All its interfaces together, each way; in units of 1,000 bytes."""
+    """Limit for all interfaces together, in each direction, in units of 1,000 bytes."""
     disk_kib_s: int | None = None
-    """All its disks together, reading and writing."""
+    """Limit for all disks together, reads and writes."""
     turn: int = 0
-    """How often the VM began to run anew in the period before this step."""
+    """Number of restarts of the VM in the period before this step."""
 
     @property
     def subject(self) -> str:
-        """Each start in a period has a step of its own."""
+        """Return the VM's id and turn, as each start in a period has a step of its own."""
         return f"{self.vm}/{self.turn}" if self.turn else str(self.vm)
 
 
 OnHost = Limit | Pin | Balloon | Throttle
-"""What a hypervisor is told, and answers at once."""
+"""Steps that a hypervisor executes at once."""
 
 
 Kind = TypeVar("Kind", bound=Step)
 
 
 class CyclicPlanError(ValueError):
-    """Steps that wait for each other can never start."""
+    """Raised for steps that wait for each other and can never start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in an order in which they can be carried out."""
+    """Steps in a feasible order."""
 
     steps: tuple[Step, ...] = ()
 
@@ -197,19 +197,19 @@ class Plan:
         return len(self.steps)
 
     def of(self, kind: type[Kind]) -> tuple[Kind, ...]:
-        """The steps of one kind, in order."""
+        """Return the steps of one kind, in order."""
         return tuple(step for step in self.steps if isinstance(step, kind))
 
     @classmethod
     def ordered(cls, steps: list[Step]) -> "Plan":
-        """The plan with each step behind all that it comes after, else in the order given.
+        """Return the plan with each step behind the steps of its `after`, else in the given order.
 
-        A step named in `after` that is not among these steps belongs to somebody else and
-        holds nothing up here. Raises CyclicPlanError where steps wait for each other.
+        Ids in `after` of steps outside this list are ignored here. Raise CyclicPlanError if steps
+        wait for each other.
         """
         present = {step.id: step for step in steps}
         if len(present) != len(steps):
-            raise ValueError("a plan holds at most one step of a kind for each VM")
+            raise ValueError("a plan must have at most one step of a kind per VM")
         waiting = {step.id: [e for e in step.after if e in present] for step in steps}
         followers: dict[str, list[str]] = {}
         for step_id, earlier in waiting.items():
@@ -230,21 +230,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The steps to take, and what everybody gets and pays once they are taken."""
+    """The steps of a period, and the allocations and prices after them."""
 
     plan: Plan
     allocations: Floats
-    """[vms, resources]: what each VM gets on the host that the plan gives it. As long as its
-    migration is not begun, a VM gets of all but memory what it has on the host where it is."""
+    """[vms, resources]: the allocation of each VM on its host in the plan. Until its migration
+    starts, a VM keeps the allocations of its present host, except memory."""
     prices: Floats
-    """[markets, resources]: credits per unit and period; infinite where no price clears."""
+    """[markets, resources]: credits per unit and period; infinite if no price clears."""
     reasons: Mapping[int, str] = field(default_factory=dict)
-    """By VM id: why a VM stays pending, or why what was needed for it can't be done."""
+    """By VM id: why a VM stays pending, or why a step that it needs is impossible."""
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """The strategy's own, serialisable, handed back to it in the next period."""
+    """The strategy's own serialisable state; the next period passes it to the strategy again."""
 
     failed: Mapping[str, str] = field(default_factory=dict)
-    """By market: how its strategy failed. Its VMs stay where they are."""
+    """By market: the failure of its strategy. The market's VMs stay where they are."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allocations", read_only(self.allocations))

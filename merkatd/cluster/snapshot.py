@@ -1,6 +1,6 @@
-"""Snapshot: everything a decision may depend on, and whether its columns belong together.
+"""Snapshots: all data that a decision may depend on, and their consistency checks.
 
-Inside, nothing is checked twice: strategies trust what has passed here.
+Strategies trust a checked snapshot and check nothing again.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from merkatd.cluster.vms import RolePairs, Roles, Vms
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsageHistory:
-    """Recent use, oldest first; NaN where a VM or host was not there yet."""
+    """Recent use, oldest first; NaN before a VM or host existed."""
 
     at_s: Floats
-    """[samples]"""
+    """[samples]: the times of the samples."""
     vms: Floats
     """[samples, vms, resources]"""
     hosts: Floats
@@ -33,7 +33,7 @@ class UsageHistory:
 
 
 def no_rows(table: type[Table]) -> Any:
-    """A table of this type with nothing in it, for what a cloud does not have."""
+    """Return an empty table of this type."""
     columns: dict[str, Any] = {}
     for name, form in column_types(table).items():
         if form.what == "text":
@@ -51,7 +51,7 @@ def no_rows(table: type[Table]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The cloud at one moment. A value: strategies read it and change nothing in it."""
+    """The cloud at a moment, as an immutable value."""
 
     now_s: float
     period: int
@@ -69,36 +69,36 @@ class Snapshot:
     history: UsageHistory | None = None
 
     def tables(self) -> Iterator[tuple[str, Table]]:
-        """Each table with its name, in the order in which references can be resolved."""
+        """Yield each table with its name; tables come after the tables they refer to."""
         for entry in fields(self):
             value = getattr(self, entry.name)
             if isinstance(value, Table):
                 yield entry.name, value
 
     def stages_of(self, job: int) -> slice:
-        """The rows of the stages of one job."""
+        """Return the rows of the stages of one job."""
         first, last = np.searchsorted(self.stages.job, [job, job + 1])
         return slice(int(first), int(last))
 
     def host_row(self, host_id: int) -> int:
-        """The row of the host with this id; KeyError where there is none."""
+        """Return the row of the host with this id; raise KeyError if there is none."""
         return _row(self.hosts.id, host_id)
 
     def vm_row(self, vm_id: int) -> int:
-        """The row of the VM with this id; KeyError where there is none."""
+        """Return the row of the VM with this id; raise KeyError if there is none."""
         return _row(self.vms.id, vm_id)
 
 
 class SnapshotError(ValueError):
-    """A snapshot that can't be used; the message names the place, the value and what is right."""
+    """Raised for an invalid snapshot; the message names the place, the value and what is valid."""
 
 
 def checked_snapshot(snapshot: Snapshot) -> Snapshot:
-    """The snapshot itself, when it is consistent; SnapshotError otherwise."""
+    """Return the snapshot if it is consistent; raise SnapshotError otherwise."""
     if len(set(snapshot.resources)) != len(snapshot.resources) or not snapshot.resources:
-        raise SnapshotError("resources: must be different names, at least one")
+        raise SnapshotError("resources: must be at least one name, all different")
     if not np.isfinite(snapshot.now_s):
-        raise SnapshotError(f"now_s: {snapshot.now_s} is no time")
+        raise SnapshotError(f"now_s: must be finite (got {snapshot.now_s})")
     sizes = {name: len(table) for name, table in snapshot.tables()}
     for name, table in snapshot.tables():
         for column, form in column_types(type(table)).items():
@@ -129,7 +129,7 @@ def _check_column(
         return
     if form.what == "text":
         if len(values) != rows:
-            raise SnapshotError(f"{where}: has {len(values)} entries for {rows} rows")
+            raise SnapshotError(f"{where}: must have {rows} entries (got {len(values)})")
         return
     missing = form.later and values.ndim == 2 and values.shape[1] == 0
     shapes: dict[str, tuple[int, ...]] = {
@@ -146,7 +146,7 @@ def _check_column(
 
 def _check_shape(where: str, values: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
     if values.shape != shape:
-        raise SnapshotError(f"{where}: has the shape {values.shape}, {shape} is right")
+        raise SnapshotError(f"{where}: must have the shape {shape} (got {values.shape})")
 
 
 def _check_values(
@@ -163,38 +163,40 @@ def _check_values(
         _refuse(where, values, ~np.isin(values, known), f"must be one of {known}")
     elif form.what == "reference":
         outside = (values < -1) | (values >= sizes[form.target])
-        _refuse(where, values, outside, f"is no row of {form.target}")
+        _refuse(where, values, outside, f"must be a row of {form.target}, or -1")
 
 
-def _refuse(where: str, values: npt.NDArray[Any], wrong: npt.NDArray[Any], right: str) -> None:
+def _refuse(where: str, values: npt.NDArray[Any], wrong: npt.NDArray[Any], rule: str) -> None:
     if wrong.any():
         row = int(np.argwhere(wrong)[0][0])
         value = values[tuple(np.argwhere(wrong)[0])]
-        raise SnapshotError(f"{where}, row {row}: {value} {right}")
+        raise SnapshotError(f"{where}, row {row}: {rule} (got {value})")
 
 
 def _check_ids(name: str, table: Hosts | Vms) -> None:
     if len(table) and (np.diff(table.id) <= 0).any():
         row = int(np.argmax(np.diff(table.id) <= 0)) + 1
-        raise SnapshotError(f"{name}.id, row {row}: {table.id[row]} must be above the one before")
+        raise SnapshotError(
+            f"{name}.id, row {row}: must be greater than the id before (got {table.id[row]})"
+        )
 
 
 def _check_names(name: str, names: tuple[str, ...]) -> None:
     seen: set[str] = set()
     for entry in names:
         if entry in seen:
-            raise SnapshotError(f"{name}.name: {entry!r} stands there twice")
+            raise SnapshotError(f"{name}.name: names must be unique (got {entry!r} twice)")
         seen.add(entry)
 
 
 def _check_order(snapshot: Snapshot) -> None:
     if (np.diff(snapshot.stages.job) < 0).any():
-        raise SnapshotError("stages.job: the stages of a job must stand together, in jobs' order")
+        raise SnapshotError("stages.job: the stages of a job must be adjacent, in jobs' order")
     inverted = (snapshot.vms.floor > snapshot.vms.cap) if len(snapshot.vms) else np.zeros((0, 1))
     if inverted.any():
         row = int(np.argwhere(inverted)[0][0])
         raise SnapshotError(
-            f"vms.floor, row {row}: VM {snapshot.vms.id[row]} has a floor above its cap"
+            f"vms.floor, row {row}: the floor of VM {snapshot.vms.id[row]} must not exceed its cap"
         )
 
 
@@ -206,4 +208,4 @@ def _check_history(snapshot: Snapshot) -> None:
     _check_shape("history.vms", history.vms, (samples, len(snapshot.vms), resources))
     _check_shape("history.hosts", history.hosts, (samples, len(snapshot.hosts), resources))
     if samples and (np.diff(history.at_s) <= 0).any():
-        raise SnapshotError("history.at_s: samples must stand in the order of time")
+        raise SnapshotError("history.at_s: samples must be in ascending order of time")

@@ -1,7 +1,7 @@
-"""The JSON form of a snapshot: versioned, names rather than numbers, explicit nulls.
+"""The JSON form of a snapshot: versioned, with names rather than numbers, and explicit nulls.
 
-Made for people: anyone can write down a cloud of their own, or keep what a decision was
-made from and replay it. `docs/snapshot.md` describes it. Rows may stand in any order.
+Users can write a cloud by hand, or store the input of a decision and replay it. `docs/snapshot.md`
+describes the form. Rows may be in any order.
 """
 
 import json
@@ -18,7 +18,7 @@ MARK = "merkat_snapshot"
 
 
 def dumps(snapshot: Snapshot) -> str:
-    """The snapshot as JSON text, a row a line."""
+    """Return the snapshot as JSON text, a line per row."""
     head = {
         MARK: VERSION,
         "now_s": snapshot.now_s,
@@ -36,22 +36,22 @@ def dumps(snapshot: Snapshot) -> str:
 
 
 def loads(text: str) -> Snapshot:
-    """The snapshot in this text; SnapshotError says what is wrong with it, and where."""
+    """Return the snapshot in this text; raise SnapshotError with the place and the problem."""
     try:
         data = json.loads(text, parse_constant=_no_number, object_pairs_hook=_no_twice)
     except json.JSONDecodeError as error:
         raise SnapshotError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
-        raise SnapshotError("nested too deeply to be a snapshot") from None
+        raise SnapshotError("not a snapshot: nested too deeply") from None
     if not isinstance(data, dict) or MARK not in data:
-        raise SnapshotError(f'not a snapshot: there is no "{MARK}": {VERSION}')
+        raise SnapshotError(f'not a snapshot: "{MARK}": {VERSION} is missing')
     if data[MARK] != VERSION or isinstance(data[MARK], bool):
-        raise SnapshotError(f"{MARK}: version {data[MARK]!r} is not known; {VERSION} is")
+        raise SnapshotError(f"{MARK}: the version must be {VERSION} (got {data[MARK]!r})")
     return read_snapshot({key: value for key, value in data.items() if key != MARK})
 
 
 def _no_number(text: str) -> NoReturn:
-    raise SnapshotError(f"{text} is no number that JSON knows; null says that there is none")
+    raise SnapshotError(f"{text} is not a JSON number; use null for an unknown number")
 
 
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise SnapshotError(f"the key {twice!r} stands twice in one object")
+        raise SnapshotError(f"keys of an object must be unique (got {twice!r} twice)")
     return found
 
 
@@ -72,7 +72,7 @@ def _rows(snapshot: Snapshot, table: Table) -> list[dict[str, Any]]:
 
 
 def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list[Any]:
-    """A column as JSON has it."""
+    """Return the cells of a column in JSON form."""
     what = form.what
     if what == "text":
         return list(values)
@@ -101,7 +101,7 @@ def _cells(snapshot: Snapshot, form: ColumnType, values: Any, rows: int) -> list
 
 
 def _scores(keys: Any, values: Any) -> list[Any]:
-    """By name what is not 0; null where nobody scores anything."""
+    """Return, by name, the scores other than 0; null if the table has no scores."""
     if values.shape[1] != len(keys):
         return [None] * len(values)
     return [

@@ -1,4 +1,4 @@
-"""From parsed JSON to a snapshot: every value typed, every name resolved, every slip named."""
+"""Conversion of parsed JSON to a snapshot: types of values, names of rows, and clear errors."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,16 +23,16 @@ TABLES: Mapping[str, type[Table]] = {
     "services": Services,
     "replicated": Replicated,
 }
-"""In the order in which references can be resolved."""
+"""Table types by name; tables come after the tables they refer to."""
 
 LARGEST_ID = 2**53
-"""Whole numbers beyond this change on their way through other JSON readers."""
+"""Largest whole number that all JSON readers preserve."""
 
 Names = dict[str, dict[Any, int]]
 
 
 def read_snapshot(data: Mapping[str, Any]) -> Snapshot:
-    """The snapshot that this object describes; SnapshotError names the first slip."""
+    """Return the snapshot that this object describes; raise SnapshotError for the first error."""
     known = {"now_s", "period", "resources", "history", *TABLES}
     _refuse_unknown("snapshot", data, known)
     resources = data.get("resources")
@@ -41,7 +41,7 @@ def read_snapshot(data: Mapping[str, Any]) -> Snapshot:
         or not resources
         or not all(isinstance(name, str) for name in resources)
     ):
-        raise SnapshotError(f"resources: {_short(resources)}: a list of names is right")
+        raise SnapshotError(f"resources: must be a list of names (got {_short(resources)})")
     names: Names = {}
     tables = {
         name: _read_table(name, table, data.get(name, []), tuple(resources), names)
@@ -62,7 +62,7 @@ def _read_table(
     name: str, table: type[Table], rows: Any, resources: tuple[str, ...], names: Names
 ) -> Any:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise SnapshotError(f"{name}: {_short(rows)}: a list of objects is right")
+        raise SnapshotError(f"{name}: must be a list of objects (got {_short(rows)})")
     columns = column_types(table)
     for at, row in enumerate(rows):
         _refuse_unknown(f"{name}[{at}]", row, set(columns))
@@ -139,7 +139,8 @@ def _vector(where: str, form: ColumnType, value: Any, resources: tuple[str, ...]
             return [np.nan] * len(resources)
         if value is form.default:
             return [float(value)] * len(resources)
-        raise SnapshotError(f"{where}: {_short(value)}: an object with {resources} is right")
+        keys = ", ".join(resources)
+        raise SnapshotError(f"{where}: must be an object with {keys} (got {_short(value)})")
     _refuse_unknown(where, value, set(resources))
     found = []
     for name in resources:
@@ -155,7 +156,7 @@ def _vector(where: str, form: ColumnType, value: Any, resources: tuple[str, ...]
 
 def _members(where: str, value: Any, names: dict[Any, int]) -> list[bool]:
     if not isinstance(value, list):
-        raise SnapshotError(f"{where}: {_short(value)}: a list of host names is right")
+        raise SnapshotError(f"{where}: must be a list of host names (got {_short(value)})")
     chosen = [False] * len(names)
     for name in value:
         chosen[_row(where, "hosts", name, {"hosts": names})] = True
@@ -168,7 +169,7 @@ def _row(where: str, target: str, value: Any, names: Names) -> int:
         row = names[target].get(key_type(value))
         if row is not None:
             return row
-    raise SnapshotError(f"{where}: {_short(value)}: there is none among {target}")
+    raise SnapshotError(f"{where}: must name a row of {target} (got {_short(value)})")
 
 
 def _choice(where: str, form: ColumnType, value: Any) -> int:
@@ -178,7 +179,7 @@ def _choice(where: str, form: ColumnType, value: Any) -> int:
         value = form.choices(value).name.lower() if value is form.default else value
     words = {choice.name.lower(): int(choice) for choice in form.choices}
     if not isinstance(value, str) or value not in words:
-        raise SnapshotError(f"{where}: {_short(value)}: one of {', '.join(words)} is right")
+        raise SnapshotError(f"{where}: must be one of {', '.join(words)} (got {_short(value)})")
     return words[value]
 
 
@@ -189,7 +190,9 @@ def _read_pairs(name: str, column: str, rows: list[dict[str, Any]]) -> dict[str,
         for kind, pair in (row.get(column) or {}).items():
             where = f"{name}[{at}].{column}.{kind}"
             if not isinstance(pair, list) or len(pair) != 2:
-                raise SnapshotError(f"{where}: {_short(pair)}: two whole numbers or null is right")
+                raise SnapshotError(
+                    f"{where}: must be two whole numbers or nulls (got {_short(pair)})"
+                )
             found[kind][at] = [-1 if one is None else _whole(where, one) for one in pair]
     return found
 
@@ -198,7 +201,7 @@ def _read_levels(name: str, column: str, rows: list[dict[str, Any]]) -> Any:
     found = [row.get(column) or [] for row in rows]
     widths = {len(row) if isinstance(row, list) else -1 for row in found}
     if len(widths) > 1 or -1 in widths:
-        raise SnapshotError(f"{name}.{column}: every row needs a list of the same length")
+        raise SnapshotError(f"{name}.{column}: must be a list of the same length in every row")
     width = widths.pop() if widths else 0
     numbers = [[_whole(f"{name}.{column}", one) for one in row] for row in found]
     return np.array(numbers, dtype=np.int64).reshape(len(rows), width)
@@ -226,7 +229,7 @@ def _read_history(data: Any, resources: int) -> UsageHistory | None:
         except (TypeError, ValueError):
             raise SnapshotError(f"history.{name}: must be numbers or null, evenly nested") from None
         if dimensions > part.ndim > 1 and not part.size:
-            # Nobody was there: nothing shows how deep it would have been.
+            # Without any VM or host the nesting does not show the depth.
             part = part.reshape(len(part), 0, resources)
         if part.ndim != dimensions:
             raise SnapshotError(f"history.{name}: must be nested {dimensions} deep")
@@ -236,51 +239,55 @@ def _read_history(data: Any, resources: int) -> UsageHistory | None:
 
 def _object(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SnapshotError(f"{where}: {_short(value)}: an object is right")
+        raise SnapshotError(f"{where}: must be an object (got {_short(value)})")
     return value
 
 
 def _number(where: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise SnapshotError(f"{where}: {_short(value)}: a number is right")
+        raise SnapshotError(f"{where}: must be a number (got {_short(value)})")
     try:
         number = float(value)
     except OverflowError:
         number = np.inf
     if not np.isfinite(number):
-        raise SnapshotError(f"{where}: {_short(value)}: is too large")
+        raise SnapshotError(f"{where}: must be a finite number (got {_short(value)})")
     return number
 
 
 def _at_least_0(where: str, value: Any) -> float:
     number = _number(where, value)
     if number < 0:
-        raise SnapshotError(f"{where}: {_short(value)}: at least 0 is right")
+        raise SnapshotError(f"{where}: must be at least 0 (got {_short(value)})")
     return number
 
 
 def _whole(where: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_ID:
-        raise SnapshotError(f"{where}: {_short(value)}: a whole number from 0 on is right")
+        raise SnapshotError(
+            f"{where}: must be a whole number from 0 to {LARGEST_ID} (got {_short(value)})"
+        )
     return value
 
 
 def _flag(where: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise SnapshotError(f"{where}: {_short(value)}: true or false is right")
+        raise SnapshotError(f"{where}: must be true or false (got {_short(value)})")
     return value
 
 
 def _text(where: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise SnapshotError(f"{where}: {_short(value)}: words are right")
+        raise SnapshotError(f"{where}: must be a text (got {_short(value)})")
     return value
 
 
 def _refuse_unknown(where: str, value: Mapping[str, Any], known: set[str]) -> None:
     for key in value:
         if key not in known:
-            raise SnapshotError(f"{where}: nothing is called {key!r}; known: {sorted(known)}")
+            raise SnapshotError(
+                f"{where}: unknown key {key!r}: expected one of {', '.join(sorted(known))}"
+            )
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The compact form of a snapshot: the columns themselves in one .npz, for large clouds."""
+"""The compact form of a snapshot: the columns in an .npz file, for large clouds."""
 
 import io
 import json
@@ -17,7 +17,7 @@ HEAD = "head"
 
 
 def to_npz(snapshot: Snapshot) -> bytes:
-    """The snapshot, compressed."""
+    """Return the snapshot in compact form."""
     head = {
         MARK: VERSION,
         "now_s": snapshot.now_s,
@@ -43,13 +43,13 @@ _HISTORY = ("at_s", "vms", "hosts")
 
 
 def from_npz(data: bytes) -> Snapshot:
-    """The snapshot in these bytes; SnapshotError says what is wrong with them."""
+    """Return the snapshot in these bytes; raise SnapshotError with the problem."""
     try:
         snapshot, unknown = _read(data)
     except _UNREADABLE as error:
         raise SnapshotError(f"not a compact snapshot: {error}") from None
     if unknown:
-        raise SnapshotError(f"nothing is called {min(unknown)!r}")
+        raise SnapshotError(f"unknown array {min(unknown)!r}")
     return checked_snapshot(snapshot)
 
 
@@ -66,12 +66,12 @@ _UNREADABLE = (
 
 
 def _read(data: bytes) -> tuple[Snapshot, set[str]]:
-    """The snapshot, and the names of the arrays that nobody asked for."""
+    """Return the snapshot, and the names of unknown arrays."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     head = json.loads(str(arrays.pop(HEAD)))
     if head[MARK] != VERSION:
-        raise ValueError(f"{MARK}: version {head[MARK]!r} is not known; {VERSION} is")
+        raise ValueError(f"{MARK}: the version must be {VERSION} (got {head[MARK]!r})")
     tables = {name: _table(name, table, arrays) for name, table in TABLES.items()}
     history = None
     if "history.at_s" in arrays:
@@ -108,5 +108,5 @@ def _column(values: Any, form: ColumnType) -> Any:
     kinds["scores"] = float
     wanted = np.dtype(kinds.get(form.what, np.int64))
     if not np.can_cast(values.dtype, wanted, "same_kind"):
-        raise ValueError(f"a column of {values.dtype} stands where {wanted} is right")
+        raise ValueError(f"the column's type must be {wanted} (got {values.dtype})")
     return values.astype(wanted)

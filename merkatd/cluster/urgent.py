@@ -1,4 +1,4 @@
-"""VMs that must get a host: new ones, and those that may not stay where they are."""
+"""Urgent VMs: new VMs, and VMs that may not stay on their hosts."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from merkatd.cluster.vms import VmState
 def urgent_vms(snapshot: Snapshot) -> frozenset[int]:
     """Return the ids of VMs that wait for a host, and of VMs that must leave theirs.
 
-    VMs leave drained hosts, and hosts that have less than the floors of their VMs.
+    VMs must leave drained hosts, and hosts with less capacity than the floors of their VMs.
     """
     vms, hosts = snapshot.vms, snapshot.hosts
     there = vms.host >= 0

@@ -1,7 +1,7 @@
-"""VMs and their roles: bids, floors, caps, kind, moved_at, dirty rate.
+"""VMs and their roles: states, bids, floors, caps, kinds, dirty rates.
 
-OpenNebula knows many more; the adapter that reads its pools folds them into these.
-The names are the words of the JSON form and of every command.
+The names of states and policies are those of the JSON form and of every command. OpenNebula has
+many more states; the adapter that reads its pools maps them to these.
 """
 
 from dataclasses import dataclass
@@ -24,45 +24,45 @@ from merkatd.cluster.columns import (
 
 
 class VmState(IntEnum):
-    """What a VM is doing, as far as shares and places are concerned."""
+    """The state of a VM, as far as shares and places depend on it."""
 
     PENDING = 0
     """Waits for a host."""
     RUNNING = 1
     BUSY = 2
-    """Runs or is about to, in the middle of an operation: holds its place, must be left alone."""
+    """Runs or is about to run, in the middle of an operation: keeps its host, gets no steps."""
     SUSPENDED = 3
     """Holds its floor on its host, bids nothing."""
     POWERED_OFF = 4
     """Holds its floor on its host, bids nothing."""
     ABSENT = 5
-    """Held, stopped, undeployed, failed or of a state nobody knows: holds nothing anywhere."""
+    """Held, stopped, undeployed, failed or of an unknown state: holds nothing anywhere."""
 
 
 RESTING = (VmState.SUSPENDED, VmState.POWERED_OFF)
-"""On a host without running: holds its floor there, and bids nothing."""
+"""States of a VM on a host that does not run: it holds its floor there, and bids nothing."""
 
 
 class VmKind(IntEnum):
-    """What a VM is for; some strategies treat the two differently."""
+    """The purpose of a VM; some strategies treat the two differently."""
 
     SERVICE = 0
     BATCH = 1
 
 
 class RolePolicy(IntEnum):
-    """What a role of a VM group, or a pair of roles, asks of its members' hosts."""
+    """The rule of a role, or of a pair of roles, for its members' hosts."""
 
     NONE = 0
     TOGETHER = 1
-    """All on one host."""
+    """All members on one host."""
     APART = 2
-    """No two on one host."""
+    """No two members on one host."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roles(Table):
-    """The roles of VM groups, and what each asks of its own members."""
+    """The roles of VM groups, and the rule for members of the same role."""
 
     name: tuple[str, ...] = text()
     policy: Ints = choice(RolePolicy, RolePolicy.NONE)
@@ -70,7 +70,7 @@ class Roles(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RolePairs(Table):
-    """What two different roles ask of each other."""
+    """The rules for members of two different roles."""
 
     key: ClassVar[str] = "first"
     first: Ints = reference("roles")
@@ -80,7 +80,7 @@ class RolePairs(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vms(Table):
-    """The virtual machines, those of a market and those of none."""
+    """The virtual machines, inside and outside markets."""
 
     key: ClassVar[str] = "id"
     id: Ints = whole()
@@ -88,28 +88,28 @@ class Vms(Table):
     state: Ints = choice(VmState, VmState.RUNNING)
     host: Ints = reference("hosts")
     market: Ints = reference("markets")
-    """-1: outside every market; such a VM reserves its cap in full."""
+    """Row of the VM's market; -1 outside every market: then the VM reserves its cap in full."""
     bid: Floats = vector()
     floor: Floats = vector(default=0.0)
     cap: Floats = vector()
     held: Floats = vector(default=None)
-    """What the VM was last seen to hold."""
+    """Amounts that the VM held at the last monitoring."""
     application: Ints = whole(default=None)
     owner: Ints = whole(default=None)
     vcpus: Ints = whole(default=1)
     moved_at_s: Floats = number(default=None)
     movable: Bools = flag(default=True)
     requirement: Ints = reference("requirements")
-    """-1: any host of the market will do."""
+    """Row of the VM's requirement class; -1 if every host of the market is allowed."""
     role: Ints = reference("roles")
     dirty_mib_s: Floats = number(default=None)
     kind: Ints = choice(VmKind, VmKind.SERVICE)
     priority: Floats = number(default=0.0, later=True)
-    """Of new VMs the highest is placed first."""
+    """Order of new VMs: the highest priority is placed first."""
     leaves: Bools = flag(default=False, later=True)
-    """Must be moved away from its host, as far as the limits allow."""
+    """Whether the VM must be migrated away from its host, as far as the limits allow."""
     stays: Bools = flag(default=False, later=True)
-    """Of a busy VM: it runs on its host under the operation, and gets limits there."""
+    """Whether a busy VM keeps running on its host during the operation, and gets limits there."""
     source: Ints = reference("hosts", later=True)
-    """Of a VM that is being migrated: the host that it comes from. It stands on the host that it
-    goes to already, and holds its memory on both until it has arrived."""
+    """Host that a migrating VM comes from. `host` is already its destination, and the VM holds its
+    memory on both until it has arrived."""

@@ -1,7 +1,7 @@
-"""From shares to what a host is told: quotas, weights, pins, balloons, network and disk limits.
+"""Limits on hosts that enforce shares: quotas, weights, pins, balloons, network and disk limits.
 
-Pure functions on values: nothing here speaks to a host. `decide` does it for a whole
-cloud; the parts it is made of are one module each.
+Pure functions on values, without access to hosts. `plan_limits` plans all limits of a cloud; each
+kind of limit has a module of its own.
 """
 
 from merkatd.limits.core_assignment import assign_cores

@@ -1,9 +1,16 @@
-"""Memory taken from some VMs before it is given to others.
+"""Balloon steps: memory is taken from some VMs before other VMs get it.
 
-Balloons shrink first. What is free and what they free goes to the VMs that the plan brings,
-which come after the steps that make their room, then to VMs below their least, then to the
-widest gaps. A VM for which too little can be freed in this period does not come yet: the
-shrinking goes on, and the next period decides again.
+# Note [The room for memory]
+
+Balloons shrink first. Free memory and the memory that they free goes first to VMs that the plan
+brings, whose steps come after the steps that free it; then to VMs below their least memory; then to
+the widest gaps between memory and target. If too little can be freed for a VM in this period, it
+does not come yet. The shrinking goes on, and the next period decides again.
+
+Example: a host has 100 MiB free, and the balloons A and B free 200 and 300 MiB. VM 1 takes 250: 100
+free MiB and 150 of A, so it comes after A. VM 2 takes 150: the last 50 of A and 100 of B, so it
+comes after A and B. 200 MiB are left, and a VM that needs 250 waits. See `MemoryPool`; used by
+`limit_plan.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,13 +47,12 @@ class MemorySource(NamedTuple):
 
 
 class MemoryPool:
-    """What is free on a host, and behind it what balloon steps free, given away in order.
+    """The free memory of a host, followed by the memory that balloon steps free, given in order.
 
-    Free memory and the sources lie end to end on one line, and whoever takes, takes the next
-    stretch of it. It must come after the steps whose stretches it touches. As no two takers
-    share a stretch, it does not matter in which order steps are confirmed: what has been
-    given is at every moment no more than what was free and what has been freed. A host that
-    holds more than it has begins below zero; nobody takes before that is made good.
+    Free memory and the sources lie end to end on a line, and each taker gets the next stretch. Its
+    step must come after the steps whose stretches it touches. No two takers share a stretch, so
+    steps may be confirmed in any order: at any time the given memory is at most the free and freed
+    memory. An overcommitted host begins below zero; sources must cover that before any VM takes.
     """
 
     def __init__(self, free_mib: int) -> None:
@@ -56,22 +62,22 @@ class MemoryPool:
         self._given_mib = 0
 
     def add(self, source: MemorySource) -> None:
-        """Put what a step frees at the end of the line."""
+        """Append the memory that a step frees to the line."""
         self._sources.append(source)
         self._freed_mib += source.amount_mib
 
     @property
     def left_mib(self) -> int:
-        """What can still be given; below 0 on a host that holds too much."""
+        """Return the memory that can still be given; below 0 on an overcommitted host."""
         return self.free_mib + self._freed_mib - self._given_mib
 
     @property
     def now_mib(self) -> int:
-        """What can be given without any step before it."""
+        """Return the memory that can be given without waiting for a step."""
         return max(self.free_mib - self._given_mib, 0)
 
     def take(self, amount_mib: int) -> tuple[str, ...]:
-        """Take the next stretch; returns the steps that must come first."""
+        """Take the next stretch, and return the steps that must come first."""
         start, end = self._given_mib, self._given_mib + amount_mib
         self._given_mib = end
         if end <= self.free_mib:
@@ -87,7 +93,7 @@ class MemoryPool:
 
 
 class Change(NamedTuple):
-    """A balloon that is told something else."""
+    """A changed target of a balloon."""
 
     vm: int
     """Row of the snapshot."""
@@ -97,15 +103,15 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryPlan:
-    """What is done about memory, and what can't be done yet."""
+    """The memory steps of a period, and the steps that must wait."""
 
     changes: tuple[Change, ...]
     steps: tuple[Step, ...]
-    """Those of the plan, each behind the steps that make room for it."""
+    """The plan's steps, each after the steps that make room for it."""
     postponed: Mapping[int, str]
-    """By VM id: why the plan's step for it must wait."""
+    """By VM id: why the plan's step for the VM must wait."""
     hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """Those of them for which no later period makes room: the ids of hosts that have none."""
+    """By id of postponed VMs without room in later periods: the ids of the hosts without room."""
 
 
 def memory_steps(
@@ -115,7 +121,7 @@ def memory_steps(
     stock: MemoryHoldings,
     settings: MemorySettings,
 ) -> MemoryPlan:
-    """Shrink, let those come for whom there is room, and grow with what is left."""
+    """Return steps that shrink balloons, bring VMs that fit, and grow balloons with the rest."""
     giving = _Giving(snapshot, scene, stock)
     shrinking = giving.shrink()
     kept: list[Step] = []
@@ -127,9 +133,9 @@ def memory_steps(
             giving.behind[snapshot.vm_row(step.vm)] = snapshot.vm_row(before)
             why = f"waits for VM {before}, which can't make room yet"
         elif step.id in giving.arrivals:
-            step, why = giving.let_come(step)  # noqa: PLW2901 - the same step, put behind others
+            step, why = giving.let_come(step)  # noqa: PLW2901 - the same step, after others
         elif step.id in giving.resumed:
-            step, why = giving.let_resume(step)  # noqa: PLW2901 - the same
+            step, why = giving.let_resume(step)  # noqa: PLW2901 - the same step, after others
         else:
             why = ""
         if why:
@@ -148,10 +154,10 @@ def memory_steps(
 
 
 def _urgent_first(snapshot: Snapshot, plan: Plan) -> list[Step]:
-    """The plan's steps, with those first that bring VMs which must get a host.
+    """Return the plan's steps, those that bring urgent VMs first.
 
-    What these steps come after is first as well. Migrations for gain take what room is left: they
-    would take it again in each period, and an urgent VM would never come.
+    Steps that these wait for are first as well. Migrations for gain get only the remaining room.
+    Otherwise they would take the room in each period, and an urgent VM would never come.
     """
     must = urgent_vms(snapshot)
     first: set[str] = set()
@@ -163,7 +169,7 @@ def _urgent_first(snapshot: Snapshot, plan: Plan) -> list[Step]:
 
 @dataclass(slots=True)
 class _Left:
-    """Memory that a departure frees, until those that come after it have taken it."""
+    """Memory that a departure frees, less what the steps after it have taken."""
 
     vm: int
     """Row of the VM that leaves."""
@@ -177,7 +183,7 @@ class _Left:
 
 
 class _Giving:
-    """The hosts' pools while they are filled and given away."""
+    """The hosts' memory pools while they are filled and emptied."""
 
     def __init__(self, snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings) -> None:
         self._snapshot = snapshot
@@ -188,17 +194,17 @@ class _Giving:
         self._freed: dict[int, int] = {}
         self._left: dict[str, _Left] = {}
         self.arrivals = {step.id: row for row, step in scene.arrival.items()}
-        """By step id: the row of the VM that it brings."""
+        """By step id: the row of the VM that the step brings."""
         self.resumed = {step.id: row for row, step in scene.resumed.items()}
-        """By step id: the row of the VM that it starts again on its host."""
+        """By step id: the row of the VM that the step resumes on its host."""
         self._goes_to = {
             row: snapshot.host_row(step.host)
             for row, step in scene.arrival.items()
             if isinstance(step, Deploy | Migrate)
         }
-        """By VM row: the row of the host that it comes to, also if the plan ends the VM there."""
+        """By VM row: the row of the VM's new host, even if the plan later ends the VM there."""
         self.behind: dict[int, int] = {}
-        """By row of a VM that waits for another VM that waits: that one's row."""
+        """By row of a VM that waits for another waiting VM: the row of the other VM."""
         self._missing: dict[int, Missing] = {}
 
     def _pool(self, host: int) -> MemoryPool:
@@ -207,10 +213,11 @@ class _Giving:
         return self._pools[host]
 
     def shrink(self) -> list[Change]:
-        """All balloons that give. What was told before frees nothing that could be confirmed.
+        """Return the changes of all balloons that shrink.
 
-        A guest needs minutes to give back what it uses, if it can at all. Nothing of that is given
-        to others before it is seen to be free, in the next period.
+        An unchanged target needs no step, so no confirmation can show that it freed memory. A guest
+        needs minutes to return memory in use, if it can at all. Other VMs get this memory only
+        after monitoring shows it free, in the next period.
         """
         stock = self._stock
         used = np.ceil(np.nan_to_num(stock.guests.used)).astype(np.int64)
@@ -227,11 +234,10 @@ class _Giving:
         return changes
 
     def let_come(self, step: Step) -> tuple[Step, str]:
-        """The step behind what makes room for its VM, or why that can't come in this period.
+        """Return the step after those that make room for its VM, or why the VM can't come yet.
 
-        A VM that starts needs its floor, one that migrates brings what it holds once its own
-        balloon has shrunk. What leaves the host in a step that this one comes after anyway
-        makes room for it as well.
+        A VM that starts needs its floor. A migrating VM needs what it holds after its own balloon
+        has shrunk. VMs that leave the host in a step that this step waits for also make room.
         """
         row = self.arrivals[step.id]
         host = self._goes_to[row]
@@ -250,7 +256,7 @@ class _Giving:
         return replace(step, after=tuple(dict.fromkeys(after))), ""
 
     def hopeless(self) -> Mapping[int, frozenset[int]]:
-        """By id, the VMs for which there will be no room: the ids of the hosts that have none."""
+        """Return, by id of VMs that will never have room, the ids of the hosts without room."""
         if not self._missing:
             return {}
         scene, stock = self._scene, self._stock
@@ -262,7 +268,7 @@ class _Giving:
         return {int(ids[row]): frozenset(host_ids[hosts[row]].tolist()) for row in sorted(rows)}
 
     def why_never(self, vm: int) -> str:
-        """Why there will be no room for the VM."""
+        """Return why the VM will never have room."""
         stock, row = self._stock, self._snapshot.vm_row(vm)
         starts = self._scene.now[row] == NOWHERE
         least = stock.least if starts or stock.adjustable[row] else stock.holds
@@ -271,9 +277,10 @@ class _Giving:
         )
 
     def begin(self, coming: Sequence[Step]) -> list[Change]:
-        """What VMs that start are told as soon as they run: their least, and what is free by then.
+        """Return the balloon changes of starting VMs: their least memory plus what is free then.
 
-        A guest boots with all of its memory, whatever its host has. It uses little of it yet.
+        A guest boots with all of its memory, regardless of its host's room. It uses little of it at
+        first.
         """
         stock, changes = self._stock, []
         for step in coming:
@@ -288,10 +295,9 @@ class _Giving:
         return changes
 
     def let_resume(self, step: Step) -> tuple[Step, str]:
-        """The step behind what makes room for all that its VM comes back with, or why not yet.
+        """Return the step after those that make room for the resumed VM, or why it must wait.
 
-        The host keeps the floor of a suspended VM free; a host that holds more than it has does
-        not even have that.
+        The host reserves the floor of a suspended VM; an overcommitted host lacks even that.
         """
         row = self.resumed[step.id]
         host = int(self._scene.now[row])
@@ -305,17 +311,20 @@ class _Giving:
         return replace(step, after=tuple(dict.fromkeys(after))), ""
 
     def note_departure(self, step: Step) -> None:
-        """Remember what the step frees on the host that its VM leaves."""
+        """Record the memory that the step frees on the host that its VM leaves."""
         if isinstance(step, Migrate | Stop | Terminate):
             row = self._snapshot.vm_row(step.vm)
             self._left[step.id] = _Left(row, int(self._scene.now[row]), self._leaves(row))
 
     def _leaves(self, row: int) -> int:
-        """What a VM holds once its own balloon has shrunk."""
+        """Return what a VM holds after its own balloon has shrunk."""
         return int((self._stock.moved if row in self._shrinks else self._stock.holds)[row])
 
     def grow(self, least_step_mib: int) -> list[Change]:
-        """Those below their least first and never less than that, then the widest gaps."""
+        """Return the changes of balloons that grow.
+
+        VMs below their least memory come first and get at least that; then the widest gaps.
+        """
         stock, host = self._stock, self._scene.now
         rows = np.flatnonzero((stock.moved > stock.holds) & (host == self._scene.then))
         below = stock.least - stock.holds

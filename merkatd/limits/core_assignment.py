@@ -1,16 +1,16 @@
-"""Virtual CPUs to cores: apart while there are cores enough, near each other, evenly loaded.
+"""The assignment of virtual CPUs to cores: on separate cores, near each other, evenly loaded.
 
-A VM stays inside one NUMA cell where one is large enough for it, and no two of its virtual
-CPUs share a core. One with more virtual CPUs than the host has cores takes the least loaded
-core for each. Load is the CPU share of a VM, divided evenly among its virtual CPUs, none of
-which can use more than a core. Pins that stand are kept: they are given up only where they
-break a rule, or where a change relieves a core by at least `least_gain_units`.
+A VM stays inside one NUMA cell if a cell is large enough, and no two of its virtual CPUs share a
+core. A VM with more virtual CPUs than the host has cores takes the least loaded core for each. Load
+is the CPU share of a VM, divided evenly among its virtual CPUs; each can use at most a core.
+Existing pins stay unless they break a rule, or a change relieves a core by at least
+`least_gain_units`.
 
-Where spending rates buy cores, VMs come by falling rate and take the cheapest cores instead of the
-least loaded ones, as phase 2 of the group scheduler has it: the price of a core is the sum of the
-rates of the VMs that have a virtual CPU there. Prices don't know that a rate may buy a VM more than
-it can use, or is spread over many virtual CPUs. So load has the last word all the same: where it
-could be shared out better, the busiest core is relieved.
+If spending rates buy cores, VMs choose by falling rate, and take the cheapest instead of the least
+loaded cores, as in phase 2 of the group scheduler. The price of a core is the sum of the rates of
+the VMs with a virtual CPU there. Prices ignore that a rate may buy more than a VM can use, or is
+spread over many virtual CPUs. So load decides in the end: if it can be divided better, the busiest
+core is relieved.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from merkatd.limits.enforced_limits import Pinned, Topology
 def assign_cores(
     topology: Topology, vms: Iterable[Pinned], least_gain_units: float
 ) -> dict[int, tuple[int, ...]]:
-    """By VM: one core for each virtual CPU, for all VMs that are not fixed.
+    """Return, for each VM that is not fixed, a core for each virtual CPU.
 
-    Nothing where the host has no core for virtual CPUs at all.
+    Return nothing if the host has no core for virtual CPUs.
     """
     board = _Board(topology)
     if not board.cores:
@@ -51,18 +51,19 @@ def assign_cores(
 
 @dataclass(slots=True)
 class _Board:
-    """Which virtual CPU is on which core, while that is being settled."""
+    """The assignment of virtual CPUs to cores while it changes."""
 
     topology: Topology
     cells: dict[int, tuple[int, ...]] = field(init=False)
     cores: tuple[int, ...] = field(init=False)
     load: dict[int, int] = field(init=False)
-    """In thousandths of a unit: whole numbers, so that no order of changes makes a difference."""
+    """Load by core, in thousandths of a unit: integers, so the order of changes has no effect."""
     price: dict[int, int] = field(init=False)
-    """In millionths of a credit."""
+    """Price by core, in millionths of a credit."""
     taken: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By VM: the core of each virtual CPU."""
     parts: dict[int, int] = field(default_factory=dict)
-    """By VM: what one virtual CPU loads its core with."""
+    """By VM: the load of a virtual CPU on its core."""
 
     def __post_init__(self) -> None:
         self.cells = self.topology.cells()
@@ -71,7 +72,7 @@ class _Board:
         self.price = dict.fromkeys(self.cores, 0)
 
     def burden(self, vm: Pinned) -> None:
-        """Count a VM whose cores are given; those allowed to use several use all alike."""
+        """Add the load of a VM with fixed cores; a virtual CPU with several loads all evenly."""
         part, price = _part(vm), _price(vm)
         for entry in vm.cores:
             for core in entry:
@@ -80,7 +81,7 @@ class _Board:
                     self.price[core] += price // len(entry)
 
     def put(self, vm: Pinned, cores: tuple[int, ...]) -> None:
-        """Pin the VM, in place of the pins it has on the board."""
+        """Pin the VM to these cores, and remove its pins on the board."""
         for tally, part in ((self.load, self.part(vm)), (self.price, _price(vm))):
             for core in self.taken.get(vm.vm, ()):
                 tally[core] -= part
@@ -89,14 +90,14 @@ class _Board:
         self.taken[vm.vm] = cores
 
     def part(self, vm: Pinned) -> int:
-        """What one virtual CPU of a VM loads its core with."""
+        """Return the load of a virtual CPU of the VM on its core."""
         found = self.parts.get(vm.vm)
         if found is None:
             found = self.parts[vm.vm] = _part(vm)
         return found
 
     def keeps_rules(self, vm: Pinned, cores: tuple[int, ...]) -> bool:
-        """Whether the VM could be pinned like this."""
+        """Return whether the rules allow these pins for the VM."""
         if len(cores) != vm.vcpus or not self.load.keys() >= set(cores):
             return False
         if vm.vcpus > len(self.cores):
@@ -106,15 +107,15 @@ class _Board:
         return not self._fits_cell(vm) or len({self.topology.cell[core] for core in cores}) == 1
 
     def best_for(self, vm: Pinned) -> tuple[int, ...]:
-        """The least loaded cores of the cell where the busiest of them is least loaded."""
+        """Return the least loaded cores, of the cell where the busiest of them is least loaded."""
         return self._best(vm, self._load_without(vm), self.part(vm))
 
     def cheapest_for(self, vm: Pinned) -> tuple[int, ...]:
-        """The same by price, for a VM that is not pinned yet."""
+        """Return the cheapest cores of the best cell, for a VM that is not pinned yet."""
         return self._best(vm, self.price, _price(vm))
 
     def _best(self, vm: Pinned, tally: Mapping[int, int], part: int) -> tuple[int, ...]:
-        """The cores with the least of a tally, to which each virtual CPU adds its part."""
+        """Return the cores with the least tally; each virtual CPU adds its part to a tally."""
         if vm.vcpus > len(self.cores):
             return _one_by_one(vm.vcpus, dict(tally), part)
         groups = list(self._cells_for(vm)) or [self.cores]
@@ -126,7 +127,7 @@ class _Board:
         )
 
     def even_out(self, vms: Sequence[Pinned], least_gain: int) -> None:
-        """Relieve the busiest core that can be, as long as one can."""
+        """Relieve the busiest core that a change can relieve, until no change helps."""
         for _ in range(_CHANGES_PER_VCPU * sum(vm.vcpus for vm in vms)):
             change = self._relief(vms, least_gain)
             if change is None:
@@ -136,7 +137,7 @@ class _Board:
     def _relief(
         self, vms: Sequence[Pinned], least_gain: int
     ) -> tuple[Pinned, tuple[int, ...]] | None:
-        """The change that relieves the busiest core most, with the fewest pins changed."""
+        """Return the change that relieves the busiest core most, with the fewest changed pins."""
         lightest, parts, taken = min(self.load.values()), self.parts, self.taken
         for core in reversed(_least(self.cores, self.load)):
             most = self.load[core] - least_gain
@@ -155,9 +156,9 @@ class _Board:
         return None
 
     def _changes(self, vm: Pinned, core: int) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """New pins for the VM, how many are changed, and the highest load on a core it touches.
+        """Yield new pins for the VM, the number of changes, and the highest load on a touched core.
 
-        One virtual CPU leaves the core for another one nearby, or the whole VM goes elsewhere.
+        Either a virtual CPU moves to another core nearby, or the whole VM moves to another cell.
         """
         taken = self.taken[vm.vm]
         at, part = taken.index(core), self.part(vm)
@@ -199,32 +200,32 @@ _THOUSANDTHS = 1_000
 _MILLIONTHS = 1_000_000
 
 _CHANGES_PER_VCPU = 8
-"""Far more changes than are ever made: each lowers the busiest core that it touches."""
+"""Safe upper bound of changes per virtual CPU: each change lowers the busiest core it touches."""
 
 
 def _part(vm: Pinned) -> int:
-    """What one virtual CPU loads its core with; never nothing, so that idle VMs spread too."""
+    """Return the load of a virtual CPU on its core; at least 1, so that idle VMs spread too."""
     units = min(vm.share / max(vm.vcpus, 1), UNITS_PER_CORE)
     return max(round(units * _THOUSANDTHS), 1)
 
 
 def _price(vm: Pinned) -> int:
-    """What one virtual CPU adds to the price of its core: all of its VM's rate."""
+    """Return what a virtual CPU adds to its core's price: all of its VM's rate."""
     return 0 if vm.rate is None else max(round(vm.rate * _MILLIONTHS), 1)
 
 
 def _turn(vm: Pinned) -> tuple[bool, float, int]:
-    """Who spends most comes first, and where nobody spends, who has the largest share."""
+    """Return the sort key of the VM: the highest rate first; without rates, the largest share."""
     return vm.rate is None, -(vm.share if vm.rate is None else vm.rate), vm.vm
 
 
 def _least(cores: Iterable[int], tally: Mapping[int, int]) -> tuple[int, ...]:
-    """Those with the least first, and of equals the one that comes first already: the lower one."""
+    """Return the cores by rising tally; equal cores keep their order: the lower core first."""
     return tuple(sorted(cores, key=tally.__getitem__))
 
 
 def _one_by_one(vcpus: int, tally: dict[int, int], part: int) -> tuple[int, ...]:
-    """Each virtual CPU to the core that has least by then, cores shared where needed."""
+    """Return a core for each virtual CPU, each time the core with the least tally; may repeat."""
     chosen: list[int] = []
     for _ in range(vcpus):
         core = min(tally, key=lambda core: (tally[core], chosen.count(core), core))

@@ -1,25 +1,27 @@
-"""CPU shares to quotas and weights, for control groups and Xen.
+"""CPU limits: quotas and weights from CPU shares, for control groups and Xen.
 
-A quota is always set, and it is the share: nobody gets more than the market gave, whether
-or not the rest of the host is idle. A VM that was given its full size gets a quota of its
-full size, which stops nothing.
+Every VM has a quota, and the quota equals the share: no VM gets more than its allocation, even if
+the rest of the host is idle. A VM with its full size as share gets a quota of its full size, which
+limits nothing.
 
-A hypervisor has threads beside a VM's virtual CPUs: its emulator's, and those for disks. They work
-for the guest, so the whole of a VM has a quota too, where its virtual CPUs have one each: the sum
-of theirs and a twentieth (HELPERS_PART). The helpers may use all that the virtual CPUs leave, and
-have that part where the virtual CPUs leave nothing: a host talks to its guests through these
-threads. A twentieth of a small share is too little for that: each question to the guest then takes
-half a second. The helpers therefore have at least HELPERS_LEAST, which is far from unlimited.
+# Note [Quotas of helper threads]
 
-Quotas are rounded down to whole microseconds. libvirt takes none below LEAST_QUOTA_US: a
-smaller share, even none at all, is lifted to that, so a VM always runs a little. The quota for the
-whole of a VM comes from its share, and is lifted once: the number of its virtual CPUs, which its
-owner chooses, buys it nothing. Those are lifted one by one, but together they have no more than the
-whole. So the quotas of a host can exceed its shares by at most LEAST_QUOTA_US and what the helpers
-have, for each VM.
+A hypervisor has helper threads beside a VM's virtual CPUs: the emulator's, and those for disks.
+They work for the guest. So a VM whose virtual CPUs have quotas also has a quota as a whole: the sum
+of these and a twentieth (HELPERS_PART). The helpers may use all that the virtual CPUs leave, and at
+least that part: a host talks to its guests through these threads. A twentieth of a small share is
+too little: each request to the guest then takes half a second. So the helpers have at least
+HELPERS_LEAST, which is still a tight limit. Example: a share of 50 % of a core for two virtual CPUs
+gives 25,000 us of 100,000 us to each, and 52,500 us to the whole VM.
 
-Version 1 takes 2 to 262,144, version 2 takes 1 to 10,000. What both take is enough: quotas
-decide who gets how much, weights only who gets it first.
+Quotas are rounded down to whole microseconds. libvirt rejects quotas below LEAST_QUOTA_US: a
+smaller share, even 0, is raised to that, so a VM always runs a little. The quota of a whole VM
+follows from its share, and is raised once: its owner gains nothing by more virtual CPUs. Quotas of
+virtual CPUs are raised one by one, but the quota of the whole VM limits their sum. So for each VM
+the quotas of a host can exceed its shares by at most LEAST_QUOTA_US and the helpers' part.
+
+Control groups of version 1 accept weights from 2 to 262,144, version 2 from 1 to 10,000. The common
+range is enough: quotas decide how much a VM gets, weights only which VM gets it first.
 """
 
 from collections.abc import Iterator
@@ -39,15 +41,15 @@ from merkatd.limits.settings import CpuSettings
 UNITS_PER_CORE = 100
 LEAST_QUOTA_US = 1_000
 HELPERS_PART = 20
-"""The threads beside the virtual CPUs have at least one part in so many of what these have,"""
+"""Divisor of the virtual CPUs' quota that gives the helpers' least quota."""
 HELPERS_LEAST = 50
-"""and one part in so many of a core."""
+"""Divisor of a whole core that gives the helpers' least quota; the larger of the two counts."""
 _ROUNDING_US = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The range in which a scheduler takes weights."""
+    """The range of weights that a scheduler accepts."""
 
     least: int
     greatest: int
@@ -57,15 +59,15 @@ CGROUP_V1 = Weights(2, 262_144)
 
 
 class Quotas(NamedTuple):
-    """[vms]; UNSET for none."""
+    """Quotas of VMs, [vms]; UNSET for none."""
 
     vcpu_us: Ints
-    """For each virtual CPU; none where the VM is pinned."""
+    """Quota of each virtual CPU; UNSET if the VM is pinned."""
     global_us: Ints
-    """For the whole VM, with the threads beside its virtual CPUs."""
+    """Quota of the whole VM, including its helper threads."""
 
     def units(self, vcpus: Ints, period_us: int) -> Floats:
-        """What the quotas let each VM use, in percent of a core; infinite without any."""
+        """Return the CPU that the quotas allow each VM, in percent of a core; infinite if unset."""
         per_us = UNITS_PER_CORE / period_us
         by_vcpu = np.where(self.vcpu_us > 0, self.vcpu_us * np.maximum(vcpus, 1) * per_us, np.inf)
         as_whole = np.where(self.global_us > 0, self.global_us * per_us, np.inf)
@@ -73,10 +75,10 @@ class Quotas(NamedTuple):
 
 
 def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
-    """Each VM's share, for each of its virtual CPUs, or for the whole VM where it is pinned.
+    """Return the quotas that equal the shares, per virtual CPU, or per VM if it is pinned.
 
-    Virtual CPUs of one VM pinned to cores of different load can't each use an equal part;
-    together they can use the whole.
+    Virtual CPUs of a VM that are pinned to cores of different load can't each use an equal part,
+    but together they can use the whole share.
     """
     count = np.maximum(vcpus, 1)
     whole = np.maximum(share, 0.0) * (period_us / UNITS_PER_CORE)
@@ -91,21 +93,21 @@ def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
 
 
 def _with_helpers(whole_us: Ints, period_us: int) -> Ints:
-    """The quota for the whole of VMs whose virtual CPUs may use so much together."""
+    """Return the quotas of whole VMs: the sum over their virtual CPUs plus the helpers' part."""
     whole: Ints = whole_us + np.maximum(whole_us // HELPERS_PART, period_us // HELPERS_LEAST)
     return whole
 
 
 def whole_quota(vcpu_us: int, vcpus: int, period_us: int) -> int:
-    """Return the quota for the whole of a VM whose virtual CPUs have such a quota each."""
+    """Return the quota of a whole VM whose virtual CPUs have this quota each."""
     return int(_with_helpers(np.array(vcpu_us * vcpus), period_us))
 
 
 def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -> Ints:
-    """[vms]: proportional to the bids of one host, as far as the range allows.
+    """Return [vms]: weights proportional to the bids on a host, as far as the range allows.
 
-    The highest bid of a host gets the greatest weight and who bids nothing the least, so
-    that only the proportions of the bids count. VMs that are nowhere get the least too.
+    The highest bid of a host gets the greatest weight, so only the proportions of bids count. VMs
+    without a bid or without a host get the least weight.
     """
     here = host != NOWHERE
     highest = np.zeros(hosts)
@@ -117,7 +119,7 @@ def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -
 
 
 class DueCpuLimit(NamedTuple):
-    """[vms]: what in force is too far from what is wanted."""
+    """Limits that differ too much from the wanted ones, [vms]."""
 
     quota: Bools
     weight: Bools
@@ -126,7 +128,7 @@ class DueCpuLimit(NamedTuple):
 def differs(
     wanted: Quotas, weight: Ints, vcpus: Ints, in_force: EnforcedLimits, settings: CpuSettings
 ) -> DueCpuLimit:
-    """Which limits have to be set; those inside the settings' bands stay."""
+    """Return the limits that need a step; limits inside the settings' bands stay."""
     now = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
     other_way = ((wanted.vcpu_us > 0) != (now.vcpu_us > 0)) | (
         (wanted.global_us > 0) != (now.global_us > 0)
@@ -150,13 +152,13 @@ CGROUP = Weights(2, 10_000)
 
 
 def to_cgroup(shares: int) -> int:
-    """A step's weight as a control group of any version takes it."""
+    """Return a step's weight in the range that control groups of both versions accept."""
     weight = round(shares * CGROUP.greatest / CGROUP_V1.greatest)
     return min(max(weight, CGROUP.least), CGROUP.greatest)
 
 
 def from_cgroup(weight: int) -> int:
-    """The other way round, for weights that somebody else has set."""
+    """Return the step's weight for a control group's weight, the inverse of `to_cgroup`."""
     return round(weight * CGROUP_V1.greatest / CGROUP.greatest)
 
 
@@ -168,10 +170,10 @@ def limit_steps(
     in_force: EnforcedLimits,
     settings: CpuSettings,
 ) -> Iterator[Limit]:
-    """Where the quota or the weight is off; after the step that brings a VM, in any case.
+    """Yield a step for each VM whose quota or weight differs, and for each VM that arrives.
 
-    `share` is in percent of a core, for each VM; `pinned` are the rows of VMs that are pinned
-    once all steps are taken.
+    `share` is [vms], in percent of a core; `pinned` has the rows of VMs that are pinned after all
+    steps. Steps of arriving VMs come after the step that brings the VM.
     """
     vms, hosts = snapshot.vms, len(snapshot.hosts)
     bids_here = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
@@ -211,7 +213,7 @@ def _marked(rows: AbstractSet[int], count: int) -> Bools:
 
 
 def _or_none(quota_us: Ints, row: int) -> int | None:
-    """None where the VM has no quota of this kind."""
+    """Return the VM's quota; None if it has none of this kind."""
     return int(quota_us[row]) if quota_us[row] > 0 else None
 
 
@@ -224,15 +226,14 @@ class Credit(NamedTuple):
 
     weight: int
     cap: int
-    """For the whole VM, in percent of a core; NO_CAP lets it use all its virtual CPUs."""
+    """Limit of the whole VM, in percent of a core; NO_CAP for no limit."""
 
 
 def credit(limit: Limit, vcpus: int) -> Credit:
-    """Weight and cap of a limit.
+    """Return the weight and the cap of a limit.
 
-    A cap is rounded to the nearest percent, so it is at most half a unit above the share; it
-    is at least 1, as 0 would set the VM free, and at most all its virtual CPUs, as Xen
-    refuses more.
+    A cap is rounded to the nearest percent, so it is at most half a unit above the share. It is at
+    least 1, as 0 means no limit, and at most all virtual CPUs, as Xen rejects more.
     """
     weight = round(limit.shares * XEN.greatest / CGROUP_V1.greatest)
     return Credit(min(max(weight, XEN.least), XEN.greatest), _cap(limit, max(vcpus, 1)))

@@ -1,4 +1,4 @@
-"""What hosts were last seen to enforce, and the cores they have."""
+"""The limits that hosts enforced at the last monitoring, and the hosts' cores."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -13,39 +13,39 @@ CPU = "cpu"
 MEMORY = "memory"
 NETWORK = "network"
 DISK = "disk"
-"""The resources of a snapshot that hosts can be told to limit."""
+"""The resources of a snapshot that hosts can limit."""
 UNSET = -1
-"""No such limit, or none that anybody knows of."""
+"""No limit, or an unknown limit."""
 BEYOND = -2
-"""No such limit, and none can be set: the VM has no such device, or its hypervisor can't."""
+"""No limit, and none is possible: the VM has no such device, or its hypervisor can't limit it."""
 Cores = tuple[tuple[int, ...], ...]
-"""For each virtual CPU the cores it may use; empty where it may use all."""
+"""The cores that each virtual CPU may use; empty if it may use all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnforcedLimits:
-    """[vms], in the order of the snapshot's rows. UNSET and NaN stand for what is not known."""
+    """Limits in force, [vms], in the order of the snapshot's rows. UNSET and NaN mean unknown."""
 
     vcpu_quota_us: Ints
     global_quota_us: Ints
     shares: Ints
     memory_mib: Ints
-    """What the balloon was told; what the guest holds is the snapshot's `held`."""
+    """Target of the balloon; the guest's memory is `held` of the snapshot."""
     used_mib: Floats
-    """What the guest itself uses of what it holds."""
+    """Memory that the guest uses of what it holds."""
     balloon: Bools
-    """Whether there is a balloon and what the guest holds follows it."""
+    """Whether the VM has a balloon that works."""
     pin_policy: Bools
-    """Whether OpenNebula pins the VM (PIN_POLICY): its cores are not ours to choose."""
+    """Whether OpenNebula pins the VM (PIN_POLICY): then Merkat does not choose its cores."""
     pins: Mapping[int, Cores] = field(default_factory=dict)
-    """By VM id, for those that are pinned, by us or by OpenNebula."""
+    """By id of pinned VMs: their pins, set by Merkat or by OpenNebula."""
     emulators_off: AbstractSet[int] = frozenset()
-    """The ids of pinned VMs whose hypervisor's other threads are not on the cores for them."""
+    """Ids of pinned VMs whose helper threads are not on the cores reserved for them."""
     further: Mapping[str, Ints] = field(default_factory=dict)
-    """[vms], by resource: what its network sends in kB/s, what its disks do in KiB/s, BEYOND too.
-    UNSET for all of a resource that is not there."""
+    """[vms], by resource: the network limit in kB/s, the disk limit in KiB/s, or BEYOND. A missing
+    resource is UNSET for all VMs."""
     size_mib: Floats | None = None
-    """What each guest boots with, also where its owner's cap is less. None: its cap."""
+    """Memory that each guest boots with, even if its owner's cap is less; None: its cap."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -54,12 +54,12 @@ class EnforcedLimits:
                 object.__setattr__(self, entry.name, read_only(value))
 
     def boots_with(self, cap_mib: Floats) -> Floats:
-        """Return [vms]: the memory of each guest itself, where its owner's cap is this."""
+        """Return [vms]: the memory that each guest boots with, given its owner's cap."""
         return cap_mib if self.size_mib is None else np.fmax(cap_mib, self.size_mib)
 
     @classmethod
     def nothing(cls, snapshot: Snapshot) -> "EnforcedLimits":
-        """No limit set anywhere, nothing measured, and every balloon works."""
+        """Return limits with nothing set, nothing measured, and working balloons."""
         count = len(snapshot.vms)
         return cls(
             vcpu_quota_us=np.full(count, UNSET),
@@ -72,12 +72,12 @@ class EnforcedLimits:
         )
 
     def throttled(self, resource: str) -> Ints:
-        """[vms]: what of network or disk each VM may use at most."""
+        """Return [vms]: the network or disk limit of each VM."""
         there = self.further.get(resource)
         return np.full(len(self.shares), UNSET) if there is None else there
 
     def pinned(self, vm_id: int) -> Cores:
-        """The VM's pins; empty where no virtual CPU has any."""
+        """Return the VM's pins; empty if no virtual CPU has any."""
         cores = self.pins.get(vm_id, ())
         return cores if any(cores) else ()
 
@@ -89,10 +89,10 @@ class Topology:
     cell: Mapping[int, int]
     """The NUMA cell of each core."""
     reserved: frozenset[int] = frozenset()
-    """For emulator threads: no virtual CPU is pinned there."""
+    """The cores for emulator threads: no virtual CPU is pinned there."""
 
     def cells(self) -> dict[int, tuple[int, ...]]:
-        """The cores for virtual CPUs, by cell."""
+        """Return the cores for virtual CPUs, by cell."""
         found: dict[int, list[int]] = {}
         for core in sorted(set(self.cell) - self.reserved):
             found.setdefault(self.cell[core], []).append(core)
@@ -100,21 +100,21 @@ class Topology:
 
     @property
     def usable(self) -> int:
-        """How many cores there are for virtual CPUs."""
+        """Return the number of cores for virtual CPUs."""
         return len(set(self.cell) - self.reserved)
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A VM on the host, as far as cores are concerned."""
+    """A VM on a host, with the data that decide its cores."""
 
     vm: int
     vcpus: int
     share: float
-    """CPU, in percent of a core."""
+    """CPU share, in percent of a core."""
     cores: Cores = ()
-    """Where it is pinned now."""
+    """The present pins."""
     rate: float | None = None
-    """Where spending rates buy cores: its own."""
+    """The VM's spending rate; None if rates don't buy cores."""
     fixed: bool = False
-    """Its pins are not ours to choose; its cores count as loaded."""
+    """Whether Merkat may not choose the pins; the cores count as loaded."""

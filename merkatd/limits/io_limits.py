@@ -1,8 +1,8 @@
-"""Network and disk shares to what hosts are told: a hard limit for each VM, which is its share.
+"""Network and disk limits: a hard limit for each VM, equal to its share.
 
-What a VM may send is limited, and what it may receive to the same; reading and writing are
-limited together. Nobody is cut off: a VM whose share is less than a Mbit/s or a MiB/s gets that
-much, the only way in which the limits of a host can exceed its shares.
+Sending and receiving have the same limit each; reads and writes share a limit. No VM is cut off: a
+share of less than a Mbit/s or a MiB/s is raised to that. Only so can the limits of a host exceed
+its shares.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,19 +18,19 @@ from merkatd.limits.enforced_limits import BEYOND, DISK, NETWORK, EnforcedLimits
 from merkatd.limits.occupancy import Occupancy
 
 PER_UNIT: Mapping[str, int] = MappingProxyType({NETWORK: 125, DISK: 1024})
-"""What hosts count in: kB/s, of which 125 are a Mbit/s, and KiB/s."""
+"""Units of hosts per unit of shares: 125 kB/s per Mbit/s, 1024 KiB/s per MiB/s."""
 
 LEAST_UNITS = 1
-"""Nobody gets less."""
+"""Least limit of a VM."""
 
 _BAND_PART = 0.02
-"""A limit stays while it is within this part of the one wanted."""
+"""Difference from the wanted limit, as a part of it, that needs no step."""
 _ROUNDING = 1e-6
 _FIELDS = {NETWORK: "network_kb_s", DISK: "disk_kib_s"}
 
 
 def io_rates(share: Floats, resource: str) -> Ints:
-    """[vms]: the limit that is such a share, in what hosts count in, rounded down."""
+    """Return [vms]: the limits that equal the shares, in units of hosts, rounded down."""
     units = np.maximum(share, LEAST_UNITS)
     limit: Ints = np.floor(units * PER_UNIT[resource] + _ROUNDING).astype(np.int64)
     return limit
@@ -39,7 +39,10 @@ def io_rates(share: Floats, resource: str) -> Ints:
 def throttle_steps(
     snapshot: Snapshot, scene: Occupancy, allocations: Floats, in_force: EnforcedLimits
 ) -> Iterator[Throttle]:
-    """Where a limit is off and can be set; after the step that brings a VM, in any case."""
+    """Yield a step for each VM whose limit differs and can be set, and for each VM that arrives.
+
+    Steps of arriving VMs come after the step that brings the VM.
+    """
     goods = [name for name in PER_UNIT if name in snapshot.resources]
     if not goods:
         return
@@ -79,7 +82,7 @@ def throttle_steps(
 
 
 def _bids(snapshot: Snapshot, scene: Occupancy) -> Floats:
-    """[hosts, resources]: all bids on each host once the plan is carried out."""
+    """Return [hosts, resources]: the sum of the bids on each host after the plan."""
     vms = snapshot.vms
     there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
     sums = np.zeros((len(snapshot.hosts), len(snapshot.resources)))

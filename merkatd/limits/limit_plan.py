@@ -1,8 +1,8 @@
-"""From what everybody gets to what hosts are told: only where something differs, in order.
+"""The limit plan: the steps on hosts, in order, that make limits follow the allocations.
 
-Balloons shrink before a VM comes or another one grows; own pins go before a migration and
-come back after it; limits follow the step that brings the VM. Only running VMs of a market
-are told anything, and those that the plan starts.
+Only limits that differ get a step. Balloons shrink before a VM comes or another balloon grows. A
+VM's pins are removed before its migration and set again after it. Limits follow the step that
+brings the VM. Only running VMs of a market, and VMs that the plan starts, get steps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,20 +27,18 @@ NOBODY_COMES: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class LimitPlan:
-    """The plan with the steps on hosts, and what an administrator should know."""
+    """The plan with the steps on hosts, and notices for the administrator."""
 
     plan: Plan
-    """All steps that can be carried out in this period, those of the decision among them."""
+    """All feasible steps of this period, including those of the decision."""
     postponed: Mapping[int, str]
-    """By VM id: why a step of the decision is left out of the plan until there is memory."""
+    """By VM id: why a step of the decision waits for memory and is left out of the plan."""
     overfull: Mapping[int, str]
-    """By host id: why floors don't fit its memory. They are kept all the same."""
+    """By host id: why floors don't fit its memory. VMs keep their floors all the same."""
     holding_mib: Mapping[int, int]
-    """By VM id: what VMs hold beyond their share, and what those hold whose memory can't be
-    changed."""
+    """By VM id: the memory of VMs that hold more than their share or can't change their memory."""
     hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """By VM id, those postponed for which later periods make no room either: the ids of the hosts
-    that have none."""
+    """By id of postponed VMs without room in later periods: the ids of the hosts without room."""
 
 
 def plan_limits(
@@ -54,15 +52,14 @@ def plan_limits(
     coming: Mapping[int, int] = NOBODY_COMES,
     later: AbstractSet[int] = frozenset(),
 ) -> LimitPlan:
-    """What hosts are told so that everybody gets what the decision gives them.
+    """Return the steps on hosts that enforce the allocations of the decision.
 
-    `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
-    not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which.
-    `keeps` is [vms]: the most MiB that each keeps because it uses them, NaN where it keeps all.
-    `coming`: by VM id, the hosts where balloons make room for VMs that the plan does not bring yet.
-    `later`: the ids of VMs that the plan moves, but not in this period: their cores, networks and
-    disks are limited on the hosts where they are.
-    Limits of a resource that the snapshot does not have are left alone.
+    `topologies` is by host id: only on these hosts virtual CPUs are pinned. `rate` is [vms]: the
+    VM's spending rate for cores, NaN if shares alone decide which cores it gets. `keeps` is [vms]:
+    the most MiB in use that the VM keeps, NaN if it keeps all. `coming`: by VM id, the hosts where
+    balloons make room for VMs that the plan does not bring yet. `later`: the ids of VMs that the
+    plan moves, but not in this period: their cores, networks and disks are limited on their
+    present hosts. Limits of resources outside the snapshot are unchanged.
     """
     rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
     scene = occupancy_of(snapshot, decision.plan)
@@ -106,7 +103,7 @@ def _balloons(
             period=snapshot.period,
             vm=int(snapshot.vms.id[vm]),
             memory_mib=memory_mib,
-            # A guest that has begun to run has nothing to lose yet.
+            # A guest that has just started has no data in memory to lose.
             unpaid=bool(starting[vm]) or (memory_mib < int(stock.holds[vm]) and stock.unpaid(vm)),
             after=after,
             reason=limit_reasons.why_balloon(snapshot, stock, vm, int(scene.then[vm]), memory_mib),
@@ -125,9 +122,10 @@ def _overfull(snapshot: Snapshot, stock: MemoryHoldings) -> dict[int, str]:
 def _holding(
     snapshot: Snapshot, scene: Occupancy, stock: MemoryHoldings, settings: MemorySettings
 ) -> dict[int, int]:
-    """Once balloons have moved, as far as they move in this period.
+    """Return, by id of VMs above their share or without control, their memory after this period.
 
-    A guest that holds more than its balloon was told before is slow, or does not obey.
+    A guest that holds more than its balloon's last target is slow, or does not obey: it counts with
+    what it holds now.
     """
     told = stock.guests.told
     slow = (told >= 0) & (stock.holds > told + settings.least_step_mib)

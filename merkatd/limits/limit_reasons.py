@@ -1,4 +1,4 @@
-"""Why a host is told something, in words an administrator understands."""
+"""Reasons of steps on hosts, as texts for administrators."""
 
 from merkatd.cluster import Snapshot
 from merkatd.limits.enforced_limits import CPU
@@ -8,7 +8,7 @@ from merkatd.limits.memory_targets import MemoryHoldings
 def why_limit(
     snapshot: Snapshot, vm: int, host: int, share: float, bids: float, *, only_weight: bool
 ) -> str:
-    """A VM's share of its host, and what decided it; `bids` are all of the host together."""
+    """Return the reason of a CPU limit; `bids` is the sum of the bids on the host."""
     column = snapshot.resources.index(CPU)
     bid = float(snapshot.vms.bid[vm, column])
     if only_weight:
@@ -20,7 +20,7 @@ def why_limit(
 def why_share(
     snapshot: Snapshot, vm: int, host: int, share: float, bids: float, resource: str
 ) -> str:
-    """A VM's share of a resource of its host; `bids` are all of the host for it together."""
+    """Return a VM's share of its host and its cause; `bids` is the sum of the bids on the host."""
     column = snapshot.resources.index(resource)
     bid = float(snapshot.vms.bid[vm, column])
     name, capacity = snapshot.hosts.name[host], snapshot.hosts.capacity[host, column]
@@ -37,7 +37,7 @@ def why_share(
 def why_balloon(
     snapshot: Snapshot, stock: MemoryHoldings, vm: int, host: int, memory_mib: int
 ) -> str:
-    """Where the memory goes, and what decides where it ends."""
+    """Return the change of a balloon, and what decides its target."""
     name = snapshot.hosts.name[host]
     holds, target = int(stock.holds[vm]), int(stock.target[vm])
     starts = snapshot.vms.host[vm] < 0
@@ -48,59 +48,59 @@ def why_balloon(
     if target > guests.share[vm]:
         if target <= guests.floor[vm] + 1:
             return f"{way}: its floor, which is more than its share of {name}'s memory"
-        return f"{way}: what it uses and a margin, which is more than its share of {name}'s memory"
+        return f"{way}: its use plus a margin, which is more than its share of {name}'s memory"
     if target + 1 <= min(guests.share[vm], guests.size[vm]):
-        return f"{way}: others on {name} need or hold more than their share of its memory"
+        return f"{way}: other VMs on {name} need or hold more than their share of its memory"
     return f"{way}: its share of {name}'s memory"
 
 
 def why_pinned(snapshot: Snapshot, host: int, vcpus: int, cores: int) -> str:
-    """New pins, or other ones."""
+    """Return the reason of new or changed pins."""
     name = snapshot.hosts.name[host]
     if vcpus > cores:
-        return f"has {vcpus} virtual CPUs for the {cores} cores of {name}: the least loaded ones"
+        return f"its {vcpus} virtual CPUs share the {cores} cores of {name}, the least loaded first"
     if vcpus == 1:
-        return f"its virtual CPU goes to the core of {name} with most room for its share"
+        return f"its virtual CPU gets the core of {name} with most room for its share"
     return f"its {vcpus} virtual CPUs get a core each, where {name} has most room for its share"
 
 
 def why_emulator(snapshot: Snapshot, host: int) -> str:
-    """The same pins once more."""
+    """Return the reason to set the same pins again."""
     name = snapshot.hosts.name[host]
     return f"its emulator threads are not on the cores that {name} reserves for them"
 
 
 def why_freed(snapshot: Snapshot, host: int | None) -> str:
-    """Pins that go: before a migration, or because nothing is pinned on the host any more."""
+    """Return the reason to remove pins: a migration, or a host without pins."""
     if host is None:
-        return "nothing is pinned on its host any more"
-    return f"is about to go to {snapshot.hosts.name[host]}, which has cores of its own"
+        return "its host no longer pins virtual CPUs"
+    return f"is about to migrate to {snapshot.hosts.name[host]}, which has other cores"
 
 
 def why_overfull(snapshot: Snapshot, stock: MemoryHoldings, host: int) -> str:
-    """A host whose VMs can't live with what it has."""
+    """Return why a host is overfull."""
     return (
-        f"{snapshot.hosts.name[host]} is overfull: its VMs can't do without"
+        f"{snapshot.hosts.name[host]} is overfull: its VMs need at least"
         f" {_n(float(stock.needed[host]))} MiB of memory, and it has"
         f" {_n(max(float(stock.room[host] + stock.leaving[host]), 0.0))} for them"
     )
 
 
 def why_no_room(snapshot: Snapshot, host: int, arrives_mib: int, missing_mib: int) -> str:
-    """A VM that can't come yet because of memory."""
+    """Return why a VM can't come in this period."""
     name = snapshot.hosts.name[host]
     return (
-        f"brings {_n(arrives_mib)} MiB to {name}, where {_n(missing_mib)} more must be free"
-        " than this period can free there"
+        f"needs {_n(arrives_mib)} MiB on {name}, {_n(missing_mib)} MiB more than this period"
+        " can free there"
     )
 
 
 def why_never_room(snapshot: Snapshot, host: int, least_mib: int) -> str:
-    """A VM that can't come, whatever balloons give."""
+    """Return why a VM can't come in any period, even if all balloons shrink."""
     name = snapshot.hosts.name[host]
     return (
-        f"brings at least {_n(least_mib)} MiB to {name}, where the other VMs need too much to free"
-        " that: they keep their floors and what they use"
+        f"needs at least {_n(least_mib)} MiB on {name}, and balloons can't free that: the other VMs"
+        " there keep their floors and the memory they use"
     )
 
 

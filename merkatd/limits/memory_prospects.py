@@ -1,14 +1,15 @@
-"""VMs that must wait for memory: which of them will have it in a later period, and which never.
+"""Prospects of VMs that wait for memory: whether a later period can free it.
 
 # Note [Prospects]
 
-A VM that waits will have its memory if balloons can give it, or VMs that leave. Balloons give down
-to the least of their VMs. A VM on its way to another host gives what it holds once it has gone. A
-VM that the plan takes away gives all that it holds, but it may itself wait for memory, so this is
-asked again for as long as it changes something. Example: VM 2 is to go to host 0 and waits for VM
-4, which is to go from host 0 to host 1 and waits for a balloon there. VM 4 has prospects, so VM 2
-has them as well. VMs that wait for each other in a ring have none, unless balloons can make room
-for one of them beside the other. Used by `balloon_steps.py`.
+A waiting VM will get its memory if balloons or leaving VMs can free it. Balloons shrink to the
+least memory of their VMs. A migrating VM frees what it holds after it has left. A VM that the plan
+takes away frees all that it holds, but it may itself wait for memory. So the computation repeats
+until nothing changes. VMs that wait for each other in a ring have no prospects, unless balloons can
+make room for one of them beside the other.
+
+Example: VM 2 is to go to host 0 and waits for VM 4. VM 4 is to go from host 0 to host 1 and waits
+for a balloon there. VM 4 has prospects, so VM 2 has them as well. Used by `balloon_steps.py`.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from merkatd.limits.occupancy import Occupancy
 
 
 class Missing(NamedTuple):
-    """What a VM lacks where it is to go, after all that balloons give there in this period."""
+    """The memory that a VM lacks on its new host, after the balloon steps of this period."""
 
     host: int
     """Row of the host."""
@@ -33,11 +34,11 @@ class Missing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Rows of VMs that wait in this period."""
+    """The VMs that wait in this period, by row."""
 
     missing: Mapping[int, Missing]
     behind: Mapping[int, int]
-    """VMs that wait for a VM that waits, and that one's row."""
+    """By row of VMs that wait for another waiting VM: the row of the other VM."""
 
 
 def without_prospects(
@@ -47,10 +48,10 @@ def without_prospects(
     freed: Mapping[int, int],
     left: Mapping[int, int],
 ) -> frozenset[int]:
-    """Return the rows of VMs that wait for memory which no later period frees.
+    """Return the rows of VMs that wait for memory which no later period can free.
 
-    By row: `freed` is what a balloon gives in this period, `left` what a VM frees that leaves its
-    host in this period, as far as no other VM takes it.
+    By VM row: `freed` is what its balloon frees in this period. `left` is what the VM frees by
+    leaving its host in this period, less what other VMs take of it.
     """
     later = np.where(stock.adjustable, np.maximum(stock.holds - stock.least, 0), 0)
     for row, amount in freed.items():
@@ -79,10 +80,10 @@ def without_prospects(
 def hosts_without_room(
     wanted: Mapping[int, int], scene: Occupancy, stock: MemoryHoldings
 ) -> Mapping[int, Ints]:
-    """Return the hosts where each of these VMs finds no room, whatever balloons give.
+    """Return the hosts without room for each of these VMs, even if all balloons shrink.
 
-    `wanted`, by row, is where a VM was to go: that host is one of them. A host has no room either
-    while VMs that are on their way to others still hold it.
+    `wanted` is the VM's planned host, by row; the result includes it. Memory of VMs that are still
+    migrating away from a host does not count as room.
     """
     least = np.where(stock.adjustable | scene.starting, stock.least, stock.holds)
     here = scene.now != NOWHERE

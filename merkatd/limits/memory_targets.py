@@ -1,8 +1,8 @@
-"""What each VM holds and should hold of memory, and what its host has for it.
+"""Memory targets: present and wanted memory of each VM, and the room on its host.
 
-All amounts are whole MiB. What a VM *holds* is the larger of what it was seen to hold and
-what its balloon was told: a guest may take what it was told at any time without asking.
-What crosses from one VM to another on the same host is settled in `balloon_steps.py`.
+All amounts are whole MiB. A VM *holds* the larger of its monitored memory and its balloon's target:
+a guest may grow to the target at any time without a request. `balloon_steps.py` decides how memory
+passes between VMs of a host.
 """
 
 import math
@@ -19,41 +19,41 @@ from merkatd.limits.settings import MemorySettings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GuestMemory:
-    """[vms]: the memory of each VM, in MiB."""
+    """The memory of each VM, [vms], in MiB."""
 
     size: Floats
-    """Its cap: more than this it can't hold."""
+    """The cap: the most that the VM can hold."""
     floor: Floats
     share: Floats
     used: Floats
-    """NaN where the guest does not tell."""
+    """Use as the guest reports it; NaN if it does not report."""
     held: Floats
-    """NaN where nobody has seen it."""
+    """Monitored memory; NaN if unknown."""
     told: Ints
-    """What its balloon was told; below 0 where it was told nothing."""
+    """Target of the balloon; below 0 if it has none."""
     keeps: Floats | None = None
-    """The most of its use that it keeps; NaN where it keeps all. None: every VM keeps all."""
+    """The most memory in use that the VM keeps; NaN if it keeps all. None: every VM keeps all."""
     whole: Floats | None = None
-    """What it has when it boots, if that is not its size: a cap limits only what it keeps."""
+    """Memory at boot, if it differs from the size: a cap limits only what the VM keeps."""
 
     @property
     def boots_with(self) -> Floats:
-        """[vms]: the memory of the guest itself, whatever cap its owner chose."""
+        """Return [vms]: the memory that the guest boots with, independent of its owner's cap."""
         return self.size if self.whole is None else self.whole
 
 
 def holdings(guests: GuestMemory) -> Ints:
-    """What each VM holds, or may take at any time: all of its memory where nothing is known."""
+    """Return what each VM holds or may take at any time; all of its memory if unknown."""
     known = np.fmax(guests.held, np.where(guests.told >= 0, guests.told, np.nan))
     return np.ceil(np.where(np.isnan(known), guests.boots_with, known)).astype(np.int64)
 
 
 def least(guests: GuestMemory, settings: MemorySettings) -> Ints:
-    """What must not be taken: the floor, and of what it holds the measured use and its margin.
+    """Return each VM's least memory: its floor, or its measured use plus a margin, as far as held.
 
-    A guest that does not tell its use keeps all it holds, unless the settings say otherwise.
-    Using more lets nobody hold more: above the floor, only a share does. A guest that does not pay
-    for its use, where others pay, keeps what the decision leaves to it.
+    A guest that does not report its use keeps all it holds, unless `shrink_unmeasured` is set. More
+    use does not let a VM hold more: above the floor, only a larger share does. If a VM does not pay
+    for its use while others bid for the memory, it keeps what the decision leaves to it.
     """
     margin = np.maximum(settings.margin_mib, settings.margin_part * guests.used)
     unmeasured = 0.0 if settings.shrink_unmeasured else np.inf
@@ -65,11 +65,11 @@ def least(guests: GuestMemory, settings: MemorySettings) -> Ints:
 
 
 def targets(guests: GuestMemory, least_mib: Ints, host: Ints, room_mib: Ints) -> Ints:
-    """Where each balloon should end: the share, or the least where that is more.
+    """Return the target of each balloon: the share, or the least memory if that is more.
 
-    `host` is a row of `room_mib`, which is what a host has for these VMs together. Where they
-    are due more than that, because some need more than their share, all that is above the
-    least is scaled down alike. Where even the least does not fit, it is the target all the same.
+    `host` is a row of `room_mib`, the room of a host for these VMs together. If the targets exceed
+    the room, because some VMs need more than their share, all amounts above the least are scaled
+    down equally. If even the least memory does not fit, it is the target all the same.
     """
     due = np.minimum(np.floor(guests.share), np.floor(guests.size))
     above = np.maximum(_whole(due) - least_mib, 0)
@@ -81,11 +81,11 @@ def targets(guests: GuestMemory, least_mib: Ints, host: Ints, room_mib: Ints) ->
 
 
 def steps(guests: GuestMemory, target: Ints, least_mib: Ints, settings: MemorySettings) -> Ints:
-    """What each balloon would be told in this period, if the host can give what that takes.
+    """Return each balloon's value after this period, if the host has the memory.
 
-    Bounded by the settings, but a VM below its least is lifted to it at once, and a VM that does
-    not pay for what it holds gives it back at once: what it keeps for now is in its least already.
-    Unchanged where the target is near enough; a floor is kept to the MiB.
+    The settings limit the change. But a VM below its least memory gets that at once, and a VM
+    returns unpaid memory at once: its least already includes what it may keep for now. The value is
+    unchanged if the target is near enough; floors are met to the MiB.
     """
     holds = holdings(guests)
     gap = target - holds
@@ -108,31 +108,34 @@ def _whole(amount: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryHoldings:
-    """[vms], but for `free`, `room`, `needed` and `leaving`, which are [hosts]; in whole MiB."""
+    """The memory of VMs and hosts, in whole MiB.
+
+    The columns are [vms]; `free`, `room`, `needed` and `leaving` are [hosts].
+    """
 
     guests: GuestMemory
     holds: Ints
-    """Now: all of its size for a VM outside every market, its floor for one that is off."""
+    """Present memory: the full size for a VM outside every market, the floor for a resting VM."""
     least: Ints
     target: Ints
     moved: Ints
-    """What its balloon would be told in this period, if there is room for that."""
+    """Value of the balloon after this period, if the host has room."""
     adjustable: Bools
-    """Is told something: it runs, its balloon works, and what it holds is known."""
+    """Whether the VM runs, its balloon works, and its memory is known."""
     free: Ints
-    """Below 0 where VMs hold more than there is."""
+    """Free memory of the host; below 0 if VMs hold more than its capacity."""
     room: Ints
-    """For the VMs that are told something: without the others that will be there."""
+    """Room of the host for the VMs that get limits, without the memory of other VMs."""
     needed: Ints
-    """What those VMs can't do without; the host is overfull where that is more than the room."""
+    """Least memory of the VMs that get limits; the host is overfull if it exceeds the room."""
     brings: Ints
-    """[vms]: what a VM holds as soon as the plan resumes it, 0 for all others."""
+    """Memory of a VM at the moment that the plan resumes it, 0 for all others."""
     leaving: Ints
-    """What VMs hold there that are on their way to other hosts, beyond what is reserved for them.
-    It is neither in `free` nor in `room`, and will be once they have gone."""
+    """Memory of VMs that migrate to other hosts, beyond what is reserved for them. `free` and
+    `room` exclude it until the VMs have left."""
 
     def unpaid(self, vm: int) -> bool:
-        """Whether the VM in this row has to give back what it uses and does not pay for."""
+        """Return whether the VM in this row must return memory that it uses but doesn't pay for."""
         keeps = self.guests.keeps
         return keeps is not None and not math.isnan(float(keeps[vm]))
 
@@ -145,15 +148,14 @@ def memory_holdings(
     settings: MemorySettings,
     keeps: Floats | None = None,
 ) -> MemoryHoldings:
-    """Where each VM's memory is, and where it should go; `share` is in MiB, for each VM.
+    """Return the memory of all VMs and hosts; `share` is [vms], in MiB.
 
-    `keeps` is the most of its use that each VM keeps, in MiB, NaN where it keeps all.
+    `keeps` is [vms]: the most MiB in use that each VM keeps, NaN if it keeps all.
 
-    A VM whose target can't be chosen, because it has no balloon or is in the middle of an
-    operation, counts with what it holds. One that is about to start counts with its floor, one
-    that is about to be resumed with what it holds from its first moment on. One that is being
-    migrated counts on both hosts: its memory stays where it comes from until it has arrived, and
-    for longer if the migration fails.
+    A VM without a balloon, or in the middle of an operation, has no target: it counts with what it
+    holds. A VM that the plan starts counts with its floor, a VM that it resumes with what it holds
+    from its first moment. A migrating VM counts on both hosts: its memory stays on the source until
+    it has arrived, and for longer if the migration fails.
     """
     guests = _guests(snapshot, share, in_force, keeps)
     starting = scene.starting
@@ -228,7 +230,7 @@ def _held_by_all(snapshot: Snapshot, guests: GuestMemory, floor: Ints) -> Ints:
 
 
 def _leaving(snapshot: Snapshot, holds: Ints) -> Ints:
-    """[hosts]: what VMs that leave hold there; the capacity is less what is reserved for them."""
+    """Return [hosts]: the memory of leaving VMs beyond their reserve, which capacity excludes."""
     vms, column = snapshot.vms, snapshot.resources.index(MEMORY)
     reserved = np.where(vms.market == NOWHERE, vms.cap[:, column], vms.floor[:, column])
     beyond = np.maximum(holds - np.floor(reserved).astype(np.int64), 0)
@@ -236,11 +238,11 @@ def _leaving(snapshot: Snapshot, holds: Ints) -> Ints:
 
 
 def _brought(scene: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints) -> Ints:
-    """[vms]: what each VM that the plan resumes holds at once, 0 for all others.
+    """Return [vms]: what each VM that the plan resumes holds at once, 0 for all others.
 
-    A guest comes back with all of its memory, and its balloon obeys only then. Where its host can't
-    have all of that free, even with all others at their least, the VMs that come back divide what
-    there can be, and have their floors in any case: else they could never be resumed.
+    A guest resumes with all of its memory, and its balloon works only afterwards. If its host can't
+    free that much, even with all other VMs at their least, the resumed VMs divide what can be
+    freed. They count with at least their floors; otherwise they could never be resumed.
     """
     brings = np.zeros(len(holds), dtype=np.int64)
     rows = np.array(sorted(scene.resumed), dtype=np.int64)
@@ -252,18 +254,18 @@ def _brought(scene: Occupancy, guests: GuestMemory, holds: Ints, spare: Ints) ->
 
 
 def _of_waiting(scene: Occupancy, holds: Ints, hosts: int) -> Ints:
-    """[hosts]: what VMs hold that are to go elsewhere, and wait for memory there.
+    """Return [hosts]: the memory of VMs that are to leave and wait for memory elsewhere.
 
-    Two VMs may be about to change places: each has to find room beside the other.
+    Two VMs may be about to swap places: each needs room beside the other.
     """
     rows = np.array(sorted(scene.waits), dtype=np.int64)
     return _by_host(scene.now[rows], holds[rows], hosts)
 
 
 def _pressed(scene: Occupancy, free: Ints, freed: Ints, takes: Ints) -> Bools:
-    """[vms]: on its host, or where it goes, too little becomes free for those who must have it.
+    """Return [vms]: whether too little memory becomes free on the VM's present or next host.
 
-    Those are the VMs that come, and those that are lifted to their least.
+    The memory is for VMs that come, and for VMs that are raised to their least.
     """
     hosts = len(free)
     left = free + _by_host(scene.now, np.maximum(freed, 0), hosts)
@@ -273,7 +275,7 @@ def _pressed(scene: Occupancy, free: Ints, freed: Ints, takes: Ints) -> Bools:
 
 
 def _due_in_full(guests: GuestMemory) -> GuestMemory:
-    """The same guests, each due all of its memory."""
+    """Return the same guests with all of their memory as share."""
     return replace(guests, share=guests.boots_with, size=guests.boots_with)
 
 
@@ -291,7 +293,7 @@ def _rows(guests: GuestMemory, rows: Ints) -> GuestMemory:
 
 
 def _by_host(host: Ints, amount: Ints, hosts: int) -> Ints:
-    """[hosts]: the sum over the VMs there; those NOWHERE are left out."""
+    """Return [hosts]: the sum over the VMs there, without VMs that are NOWHERE."""
     there = host != NOWHERE
     sums: Ints = np.bincount(host[there], amount[there], hosts).astype(np.int64)
     return sums

@@ -1,4 +1,4 @@
-"""Who is where now and once the plan is carried out, and who may be told something."""
+"""The occupancy of hosts now and after the plan, and the VMs that get limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,23 +28,24 @@ _BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occupancy:
-    """[vms]: rows of hosts, NOWHERE for a VM that is on none."""
+    """Host rows of all VMs, [vms]; NOWHERE for a VM without a host."""
 
     now: Ints
+    """Present host."""
     then: Ints
-    """Once the plan is carried out."""
+    """Host after the plan."""
     told: Bools
-    """Belongs to a market and runs, or will, on a host that can be reached: gets limits."""
+    """Whether the VM gets limits: it is in a market, and runs or will run on a reachable host."""
     bidding: Bools
     arrival: Mapping[int, Step]
-    """By VM row: the step that brings a VM to where it will be."""
+    """By VM row: the step that brings the VM to its new host."""
     resumed: Mapping[int, Step]
-    """By VM row: the step that starts a VM again on the host that it is on."""
+    """By VM row: the step that resumes the VM on its host."""
     waits: frozenset[int] = frozenset()
-    """Rows of VMs that will be elsewhere once there is memory, and stay where they are for now."""
+    """Rows of VMs that will move when the new host has memory, and stay for now."""
 
     def without(self, rows: list[int]) -> "Occupancy":
-        """The same when these VMs stay where they are; any of them on no host is told nothing."""
+        """Return the occupancy if these VMs stay; VMs among them without a host get no limits."""
         if not rows:
             return self
         then, told = self.then.copy(), self.told.copy()
@@ -55,7 +56,7 @@ class Occupancy:
         return replace(self, then=then, told=told, arrival=arrival, resumed=resumed)
 
     def expecting(self, hosts: Mapping[int, int]) -> "Occupancy":
-        """The same with room for VMs that will come once there is memory: by row, their hosts."""
+        """Return the occupancy with VMs that wait for memory on their new hosts, given by row."""
         if not hosts:
             return self
         then, told = self.then.copy(), self.told.copy()
@@ -66,13 +67,13 @@ class Occupancy:
 
     @property
     def starting(self) -> Bools:
-        """[vms]: not yet anywhere, but deployed by the plan."""
+        """Return [vms]: whether the plan deploys the VM."""
         starting: Bools = (self.now == NOWHERE) & (self.then != NOWHERE)
         return starting
 
 
 def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
-    """Read the plan into the snapshot's rows."""
+    """Return the occupancy of the snapshot's hosts before and after the plan."""
     vms = snapshot.vms
     now = np.where(np.isin(vms.state, _ON_HOST), vms.host, NOWHERE)
     then = now.copy()
@@ -100,7 +101,7 @@ def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:
-    """[vms]: on a host of a market that can be reached."""
+    """Return [vms]: whether the VM is on a reachable host of a market."""
     hosts = snapshot.hosts
     serves = np.append((hosts.market != NOWHERE) & (hosts.state != HostState.OFF), False)
     on_it: Bools = serves[host]

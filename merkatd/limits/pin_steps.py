@@ -1,4 +1,4 @@
-"""Pin steps: pins that change, pins that go before a migration, pins set behind it."""
+"""Pin steps: changed pins, pins removed before a migration, pins set after it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,9 +22,9 @@ def wanted_pins(
     settings: PinSettings,
     rate: Floats,
 ) -> dict[int, Cores]:
-    """By VM row: where each VM is pinned in the end; those that are not pinned are left out.
+    """Return, by row of each pinned VM, the cores of its virtual CPUs in the end.
 
-    `rate` is [vms]: what VMs spend for cores, NaN where cores are not bought by rates.
+    `rate` is [vms]: the VM's spending rate for cores, NaN if rates don't buy cores.
     """
     wanted = {}
     rows = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
@@ -52,7 +52,7 @@ def _pinned(
     in_force: EnforcedLimits,
     row: int,
 ) -> Pinned:
-    """A VM as the cores of its host see it; pins count only on the host where they stand."""
+    """Return the VM's input for the choice of cores; pins count only on the VM's present host."""
     stays = scene.now[row] == scene.then[row]
     share, rate = (float(one[row]) for one in shares_and_rates)
     return Pinned(
@@ -72,7 +72,7 @@ def pin_steps(
     in_force: EnforcedLimits,
     topologies: Mapping[int, Topology],
 ) -> Iterator[Pin]:
-    """What frees pins, and what sets those that differ from the ones that stand."""
+    """Yield steps that remove pins, and steps that set pins that differ from the present ones."""
     known = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
     for row in sorted({*wanted, *known.tolist()}):
         if not scene.told[row] or in_force.pin_policy[row]:
@@ -99,7 +99,7 @@ def pin_steps(
 
 
 def behind_frees(steps: list[Step], pinning: list[Pin]) -> list[Step]:
-    """The steps, each migration behind the one that frees its VM's pins."""
+    """Return the steps, with each migration after the step that removes its VM's pins."""
     frees = {pin.vm: pin.id for pin in pinning if not any(pin.cores)}
     return [
         replace(step, after=(*step.after, frees[step.vm]))

@@ -1,51 +1,52 @@
-"""What the administrator may choose about limits, with the defaults."""
+"""The administrator's settings of limits, with their defaults."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuSettings:
-    """How CPU shares become quotas and weights, and which differences are left alone."""
+    """The settings of quotas and weights, and the differences that need no step."""
 
     quota_period_us: int = 100_000
-    """The stretch of time that a quota is a part of."""
+    """Length of the interval that a quota applies to."""
     band_units: float = 0.5
-    """A quota that is set stays while it is within this many units of the share,"""
+    """Difference between quota and share, in percent of a core, that needs no step. So a VM may
+    exceed its share by this much for a while."""
     band_part: float = 0.02
-    """or within this part of it. So much above its share a VM may be for a while."""
+    """Difference between quota and share, as a part of the share, that needs no step."""
     weight_band_part: float = 0.05
-    """A weight that is set stays while it is within this part of the one wanted."""
+    """Difference between set and wanted weight, as a part of the wanted, that needs no step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """How far and how fast balloons move."""
+    """The distance and speed of balloon changes."""
 
     margin_mib: int = 128
-    """What a guest keeps above its measured use, at least,"""
+    """Memory that a guest keeps above its measured use; the larger of the two margins counts."""
     margin_part: float = 0.1
-    """and as a part of its use; the larger of the two counts."""
+    """Memory that a guest keeps above its measured use, as a part of the use."""
     most_step_mib: int = 4096
-    """The most that one VM gives or gets in a period,"""
+    """Largest change of a VM's memory in a period; the smaller of the two limits counts."""
     most_step_part: float = 0.25
-    """and the most as a part of its size; the smaller of the two counts."""
+    """Largest change of a VM's memory in a period, as a part of its size."""
     least_step_mib: int = 64
-    """Nearer than this to its target a balloon is left alone."""
+    """Difference between balloon and target that needs no step."""
     shrink_unmeasured: bool = False
-    """Whether to take memory from guests that don't tell how much they use."""
+    """Whether to take memory from guests that don't report their use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinSettings:
-    """When pins that stand are changed."""
+    """The settings of changes to existing pins."""
 
     least_gain_units: float = 20.0
-    """By how much a change must relieve a core, in percent of a core; above 0."""
+    """Least relief of a core by a change, in percent of a core; above 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsSettings:
-    """The settings of all parts."""
+    """The settings of all limits."""
 
     cpu: CpuSettings = field(default_factory=CpuSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -1,4 +1,4 @@
-"""Shares, allocation error, price and charge: the proportional-share market.
+"""The proportional-share market: shares, allocation errors, prices and charges.
 
-Pure arithmetic on arrays, for any number of resources, for all hosts at once.
+Pure arithmetic on arrays, for any number of resources and for all hosts at once.
 """

@@ -1,7 +1,7 @@
-"""What a claim is worth with another bid: the prices that it is judged by, prepared once a period.
+"""Prices of claims: the floor that another bid would pay for, prepared once a period.
 
-See Note [Claims that settle] in `floors.py`. A quote for another bid asks with which floor the VM
-would contend then: the floor of its present bid may be out of reach, or less than it could have.
+See Note [Claims that settle] in `floors.py`. A quote for another bid needs the VM's floor at that
+bid. It can be lower or higher than the floor that the present bid pays for.
 """
 
 from dataclasses import dataclass
@@ -19,38 +19,38 @@ from merkatd.market.price import PriceRule
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claims:
-    """What VMs claim, [vms of the snapshot, resources]."""
+    """The claims of VMs, [vms of the snapshot, resources]."""
 
     asked: Floats
-    """Whether it is paid for or not,"""
+    """Claimed amounts, paid for or not."""
     kept: Floats
-    """and the part that a VM has whatever it bids."""
+    """Part of each claim that the VM keeps at any bid."""
 
 
 @dataclass(frozen=True, slots=True)
 class PricedClaim:
-    """Of one VM, by resource."""
+    """The claim of one VM, by resource."""
 
     asked: tuple[float, ...]
     kept: tuple[float, ...]
     pool: int
-    """Its host among those of the market, -1 for none."""
+    """Its host's row in the market, -1 for none."""
     now: tuple[Bidder, ...] | None
-    """How it counts at present, without its floor; None where it doesn't."""
+    """Its present rows in the market, without floors; None if it is on no host."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimPrices:
-    """One market as if no VM claimed anything."""
+    """One market without any claims."""
 
     claims: Claims
-    """[vms of the market, resources]"""
+    """Claims of the market's VMs, [vms of the market, resources]."""
     market: Demand
-    """A pool a resource,"""
+    """Demand with one pool per resource."""
     hosts: Demand
-    """and a pool a host and resource."""
+    """Demand with one pool per host and resource."""
     rows: Floats
-    """[vms, resources, 3]: bid, 0, and cap of each."""
+    """[vms, resources, 3]: bid, 0 and cap of each VM."""
     bound: Floats
     """[resources]: the reserve prices."""
     total: Floats
@@ -58,7 +58,7 @@ class ClaimPrices:
 
     @classmethod
     def of(cls, view: MarketView, at: Ints, claims: Claims) -> Self:
-        """Prepare the market, with each VM on the host in the row given for it."""
+        """Return the prepared market, with each VM on the host in row `at`."""
         there, kinds = np.flatnonzero(at != NOWHERE), view.capacity.shape[1]
         counted = view.counted(PriceRule.PAPER, at)
         bid, none, cap = (of[there].ravel() for of in counted)
@@ -79,13 +79,13 @@ class ClaimPrices:
         )
 
     def of_vm(self, vm: int, pool: int) -> PricedClaim:
-        """The claim of a VM that is in the market."""
+        """Return the claim of a VM of the market."""
         now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
         asked, kept = self.claims.asked[vm].tolist(), self.claims.kept[vm].tolist()
         return PricedClaim(tuple(asked), tuple(kept), pool, now if pool != NOWHERE else None)
 
     def floor(self, claim: PricedClaim, column: int, bid: float, cap: float) -> float:
-        """How much of a claim holds with this bid, where the VM can use so much at most."""
+        """Return the part of a claim that this bid pays for, if the VM can use at most `cap`."""
         asked, kept = claim.asked[column], claim.kept[column]
         if asked <= kept:
             return kept
@@ -95,7 +95,7 @@ class ClaimPrices:
         return max(kept, min(asked, paid))
 
     def bid_for(self, claim: PricedClaim, column: int, amount: float) -> float | None:
-        """The least bid with which so much of the claim holds; None where it is not claimed."""
+        """Return the least bid that pays for this amount of the claim; None if it claims less."""
         if amount > claim.asked[column]:
             return None
         price = max(self._price(claim, column, amount, None), float(self.bound[column]))
@@ -103,14 +103,14 @@ class ClaimPrices:
         return found if np.isfinite(found) else None
 
     def _most(self, pool: int, column: int) -> float:
-        """The most that one host has."""
+        """Return the capacity of the VM's host, or of the largest host if it has none."""
         kinds = len(self.bound)
         if pool != NOWHERE:
             return float(self.hosts.capacity[pool * kinds + column])
         return float(self.hosts.capacity[column::kinds].max(initial=0.0))
 
     def _price(self, claim: PricedClaim, column: int, aside: float, new: Bidder | None) -> float:
-        """Of a unit, once so much is set aside, with the new row in place of the present one."""
+        """Return the price of a unit after `aside` is reserved; `new` replaces the VM's row."""
         now = None if claim.now is None else claim.now[column]
         left = max(float(self.total[column]) - aside, 0.0)
         levels = [self.market.level(column, left, now, new)]

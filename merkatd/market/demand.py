@@ -1,10 +1,9 @@
-"""What the bids of a pool ask for together at each level, prepared so that changing one is cheap.
+"""Demand: the total demand of a pool at each level, prepared so that changing one bid is cheap.
 
-All that a pool's bids ask for grows with the level along straight lines (see `share.py`).
-Each bend starts a new line; lines are kept in the order of their bends, so that the level of
-a pool is found by halving, whatever one row in it changes. Slopes and offsets are sums that
-rise and fall by bids many orders of magnitude apart: they are kept as pairs of numbers, of
-which the second holds what the first was too short for.
+The demand of a pool grows with the level along straight lines (see `share.py`). Each bend starts a
+new line. The lines are sorted by their bends, so the level of a pool is found by halving, also with
+one row changed. Slopes and offsets are sums of bids that differ by many orders of magnitude. So
+each sum is a pair of numbers: the second number stores the rounding error of the first.
 """
 
 import math
@@ -19,10 +18,10 @@ from merkatd.cluster.columns import Floats, Ints
 from merkatd.market.share import ENOUGH, breakpoints
 
 HIGHEST = sys.float_info.max
-"""No bend is higher, as small as a bid may be."""
+"""Upper bound of all bends, also for tiny bids."""
 
 _BEFORE_ALL = -1.0
-"""The place in the order of bends at which every row stands with its floor."""
+"""Position before all bends, at which every row has its floor."""
 
 
 class Bidder(NamedTuple):
@@ -34,18 +33,18 @@ class Bidder(NamedTuple):
 
     @property
     def top(self) -> float:
-        """The most that it ever asks for: who bids nothing never rises above its floor."""
+        """Return its largest demand: the cap, or the floor if it bids nothing."""
         return self.cap if self.bid > 0 else self.floor
 
     @property
     def bends(self) -> tuple[float, float]:
-        """The levels at which it leaves its floor and reaches its top."""
+        """Return the levels at which it leaves its floor and reaches its top."""
         if self.bid <= 0:
             return math.inf, math.inf
         return min(self.floor / self.bid, HIGHEST), min(self.cap / self.bid, HIGHEST)
 
     def gets(self, level: float) -> float:
-        """What it gets at this level."""
+        """Return its share at this level."""
         if math.isinf(level):
             return self.top
         return min(max(self.bid * level, self.floor), self.top)
@@ -53,25 +52,25 @@ class Bidder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """The lines of many pools, one pool behind the other."""
+    """The lines of many pools, pool after pool."""
 
     capacity: Floats
     """[pools]"""
     start: Ints
-    """[pools + 1]: the first line of each pool; the first few are its rows with their floors,"""
+    """[pools + 1]: the first line of each pool; its first lines are rows at their floors."""
     first_bend: Ints
-    """[pools]: and this is the first that follows a bend."""
+    """[pools]: the first line of each pool that follows a bend."""
     at: Floats
-    """[lines]: the level from which on a line holds."""
+    """[lines]: the level at which a line begins."""
     slope: tuple[Floats, Floats]
     fixed: tuple[Floats, Floats]
-    """[lines + 1] each: sums over all that comes before a line, and what they were short of."""
+    """[lines + 1] each, as `slope`: sums over the lines before a line, and their rounding errors."""
     present: dict[int, int] = field(default_factory=dict)
-    """By pool, as far as anybody asked: the bend below its level."""
+    """Cache by pool: the bend below its level."""
 
     @classmethod
     def of(cls, bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Self:
-        """Prepare the rows of all pools; the arguments are those of `share`."""
+        """Return the prepared rows of all pools; the arguments are those of `share`."""
         bend = breakpoints(bid, floor, cap)
         rises = np.flatnonzero(bid > 0)
         owner = np.concatenate([pool, pool[rises], pool[rises]])
@@ -98,7 +97,7 @@ class Demand:
         )
 
     def floors(self, pool: int) -> float:
-        """What all floors of a pool come to."""
+        """Return the sum of a pool's floors."""
         high, low = self.fixed
         first, behind = int(self.start[pool]), int(self.first_bend[pool])
         return math.fsum((high[behind], -high[first], low[behind], -low[first]))
@@ -110,13 +109,13 @@ class Demand:
         without: Bidder | None = None,
         plus: Bidder | None = None,
     ) -> float:
-        """The level at which so much is asked for, with one row left out and another put in.
+        """Return the level at which demand equals the capacity, with one row replaced.
 
-        Infinite where everybody has all they can use, 0 where the floors alone come to as much.
+        Return infinity if every row has all it can use, 0 if the floors alone reach the capacity.
         """
         first, last = self.start.item(pool), self.start.item(pool + 1)
         bend = self.first_bend.item(pool)
-        lines = _Lines(self.slope, self.fixed, first, without or _NOBODY, plus or _NOBODY)
+        lines = _Lines(self.slope, self.fixed, first, without or _NO_BIDDER, plus or _NO_BIDDER)
         if lines.asked(last, math.inf) <= capacity * ENOUGH:
             return math.inf
         if lines.asked(bend, _BEFORE_ALL) >= capacity:
@@ -133,12 +132,12 @@ class Demand:
         return lines.between(below + 1, low, high, capacity)
 
     def _present(self, pool: int) -> int:
-        """The bend below the pool's level as all bids are: with one of them changed it is near."""
+        """Return the bend below the pool's present level; a single changed bid moves it little."""
         found = self.present.get(pool)
         if found is None:
             capacity = self.capacity.item(pool)
             first, last = self.start.item(pool), self.start.item(pool + 1)
-            lines = _Lines(self.slope, self.fixed, first, _NOBODY, _NOBODY)
+            lines = _Lines(self.slope, self.fixed, first, _NO_BIDDER, _NO_BIDDER)
             bends = range(self.first_bend.item(pool), last)
             found = (
                 bends.start
@@ -153,7 +152,7 @@ class Demand:
     def _around(
         self, lines: "_Lines", near: int, ends: tuple[int, int], capacity: float
     ) -> tuple[int, int]:
-        """Two bends with the level between them, found in growing steps from one that is near."""
+        """Return two bends with the level between them, found in growing steps from `near`."""
         below, above = ends
         step = 1
         while below < near < above:
@@ -165,13 +164,13 @@ class Demand:
         return below, above
 
 
-_NOBODY = Bidder(0.0, 0.0, 0.0)
+_NO_BIDDER = Bidder(0.0, 0.0, 0.0)
 
 
 class _Lines:
-    """The lines of one pool, with one row left out and another put in.
+    """The lines of one pool, with one row removed and another added.
 
-    Each looks up two sums, here and at the pool's start, and rounds once.
+    Each lookup reads two sums, here and at the pool's start, and rounds once.
     """
 
     def __init__(
@@ -188,13 +187,13 @@ class _Lines:
         self._more = (plus.bid, plus.floor, plus.top, *plus.bends)
 
     def asked(self, behind: int, level: float) -> float:
-        """What is asked for at a level, `behind` being the line after the one that holds there."""
+        """Return the demand at a level; `behind` is the line after the line of that level."""
         slope, fixed = self._line(behind, level)
-        # Where all have reached their tops, infinity is a level too.
+        # If all rows have reached their tops, the level may be infinite.
         return fixed + slope * level if slope > 0 and level > 0 else fixed
 
     def between(self, behind: int, low: float, high: float, capacity: float) -> float:
-        """The level between two bends of the pool; the row put in has its own between them."""
+        """Return the level between two bends of the pool; the added row may bend between them."""
         for own in self._more[3:]:
             if low < own < high:
                 if self.asked(behind, own) < capacity:
@@ -207,7 +206,7 @@ class _Lines:
         return min(max((capacity - fixed) / slope, low), high)
 
     def _line(self, behind: int, level: float) -> tuple[float, float]:
-        """Slope and offset of the line that holds from this level on."""
+        """Return slope and offset of the line that begins at this level."""
         less_slope = less_fixed = more_slope = more_fixed = 0.0
         bid, floor, top, leaves, reaches = self._less
         if level < leaves:
@@ -231,7 +230,7 @@ class _Lines:
 
 
 def running_bidders(values: Floats) -> tuple[Floats, Floats]:
-    """[values + 1]: sums of all before, from zero; and of what each addition rounded away."""
+    """Return [values + 1]: the running sums from zero, and the sums of their rounding errors."""
     sums = np.zeros(len(values) + 1)
     np.cumsum(values, out=sums[1:])
     before, after = sums[:-1], sums[1:]

@@ -1,8 +1,7 @@
 """The allocation error (Eq. 2) and the shortfall, of VMs and of whole markets.
 
-The first allocation is what a VM would get if the whole market were one host; the other is
-what it gets on the host it is on. The error counts a surplus like a lack; the shortfall
-counts only the lack, and weighs it by what the VM bids.
+The first allocation is a VM's share if the whole market were one host. The second is its share on
+its host. The error counts surplus and lack; the shortfall counts only the lack, weighed by the bid.
 """
 
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ from merkatd.market.market_view import market_view
 
 
 def errors(first: Floats, on_host: Floats) -> Floats:
-    """Eq. 2 for each VM and resource: |first - on_host| / first, 0 where the first is 0."""
+    """Return Eq. 2 for each VM and resource: |first - on_host| / first, 0 if `first` is 0."""
     return np.divide(np.abs(first - on_host), first, out=np.zeros_like(first), where=first > 0)
 
 
 def shortfalls(first: Floats, on_host: Floats) -> Floats:
-    """By VM: the largest part of its first allocation that it lacks, over the resources."""
+    """Return, by VM, the missing part of its first allocation, the largest over the resources."""
     lack = np.maximum(first - on_host, 0.0)
     part = np.divide(lack, first, out=np.zeros_like(first), where=first > 0)
     largest: Floats = part.max(axis=1, initial=0.0)
@@ -28,28 +27,28 @@ def shortfalls(first: Floats, on_host: Floats) -> Floats:
 
 
 def weighted_shortfall(bids: Floats, first: Floats, on_host: Floats) -> float:
-    """Of a cloud: the sum over its VMs of all they bid times their shortfall."""
+    """Return the sum over all VMs of total bid times shortfall."""
     return float(np.dot(bids.sum(axis=1), shortfalls(first, on_host)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assessment:
-    """What everybody gets while the VMs are where they are said to be."""
+    """The shares and errors of all VMs under a given placement."""
 
     first: Floats
-    """[vms, resources]: as if each market were one host."""
+    """[vms, resources]: shares if each market were one host."""
     shares: Floats
-    """[vms, resources]: on the VM's host."""
+    """[vms, resources]: shares on the VM's host."""
     errors: Floats
-    """[vms]: Eq. 2, the larger over the resources."""
+    """[vms]: Eq. 2, the largest over the resources."""
     shortfall: Floats
     """[markets]: the sum of bid x shortfall."""
     largest_error: Floats
-    """[markets]"""
+    """[markets]: the largest error of a VM."""
 
 
 def assess_placement(snapshot: Snapshot, host: Ints) -> Assessment:
-    """The outcome with each VM on the host in this row, -1 where it has none."""
+    """Return the shares and errors with each VM on the host in row `host` (-1: no host)."""
     first = np.zeros_like(snapshot.vms.bid)
     shares = np.zeros_like(snapshot.vms.bid)
     found = np.zeros(len(snapshot.vms))

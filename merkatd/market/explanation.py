@@ -1,14 +1,13 @@
-"""Why a VM gets what it gets: its share on its host, taken apart into terms that add up to it.
+"""Explanation of a VM's share: terms that add up to its share on its host.
 
-Of each resource
+For each resource
 
     share = by_bid + others + floor + cap + rest
 
-`by_bid` is the plain proportional share (Eq. 1): the VM's bid over all bids on its host,
-times the capacity there. `others` is what the neighbours leave over because they have all
-they can use, or take because of their floors. `floor` lifts the VM to its floor, `cap` cuts
-it off at its cap; `rest` is what is left when floors don't fit or when the strategy gave
-something else than the market would.
+`by_bid` is the plain proportional share (Eq. 1): the VM's bid over all bids on its host, times the
+capacity there. `others` is what neighbours at their caps leave over, or what neighbours take for
+their floors. `floor` raises the VM to its floor, and `cap` limits it to its cap. `rest` is the
+difference if floors don't fit, or if the strategy allocates something else than the market.
 """
 
 from dataclasses import dataclass
@@ -36,23 +35,23 @@ from merkatd.market.share import share
 BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 _CLOSE = 1e-9
-"""Shares nearer to each other than this part of the cap are the same."""
+"""Shares that differ by less than this part of the cap count as equal."""
 
 
 class LimitedBy(StrEnum):
-    """What keeps a share from being larger."""
+    """The reason why a share is not larger."""
 
     CAP = "cap"
-    """Nothing: it is all that the VM can use."""
+    """The share is all that the VM can use."""
     BIDS = "bids"
-    """Others bid on the same host, and together they ask for more than there is."""
+    """Other VMs bid on the same host, and total demand exceeds the capacity."""
     FLOOR = "floor"
-    """The same, and the bid alone would not even get the floor."""
+    """As `BIDS`, and the bid alone would get less than the floor."""
     RESERVE = "reserve price"
-    """The bid pays for no more at the reserve price, below which nothing is sold."""
+    """The bid pays for no more at the reserve price, the least price."""
     NO_BID = "no bid"
     OVERFULL = "overfull"
-    """The floors of the host's VMs don't fit: all are scaled down."""
+    """The floors of the host's VMs exceed its capacity: all are scaled down."""
     NO_HOST = "no host"
 
 
@@ -63,10 +62,10 @@ class Part:
     resource: str
     bid: float
     bids: float
-    """All bids on the host together."""
+    """Sum of all bids on the host."""
     bidders: int
     capacity: float
-    """What the market may give away on the host."""
+    """Capacity of the host that the market may allocate."""
     by_bid: float
     others: float
     floor: float
@@ -74,30 +73,30 @@ class Part:
     rest: float
     share: float
     least: float
-    """The VM's floor,"""
+    """The VM's floor."""
     most: float
-    """and its cap, whatever its bid pays for."""
+    """The VM's cap, whether or not its bid pays for it."""
     first: float
-    """Its share if the whole market were one host."""
+    """The VM's share if the whole market were one host."""
     error: float
-    """Eq. 2"""
+    """The allocation error (Eq. 2)."""
     limited_by: LimitedBy
     bid_for_all: float | None
-    """The least bid that would get the cap here while all other bids stay; None where no bid
-    would, or where none is asked for."""
+    """The least bid that gets the cap here while all other bids stay; None if no bid does, or if
+    the VM does not bid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One VM where the decision puts it."""
+    """The explanation of one VM on the host that the decision gives it."""
 
     host: int
-    """Its row, -1 for none."""
+    """Row of the host, -1 for none."""
     parts: tuple[Part, ...]
 
 
 def hosts_after(snapshot: Snapshot, plan: Plan) -> Ints:
-    """[vms]: the host row of each VM once the plan is carried out."""
+    """Return [vms]: the host row of each VM after the plan."""
     host = snapshot.vms.host.copy()
     for step in plan:
         if isinstance(step, Deploy | Migrate):
@@ -108,12 +107,12 @@ def hosts_after(snapshot: Snapshot, plan: Plan) -> Ints:
 
 
 def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | None:
-    """The VM in this row; None for one that has no part in a market now."""
+    """Return the explanation of the VM in this row; None if it takes no part in a market now."""
     market = int(snapshot.vms.market[row])
     if market == NOWHERE:
         return None
     at = int(snapshot.vms.host[row])
-    if at != NOWHERE:  # whoever is on a host takes part in that host's market
+    if at != NOWHERE:  # a VM on a host takes part in that host's market
         market = int(snapshot.hosts.market[at])
     view = market_view(snapshot, market)
     found = np.flatnonzero(view.vms == row)
@@ -156,7 +155,7 @@ def _part(
     resource: str,
     asks: bool,
 ) -> Part:
-    """One resource of a VM on its host, or of one that has none."""
+    """Return the terms for one resource of a VM, on its host or without a host."""
     bid, least, most = (float(of[vm, column]) for of in (view.bid, view.floor, view.cap))
     size = float(view.size[vm, column])
     nowhere = place[vm] == NOWHERE
@@ -164,7 +163,7 @@ def _part(
     capacity = 0.0 if nowhere else float(view.capacity[place[vm], column])
     bids = float(view.bid[there, column].sum())
     by_bid = bid / bids * capacity if bids > 0 else 0.0
-    if np.isinf(level):  # everybody has all they can use: what is over is left by others
+    if np.isinf(level):  # every VM has its cap: the surplus comes from other VMs
         others = max(most - by_bid, 0.0) if bid > 0 else 0.0
     else:
         others = bid * level - by_bid if not nowhere else 0.0
@@ -203,13 +202,13 @@ def _limited_by(
     nowhere: bool,
     overfull: bool,
 ) -> LimitedBy:
-    """The first of these that holds, with what the VM's bid pays for at most, and its size."""
+    """Return the first reason that applies; `at_most` is what the bid pays for, and the size."""
     paid, most = at_most
     close = _CLOSE * max(most, 1.0)
     cases = (
         (nowhere, LimitedBy.NO_HOST),
         (overfull, LimitedBy.OVERFULL),
-        # A VM whose floor is its cap has all of it, where it is not sold too.
+        # A VM whose floor is its cap has all of it, also if the resource is not sold.
         (given >= most - close and (bid > 0 or least >= most), LimitedBy.CAP),
         (bid <= 0, LimitedBy.NO_BID),
         (given <= least + close, LimitedBy.FLOOR),
@@ -221,7 +220,7 @@ def _limited_by(
 def _bid_for_all(
     view: MarketView, there: Ints, vm: int, column: int, capacity: float
 ) -> float | None:
-    """What a unit costs the others once the VM's cap is set aside, times the cap."""
+    """Return the other VMs' price of a unit after the VM's cap is reserved, times the cap."""
     most, reserve = float(view.size[vm, column]), float(view.reserve[column])
     if most <= 0:
         return 0.0

@@ -1,43 +1,43 @@
-"""How far a floor holds: as far as the VM's bid pays for it.
+"""Paid floors: the part of a VM's floor that its bid pays for.
 
-A floor at the reserve price would be the cheapest way to get cores: a VM that bids nothing and
-claims a whole host would keep it from VMs that bid. So a claim holds as far as the bid buys it.
-Memory that a guest uses holds as far, and the rest of it for a time.
+If floors cost the reserve price, they would be the cheapest way to get cores: a VM that bids
+nothing and claims a whole host would keep it from VMs that bid. So a claim counts only as far as
+the bid pays for it. The same is true of memory that a guest uses; the rest of it counts for a time.
 
 # Note [Claims that settle]
 
-A claim that holds raises the price, so it matters at which price a claim is judged. It is that of
-this period's bids if no VM claims anything: the price of the market as one host, or that of the
-VM's own host where that is higher. At that price a VM is given what its bid buys, claims up to that
-change nothing, and all claims together fit.
+A valid claim raises the price, so the price that limits claims matters. It is the price of this
+period's bids without any claims: the price of the market as one host, or of the VM's own host if
+that is higher. At that price a VM gets what its bid buys, claims up to that amount change nothing,
+and all claims together fit.
 
 The market's price alone would be too low: a bid of 1.7 kept a whole host from four VMs that bid 80
 together and could not leave it, while other hosts were idle. The price of the last period would be
-another one: a VM that bids in every second period has its claim judged by the price of a market
-without its bid, and four fifths of a host for half of their price. And what one VM bid for a moment
-would end the claims of all others once it is gone.
+wrong too. A VM that bids in every second period would have its claim limited by a price without its
+own bid. It would get four fifths of a host for half of their price. And a short high bid of one VM
+would end the claims of all others after it is gone.
 
-An example: a host of 800, four VMs bid 20 each, and a fifth bids 79 and claims 800. At 159 / 800
-its bid buys 397, and that is what it can claim. At the price without it, 80 / 800, it would be 790.
+Example: a host of 800. Four VMs bid 20 each, and a fifth bids 79 and claims 800. At the price 159 /
+800 its bid buys 397, and it can claim that. At the price without its bid, 80 / 800, that is 790.
 
-A claim holds for a millionth less than the bid buys (PART). A claim of exactly what a neighbour
-leaves would otherwise let every price up to the neighbour's clear.
+A claim counts for a millionth less than the bid buys (PART). Otherwise a claim of exactly what a
+neighbour leaves would let every price up to the neighbour's clear.
 
 # Note [Memory in use]
 
-A guest can't give back at once what it uses. If use were a floor for ever, a VM could fill its
-memory while it is alone and then bid nothing: 8 GiB would cost it the reserve price, 2 % of what
-its neighbours pay. So a host's memory goes first to what is paid for and to what bids ask for.
-VMs that use more than they pay for divide what is left of the host, which is all of their use
-where no other VM asks for it. Where that is less than they have, they shrink towards it, by a tenth
-in an interval (`for_now`). Example: a host of 16 GiB, a VM that uses 8 GiB and bids
-nothing, two VMs that ask for 5 GiB each. 6 GiB are left, and it shrinks to 7.2, 6.5 and 6 GiB.
-With a third such VM it shrinks on to the least that every VM keeps. Without competition it keeps
-all, at the reserve price.
+A guest can't give back memory in use at once. If use were a permanent floor, a VM could fill its
+memory while it is alone and then bid nothing: 8 GiB would cost the reserve price, 2 % of what its
+neighbours pay. So a host's memory goes first to paid floors and to the demand of bids. VMs that use
+more than they pay for divide the rest of the host. That is all of their use if no other VM demands
+it. If it is less than they have, they shrink towards it, by a tenth in an interval (`for_now`).
 
-What it has for now follows from what it was given in the last period, and only a VM that ran then
-and bids as much as then has it. Without that condition a VM could bid high in one period of ten,
-or for its boot, or sleep for a period, and have the others for next to nothing.
+Example: a host of 16 GiB, a VM that uses 8 GiB and bids nothing, two VMs that demand 5 GiB each.
+6 GiB are left, and the first VM shrinks to 7.2, 6.5 and 6 GiB. With a third such VM it shrinks on
+to the least memory of every VM. Without competition it keeps all, at the reserve price.
+
+`for_now` follows from the allocation of the last period. Only a VM that ran then and bids at least
+as much as then gets it. Without that condition a VM could bid high in one period of ten, or only
+for its boot, or sleep for a period, and have the other periods for next to nothing.
 """
 
 from typing import NamedTuple
@@ -48,18 +48,18 @@ from merkatd.cluster.columns import Bools, Floats, Ints
 from merkatd.market.share import share
 
 PART = 1 - 1e-6
-"""Of what a bid buys: the part that a claim can hold."""
+"""Part of a bid's purchase that a claim can reach."""
 
 _ROUNDING = 1e-6
 _HALVINGS = 50
-"""After so many a price is exact to twelve digits or more."""
+"""Number of halvings after which a price is exact to at least twelve digits."""
 
 
 def paid_floors(floors: Floats, bids: Floats, prices: Floats, reserve: Floats) -> Floats:
     """Return the part of each floor that its bid pays for, [vms, resources].
 
-    `prices` and `reserve` are [vms, resources]: the price of a unit without any claims, and the
-    least price of one. A resource without either is free, and a claim to it holds as a whole.
+    `prices` and `reserve` are [vms, resources]: the price of a unit without any claims, and its
+    least price. A resource without either is free, and a claim to it counts in full.
     """
     return np.minimum(floors, bought(bids, prices, reserve))
 
@@ -74,11 +74,11 @@ def bought(bids: Floats, prices: Floats, reserve: Floats) -> Floats:
 def bids_that_buy(
     rows: Ints, amounts: Floats, bids: Floats, caps: Floats, capacity: float, reserve: float
 ) -> Floats:
-    """Return the bids with which the VMs in these rows pay for so much each, [rows].
+    """Return [rows]: the bids with which the VMs in these rows pay for their amounts.
 
-    `bids` and `caps` are [vms], of one resource. If no VM claims anything, the price P at which the
-    others use what is left is the root of P x (capacity - amount) = sum of min(bid, P x cap). It is
-    found by halving, for all rows at once; infinite where the market has not so much.
+    `bids` and `caps` are [vms], of one resource. Without claims, the other VMs use the rest at the
+    price P that solves P x (capacity - amount) = sum of min(bid, P x cap). P is found by halving,
+    for all rows at once. The bid is infinite if the market has less than the amount.
     """
     full = np.divide(bids, caps, out=np.zeros_like(bids), where=caps > 0)
     order = np.argsort(full, kind="stable")
@@ -114,10 +114,10 @@ def bids_that_buy_there(
     capacity: Floats,
     reserve: float,
 ) -> Floats:
-    """Return the bids with which the VMs in these rows pay for so much each on their hosts, [rows].
+    """Return [rows]: the bids with which the VMs in these rows pay for amounts on their hosts.
 
-    As `bids_that_buy`, but each VM beside those on its own host: `host` is [vms], `capacity`
-    [hosts]. The price at which the others use what is left is one over the level of their share.
+    As `bids_that_buy`, but only with the VMs on the same host: `host` is [vms], `capacity` is
+    [hosts]. The price at which the other VMs use the rest is 1 / level of their shares.
     """
     order = np.argsort(host, kind="stable")
     first = np.searchsorted(host[order], host[rows], side="left")
@@ -135,22 +135,22 @@ def bids_that_buy_there(
 
 
 class KeptMemory(NamedTuple):
-    """What VMs keep of the memory that they use."""
+    """The memory in use that VMs keep."""
 
     amount: Floats
-    """[vms]"""
+    """[vms]: kept memory."""
     contended: Bools
-    """[vms]: its host does not have all that its VMs ask for with their bids, or use."""
+    """[vms]: whether the host has less than its VMs' bids demand or its VMs use."""
 
 
 def kept_in_use(
     use: Floats, paid: Floats, for_now: Floats, wish: Floats, host: Ints, capacity: Floats
 ) -> KeptMemory:
-    """Return what each VM keeps because it uses it, at least what is paid for.
+    """Return the memory that each VM keeps because it uses it, at least the paid amount.
 
-    `use`, `paid`, `for_now` and `wish` are [vms]: what it uses, what of a host it has paid for,
-    what it keeps for this period whoever else bids, and what it asks for with its bid. `capacity`
-    is [hosts]. See Note [Memory in use].
+    `use`, `paid`, `for_now` and `wish` are [vms]: the memory in use, the paid amount, the amount
+    that the VM keeps in this period at any bids, and the demand of its bid. `capacity` is [hosts].
+    See Note [Memory in use].
     """
     hosts = len(capacity)
     asked = np.maximum(wish, paid)
@@ -159,7 +159,7 @@ def kept_in_use(
     wanted = np.bincount(host, beyond, hosts)
     enough = spare >= wanted - _ROUNDING
     part = np.divide(spare, wanted, out=np.zeros(hosts), where=(spare > 0) & (wanted > 0))
-    # Hosts give whole units: rounded up, they would come to more than there is.
+    # Hosts allocate whole units: rounded up, the sum would exceed the capacity.
     left = np.where((spare >= 0)[host], np.floor(asked + beyond * part[host]), 0.0)
     amount = np.maximum(paid, np.minimum(use, np.maximum(left, for_now)))
     return KeptMemory(np.where(enough[host], np.maximum(use, paid), amount), ~enough[host])

@@ -1,7 +1,7 @@
-"""What of a snapshot takes part in one market: its hosts, its VMs, what they may claim.
+"""The part of a snapshot that belongs to one market: hosts, VMs and their bids, floors and caps.
 
-Here it is settled who bids, who only holds a floor, and how much of each host the market
-may give away. Rows keep the snapshot's order, so sums over them run by id.
+This module decides which VMs bid, which VMs only hold a floor, and how much of each host the
+market may allocate. Rows keep the snapshot's order, so sums over them run by id.
 """
 
 from dataclasses import dataclass
@@ -25,35 +25,37 @@ class MarketView:
     hosts: Ints
     """Snapshot rows of the hosts that run VMs for this market."""
     vms: Ints
-    """Snapshot rows of the VMs that hold or want a place in it."""
+    """Snapshot rows of the VMs that have or need a host of this market."""
     open: Bools
-    """[hosts]: takes new VMs, and counts in the market's capacity."""
+    """[hosts]: whether the host takes new VMs; then it counts in the market's capacity."""
     disabled: Bools
-    """[hosts]: takes no new VMs; counts in the market's capacity as far as its VMs can use it."""
+    """[hosts]: whether the host is disabled: it takes no new VMs, and only the part that its VMs
+    can use counts in the market's capacity."""
     capacity: Floats
-    """[hosts, resources]: less the full size of the VMs there that belong to no market."""
+    """[hosts, resources]: the capacity less the full size of VMs that belong to no market."""
     place: Ints
-    """[vms]: the host a VM is on, NOWHERE while it is pending."""
+    """[vms]: the VM's host; NOWHERE while it is pending."""
     bid: Floats
     floor: Floats
     cap: Floats
-    """[vms, resources]; a VM that is suspended or off bids nothing and keeps its floor. The cap of
-    any other is at most what its bid pays for at the reserve price, and at least its floor."""
+    """[vms, resources]: bid, floor and cap have this form. A VM that is suspended or off bids
+    nothing and keeps its floor. The cap of other VMs is at most what the bid pays for at the
+    reserve price, and at least the floor."""
     size: Floats
-    """[vms, resources]: the caps, whatever the bids pay for."""
+    """[vms, resources]: the caps, independent of bids."""
     reserve: Floats
-    """[resources]: the reserve prices that bound what a bid buys, 0 where none does."""
+    """[resources]: the reserve prices that limit what a bid buys; 0 for no limit."""
     movable: Bools
-    """[vms]: runs, and nothing forbids to move it."""
+    """[vms]: whether the VM runs and may be moved."""
 
     @property
     def total(self) -> Floats:
-        """[resources]: the capacity of the market."""
+        """Return [resources]: the capacity of the market."""
         return total_of(self.capacity, self.open, self.disabled, self.usable)
 
     @property
     def usable(self) -> Floats:
-        """[hosts, resources]: what the VMs on disabled hosts can use, 0 for other hosts."""
+        """Return [hosts, resources]: what the VMs on disabled hosts can use; 0 for other hosts."""
         there = np.flatnonzero(self.place != NOWHERE)
         found = np.zeros_like(self.capacity)
         np.add.at(found, self.place[there], self.cap[there])
@@ -61,14 +63,14 @@ class MarketView:
         return found
 
     def first(self, taking_part: Bools) -> Share:
-        """Eq. 1 with the whole market as one host, for the VMs that have or get a place."""
+        """Return the shares (Eq. 1) with the whole market as one host, for VMs with a place."""
         return self._divided(np.where(taking_part, 0, NOWHERE), self.total[np.newaxis])
 
     def counted(self, rule: PriceRule, place: Ints) -> tuple[Floats, Floats, Floats]:
         """Return bids, floors and caps as the price counts them, each [vms, resources].
 
-        A bid counts as far as its VM can use what it buys on the host where `place` puts it. Floors
-        count under the clearing rule alone; there they are left out of what the bids divide.
+        A bid counts as far as its VM can use what it buys on its host in `place`. Floors count only
+        under the clearing rule, where bids do not divide the capacity that floors take.
         """
         here = self.capacity[np.maximum(place, 0)] if len(self.hosts) else 0.0
         cap = np.where((place != NOWHERE)[:, np.newaxis], np.minimum(self.cap, here), 0.0)
@@ -76,7 +78,7 @@ class MarketView:
         return self.bid, np.minimum(self.floor, cap) if clears else np.zeros_like(cap), cap
 
     def price_level(self, rule: PriceRule, place: Ints) -> Floats:
-        """[resources]: what a credit buys in the market as one host, which makes the price."""
+        """Return [resources]: the units per credit in the market as one host (1 / price)."""
         there = np.flatnonzero(place != NOWHERE)
         bid, floor, cap = (of[there] for of in self.counted(rule, place))
         pool = np.zeros(len(there), dtype=np.int64)
@@ -84,18 +86,18 @@ class MarketView:
         return level
 
     def host_levels(self, place: Ints) -> Floats:
-        """[hosts, resources]: what a credit buys on each host if no VM there claims anything."""
+        """Return [hosts, resources]: the units per credit on each host without claims."""
         there = np.flatnonzero(place != NOWHERE)
         bid, none, cap = (of[there] for of in self.counted(PriceRule.PAPER, place))
         levels: Floats = _divide(bid, none, cap, place[there], self.capacity).level
         return levels
 
     def on_hosts(self, place: Ints) -> Share:
-        """Eq. 1 on each host, with the VMs where `place` puts them."""
+        """Return the shares (Eq. 1) on each host, with the VMs placed as in `place`."""
         return self._divided(place, self.capacity)
 
     def _divided(self, pool: Ints, capacity: Floats) -> Share:
-        """Each resource of each pool divided among its VMs; nothing for those in none."""
+        """Return each pool's resources divided among its VMs; 0 for VMs in no pool."""
         inside = pool != NOWHERE
         if not inside.all():
             rows = np.flatnonzero(inside)
@@ -107,9 +109,9 @@ class MarketView:
 
 
 def total_of(capacity: Floats, open_: Bools, disabled: Bools, usable: Floats) -> Floats:
-    """[resources]: all of the open hosts, and of the disabled ones as much as is usable.
+    """Return [resources]: the capacity of open hosts plus the usable part of disabled hosts.
 
-    The amounts are [hosts, resources].
+    `capacity` and `usable` are [hosts, resources].
     """
     total: Floats = capacity[open_].sum(axis=0)
     if not disabled.any():
@@ -119,7 +121,7 @@ def total_of(capacity: Floats, open_: Bools, disabled: Bools, usable: Floats) ->
 
 
 def _divide(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Share:
-    """All resources in one call: a pool a resource, side by side."""
+    """Return the shares of all resources in one call, with a pool per host and resource."""
     resources = bid.shape[1]
     pools = (pool[:, np.newaxis] * resources + np.arange(resources)).ravel()
     result = share(bid.ravel(), floor.ravel(), cap.ravel(), pools, capacity.ravel())
@@ -127,7 +129,7 @@ def _divide(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Float
 
 
 def market_view(snapshot: Snapshot, market: int) -> MarketView:
-    """The part of the snapshot that belongs to the market in this row."""
+    """Return the part of the snapshot that belongs to the market in this row."""
     table = snapshot.hosts
     works = (table.market == market) & (table.state != HostState.OFF)
     hosts = np.flatnonzero(works)
@@ -171,10 +173,10 @@ def _reserve(snapshot: Snapshot, market: int) -> Floats:
 
 
 def affordable(size: Floats, floor: Floats, bid: Floats, reserve: Floats) -> Floats:
-    """Return how much of each VM's size its bid pays for at the reserve prices, [vms, resources].
+    """Return [vms, resources]: how much of a VM's size its bid pays for at the reserve prices.
 
-    Where VMs together can't use a host, a bid would otherwise buy all of a VM's size, however low
-    it is, and a high bid no more. A floor stays: it costs the reserve price, whatever the bid.
+    Without this limit, on a host with more than its VMs can use, even the lowest bid would buy all
+    of a VM's size. A floor stays at any bid: it costs the reserve price.
     """
     if not reserve.any():
         return size
@@ -186,7 +188,7 @@ def affordable(size: Floats, floor: Floats, bid: Floats, reserve: Floats) -> Flo
 
 
 def _left_for_market(snapshot: Snapshot, hosts: Ints, here: Ints, outside: Bools) -> Floats:
-    """The hosts' capacity less the full size of the VMs there that belong to no market."""
+    """Return the hosts' capacity less the full size of VMs that belong to no market."""
     capacity = snapshot.hosts.capacity[hosts]
     rows = np.flatnonzero(outside)
     if len(rows) == 0:

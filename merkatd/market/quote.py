@@ -1,8 +1,8 @@
-"""What a bid would get and cost now, and which bid it would take.
+"""Quotes: the share and cost of a bid at present, and the bid for a wanted share.
 
-A market is prepared once a period. After that a quote costs a few searches by halving, however
-many VMs there are: nothing is summed up again. It says what `share.py` would divide and
-`price.py` would ask if the bid were really changed.
+A market is prepared once a period. After that a quote takes a few searches by halving, for any
+number of VMs: nothing is summed up again. It equals the result of `share.py` and `price.py` if the
+bid were really changed.
 """
 
 from collections.abc import Sequence
@@ -21,38 +21,38 @@ from merkatd.market.price import PriceRule, bid_that_buys, charges, price
 from merkatd.market.quoted_place import Quote
 
 LEAST_BID = 1e-6
-"""A micro-credit: what is to be had for any bid above nothing is had for this."""
-_FIRST_LOOK = 16
-"""So many of the least loaded hosts are looked at first, twice as many next, and so on."""
+"""A micro-credit: the quoted bid if any bid above 0 is enough."""
+_FIRST_BATCH = 16
+"""Number of least loaded hosts that are checked first; each next batch is twice as large."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedPlace:
-    """A VM, or one that there could be, where it would contend."""
+    """A real or possible VM on the host where it would compete."""
 
     host: int
-    """The snapshot's row of its host, -1 where it fits on none: then the market as one host
-    stands for it."""
+    """The host's row in the snapshot; -1 if the VM fits on none: the market as one host replaces
+    the host."""
     pool: int
-    """The host among those of the market, -1 for none."""
+    """The host's row in the market, -1 for none."""
     now: tuple[Bidder, ...] | None
-    """By resource, how it counts at present; None where it doesn't,"""
+    """Present rows in the market, by resource; None if the VM is on no host."""
     priced: tuple[Bidder, ...] | None
-    """and how it counts in the price."""
+    """Present rows as the price counts them, by resource; None if the VM is on no host."""
     floor: tuple[float, ...]
     cap: tuple[float, ...]
-    """The VM's size, whatever its bid pays for."""
+    """The VM's size, whether or not its bid pays for it."""
     bids: bool = True
-    """False while it is suspended or off: then it keeps its floor, whatever its bid is."""
+    """False while the VM is suspended or off: then it keeps its floor at any bid."""
     holds: tuple[float, ...] | None = None
-    """What it holds, whatever its share is."""
+    """Amounts that the VM holds whatever its share is."""
     claim: PricedClaim | None = None
-    """Of what its floor is the part that its present bid pays for; None where nobody pays."""
+    """The claim of which the present bid pays for `floor`; None if bids pay for no claims."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quotes:
-    """One market, prepared."""
+    """One market, prepared for quotes."""
 
     resources: tuple[str, ...]
     rule: PriceRule
@@ -60,44 +60,44 @@ class Quotes:
     total: Floats
     """[resources]: the market's capacity."""
     hosts: Demand
-    """A pool a host and resource,"""
+    """Demand with one pool per host and resource."""
     market: Demand
-    """a pool a resource, as if the market were one host,"""
+    """Demand with one pool per resource, as if the market were one host."""
     priced: Demand
-    """and the same as the price counts it: with no more than VMs can use on their hosts, and with
-    floors where they count."""
+    """Demand as the price counts it, with one pool per resource: at most what VMs can use on their
+    hosts, and with floors if the rule counts them."""
     capacity: Floats
     """[hosts, resources]"""
     open: Bools
-    """[hosts]: takes new VMs, and counts in the market's capacity."""
+    """[hosts]: whether the host takes new VMs; then it counts in the market's capacity."""
     disabled: Bools
-    """[hosts]: counts in the market's capacity as far as its VMs can use it:"""
+    """[hosts]: whether only the usable part of the host counts in the market's capacity."""
     usable: Floats
-    """[hosts, resources]: so much, where that is no more than there is."""
+    """[hosts, resources]: the amounts that VMs on disabled hosts can use, also above capacity."""
     host_rows: Ints
-    """[hosts]: their rows in the snapshot."""
+    """[hosts]: the host's row in the snapshot."""
     by_load: Ints
-    """[open hosts]: the one with the least load first; of equals the first."""
+    """[open hosts]: the hosts by rising load; equal hosts keep their order."""
     room: Floats
-    """[open hosts, resources], in that order: what floors leave."""
+    """[open hosts, resources]: the capacity less all floors, in the order of `by_load`."""
     local: Ints
-    """[vms of the snapshot]: the row below, -1 for those with no part in the market."""
+    """[vms of the snapshot]: the VM's row in the market, -1 for VMs outside it."""
     at: Ints
-    """[vms]: the host among those of the market, -1 for none."""
+    """[vms]: the host's row in the market, -1 for none."""
     rows: Floats
-    """[vms, resources, 3]: bid, floor and cap,"""
+    """[vms, resources, 3]: bid, floor and cap."""
     priced_rows: Floats
-    """and the same as the price counts them."""
+    """[vms, resources, 3]: bid, floor and cap as the price counts them."""
     sizes: Floats
-    """[vms, resources]: the caps, whatever the bids pay for."""
+    """[vms, resources]: the caps, independent of bids."""
     bound: Floats
-    """[resources]: the reserve prices that bound what a bid buys, 0 where none does."""
+    """[resources]: the reserve prices that limit what a bid buys; 0 for no limit."""
     bidding: Sequence[bool]
-    """[vms]: runs or wants to."""
+    """[vms]: whether the VM runs or waits for a host."""
     holds: Floats
-    """[vms, resources]: what each holds, whatever its share is."""
+    """[vms, resources]: the amounts that VMs hold whatever their shares are."""
     claims: ClaimPrices | None = None
-    """What claims hold with other bids; None where bids pay for no claims."""
+    """Prices of claims with other bids; None if bids pay for no claims."""
 
     @classmethod
     def of(
@@ -110,10 +110,10 @@ class Quotes:
         holds: Floats | None = None,
         claims: Claims | None = None,
     ) -> Self:
-        """Prepare the market in this row, with each VM on the host in the row given for it.
+        """Return the prepared market in this row, with each VM on the host in row `host`.
 
-        `holds` is [vms, resources], of the snapshot: what each holds at least. `claims` are what
-        VMs claim, of which the snapshot's floors are what their present bids pay for.
+        `holds` is [vms, resources] of the snapshot: the least amounts that VMs hold. `claims` has
+        the full claims; the snapshot's floors are the parts that present bids pay for.
         """
         view = market_view(snapshot, market)
         among = np.full(len(snapshot.hosts) + 1, NOWHERE)
@@ -167,9 +167,9 @@ class Quotes:
         )
 
     def place_of(self, row: int) -> QuotedPlace | None:
-        """The VM in this row of the snapshot: on its host, or on the one it would be tried on.
+        """Return the VM in this row of the snapshot, on its host or the host where it would start.
 
-        None for one that has no part in the market.
+        Return None for a VM outside the market.
         """
         vm = int(self.local[row])
         if vm == NOWHERE:
@@ -187,9 +187,9 @@ class Quotes:
         return QuotedPlace(host, pool, now, priced, floor, cap, bids, holds, claim)
 
     def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> QuotedPlace:
-        """Return where a new VM would be: on the host with the least load on which its floor fits.
+        """Return the place of a new VM: the host with the least load where its floor fits.
 
-        Its bid has to pay for the floor, where bids pay for claims.
+        Its bid must pay for the floor, if bids pay for claims.
         """
         pool, asked = self._roomy(np.array(floor)), tuple(floor)
         host = NOWHERE if pool == NOWHERE else int(self.host_rows[pool])
@@ -197,7 +197,7 @@ class Quotes:
         return QuotedPlace(host, pool, None, None, asked, tuple(cap), claim=claim)
 
     def quote(self, place: QuotedPlace, bid: Sequence[float]) -> tuple[Quote, ...]:
-        """By resource, what these bids would get and cost there."""
+        """Return, by resource, the shares and costs of these bids there."""
         rows = [self._row(place, column, one) for column, one in enumerate(bid)]
         if not place.bids:
             rows = [row._replace(bid=0.0, cap=row.floor) for row in rows]
@@ -218,9 +218,9 @@ class Quotes:
     def bid_for(
         self, place: QuotedPlace, wanted: Sequence[float | None]
     ) -> tuple[float | None, ...]:
-        """By resource, the least bid that gets so much there; None where no bid does.
+        """Return, by resource, the least bid that gets the wanted amount there.
 
-        Of a resource of which nothing is wanted it is None too.
+        Return None for a resource if no bid does, or if `wanted` is None.
         """
         return tuple(
             None if amount is None else self._bid_for(place, column, amount)
@@ -228,13 +228,13 @@ class Quotes:
         )
 
     def _row(self, place: QuotedPlace, column: int, bid: float) -> Bidder:
-        """How it would count with this bid: with what that pays for at the reserve price."""
+        """Return the VM's row with this bid: at most what it pays for at the reserve price."""
         cap, least = place.cap[column], float(self.bound[column])
         floor = self._floor(place, column, bid)
         return Bidder(bid, floor, min(cap, max(floor, bid / least)) if least else cap)
 
     def _floor(self, place: QuotedPlace, column: int, bid: float) -> float:
-        """What of its claim this bid pays for."""
+        """Return the part of the VM's claim that this bid pays for."""
         floor, least = place.floor[column], float(self.bound[column])
         if self.claims is None or place.claim is None:
             return floor
@@ -244,7 +244,7 @@ class Quotes:
         return min(self.claims.floor(place.claim, column, bid, usable), place.cap[column])
 
     def _share(self, place: QuotedPlace, column: int, row: Bidder) -> float:
-        """Of one resource, what this row would get."""
+        """Return the share of this row, of one resource."""
         demand, pool, old = self._pool(place, column)
         capacity = float(demand.capacity[pool])
         floors = demand.floors(pool) - (old.floor if old is not None else 0.0) + row.floor
@@ -255,7 +255,7 @@ class Quotes:
         return row.gets(demand.level(pool, capacity, old, row))
 
     def _bid_for(self, place: QuotedPlace, column: int, amount: float) -> float | None:
-        """What a unit costs the others once the amount is set aside, times the amount."""
+        """Return the other VMs' price of a unit after the amount is reserved, times the amount."""
         demand, pool, old = self._pool(place, column)
         floor = self._floor(place, column, 0.0)
         if amount <= self._share(place, column, Bidder(0.0, floor, 0.0)):
@@ -273,7 +273,7 @@ class Quotes:
         return bid if claimed is None else min(bid, max(claimed, LEAST_BID))
 
     def _prices(self, place: QuotedPlace, rows: Sequence[Bidder]) -> Floats:
-        """Of a unit of each resource, with these rows in the place of the VM's own."""
+        """Return the price of a unit of each resource, with these rows replacing the VM's rows."""
         level = np.array(
             [
                 self.priced.level(
@@ -288,10 +288,10 @@ class Quotes:
         return price(level, self.reserve)
 
     def _total(self, place: QuotedPlace, column: int, row: Bidder) -> float:
-        """The market's capacity: a bid can change how much of a disabled host its VM can use.
+        """Return the market's capacity: a bid can change the usable part of a disabled host.
 
-        Summed as the market sums it: where all caps come to just the capacity, the last digit of
-        it decides what the price is.
+        The sum runs in the market's order: if all caps just reach the capacity, the last digit
+        decides the price.
         """
         if place.pool == NOWHERE or place.now is None or not self.disabled[place.pool]:
             return float(self.total[column])
@@ -303,7 +303,7 @@ class Quotes:
         return float(total_of(self.capacity, self.open, self.disabled, usable)[column])
 
     def _counted(self, place: QuotedPlace, column: int, row: Bidder) -> Bidder:
-        """How a row counts in the price: as `MarketView.counted` has it."""
+        """Return the row as the price counts it, as in `MarketView.counted`."""
         if place.pool == NOWHERE:
             most = float(self.hosts.capacity[column :: len(self.resources)].max(initial=0.0))
         else:
@@ -313,15 +313,15 @@ class Quotes:
         return Bidder(row.bid, floor, cap)
 
     def _pool(self, place: QuotedPlace, column: int) -> tuple[Demand, int, Bidder | None]:
-        """Where it contends for a resource, and how it counts there at present."""
+        """Return the pool in which the VM competes for a resource, and its present row there."""
         old = None if place.now is None else place.now[column]
         if place.pool == NOWHERE:
             return self.market, column, old
         return self.hosts, place.pool * len(self.resources) + column, old
 
     def _roomy(self, floor: Floats) -> int:
-        """The first host by load on which a floor fits, -1 for none."""
-        begin, size = 0, _FIRST_LOOK
+        """Return the first host by load where the floor fits, -1 for none."""
+        begin, size = 0, _FIRST_BATCH
         while begin < len(self.by_load):
             fits = np.flatnonzero((self.room[begin : begin + size] >= floor).all(axis=1))
             if len(fits):
@@ -331,7 +331,7 @@ class Quotes:
 
 
 def _by_load(bids: Floats, capacity: Floats, room: Floats, open_: Ints) -> tuple[Ints, Floats]:
-    """Hosts that take VMs by rising load (the largest over the resources), and their room."""
+    """Return open hosts by rising load (the largest over the resources), and their free room."""
     there = capacity[open_]
     none = np.full_like(there, np.inf)
     load = np.divide(bids[open_], there, out=none, where=there > 0).max(axis=1, initial=0.0)
@@ -340,6 +340,6 @@ def _by_load(bids: Floats, capacity: Floats, room: Floats, open_: Ints) -> tuple
 
 
 def _sums(values: Floats, at: Ints, hosts: int) -> Floats:
-    """[hosts, resources]: of the rows that are on each."""
+    """Return [hosts, resources]: the sums of the values of the VMs on each host."""
     columns = [np.bincount(at, values[:, column], hosts) for column in range(values.shape[1])]
     return np.stack(columns, axis=1)

@@ -1,16 +1,16 @@
-"""What a bid would get on a host, and what it would pay."""
+"""A quote: the share and the cost of a bid on a host."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One resource: what a bid gets and costs."""
+    """The share and the cost of a bid for one resource."""
 
     resource: str
     bid: float
     share: float
     price: float
-    """Of a unit, with this bid; infinite where no price clears."""
+    """Price of a unit with this bid; infinite if no price clears."""
     cost: float
-    """Credits that a whole period costs."""
+    """Credits for a whole period."""

@@ -1,19 +1,27 @@
 """The proportional share (Eq. 1) with floors and caps, solved exactly for many pools at once.
 
+# Note [The exact share]
+
 Equation 1 gives bid j of a pool with capacity C the amount
 
     alloc_j = b_j / (sum of b) * C
 
-With a floor below and a cap above, what a unit of bid buys is no longer C / sum of b but
-one *level*, the same for all bids of the pool, at which the pool is just used up:
+With floors and caps, a credit no longer buys C / (sum of b) units. It buys *level* units, the same
+for all bids of the pool, such that the pool is just used up:
 
     alloc_j = clip(b_j * level, floor_j, cap_j)    with    sum of alloc = C
 
-What all bids ask for together grows with the level along straight lines, which bend where
-a bid leaves its floor (at floor / b) or reaches its cap (at cap / b). So the level lies
-between two neighbouring bends, found by halving the sorted bends, and on the line between
-them it is one division. Each sum runs over the rows in their order from zero: whoever
-recomputes one pool alone, in the same order, gets the same bits.
+Total demand grows with the level along straight lines. They bend where a bid leaves its floor (at
+floor / b) or reaches its cap (at cap / b). So the level lies between two neighbouring bends, which
+are found by halving the sorted bends. Between them it takes one division.
+
+Example: capacity 110, bids 10, 10 and 20, floors 0, 30 and 0, caps 100, 100 and 40. The bends are
+at the levels 2 (the third bid reaches its cap), 3 (the second leaves its floor) and 10. Demand is
+30 + 30 + 40 = 100 at level 3, and 240 at level 10. In between it is 20 x level + 40. So the level
+is 3.5, and the shares are 35, 35 and 40. Used for all shares, prices and quotes.
+
+Each sum runs over the rows in their order from zero. So code that recomputes one pool alone, in the
+same order, gets the same bits.
 """
 
 from typing import NamedTuple
@@ -23,33 +31,33 @@ import numpy as np
 from merkatd.cluster.columns import Bools, Floats, Ints
 
 ENOUGH = 1 + 1e-11
-"""Tops that exceed the capacity by no more than rounding have all that they ask for.
+"""Factor by which total tops may exceed the capacity and still be served in full.
 
-Where they come to just the capacity, sums in another order may say either, and the price would be
-another one."""
+If tops equal the capacity, sums in another order may round to either side, and the price would
+differ."""
 
 
 class Share(NamedTuple):
-    """Who gets how much."""
+    """The shares of all rows, and the levels of all pools."""
 
     allocation: Floats
-    """[rows]"""
+    """[rows]: the share of each row."""
     level: Floats
-    """[pools]: units for one credit. Infinite where every bid has its cap, 0 where the
-    floors use up the capacity or more (then they are all scaled down alike)."""
+    """[pools]: units per credit. Infinite if every bid has its cap; 0 if the floors use up the
+    capacity or exceed it (then all floors are scaled down equally)."""
 
 
 class Breakpoints(NamedTuple):
-    """Where each row leaves its floor and where it reaches its top, as levels."""
+    """The levels at which each row leaves its floor and reaches its top."""
 
     top: Floats
-    """The cap, or the floor of a row that bids nothing: such a row never rises."""
+    """The cap; the floor for a row that bids nothing, as it never rises."""
     leaves_floor: Floats
     reaches_top: Floats
 
 
 def breakpoints(bid: Floats, floor: Floats, cap: Floats) -> Breakpoints:
-    """The levels at which rows change their course; finite whatever the bids are."""
+    """Return the levels at which the rows' demand bends; finite for all bids."""
     bidding = bid > 0
     top = np.where(bidding, cap, floor)
     highest = np.finfo(np.float64).max
@@ -60,10 +68,10 @@ def breakpoints(bid: Floats, floor: Floats, cap: Floats) -> Breakpoints:
 
 
 def share(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Share:
-    """Divide each pool among the rows that belong to it.
+    """Return the share of each row of its pool, and the level of each pool.
 
-    Rows have bid, floor <= cap and pool as columns; pools have a capacity. All finite and
-    not negative.
+    Rows have a bid, a floor, a cap (floor <= cap) and a pool; pools have a capacity. All numbers
+    must be finite and not negative.
     """
     bend = breakpoints(bid, floor, cap)
     pools = len(capacity)
@@ -88,7 +96,7 @@ def share(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats)
 
 
 class _LevelRange(NamedTuple):
-    """Two neighbouring bends of each pool, between which its level lies."""
+    """The two neighbouring bends of each pool around its level."""
 
     low: Floats
     high: Floats
@@ -103,10 +111,10 @@ def _bracket(
     contended: Bools,
     rows: Ints,
 ) -> _LevelRange:
-    """The last bend at which less than the capacity is asked for, and the one behind it.
+    """Return the last bend where demand is below the capacity, and the next bend.
 
-    At level 0 less than the capacity is asked for, at the level of the last bend more: that
-    is known, not computed, so every contended pool has a bracket whatever rounding does.
+    At level 0 demand is below the capacity, at the last bend above it. This is known, not computed,
+    so every contended pool has a bracket despite rounding.
     """
     pools = len(capacity)
     owner = np.concatenate([pool[rows], pool[rows]])
@@ -140,7 +148,7 @@ def _on_line(
     capacity: Floats,
     bracket: _LevelRange,
 ) -> Floats:
-    """The level at which the straight piece inside the bracket meets the capacity."""
+    """Return the level at which the straight line inside the bracket meets the capacity."""
     low, high = bracket.low[pool], bracket.high[pool]
     at_top = bend.reaches_top <= low
     at_floor = bend.leaves_floor >= high
@@ -154,5 +162,5 @@ def _on_line(
 
 
 def _narrow(pool: Ints, pools: int) -> np.ndarray[tuple[int], np.dtype[np.integer]]:
-    """The same numbers in few bytes: numpy sorts 16-bit whole numbers by counting."""
+    """Return the same numbers in fewer bytes: numpy sorts 16-bit integers by counting."""
     return pool.astype(np.uint16) if pools <= 1 << 16 else pool

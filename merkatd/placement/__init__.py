@@ -1,4 +1,4 @@
-"""Placement strategies: pure functions from a snapshot to a decision, all of one shape."""
+"""Placement strategies: pure functions with one signature, from a snapshot to a decision."""
 
 from merkatd.placement.registry import STRATEGIES, StrategyEntry, strategy_named
 

@@ -1,6 +1,6 @@
-"""The strategies by name, and getting their compiled code ready.
+"""The strategies by name, and the warm-up of their compiled code.
 
-`python -m merkatd.placement.registry` does it for every strategy, and for whoever starts later.
+`python -m merkatd.placement.registry` compiles every strategy and stores the code for later starts.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,25 +23,25 @@ DEFAULT = "tabu"
 
 @dataclass(frozen=True, slots=True)
 class StrategyEntry:
-    """A strategy and what it is told when nobody says otherwise."""
+    """A strategy and its default settings."""
 
     name: str
     summary: str
     settings: Any
     strategy: Strategy[Any]
     by_use: bool = False
-    """A market that it places pays for CPU that was used, at each group's spending rate, instead of
-    for what was given."""
+    """Whether markets of this strategy charge for used CPU, at each group's spending rate, instead
+    of for allocated CPU."""
     harm: Callable[[Any], int] = lambda _settings: SUM_OF_SHORTFALLS
-    """By the settings: the measure by which halves of plans are judged."""
+    """Function from the settings to the measure of harm for halves of plans."""
     as_planned: bool = False
-    """Whether a half may do as much harm as the whole plan, which has another measure."""
+    """Whether half of a plan may do as much harm as the whole plan (the plan has another goal)."""
     scene: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot
-    """Returns the cloud as the strategy sees it: by that its plans are judged, whole or in part."""
+    """Function to the cloud as the strategy sees it; whole and partial plans are judged by it."""
     shares: Callable[[Snapshot, Decision], Floats] = lambda _snapshot, decision: (
         decision.allocations
     )
-    """Returns what VMs get, where the decision has what the market gives them in that scene."""
+    """Function to the allocations that the market gives VMs in that scene."""
 
     def decide(
         self,
@@ -50,7 +50,7 @@ class StrategyEntry:
         memory: Mapping[str, Any] | None = None,
         settings: Any = None,
     ) -> Decision:
-        """Run the strategy, with its default settings where none are given."""
+        """Run the strategy, with its default settings if `settings` is None."""
         chosen = self.settings if settings is None else settings
         return self.strategy(snapshot, chosen, memory or {}, rng)
 
@@ -87,9 +87,9 @@ STRATEGIES: Mapping[str, StrategyEntry] = {
 
 
 def strategy_named(name: str) -> StrategyEntry:
-    """The strategy of this name; KeyError names those there are."""
+    """Return the strategy of this name; the KeyError for an unknown name lists the known names."""
     if name not in STRATEGIES:
-        raise KeyError(f"no strategy is called {name!r}; there are: {', '.join(STRATEGIES)}")
+        raise KeyError(f"unknown strategy {name!r}: expected one of {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
 
 
@@ -104,7 +104,7 @@ _VM = '{"id": %d, "host": %s, "state": "%s", "market": "m", "bid": {"cpu": %d}, 
 
 
 def warm_up(entry: StrategyEntry) -> None:
-    """Run the strategy on small clouds that reach all of its compiled code."""
+    """Run the strategy on small clouds that exercise all of its compiled code."""
     for hosts, vms in ((2, 4), (8, 24)):
         rows = [_VM % (at, '"0"', "running", 1 + at % 3) for at in range(vms)]
         rows.append(_VM % (vms, "null", "pending", 2))

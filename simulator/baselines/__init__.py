@@ -1,1 +1,1 @@
-"""Other schedulers to be measured against, each written as well as it can be."""
+"""Baselines: other schedulers for comparison, each in its best form."""

@@ -1,7 +1,7 @@
-"""First come, first served; EASY backfilling.
+"""Queue baselines: first come, first served; EASY backfilling.
 
-For Maui, with which the paper compares: estimates are the users' own, and a job that ends
-earlier than its user said gives its processors back at once.
+EASY stands for Maui, the paper's baseline: estimates are the users' own, and a job that ends
+earlier than estimated frees its processors at once.
 """
 
 import heapq
@@ -14,25 +14,25 @@ from simulator.workloads.swf import SwfJob
 
 
 class TooLargeError(ValueError):
-    """A job that can never run; the message names it and what there is."""
+    """Raised for a job that can never run; the message names the job and the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """How a queue fared."""
+    """The start times of a queue's jobs."""
 
     start_s: list[float]
-    """Of each job, in the order given."""
+    """Start time of each job, in the given order."""
     events: int
-    """Arrivals and ends."""
+    """Number of arrivals and ends."""
 
     def mean_wait_s(self, jobs: Sequence[SwfJob]) -> float:
-        """From submission to start."""
+        """Return the mean time from submission to start."""
         waits = (start - job.submit_s for start, job in zip(self.start_s, jobs, strict=True))
         return sum(waits) / len(jobs)
 
     def mean_slowdown(self, jobs: Sequence[SwfJob]) -> float:
-        """Waiting and running over running."""
+        """Return the mean of (wait + run time) / run time."""
         slow = (
             (start - job.submit_s + job.run_s) / job.run_s
             for start, job in zip(self.start_s, jobs, strict=True)
@@ -41,10 +41,10 @@ class Queued:
 
 
 def fcfs(jobs: Sequence[SwfJob], procs: int) -> Queued:
-    """Run the jobs, which are in order of submission, on so many processors."""
+    """Run the jobs, in order of submission, on `procs` processors."""
     largest = max(jobs, key=lambda job: job.procs, default=None)
     if largest is not None and largest.procs > procs:
-        raise TooLargeError(f"job {largest.number} wants {largest.procs} of {procs} processors")
+        raise TooLargeError(f"job {largest.number} needs {largest.procs} of {procs} processors")
     start_s = [inf] * len(jobs)
     free, arrived = procs, 0
     ends: list[tuple[float, int]] = []
@@ -67,10 +67,10 @@ def fcfs(jobs: Sequence[SwfJob], procs: int) -> Queued:
 
 
 def easy(jobs: Sequence[SwfJob], procs: int) -> Queued:
-    """Run the jobs, which are in order of submission, on so many processors."""
+    """Run the jobs, in order of submission, on `procs` processors."""
     largest = max(jobs, key=lambda job: job.procs, default=None)
     if largest is not None and largest.procs > procs:
-        raise TooLargeError(f"job {largest.number} wants {largest.procs} of {procs} processors")
+        raise TooLargeError(f"job {largest.number} needs {largest.procs} of {procs} processors")
     run = _EasyRun(jobs, procs)
     arrived = 0
     while arrived < len(jobs) or run.queue:
@@ -80,12 +80,12 @@ def easy(jobs: Sequence[SwfJob], procs: int) -> Queued:
         while arrived < len(jobs) and jobs[arrived].submit_s <= now_s:
             run.queue.append(arrived)
             arrived += 1
-        run.start_what_may(now_s)
+        run.start_jobs(now_s)
     return Queued(run.start_s, 2 * len(jobs))
 
 
 class _EasyRun:
-    """Who runs, who waits."""
+    """The running and waiting jobs of EASY."""
 
     def __init__(self, jobs: Sequence[SwfJob], procs: int) -> None:
         self.jobs = jobs
@@ -94,17 +94,17 @@ class _EasyRun:
         self.ends: list[tuple[float, int]] = []
         self.start_s = [inf] * len(jobs)
         self._promised: dict[int, float] = {}
-        """By running job: when it ends by its user's estimate."""
+        """By running job: its end by its user's estimate."""
 
     def end_until(self, now_s: float) -> None:
-        """Take back the processors of those that have ended."""
+        """Free the processors of jobs that have ended."""
         while self.ends and self.ends[0][0] <= now_s:
             _, row = heapq.heappop(self.ends)
             self.free += self.jobs[row].procs
             del self._promised[row]
 
-    def start_what_may(self, now_s: float) -> None:
-        """The first as long as there is room; then whoever does not delay the next first."""
+    def start_jobs(self, now_s: float) -> None:
+        """Start jobs from the queue's head while they fit; then jobs that don't delay the head."""
         while self.queue and self.jobs[self.queue[0]].procs <= self.free:
             self._start(self.queue.pop(0), now_s)
         if not self.queue or self.free == 0:
@@ -129,7 +129,7 @@ class _EasyRun:
         heapq.heappush(self.ends, (now_s + job.run_s, row))
 
     def _reservation(self, now_s: float) -> tuple[float, int]:
-        """When the first in the queue starts at the latest, and what is left over then."""
+        """Return the latest start of the queue's head, and the processors left then."""
         wanted, free = self.jobs[self.queue[0]].procs, self.free
         for end_s, row in sorted((end_s, row) for row, end_s in self._promised.items()):
             free += self.jobs[row].procs
@@ -139,5 +139,5 @@ class _EasyRun:
 
 
 def _estimate(job: SwfJob) -> float:
-    """The user's, or the truth where there is none; nobody is ended for having said too little."""
+    """Return the user's estimate, at least the run time: no job is ended for a low estimate."""
     return max(job.requested_s, job.run_s) if job.requested_s > 0 else job.run_s

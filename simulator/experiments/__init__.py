@@ -1,4 +1,4 @@
-"""The paper's evaluation: one module a figure or table."""
+"""The paper's evaluation: a module for each figure or table."""
 
 from collections.abc import Mapping
 

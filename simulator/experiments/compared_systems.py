@@ -1,4 +1,4 @@
-"""The systems that are compared, and where jobs come from."""
+"""The compared systems, and their jobs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,17 +28,16 @@ from simulator.workloads.job_applications import (
 from simulator.workloads.lublin import lublin
 
 FIRST = 1000
-"""Section 4.1.2: the first 1,000 jobs."""
+"""Number of jobs: the first 1,000, as in section 4.1.2."""
 MAX_POOL = 120
 LOAD = 0.39
-"""What the first 1,000 jobs of HPC2N ask for, as a part of its processors' time, and the
-processors of the largest."""
+"""Load of the first 1,000 jobs of HPC2N, as a part of its processors' time."""
 LOOK_ALIKE_SEED = 2002
 
 
 @lru_cache(maxsize=4)
 def jobs_of(trace: Path | None, count: int, procs: int) -> tuple[SwfJob, ...]:
-    """The first jobs of the trace; without one, of the Lublin model at the same load."""
+    """Return the first jobs of the trace; without a trace, of the Lublin model at the same load."""
     if trace is not None:
         return tuple(job for job in read_swf(trace, count) if job.procs <= procs)
     jobs = lublin(count, min(MAX_POOL, procs), np.random.default_rng(LOOK_ALIKE_SEED))
@@ -54,7 +53,7 @@ def applications_of(
     task: Task,
     tenant: TenantKind = TenantKind.FULL_DEADLINE,
 ) -> tuple[Application, ...]:
-    """The jobs with the deadlines, budgets and memory of a seed, at a level of contention."""
+    """Return the jobs with the deadlines, budgets and memory of a seed, at a contention level."""
     count = FIRST // 10 if options.quick else FIRST
     terms = TaskAssignment(
         node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s, tenant=tenant
@@ -75,7 +74,7 @@ def run(
     temper: PatienceSettings,
     seed: int,
 ) -> Row:
-    """One system on these applications: what it reached, what it took, and our own time."""
+    """Run a system on these applications; return its results, its costs and the CPU time."""
     begin_s = time.process_time()
     row = {
         FCFS: lambda: _queued(fcfs, applications, cloud),

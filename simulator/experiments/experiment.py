@@ -1,4 +1,4 @@
-"""What an experiment is, and means over its seeds."""
+"""Experiments: their tasks, rows and reports, and means over seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,25 +6,25 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 Row = Mapping[str, float]
-"""What a run found, by name."""
+"""Results of a run, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentOptions:
-    """What the command line says."""
+    """The options of the command line."""
 
     trace: Path | None = None
-    """A trace to take the jobs from; without one they are generated."""
+    """Trace of jobs; None to generate the jobs."""
     seeds: int = 4
     quick: bool = False
-    """Fewer and smaller runs: to see that everything works, not to compare."""
+    """Whether to make fewer and smaller runs, as a test rather than a comparison."""
     scenario: Path | None = None
-    """The file that describes what is run, where it is none of the paper's."""
+    """Scenario file; None for an experiment of the paper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: what is run, in words that name it for ever."""
+    """The description of a run, which identifies it in stored results."""
 
     system: str
     level: float
@@ -32,7 +32,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Its name among all runs of the experiment."""
+        """Return the name of the run within the experiment."""
         return f"{self.system}/{self.level:g}/{self.seed}"
 
 
@@ -41,7 +41,7 @@ Rows = Mapping[Task, Row]
 
 @dataclass(frozen=True, slots=True)
 class PaperStatement:
-    """What the paper, or we, say about it, and whether it holds here."""
+    """A statement of the paper or of Merkat, and whether it holds in this run."""
 
     text: str
     holds: bool
@@ -73,7 +73,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the plots of a figure."""
+    """A plot of a figure."""
 
     title: str
     x: str
@@ -85,7 +85,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentReport:
-    """All that is shown of an experiment."""
+    """The report of an experiment."""
 
     grids: tuple[Grid, ...]
     statements: tuple[PaperStatement, ...]
@@ -95,7 +95,7 @@ class ExperimentReport:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One figure or table of the paper."""
+    """An experiment, such as a figure or table of the paper."""
 
     name: str
     summary: str
@@ -103,44 +103,44 @@ class Experiment:
     measure: Callable[[Task, ExperimentOptions], Row]
     report: Callable[[Rows, ExperimentOptions], ExperimentReport]
     runs: str = ""
-    """The name that its runs are kept under, where another experiment has the same."""
+    """Name of the stored runs, if several experiments share them."""
 
 
 def values(rows: Rows, name: str, system: str, level: float) -> list[float]:
-    """Of every seed, by seed."""
+    """Return the values of all seeds, in order of the seeds."""
     chosen = [task for task in rows if task.system == system and task.level == level]
     return [rows[task][name] for task in sorted(chosen, key=lambda task: task.seed)]
 
 
 def mean(rows: Rows, name: str, system: str, level: float) -> float:
-    """Over the seeds."""
+    """Return the mean over the seeds."""
     return fmean(values(rows, name, system, level))
 
 
 def spread(rows: Rows, name: str, system: str, level: float) -> float:
-    """The standard deviation over the seeds, 0 of a single one."""
+    """Return the standard deviation over the seeds; 0 for a single seed."""
     found = values(rows, name, system, level)
     return stdev(found) if len(found) > 1 else 0.0
 
 
 def cell(rows: Rows, name: str, system: str, level: float, form: str = ".0f") -> str:
-    """Both, as text."""
+    """Return mean and standard deviation as text."""
     centre, width = mean(rows, name, system, level), spread(rows, name, system, level)
     return f"{centre:{form}} ± {width:{form}}"
 
 
 def levels(rows: Rows) -> list[float]:
-    """Of contention, the lightest first."""
+    """Return the levels of contention, the lightest first."""
     return sorted({task.level for task in rows}, reverse=True)
 
 
 def systems(rows: Rows) -> list[str]:
-    """In the order in which they were run."""
+    """Return the systems, in the order of their runs."""
     return list(dict.fromkeys(task.system for task in rows))
 
 
 def curve(rows: Rows, name: str, system: str, over: Sequence[float]) -> Curve:
-    """A system's line over the levels."""
+    """Return a system's curve over the levels."""
     return Curve(
         system,
         tuple(over),

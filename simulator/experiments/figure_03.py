@@ -1,4 +1,4 @@
-"""Figure 3: allocations on the whole market and on nodes, for five VMs on three nodes."""
+"""Figure 3: allocations of five VMs, on the whole market as one node and on three nodes."""
 
 from collections.abc import Sequence
 
@@ -28,18 +28,18 @@ CLOUD = (
 )
 BIDS = (12.0, 12.0, 12.0, 30.0, 30.0)
 NODES = (0, 0, 0, 1, 2)
-"""Where the figure puts them."""
+"""The node of each VM in the figure."""
 PRINTED_FIRST = (37.5, 37.5, 37.5, 93.75, 93.75)
 PRINTED = (33.3, 33.3, 33.3, 100.0, 100.0)
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
-    """One."""
+    """Return the single task."""
     return [Task("paper", 1.0, 0)]
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - there is one
-    """As one node, and on the nodes where the figure puts them."""
+    """Return the allocations with the market as one node, and on the nodes of the figure."""
     hosts = ",".join(HOST % (row, row) for row in range(3))
     vms = ",".join(VM % (row, NODES[row], bid) for row, bid in enumerate(BIDS))
     snapshot = loads(CLOUD % (hosts, vms))
@@ -53,7 +53,7 @@ def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - th
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """The printed allocations beside ours."""
+    """Return the printed allocations beside the computed ones."""
     (row,) = rows.values()
     first = [row[f"first{at}"] for at in range(len(BIDS))]
     given = [row[f"given{at}"] for at in range(len(BIDS))]

@@ -1,8 +1,9 @@
-"""Figures 6 to 10, on one node.
+"""Figures 6 to 10: an application with a deadline beside four best-effort applications on a node.
 
-Section 3.1.2: each in a VM of 4 cores on a node of 700 units; the four bid 100 for CPU and 900 for
-memory and never change it, and come in the first 20 minutes. The application needs 77.5 minutes
-alone. Its controller looks every 80 s and changes its bids by Algorithm 2.
+Section 3.1.2: each application has a VM of 4 cores on a node of 700 units. The four best-effort
+applications bid 100 for CPU and 900 for memory, never change their bids, and come in the first 20
+minutes. The application with a deadline needs 77.5 minutes alone. Its controller acts every 80 s
+and changes the bids by Algorithm 2.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,15 +37,15 @@ OTHERS_COME_S = (300.0, 600.0, 900.0, 1200.0)
 IDEAL_S = 4650.0
 STEPS = 1000
 BUDGET = 60_000.0
-"""It may spend as much of it as it wants."""
+"""Spending limit of the application, more than it needs."""
 PERIOD_S, LOOKS_EVERY_S = 60.0, 80.0
 TICK_S = 20.0
-"""Both rhythms are whole numbers of ticks."""
+"""Time step; the period and the controller's interval are multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimePoint:
-    """What is seen at a look of the controller."""
+    """The observation of the controller at a time."""
 
     at_s: float
     bid_cpu: float
@@ -55,7 +56,7 @@ class TimePoint:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """How one run went."""
+    """The course of a run."""
 
     moments: tuple[TimePoint, ...]
     end_s: float
@@ -69,7 +70,7 @@ class _NodeState:
 
 
 def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> Story:
-    """Run the application to its end; `deadline_s` says at each time what its deadline is."""
+    """Run the application to its end; `deadline_s` returns the deadline that applies at a time."""
     state = _NodeState(OTHERS_BID)
     allocation: tuple[float, ...] = SIZE
     moments: list[TimePoint] = []
@@ -86,12 +87,12 @@ def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> Story
 
 
 def others(now_s: float) -> int:
-    """How many best-effort applications are there."""
+    """Return the number of best-effort applications at this time."""
     return sum(come_s <= now_s for come_s in OTHERS_COME_S)
 
 
 def _allocation(bid: tuple[float, ...], now_s: float) -> tuple[float, ...]:
-    """Eq. 1 on the node, for the application in the first row."""
+    """Return the allocation (Eq. 1) of the application with a deadline."""
     count = 1 + others(now_s)
     found = []
     for column, capacity in enumerate(CAPACITY):
@@ -130,7 +131,7 @@ def _look(
 
 
 def _keeping(column: int, now_s: float) -> float:
-    """The least bid that keeps the most it can use, from Eq. 1."""
+    """Return the least bid that keeps all it can use, from Eq. 1."""
     count, size, capacity = others(now_s), SIZE[column], CAPACITY[column]
     if size * (count + 1) <= capacity:
         return 1.0
@@ -140,14 +141,14 @@ def _keeping(column: int, now_s: float) -> float:
 BEST_EFFORT, DEADLINE, CHANGE = "best effort", "deadline", "changed deadline"
 DEADLINES = (12000.0, 9000.0, 6000.0)
 CHANGED_S = 64 * 60.0
-"""When 12,000 s become 9,000 s (section 3.1.3)."""
+"""Time at which the deadline changes from 12,000 s to 9,000 s (section 3.1.3)."""
 AFTER_S = OTHERS_COME_S[-1] + 400.0
-"""By then the bid has settled."""
+"""Time from which the bid is stable."""
 PRINTED_BEFORE, PRINTED_AFTER = 266.0, 400.0
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
-    """Without adaptation, with each deadline, and with one that changes."""
+    """Return the tasks: without adaptation, with each deadline, with a changed deadline."""
     return [
         Task(BEST_EFFORT, 0.0, 0),
         *(Task(DEADLINE, deadline_s, 0) for deadline_s in DEADLINES),
@@ -156,7 +157,7 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:  # noqa: ARG001 - nothi
 
 
 def told(task: Task) -> Story:
-    """The run of a task."""
+    """Return the run of a task."""
 
     def due_s(now_s: float) -> float:
         if task.system == CHANGE and now_s < CHANGED_S:
@@ -167,7 +168,7 @@ def told(task: Task) -> Story:
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - nothing is drawn
-    """Bids, allocations, pace, end."""
+    """Return bids, allocations, paces and end of a run."""
     found = told(task)
     settled = [one for one in found.moments if one.at_s >= AFTER_S]
     early = [one for one in settled if one.at_s < CHANGED_S]
@@ -183,7 +184,7 @@ def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - no
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """A table of all runs, what the paper says of each figure, three panels."""
+    """Return a table of all runs, the paper's statements for each figure, three panels."""
     by_name = {(task.system, task.level): row for task, row in rows.items()}
     deadline = {due_s: by_name[DEADLINE, due_s] for due_s in DEADLINES}
     change = by_name[CHANGE, DEADLINES[1]]
@@ -195,7 +196,7 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
                 "the paper, Figure 6: best effort, an iteration takes almost ten times as long",
                 by_name[BEST_EFFORT, 0.0]["slowest"] >= 8.0,
                 f"{by_name[BEST_EFFORT, 0.0]['slowest']:.1f} times: a fifth of the node's CPU;"
-                " what the paper's VMs did to each other besides is not simulated",
+                " other interference between the paper's VMs is not simulated",
             ),
             PaperStatement(
                 "the paper, Figure 7: the smallest deadline demands by far the highest bid",
@@ -203,7 +204,7 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
                 "highest bids " + ", ".join(f"{bid:.0f}" for bid in bids),
             ),
             PaperStatement(
-                "the paper, Figure 8: the iteration time is kept to what is needed",
+                "the paper, Figure 8: the iteration time follows the needed pace",
                 all(
                     row["end_s"] <= due_s and row["in_time"] >= 0.8
                     for due_s, row in deadline.items()

@@ -1,4 +1,4 @@
-"""Figures 11 and 12: two batch frameworks share a cloud; alone, one may take all of it."""
+"""Figures 11 and 12: two batch frameworks share a cloud; a framework alone may take all of it."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -34,30 +34,31 @@ NODES, NODE_CORES = 32, 7
 MARKET, HALVES = "market", "halves"
 CONDOR, TORQUE = "condor", "torque"
 MPI_JOBS, MPI_LARGEST = 61, 8
-"""Sizes are those of the model for the whole cloud, cut at the paper's 8: drawn for a machine of 8,
-nearly all would be of two, and the framework would never want its half."""
+"""Number and largest size of MPI jobs. Sizes are drawn for the whole cloud and limited to the
+paper's 8. Drawn for a machine of 8, nearly all would be 2, and the framework would never need its
+half."""
 MPI_MEAN_S, MPI_SPREAD_S = 2479.0, 1243.5
 SWEEPS, SWEEP_JOBS, SWEEP_EVERY_S = 8, 1000, 3600.0
 SWEEP_MEAN_S, SWEEP_SPREAD_S = 478.0, 363.0
 LEAST_S = 10.0
-"""No task is shorter."""
+"""Least run time of a task."""
 BURSTS_S = (2.0 * 3600.0, 5.0 * 3600.0)
-"""The paper's second and fourth phase, in which both want more than half, begin with a burst of MPI
-jobs each; when they came is not printed."""
+"""Times of the bursts of MPI jobs. The paper's second and fourth phases, in which both frameworks
+need more than half, begin with a burst each; the paper prints no times."""
 BURST_S = 600.0
 SETTLED_S = 1200.0
-"""Running jobs are not taken from their workers: so long the shares may take to be equal."""
+"""Time until shares are equal: running jobs keep their workers until then."""
 NEARLY_ALL = 0.9
 NEAR_HALF = 0.05
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """The market, and a cloud cut in halves."""
+    """Return the tasks: the market, and a cloud cut in halves."""
     return [Task(system, 0.0, seed) for seed in range(options.seeds) for system in (MARKET, HALVES)]
 
 
 def frameworks(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
-    """Condor with its sweeps, Torque with its MPI jobs, of a seed."""
+    """Return Condor with its sweeps and Torque with its MPI jobs, for a seed."""
     rng = np.random.default_rng(task.seed)
     tenth = 10 if options.quick else 1
     halves = NODES * NODE_CORES // 2 // tenth if task.system == HALVES else None
@@ -68,7 +69,7 @@ def frameworks(task: Task, options: ExperimentOptions) -> tuple[Framework, Frame
 
 
 def told(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
-    """The same, when all is done."""
+    """Return both frameworks after their run."""
     condor, torque = frameworks(task, options)
     simulate(
         (condor, torque),
@@ -78,7 +79,7 @@ def told(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """How many VMs each had, and its part of the CPU where both wanted more than half."""
+    """Return each framework's VMs, and its part of the CPU while both need more than half."""
     condor, torque = told(task, options)
     half = NODES * NODE_CORES // 2 // (10 if options.quick else 1)
     both = _contended(condor, torque, half)
@@ -99,7 +100,7 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
 def _contended(
     condor: Framework, torque: Framework, half: int
 ) -> list[tuple[FrameworkView, FrameworkView]]:
-    """Periods in which both have wanted at least half for some time."""
+    """Return the periods in which both have needed at least half for `SETTLED_S`."""
     found, since_s = [], None
     for one, other in zip(condor.seen, torque.seen, strict=False):
         if min(one.useful, other.useful) < half:
@@ -129,7 +130,7 @@ def _mpi(rng: np.random.Generator, count: int) -> list[Job]:
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:
-    """The parts of both, what the paper says of them, and both figures of the first seed."""
+    """Return the parts of both, the paper's statements, and both figures of the first seed."""
 
     def mean(name: str, system: str = MARKET) -> float:
         return experiment.mean(rows, name, system, 0.0)
@@ -145,25 +146,25 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:
                 ("", MARKET, HALVES),
                 (
                     ("Condor alone, most VMs, part of the cloud", *cells("alone", ".2f")),
-                    ("both want half: Condor's part of the CPU", *cells("condor_part", ".3f")),
-                    ("both want half: Torque's part of the CPU", *cells("torque_part", ".3f")),
-                    ("both want half: Condor's VMs", *cells("condor_vms", ".1f")),
-                    ("both want half: Torque's VMs", *cells("torque_vms", ".1f")),
+                    ("both need half: Condor's part of the CPU", *cells("condor_part", ".3f")),
+                    ("both need half: Torque's part of the CPU", *cells("torque_part", ".3f")),
+                    ("both need half: Condor's VMs", *cells("condor_vms", ".1f")),
+                    ("both need half: Torque's VMs", *cells("torque_vms", ".1f")),
                     ("mean wait in Torque's queue, s", *cells("wait_s", ".0f")),
-                    ("Condor's last job ends, s", *cells("end_s", ".0f")),
-                    ("jobs begun anew", *cells("lost", ".1f")),
+                    ("end of Condor's last job, s", *cells("end_s", ".0f")),
+                    ("restarted jobs", *cells("lost", ".1f")),
                 ),
             ),
         ),
         (
             PaperStatement(
-                "the paper, Figure 11: where Torque needs little, Condor has as many VMs as the"
-                " cloud holds",
+                "the paper, Figure 11: while Torque needs little, Condor has as many VMs as the"
+                " cloud can hold",
                 mean("alone") >= NEARLY_ALL,
                 f"{mean('alone'):.0%} of them",
             ),
             PaperStatement(
-                "the paper, Figure 12: where both want more than half, each gets half of the CPU",
+                "the paper, Figure 12: while both need more than half, each gets half of the CPU",
                 mean("periods_both") > 0 and all(abs(part - 0.5) <= NEAR_HALF for part in parts),
                 ", ".join(f"{part:.1%}" for part in parts),
             ),

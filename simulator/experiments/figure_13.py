@@ -28,13 +28,13 @@ NOTE = (
 NEARLY = 0.5
 """Percentage points within which two systems meet almost the same number of deadlines."""
 SURE = 99.0
-"""Where EDF meets this percentage of the deadlines,"""
+"""Percentage of deadlines that EDF meets at light contention."""
 ENOUGH = 0.995
-"""this part of the greatest satisfaction is enough."""
+"""Part of the greatest satisfaction that is enough at light contention."""
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """The heaviest first: they take longest."""
+    """Return a task for each system, level and seed."""
     chosen = QUICK_LEVELS if options.quick else LEVELS
     return [
         Task(system, level, seed)
@@ -45,13 +45,13 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """One system, one level, one seed."""
+    """Return the results of a system at a level, for a seed."""
     applications = applications_of(HPC2N, options, task)
     return run(task.system, applications, HPC2N, PatienceSettings(), task.seed)
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """Both panels as tables, what the paper says of them, and what we want of them."""
+    """Return both panels as tables, with the statements of the paper and of Merkat."""
     over = experiment.levels(rows)
     return ExperimentReport(
         (
@@ -85,7 +85,7 @@ def _cost(rows: Rows, over: Sequence[float]) -> Grid:
         return f"{1000.0 * cpu_s / experiment.mean(rows, 'looks', MARKET, level):.2f}"
 
     return Grid(
-        "What the market took",
+        "Costs of the market",
         ("level", "suspensions", "EDF's", "migrations", "decisions", "CPU s", "ms a period"),
         tuple(
             (
@@ -128,7 +128,7 @@ def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[PaperStatement, ..
         PaperStatement(
             "the paper: when contention is high, it falls behind EDF",
             worth(MARKET, over[-1]) < worth(EDF, over[-1]),
-            "ours is not to",
+            "this market should not",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Figure 14, and the runs it shares with 15."""
+"""Figure 14: satisfaction and deadlines by kind of tenant; its runs also serve Figure 15."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ KINDS = (TenantKind.FULL_DEADLINE, TenantKind.PARTIAL_DEADLINE, TenantKind.FULL_
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """Each kind at each level."""
+    """Return a task for each kind of tenant, level and seed."""
     chosen = QUICK_LEVELS if options.quick else LEVELS
     return [
         Task(kind.value, level, seed)
@@ -36,7 +36,7 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """One kind, one level, one seed."""
+    """Return the results of a kind of tenant at a level, for a seed."""
     applications = applications_of(HPC2N, options, task, TenantKind(task.system))
     return run(MARKET, applications, HPC2N, PatienceSettings(), task.seed)
 
@@ -47,7 +47,7 @@ SAME = 10.0
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """Both panels as tables, and what the paper says of them."""
+    """Return both panels as tables, with the paper's statements."""
     over = experiment.levels(rows)
     kinds = experiment.systems(rows)
     return ExperimentReport(
@@ -73,7 +73,7 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
 
 
 def grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) -> Grid:
-    """A number of each kind at each level."""
+    """Return a table of a value for each kind of tenant and level."""
     kinds = experiment.systems(rows)
     return Grid(
         title,
@@ -115,8 +115,8 @@ def _statements(rows: Rows, over: Sequence[float]) -> tuple[PaperStatement, ...]
             f"within {SAME:g} percentage points",
         ),
         PaperStatement(
-            "the paper: fewest finish with partial-deadline tenants, who are not stopped before"
-            " their deadline",
+            "the paper: applications of partial-deadline tenants finish least often, as they are"
+            " not stopped before their deadline",
             all(mean("met", PARTIAL, level) <= mean("met", FULL, level) for level in over),
         ),
     )

@@ -15,7 +15,7 @@ OPERATIONS = ("migrations_h", "vm_suspensions_h")
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """Migrations and suspensions, and what the paper says of them."""
+    """Return migrations and suspensions, with the paper's statements."""
     over = experiment.levels(rows)
     kinds = experiment.systems(rows)
 

@@ -1,8 +1,9 @@
-"""Does it pay to lie? One tenant says another limit than its own, or splits its application.
+"""Honesty: the gain of a tenant that announces a false limit, or splits its application.
 
 Not in the paper. On many random clouds, each so contended that not all deadlines can be met, one
-application behaves in four ways while everybody else stays honest: it says what its limit is, ten
-times as much, a tenth, or comes as two of half the size, of which both must meet the deadline.
+application behaves in four ways while all others are honest. It announces its true limit, ten times
+as much, or a tenth. Or it comes as two applications of half the size; then both must meet the
+deadline.
 """
 
 from collections.abc import Sequence
@@ -32,24 +33,24 @@ from simulator.workloads.job_applications import Application, TaskAssignment, as
 HONEST, MORE, LESS, SPLIT = "honest", "ten times", "a tenth", "split"
 WAYS = (HONEST, MORE, LESS, SPLIT)
 CLOUDS = 100
-"""Random clouds a seed,"""
+"""Random clouds per seed."""
 COUNT = 40
-"""and applications on each,"""
+"""Applications per cloud."""
 LOAD = 4.0
-"""which come in this part of the time that their work takes."""
+"""Work of all applications divided by the cloud's capacity during their arrivals."""
 FACTORS = (1.5, 4.0)
-"""Deadlines, as multiples of what an application takes alone."""
+"""Range of deadlines, as multiples of an application's time alone."""
 RUNS_S = (120.0, 7200.0)
-"""How long they run: all magnitudes are equally likely."""
+"""Range of run times, uniform in their logarithm."""
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """All four ways on the same clouds."""
+    """Return a task for each way and seed; all ways use the same clouds."""
     return [Task(way, 0.1, seed) for seed in range(options.seeds) for way in WAYS]
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """Of the one application, on average: satisfaction in budgets, and what it paid in them."""
+    """Return the mean satisfaction and payment of the application, in its budgets."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
     found = [_one(task.system, task.seed * CLOUDS + number) for number in range(clouds)]
     return {
@@ -67,22 +68,22 @@ def _one(way: str, number: int) -> tuple[float, float]:
         least_factor=FACTORS[0],
         most_factor=FACTORS[1],
     )
-    everybody: Sequence[Application] = assign(_jobs(cloud.cores, rng), terms, rng)
-    row = int(rng.choice([row for row, one in enumerate(everybody) if one.tasks >= 2]))
+    applications: Sequence[Application] = assign(_jobs(cloud.cores, rng), terms, rng)
+    row = int(rng.choice([row for row, one in enumerate(applications) if one.tasks >= 2]))
     lies = {MORE: {row: 10.0}, LESS: {row: 0.1}}.get(way, {})
     mine = (row, row + 1) if way == SPLIT else (row,)
     if way == SPLIT:
-        everybody = _split(everybody, row)
-    run = simulate(everybody, cloud, PatienceSettings(), rng, lies)
+        applications = _split(applications, row)
+    run = simulate(applications, cloud, PatienceSettings(), rng, lies)
     met = all(run.outcomes[at].met for at in mine)
     paid = sum(run.spent[at] for at in mine) / sum(
-        everybody[at].budget * everybody[at].tasks for at in mine
+        applications[at].budget * applications[at].tasks for at in mine
     )
     return (1.0 if met else -1.0), paid
 
 
 def _jobs(cores: int, rng: np.random.Generator) -> list[SwfJob]:
-    """Of up to half of the cloud's cores each."""
+    """Return random jobs of up to half of the cloud's cores each."""
     run_s = np.exp(rng.uniform(log(RUNS_S[0]), log(RUNS_S[1]), size=COUNT))
     procs = rng.integers(1, cores // 2 + 1, COUNT)
     submit_s = np.sort(rng.uniform(0.0, run_s @ procs / cores / LOAD, COUNT))
@@ -93,15 +94,15 @@ def _jobs(cores: int, rng: np.random.Generator) -> list[SwfJob]:
     ]
 
 
-def _split(everybody: Sequence[Application], row: int) -> tuple[Application, ...]:
-    one = everybody[row]
+def _split(applications: Sequence[Application], row: int) -> tuple[Application, ...]:
+    one = applications[row]
     half = replace(one, tasks=one.tasks // 2)
     rest = replace(one, tasks=one.tasks - one.tasks // 2)
-    return (*everybody[:row], half, rest, *everybody[row + 1 :])
+    return (*applications[:row], half, rest, *applications[row + 1 :])
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """By way: what it brings, and whether more than honesty."""
+    """Return the results of each way, and whether it gains more than honesty."""
     honest = experiment.values(rows, "satisfaction", HONEST, 0.1)
 
     def gains(way: str) -> list[float]:
@@ -121,7 +122,7 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
         (
             Grid(
                 "One application among honest ones, in its own budgets",
-                ("it says or does", "satisfaction", "paid"),
+                ("behaviour", "satisfaction", "paid"),
                 tuple(
                     (
                         way,
@@ -133,9 +134,9 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
             ),
         ),
         (
-            statement(MORE, "ours: nothing is gained by a limit that is too high"),
-            statement(LESS, "ours: nothing is gained by a limit that is too low"),
-            statement(SPLIT, "ours: nothing is gained by splitting an application"),
+            statement(MORE, "ours: a tenant gains nothing by a limit that is too high"),
+            statement(LESS, "ours: a tenant gains nothing by a limit that is too low"),
+            statement(SPLIT, "ours: a tenant gains nothing by splitting an application"),
         ),
     )
 

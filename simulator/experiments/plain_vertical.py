@@ -1,7 +1,7 @@
-"""Algorithm 2 as the paper has it, its slips set right: what the policy in use is compared with.
+"""The paper's Algorithm 2, with corrections, for comparison with the policy in use.
 
-A step is halved only where it takes back a last one of about the same size. The policy in use
-(`merkatd/policies/vertical.py`) halves each step in the other direction.
+A change is halved only if it reverses the last change and has about the same size. The policy in
+use (`merkatd/policies/vertical.py`) halves every change that reverses the last one.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from merkatd.policies.vertical import (
 )
 
 _ALIKE: Final = 0.1
-"""Two changes differ by less than this part of one: they are of about the same size."""
+"""Part by which two changes of about the same size may differ."""
 
 
 def adapt(
@@ -48,7 +48,7 @@ def adapt(
 def _wished(
     standing: VmPosition, performance: Performance, means: SpendingLimit, row: int
 ) -> float:
-    """Lines 4 to 14."""
+    """Return the wanted bid (lines 4 to 14)."""
     bid, allocation, full = standing.bid[row], standing.allocation[row], is_full(standing, row)
     factor = max(2.0, 1.0 + performance.gap)
     if (performance.slow and not full) or allocation < standing.least[row]:
@@ -60,7 +60,7 @@ def _wished(
 
 
 def _halved(bid: float, wish: float, last: float) -> float:
-    """Lines 7 to 12 and 15 to 20."""
+    """Return the wanted bid, or half of the change (lines 7 to 12 and 15 to 20)."""
     change = wish - bid
     if change * last >= 0 or abs((abs(change) - abs(last)) / change) >= _ALIKE:
         return wish

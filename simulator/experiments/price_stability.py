@@ -1,9 +1,9 @@
-"""Do prices settle? Applications with deadlines share a node by Algorithm 2, and demand steps up.
+"""Price stability: the time until prices settle after a step in demand, under Algorithm 2.
 
 Not in the paper. On many random clouds two to six applications track the pace that their deadlines
-need, beside applications whose bids never change; after forty periods the others are as many again.
-Each looks once a period, at its own allocation, its own pace and the price. The same clouds are
-played with the policy in use and with the paper's form of Algorithm 2.
+need, beside applications with constant bids. After forty periods the number of the others doubles.
+Each application acts once a period, on its own allocation, its own pace and the price. The same
+clouds run with the policy in use and with the paper's form of Algorithm 2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,19 +33,19 @@ from simulator.experiments.experiment import (
 STEP_PERIOD, PERIODS = 40, 120
 PERIOD_S = 60.0
 CORES = 400.0
-"""What each application can use, in units."""
+"""Most CPU that an application can use, in units."""
 FACTORS = (1.5, 4.0)
-"""Deadlines, as multiples of what the work takes alone."""
+"""Range of deadlines, as multiples of the work's time alone."""
 SPARE = 1.25
-"""The node has so many times what the deadlines need, after the step as before."""
+"""Capacity of the node divided by what the deadlines need, before and after the step."""
 OTHERS_BID = 100.0
 MEANS = SpendingLimit(bid_min=1.0, bid_max=1e5)
 STEPS = 100_000
 CLOSE, HELD = 0.1, 20
-"""A price has settled when it stays so near to its median for so many periods. Later it moves
-again: who was ahead of what its deadline needs can do with less."""
+"""Relative distance from the median, and number of periods, within which a settled price stays.
+Later it moves again: an application ahead of its deadline needs less."""
 SOON, SURELY = 15, 40
-"""Periods in which it is to have settled nearly always, and always."""
+"""Periods in which prices should settle on 99 % of the clouds, and on all."""
 CLOUDS = 100
 OURS, PAPER = "policy in use", "paper's form"
 
@@ -68,19 +68,19 @@ POLICIES: Mapping[str, Policy] = {OURS: vertical.adapt, PAPER: plain_vertical.ad
 
 @dataclass(frozen=True, slots=True)
 class StabilityRun:
-    """What a cloud shows."""
+    """The results of a cloud."""
 
     prices: Sequence[float]
-    """Of each period."""
+    """Price of each period."""
     paid: float
-    """What an application that adapts pays in a period after the step, on average."""
+    """Mean payment of an adaptive application in a period after the step."""
     slow: float
-    """The part of their looks after the step at which they were too slow."""
+    """Part of the periods after the step in which adaptive applications were too slow."""
 
 
 @dataclass(slots=True)
 class _Application:
-    """One that adapts."""
+    """An adaptive application."""
 
     policy: Policy
     ideal_step_s: float
@@ -90,7 +90,7 @@ class _Application:
     traces: tuple[BidTrace, ...] = ()
 
     def look(self, allocation: float, keeping: float, now_s: float) -> bool:
-        """Work for a period with this allocation, and bid for the next; whether it was too slow."""
+        """Work for a period, set the bid for the next, and return whether the pace was too slow."""
         step_s = self.ideal_step_s / max(allocation / CORES, 1e-9)
         self.done += PERIOD_S / step_s
         work = Work(steps=STEPS, done=self.done, ideal_step_s=self.ideal_step_s)
@@ -108,11 +108,11 @@ class _Application:
 
 
 def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:
-    """Return what one random cloud shows."""
+    """Return the results of a random cloud."""
     count, others = int(rng.integers(2, 7)), int(rng.integers(1, 4))
     factors = rng.uniform(*FACTORS, size=count)
     capacity = SPARE * float((CORES / factors).sum())
-    # Long enough that nobody is done before the end.
+    # Long enough that no application ends before the last period.
     ideal_s = rng.uniform(PERIODS * PERIOD_S, 2 * PERIODS * PERIOD_S, size=count)
     adapting = [
         _Application(policy, one / STEPS, one * factor)
@@ -135,7 +135,7 @@ def run_of(rng: np.random.Generator, policy: Policy) -> StabilityRun:
 
 
 def _allocations(bids: Floats, capacity: float) -> Floats:
-    """Eq. 1 on one node."""
+    """Return the shares (Eq. 1) on the node."""
     size = len(bids)
     pool = np.zeros(size, dtype=np.int64)
     whole = np.full(size, CORES)
@@ -143,7 +143,7 @@ def _allocations(bids: Floats, capacity: float) -> Floats:
 
 
 def settled_after(prices: Sequence[float]) -> int:
-    """How many periods it takes until the price stays where it is; all, where it never does."""
+    """Return the number of periods until the price settles; all periods if it never does."""
     for begin in range(len(prices) - HELD):
         held = np.array(prices[begin : begin + HELD])
         if (np.abs(held / np.median(held) - 1.0) <= CLOSE).all():
@@ -152,12 +152,12 @@ def settled_after(prices: Sequence[float]) -> int:
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """Some clouds a seed, each played with both forms."""
+    """Return a task for each seed and form of the algorithm."""
     return [Task(policy, 0.0, seed) for seed in range(options.seeds) for policy in POLICIES]
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """How soon prices settle after the beginning, and after the step."""
+    """Return the periods until prices settle after the step, and the costs."""
     clouds = CLOUDS // 5 if options.quick else CLOUDS
     policy = POLICIES[task.system]
     runs = [
@@ -175,7 +175,7 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """Periods until the price is settled."""
+    """Return a table of the periods until prices settle, with statements."""
     soon = experiment.mean(rows, "soon", OURS, 0.0)
     worst = max(experiment.values(rows, "worst", OURS, 0.0))
 
@@ -186,10 +186,10 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa:
     return ExperimentReport(
         (
             Grid(
-                "Periods after the step until the price stays within a tenth; what it costs",
+                "Periods after the step until the price stays within a tenth, and costs",
                 (
                     *("", "median", "95 of 100 clouds", "worst"),
-                    *("credits an application and period", "looks at which it is too slow, %"),
+                    *("credits per application and period", "periods with too slow a pace, %"),
                 ),
                 tuple(
                     (one, *(experiment.cell(rows, name, one, 0.0, ".1f") for name in names))

@@ -25,11 +25,11 @@ COUNT = 160
 MAX_TABLE_SIZE = 8
 SPAN_S = 7 * 3600.0
 MEMORY = 900.0
-"""MiB of a VM (section 4.2.1)."""
+"""Memory of a VM in MiB (section 4.2.1)."""
 MEAN_RUN_S = 2479.0
-"""Section 3.2.2, of applications from the same model on the same kind of cloud."""
+"""Mean run time, from section 3.2.2: the same model on the same kind of cloud."""
 TIMES = (1.0, 2.0, 3.0)
-"""The paper does not say how long the 160 ran: so long, and two and three times as long."""
+"""Multiples of the mean run time. The paper does not print the run times of the 160."""
 PRINTED: dict[str, tuple[str, ...]] = {
     "Merkat, testbed": ("82.5", "764330", "51", "310", "140"),
     "Maui, testbed": ("58.1", "-178581", "-", "-", "-"),
@@ -44,7 +44,7 @@ COLUMNS = ("met", "satisfaction", "suspensions", "migrations_h", "vm_suspensions
 
 
 def tasks(options: ExperimentOptions) -> Sequence[Task]:
-    """Both systems, seed by seed."""
+    """Return a task for each system, run time and seed."""
     return [
         Task(system, times, seed)
         for seed in range(options.seeds)
@@ -54,7 +54,7 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:
 
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
-    """160 applications of the Lublin model within 7 hours; each seed draws others."""
+    """Return the results for 160 random applications of the Lublin model within 7 hours."""
     rng = np.random.default_rng(task.seed)
     count = COUNT // 4 if options.quick else COUNT
     jobs = lublin(count, MAX_TABLE_SIZE, rng)
@@ -75,7 +75,7 @@ def measure(task: Task, options: ExperimentOptions) -> Row:
 
 
 def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:  # noqa: ARG001 - the same for all
-    """The printed rows, and ours below them."""
+    """Return the printed rows, with the simulated ones below them."""
 
     def ours(system: str, times: float) -> tuple[str, ...]:
         return tuple(

@@ -1,1 +1,1 @@
-"""The market in virtual time: events, VMs, tenants, around the daemon's own heart."""
+"""The market in virtual time: events, VMs and tenants around the daemon's own strategies."""

@@ -1,8 +1,8 @@
-"""What applications do on their own: ask for VMs, make room, give up.
+"""Choices of applications: to request VMs, to yield, to give up.
 
-Each looks at the published book and decides for itself; as each change is published, others may
-change their minds, until nobody does. Who could pay more need not wait for who can't, so the
-order in which they look is that of their limits.
+Each application reads the published book and decides for itself. Each change is published, so other
+applications may decide again, until none changes. Applications decide in the order of their limits:
+a higher limit does not wait for a lower one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ from simulator.model.simulated_cloud import SimulatedCloud
 from simulator.workloads.job_applications import TenantKind
 
 ROUNDS = 8
-"""So often at most everybody looks again in one period."""
+"""Largest number of rounds of decisions in a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTally:
-    """Who changed their mind."""
+    """The applications that start, and those that yield."""
 
     started: tuple[Tenancy, ...]
     yielded: tuple[Tenancy, ...]
 
 
 def is_hopeless(one: Tenancy, now_s: float, cloud: SimulatedCloud) -> bool:
-    """Whether nothing is to be gained any more.
+    """Return whether the application can gain nothing any more.
 
-    Who wants everything by the deadline gives up as soon as that can't be had even at full
-    speed from now on; the others go on until it has passed.
+    An application that needs all its work by the deadline gives up when even full speed is too
+    slow. Partial-deadline applications continue until the deadline.
     """
     left_s = one.application.due_s - now_s
     if left_s <= 0:
@@ -50,7 +50,7 @@ def is_hopeless(one: Tenancy, now_s: float, cloud: SimulatedCloud) -> bool:
 
 
 class ApplicationChoices:
-    """The applications' part of a period."""
+    """The decisions of all applications in a period."""
 
     def __init__(
         self, cloud: SimulatedCloud, temper: PatienceSettings, liars: Mapping[int, float]
@@ -59,10 +59,10 @@ class ApplicationChoices:
         self._temper = temper
         self._eager = replace(temper, horizon_s=0.0)
         self._liars = liars
-        """By application's row: what it multiplies its limit by before it says it."""
+        """By row of dishonest applications: the factor of the announced limit."""
 
     def __call__(self, live: Sequence[Tenancy], now_s: float) -> ChoiceTally:
-        """Let everybody look at the book until nobody changes anything."""
+        """Repeat the applications' decisions until none changes."""
         waiting, placed = [], []
         for one in live:
             if one.phase is Phase.WAITING:
@@ -77,11 +77,11 @@ class ApplicationChoices:
         started: list[Tenancy] = []
         yielded: list[Tenancy] = []
         for _ in range(ROUNDS):
-            if not self._look(book, waiting, placed, started, yielded):
+            if not self._decide(book, waiting, placed, started, yielded):
                 break
         return ChoiceTally(tuple(started), tuple(yielded))
 
-    def _look(
+    def _decide(
         self,
         book: Book,
         waiting: list[Tenancy],
@@ -89,7 +89,7 @@ class ApplicationChoices:
         started: list[Tenancy],
         yielded: list[Tenancy],
     ) -> bool:
-        """One look by everybody; whether anybody changed anything."""
+        """Let each application decide once; return whether any yielded."""
         coming = []
         for one in waiting:
             if may_start(book, one.limit, one.units):
@@ -108,7 +108,7 @@ class ApplicationChoices:
         return bool(going)
 
     def _limit(self, one: Tenancy, now_s: float) -> float:
-        """The price up to which it wants to run."""
+        """Return the highest price at which the application runs."""
         cloud = self._cloud
         ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
         left_s = one.application.due_s - now_s

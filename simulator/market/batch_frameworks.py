@@ -1,8 +1,8 @@
 """Batch frameworks that share a cloud by price (section 3.2.2), in virtual time.
 
-All VMs have one core, so the cloud is one pool of units. Each framework is a queue of jobs and
-a cluster of workers, and decides as the daemon's controllers do: Algorithm 4 by its queue and the
-price the others leave it, workers drained before they are released.
+All VMs have one core, so the cloud is a single pool of units. Each framework has a queue of jobs
+and a cluster of workers. It decides as the daemon's controllers do: by Algorithm 4, from its queue
+and the other frameworks' price. It drains workers before it releases them.
 """
 
 from collections import deque
@@ -20,17 +20,17 @@ CORE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a framework is given to do."""
+    """A job of a framework."""
 
     submit_s: float
     workers: int
     run_s: float
-    """With a whole core for each of its workers."""
+    """Run time with a whole core for each worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkSetup:
-    """The cloud and its rhythm, and how careful frameworks are."""
+    """The settings of the cloud and of its frameworks."""
 
     units: float
     reserve: float = 1e-4
@@ -38,19 +38,19 @@ class FrameworkSetup:
     tick_s: float = 10.0
     boot_s: float = 3.6
     budget: float = 1000.0
-    """What each may spend in a period,"""
+    """Most credits that a framework spends in a period."""
     growth: int = 8
-    """how many workers it asks for at once,"""
+    """Most workers that a framework requests at once."""
     patience: int = 3
-    """for how many periods it asks for none after a forced release,"""
+    """Number of periods without requests after a forced release."""
     drain_limit_s: float = 1200.0
-    """and how long a worker that is to go may finish its job."""
+    """Time for which a drained worker may continue its job."""
     target_s: float = 60.0
-    """How long a job may wait, for the aim `wait`."""
+    """Largest wait of a job, for the aim `wait`."""
 
     @property
     def vms(self) -> int:
-        """How many the cloud can hold with a whole core each."""
+        """Return the number of VMs that the cloud can hold with a whole core each."""
         return int(self.units // CORE)
 
 
@@ -63,14 +63,14 @@ class FrameworkView:
     running: int
     queued: int
     useful: int
-    """How many workers there is work for."""
+    """Number of workers that have work."""
     part: float
-    """Of all the CPU of the cloud."""
+    """Part of the cloud's CPU."""
 
 
 @dataclass(slots=True)
 class Running:
-    """A job under way; its tasks work in step."""
+    """A running job; its tasks progress at the same speed."""
 
     job: Job
     workers: tuple[int, ...]
@@ -79,38 +79,38 @@ class Running:
 
 @dataclass(slots=True)
 class Framework:
-    """One of those that share the cloud."""
+    """A batch framework."""
 
     name: str
     aim: Aim
     coming: deque[Job]
     fixed: int | None = None
-    """So many workers whatever happens, in a cloud without a market."""
+    """Constant number of workers, in a cloud without a market; None in a market."""
     queue: deque[Job] = field(default_factory=deque)
     running: list[Running] = field(default_factory=list)
     ready_s: dict[int, float] = field(default_factory=dict)
-    """By worker: when it takes jobs."""
+    """By worker: the time from which it takes jobs."""
     leaving_s: dict[int, float] = field(default_factory=dict)
-    """By worker that is drained: since when."""
+    """By drained worker: the start of draining."""
     waiting: int = 0
     bid: float = 0.0
-    """Of all its workers, for CPU."""
+    """Bid of all workers together, for CPU."""
     speed: float = 1.0
     names: int = 0
     begun: int = 0
     waited_s: float = 0.0
     lost: int = 0
-    """Jobs that began anew because their worker was taken from them."""
+    """Number of jobs that restarted because a worker was released."""
     end_s: float = 0.0
     seen: list[FrameworkView] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
-        """Whether all is done."""
+        """Return whether all jobs are done."""
         return not (self.coming or self.queue or self.running)
 
     def load(self, now_s: float) -> QueueLoad:
-        """What its batch system's commands would show."""
+        """Return the load as the batch system's commands would show it."""
         return QueueLoad(
             waiting=len(self.queue),
             wanted=sum(job.workers for job in self.queue),
@@ -119,7 +119,7 @@ class Framework:
         )
 
     def work(self, since_s: float, now_s: float) -> None:
-        """Let jobs run, and take note of those that end."""
+        """Advance the running jobs, and remove those that end."""
         for one in self.running:
             one.left_s -= (now_s - since_s) * self.speed
         for one in [one for one in self.running if one.left_s <= 0]:
@@ -127,7 +127,7 @@ class Framework:
             self.end_s = now_s + one.left_s / max(self.speed, 1e-9)
 
     def begin(self, now_s: float) -> None:
-        """Take what has come, and start in order what there are workers for."""
+        """Queue the jobs that have arrived, and start jobs in order while workers are idle."""
         while self.coming and self.coming[0].submit_s <= now_s:
             self.queue.append(self.coming.popleft())
         busy = {worker for one in self.running for worker in one.workers}
@@ -144,13 +144,13 @@ class Framework:
             self.running.append(Running(job, tuple(chosen), job.run_s))
 
     def add(self, count: int, ready_s: float) -> None:
-        """More workers."""
+        """Add workers."""
         for _ in range(count):
             self.ready_s[self.names] = ready_s
             self.names += 1
 
     def release(self, workers: Sequence[int]) -> None:
-        """Fewer; what still ran on them begins anew, first in the queue."""
+        """Remove workers; their jobs restart, first in the queue."""
         gone = set(workers)
         for one in [one for one in self.running if gone & set(one.workers)]:
             self.running.remove(one)
@@ -161,7 +161,7 @@ class Framework:
 
 
 def simulate(frameworks: Sequence[Framework], setting: FrameworkSetup) -> None:
-    """Run them until all have done all they had to do."""
+    """Run the frameworks until all their jobs are done."""
     now_s = 0.0
     for one in frameworks:
         one.add(one.fixed or 0, 0.0)
@@ -177,11 +177,11 @@ def simulate(frameworks: Sequence[Framework], setting: FrameworkSetup) -> None:
 
 
 def _period(frameworks: Sequence[Framework], setting: FrameworkSetup, now_s: float) -> None:
-    """Controllers look at the price that was announced; then shares are divided anew."""
+    """Let controllers act on the announced price, then compute new shares."""
     price = max(sum(one.bid for one in frameworks) / setting.units, setting.reserve)
     for one in frameworks:
         if one.fixed is None:
-            _look(one, price, setting, now_s)
+            _control(one, price, setting, now_s)
     bids = np.array([max(one.bid, 1e-9) for one in frameworks])
     caps = np.array([CORE * len(one.ready_s) for one in frameworks])
     pool, none = np.zeros(len(frameworks), dtype=np.int64), np.zeros(len(frameworks))
@@ -201,8 +201,8 @@ def _period(frameworks: Sequence[Framework], setting: FrameworkSetup, now_s: flo
         )
 
 
-def _look(one: Framework, price: float, setting: FrameworkSetup, now_s: float) -> None:
-    """What the framework's controller does."""
+def _control(one: Framework, price: float, setting: FrameworkSetup, now_s: float) -> None:
+    """Scale the framework and set its bid, as its controller does."""
     load = one.load(now_s)
     workers = len(one.ready_s)
     coming = any(ready_s > now_s for ready_s in one.ready_s.values())
@@ -227,7 +227,7 @@ def _look(one: Framework, price: float, setting: FrameworkSetup, now_s: float) -
         worker: 0 if ready_s <= now_s else None for worker, ready_s in one.ready_s.items()
     }
     jobs |= {worker: 1 for run in one.running for worker in run.workers}
-    # In virtual time the batch system obeys at once: who is drained gets no job any more.
+    # In virtual time the batch system obeys at once: a drained worker gets no more jobs.
     obeys, surplus = frozenset(jobs), workers - scaled.vms
     plan = workers_to_release(jobs, obeys, surplus, one.leaving_s, now_s, setting.drain_limit_s)
     one.leaving_s = dict(plan.since_s)

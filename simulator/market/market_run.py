@@ -1,8 +1,8 @@
-"""The market in virtual time: from event to event, and from period to period where one is due.
+"""A run of the market in virtual time, from event to event and from period to period.
 
-Between two periods nothing of the market changes: bids, shares and prices stay as they are. So
-time runs on to whatever comes first, an arrival, an end, an operation that is over; a period
-begins then, as the daemon's does, and one begins every interval while somebody waits.
+Between two periods, bids, shares and prices are constant. So time advances to the next event: an
+arrival, an end, or the end of an operation. Then a period begins, as in the daemon. While an
+application waits, a period begins in every interval.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,38 +25,38 @@ from simulator.model.simulated_cloud import RESOURCES, SimulatedCloud
 from simulator.workloads.job_applications import Application, ApplicationOutcome
 
 DONE = 1e-6
-"""Seconds of work that are none."""
+"""Remaining work, in seconds, that counts as done."""
 IMPATIENT = 0.5
-"""After which part of its grace time an application that waits looks again."""
+"""Part of its grace time after which a waiting application decides again."""
 
 
 @dataclass(slots=True)
 class OperationCounts:
-    """What happened."""
+    """Counts of periods and operations."""
 
     periods: int = 0
-    """Periods that began, whether or not anything had changed."""
+    """Number of periods, with or without changes."""
     decisions: int = 0
-    """Those in which the market was decided anew."""
+    """Number of periods with a new decision."""
     migrations: int = 0
     suspensions: int = 0
-    """Of applications,"""
+    """Number of suspensions of applications."""
     vm_suspensions: int = 0
-    """and of their VMs."""
+    """Number of suspensions of VMs."""
     resumes: int = 0
     vm_resumes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MarketRun:
-    """How everybody fared, and what it took."""
+    """The outcomes and costs of a run."""
 
     outcomes: tuple[ApplicationOutcome, ...]
     counts: OperationCounts
     span_s: float
     """Virtual time from the first arrival to the last end."""
     prices: tuple[tuple[float, float], ...]
-    """(time, price of a unit of CPU), whenever it changed."""
+    """Pairs of time and price of a unit of CPU, at each change."""
     spent: tuple[float, ...]
     """Credits that each application paid."""
 
@@ -68,19 +68,19 @@ def simulate(
     rng: np.random.Generator,
     liars: Mapping[int, float] | None = None,
 ) -> MarketRun:
-    """Run the applications, which are in order of submission, to the end of the last.
+    """Run the applications, in order of submission, to the end of the last.
 
-    `liars` multiply their limits, by row, before they say them.
+    `liars` has, by row of dishonest applications, the factor of the announced limit.
     """
     for one in applications:
         if one.tasks > cloud.cores:
-            raise TooLargeError(f"job {one.number} wants {one.tasks} of {cloud.cores} cores")
+            raise TooLargeError(f"job {one.number} needs {one.tasks} of {cloud.cores} cores")
     return _MarketRun(applications, cloud, temper, rng, liars or {}).to_the_end()
 
 
 @dataclass(slots=True)
 class _Market:
-    """The last decision, and what it was made of."""
+    """The last decision and its input."""
 
     decision: Decision | None = None
     columns: Any = None
@@ -98,10 +98,10 @@ class _MarketRun:
         liars: Mapping[int, float],
     ) -> None:
         sizes = np.cumsum([0, *(one.tasks for one in applications)])
-        self.everybody = [
+        self.tenancies = [
             Tenancy(row, one, int(sizes[row]), one.run_s, 0) for row, one in enumerate(applications)
         ]
-        for one in self.everybody:
+        for one in self.tenancies:
             one.balance = one.initial
         self.cloud, self.rng = cloud, rng
         self.hosts = hosts_of(cloud)
@@ -111,36 +111,36 @@ class _MarketRun:
         self.arrived = 0
         self.now_s = 0.0
         self.period_s = -inf
-        """When the last period began."""
+        """Start of the last period."""
         self.dirty = False
         self.market = _Market()
         self.counts = OperationCounts()
         self.prices: list[tuple[float, float]] = []
         reserve = {RESOURCES[0]: cloud.reserve_cpu, RESOURCES[1]: cloud.reserve_memory}
-        # The paper's rule to the letter: its figures count every bid as a whole.
+        # The paper's rule to the letter: its figures count every bid in full.
         whole = cloud.rule is PriceRule.PAPER
         pricing = Pricing(rule=cloud.rule, reserve=reserve, whole_bids=whole)
         self.settings = type(self.entry.settings)(pricing=pricing)
 
     def to_the_end(self) -> MarketRun:
-        """Period after period."""
-        while self.arrived < len(self.everybody) or self.live:
+        """Run all periods, and return the results."""
+        while self.arrived < len(self.tenancies) or self.live:
             self._advance(self._next_s())
-            self._happenings()
+            self._handle_events()
             self._period()
         return MarketRun(
-            tuple(_outcome(one) for one in self.everybody),
+            tuple(_outcome(one) for one in self.tenancies),
             self.counts,
             self.now_s,
             tuple(self.prices),
-            tuple(one.spent / MICRO for one in self.everybody),
+            tuple(one.spent / MICRO for one in self.tenancies),
         )
 
     def _next_s(self) -> float:
-        """When the next period begins."""
+        """Return the start of the next period."""
         event_s = inf
-        if self.arrived < len(self.everybody):
-            event_s = self.everybody[self.arrived].application.submit_s
+        if self.arrived < len(self.tenancies):
+            event_s = self.tenancies[self.arrived].application.submit_s
         for one in self.live:
             event_s = min(event_s, one.event_s(self.now_s), self._looks_s(one))
         if self.dirty:
@@ -148,18 +148,18 @@ class _MarketRun:
         return max(event_s, self.period_s + self.cloud.least_interval_s)
 
     def _looks_s(self, one: Tenancy) -> float:
-        """When one that waits looks again: every period, and sooner as its grace time ends."""
+        """Return when a waiting application decides again: each period, or sooner near its end."""
         if one.pending:
             return self.period_s + self.cloud.period_s
         if one.phase is not Phase.WAITING:
             return inf
         grace_s = one.application.due_s - self.now_s - one.left_s - one.startup_s(self.cloud)
-        if grace_s <= 0:  # nothing is to be saved any more but a part
+        if grace_s <= 0:  # only a part of the work can be done in time
             return self.period_s + self.cloud.period_s
         return self.period_s + min(grace_s * IMPATIENT, self.cloud.period_s)
 
     def _advance(self, now_s: float) -> None:
-        """Let work be done and charge for it."""
+        """Advance the applications' work to this time, and charge for it."""
         self._charge(now_s - self.now_s)
         for one in self.live:
             done_s = one.finishes_s(self.now_s)
@@ -172,7 +172,7 @@ class _MarketRun:
         self.live = [one for one in self.live if one.phase is not Phase.OVER]
 
     def _charge(self, elapsed_s: float) -> None:
-        """What everybody owes for what they had."""
+        """Charge each application for its allocations."""
         decision, columns = self.market.decision, self.market.columns
         if decision is None or not columns.tenancies:
             return
@@ -191,10 +191,10 @@ class _MarketRun:
                 one.balance -= paid
                 one.spent += paid
 
-    def _happenings(self) -> None:
-        """Arrivals, VMs that are on disk by now, applications that give up."""
-        while self.arrived < len(self.everybody):
-            one = self.everybody[self.arrived]
+    def _handle_events(self) -> None:
+        """Handle arrivals, finished suspensions, and applications that give up."""
+        while self.arrived < len(self.tenancies):
+            one = self.tenancies[self.arrived]
             if one.application.submit_s > self.now_s:
                 break
             self.live.append(one)
@@ -209,7 +209,7 @@ class _MarketRun:
         self.live = [one for one in self.live if one.phase is not Phase.OVER]
 
     def _period(self) -> None:
-        """What the daemon does, if anything changed since the last time."""
+        """Run a period as the daemon does, with a new decision only after a change."""
         self.period_s = self.now_s
         self.counts.periods += 1
         asked = self.asking(self.live, self.now_s)
@@ -224,7 +224,7 @@ class _MarketRun:
             self._decide()
 
     def _suspend(self, one: Tenancy) -> None:
-        """Send its VMs to disk; those that have not started are just not wanted any more."""
+        """Suspend the application's VMs to disk; VMs that have not started are withdrawn."""
         if one.starting_until_s == inf and (one.host == NOWHERE).all():
             one.phase = Phase.WAITING
             return
@@ -236,10 +236,10 @@ class _MarketRun:
         one.busy_until_s = np.full(len(one.host), on_disk_s)
 
     def _decide(self) -> None:
-        """The heart's part, and what follows from it.
+        """Run the strategy, and apply its decision.
 
-        Who runs at full speed needs to bid no more than the others do: all bid what the one
-        with the lowest limit can still follow.
+        An application at full speed needs to bid no more than the others. So all bid the lowest
+        limit of the placed applications.
         """
         placed = [one.limit for one in self.live if one.phase is Phase.PLACED]
         going = max(min(placed, default=0.0), self.cloud.reserve_cpu)

@@ -1,4 +1,4 @@
-"""One application in the cloud: its phase, its VMs, its work, its money."""
+"""An application in the cloud: its phase, VMs, work and balance."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -17,58 +17,58 @@ MICRO = 1_000_000
 
 
 class Phase(Enum):
-    """What an application is doing."""
+    """The phase of an application."""
 
     WAITING = auto()
     """Has no VMs, or its VMs are on disk."""
     PLACED = auto()
     """Its VMs are pending, being started, or running."""
     SUSPENDING = auto()
-    """Its VMs are on their way to disk."""
+    """Its VMs are being saved to disk."""
     OVER = auto()
 
 
 @dataclass(slots=True)
 class Tenancy:
-    """An application's state."""
+    """The state of an application."""
 
     row: int
     application: Application
     first_vm: int
-    """Its VMs have ids from here on."""
+    """Id of its first VM; the ids of its VMs are consecutive."""
     left_s: float
-    """Work still to be done, in seconds at full speed."""
+    """Remaining work, in seconds at full speed."""
     balance: int
-    """Micro-credits."""
+    """Balance in micro-credits."""
     spent: int = 0
     """Micro-credits paid so far."""
     renewals: int = 0
-    """How often the budget has been filled up."""
+    """Number of budget renewals so far."""
     phase: Phase = Phase.WAITING
     on_disk: bool = False
     host: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """By task, NOWHERE while pending."""
+    """Host by task; NOWHERE while the task is pending."""
     busy_until_s: Floats = field(default_factory=lambda: np.zeros(0))
-    """By task: when its start or migration is over."""
+    """End of the start or migration, by task."""
     moved_at_s: Floats = field(default_factory=lambda: np.zeros(0))
-    """By task: when it was migrated last, NaN for never."""
+    """Time of the last migration, by task; NaN for never."""
     starting_until_s: float = inf
-    """When the last of its VMs has started; infinite while one is pending."""
+    """Time at which all its VMs have started; infinite while a VM is pending."""
     speed: float = 0.0
-    """Work done in a second."""
+    """Work per second."""
     limit: float = 0.0
-    """The price up to which it wants to run."""
+    """Highest price at which the application runs."""
     bid: float = 0.0
-    """For a unit of CPU, as registered."""
+    """Registered bid for a unit of CPU."""
     end_s: float = inf
 
     @property
     def units(self) -> float:
-        """What full speed takes."""
+        """Return the units of CPU for full speed."""
         return CORE * self.application.tasks
 
     def place(self) -> None:
-        """Its VMs are asked for."""
+        """Request the application's VMs."""
         self.phase = Phase.PLACED
         self.host = np.full(self.application.tasks, NOWHERE)
         self.busy_until_s = np.zeros(self.application.tasks)
@@ -77,14 +77,14 @@ class Tenancy:
         self.speed = 0.0
 
     def deployed(self, task: int, host: int, ready_s: float) -> None:
-        """One of its VMs starts there."""
+        """Record that the task's VM starts on the host."""
         self.host[task] = host
         self.busy_until_s[task] = ready_s
         if (self.host != NOWHERE).all():
             self.starting_until_s = float(self.busy_until_s.max())
 
     def work(self, since_s: float, now_s: float) -> None:
-        """What has been done meanwhile."""
+        """Record the work done between the two times."""
         if self.speed <= 0.0:
             return
         worked_s = now_s - max(since_s, self.starting_until_s)
@@ -92,13 +92,13 @@ class Tenancy:
             self.left_s = max(self.left_s - worked_s * self.speed, 0.0)
 
     def finishes_s(self, now_s: float) -> float:
-        """When the work is done if nothing changes."""
+        """Return the time at which the work is done if nothing changes."""
         if self.phase is not Phase.PLACED or self.speed <= 0.0:
             return inf
         return max(now_s, self.starting_until_s) + self.left_s / self.speed
 
     def event_s(self, now_s: float) -> float:
-        """When something of its own happens next: it is done, an operation is over, time is up."""
+        """Return the application's next event: end of work, end of an operation, or deadline."""
         if self.phase is Phase.WAITING:
             return inf
         later = self.busy_until_s[self.busy_until_s > now_s]
@@ -109,17 +109,17 @@ class Tenancy:
 
     @property
     def pending(self) -> bool:
-        """Whether some of its VMs wait for a host."""
+        """Return whether any of its VMs waits for a host."""
         return self.phase is Phase.PLACED and self.starting_until_s == inf
 
     def startup_s(self, cloud: SimulatedCloud) -> float:
-        """From when its VMs are placed until they work."""
+        """Return the time from the placement of its VMs until they work."""
         if self.on_disk:
             return cloud.costs.resume_s(self.application.memory_mib)
         return cloud.costs.boot_s
 
     def renew(self, now_s: float, renewal_s: float) -> None:
-        """Fill the budget up, as often as that was due since it came."""
+        """Renew the budget if a renewal is due."""
         due = floor((now_s - self.application.submit_s) / renewal_s)
         if due > self.renewals:
             self.renewals = due
@@ -129,10 +129,10 @@ class Tenancy:
 
     @property
     def initial(self) -> int:
-        """Micro-credits of the whole budget, which is also what each renewal brings."""
+        """Return the whole budget in micro-credits; each renewal adds as much."""
         return round(self.application.budget * self.application.tasks * MICRO)
 
     def means(self, now_s: float, renewal_s: float) -> float:
-        """Credits it has and will get until its deadline."""
+        """Return its present credits plus the renewals until its deadline."""
         left_s = max(self.application.due_s - now_s, 0.0)
         return (self.balance + self.initial * (left_s / renewal_s)) / MICRO

@@ -1,4 +1,4 @@
-"""All VMs of the moment as a snapshot, and what a decision does to them."""
+"""The VMs of all applications as a snapshot, and the effects of a decision on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _BUSY, _PENDING, _RUNNING = int(VmState.BUSY), int(VmState.PENDING), int(VmState
 
 
 def hosts_of(cloud: SimulatedCloud) -> Hosts:
-    """The nodes, which never change."""
+    """Return the nodes, which never change."""
     count = cloud.nodes
     return Hosts(
         id=np.arange(count),
@@ -32,25 +32,25 @@ def hosts_of(cloud: SimulatedCloud) -> Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which rows of a snapshot belong to which application."""
+    """The rows of each application in a snapshot."""
 
     tenancies: tuple[Tenancy, ...]
     starts: Ints
-    """[applications + 1]: the first row of each."""
+    """[applications + 1]: the first row of each application."""
     size: Ints
-    """[applications]"""
+    """[applications]: the number of rows."""
 
     def spread(self, values: Sequence[float]) -> Floats:
-        """[vms]: the value of each one's application."""
+        """Return [vms]: the value of each VM's application."""
         spread: Floats = np.repeat(np.array(values, dtype=float), self.size)
         return spread
 
 
 def columns_of(tenancies: Sequence[Tenancy]) -> Columns:
-    """Those that hold or want a place, ascending by their VMs' ids.
+    """Return the rows of applications that have or need hosts, ascending by their VMs' ids.
 
-    VMs on their way to disk are none of them: as for EDF, their cores and memory are free at
-    once, and only their application has to wait.
+    VMs that are being saved to disk are left out: as for EDF, their cores and memory are free at
+    once, and only their application must wait.
     """
     there = tuple(one for one in tenancies if one.phase is Phase.PLACED)
     size = np.array([one.application.tasks for one in there], dtype=np.int64)
@@ -62,7 +62,7 @@ def columns_of(tenancies: Sequence[Tenancy]) -> Columns:
 def snapshot_of(
     cloud: SimulatedCloud, hosts: Hosts, columns: Columns, now_s: float, period: int
 ) -> Snapshot:
-    """What the daemon would observe now."""
+    """Return the snapshot that the daemon would observe now."""
     there, count = columns.tenancies, int(columns.starts[-1])
     ids = np.repeat([one.first_vm for one in there], columns.size) + (
         np.arange(count) - np.repeat(columns.starts[:-1], columns.size)
@@ -100,7 +100,7 @@ def snapshot_of(
 
 
 def act(cloud: SimulatedCloud, columns: Columns, decision: Decision, now_s: float) -> int:
-    """Begin what was decided; returns how many VMs are migrated."""
+    """Start the decision's steps, and return the number of migrations."""
     owner = _owners(columns)
     for step in decision.plan.of(Deploy):
         one, task = owner[step.vm]
@@ -115,7 +115,7 @@ def act(cloud: SimulatedCloud, columns: Columns, decision: Decision, now_s: floa
 
 
 class _Owners:
-    """By VM id: its application and which of its tasks it is."""
+    """The application and task of each VM id."""
 
     def __init__(self, columns: Columns) -> None:
         self._there = columns.tenancies
@@ -131,7 +131,7 @@ def _owners(columns: Columns) -> _Owners:
 
 
 def set_speeds(cloud: SimulatedCloud, columns: Columns, allocations: Floats, now_s: float) -> None:
-    """What everybody's allocation makes of its speed: tasks work in step, the slowest counts."""
+    """Set each application's speed from its allocations: its slowest task counts."""
     if not columns.tenancies:
         return
     memory = columns.spread([one.application.memory_mib for one in columns.tenancies])

@@ -1,1 +1,1 @@
-"""What is simulated."""
+"""The model of the simulated cloud."""

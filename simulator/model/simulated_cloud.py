@@ -1,7 +1,7 @@
-"""Nodes, market rules, what operations cost.
+"""The simulated cloud: nodes, market rules and costs of operations.
 
-The defaults are those measured in the utility-placement paper (its Table 1): a start costs the
-same whatever is started, the others go by the memory that has to be moved.
+The default costs are the measurements of the utility-placement paper (its Table 1). A start has a
+constant cost; the cost of other operations is proportional to the memory.
 """
 
 from dataclasses import dataclass, field
@@ -12,38 +12,38 @@ from merkatd.placement.registry import strategy_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCosts:
-    """Seconds, and seconds a MiB."""
+    """The costs of operations, in seconds or seconds per MiB."""
 
     boot_s: float = 3.6
     suspend_s_per_mib: float = 0.0353
     resume_s_per_mib: float = 0.0333
     migrate_s_per_mib: float = 0.0132
     migrating_speed: float = 0.9
-    """The part of its speed that a VM keeps while it is migrated."""
+    """Part of its speed that a VM keeps during a migration."""
     thrashing: float = 2.0
-    """How much a lack of memory hurts: a task that has the part m of the memory it needs runs
-    at 1 - thrashing * (1 - m) of its speed, and not at all below 0."""
+    """Slowdown by lack of memory: a task with the part m of its needed memory runs at 1 -
+    thrashing * (1 - m) of its speed, at least 0."""
 
     def suspend_s(self, memory_mib: float) -> float:
-        """From the order until the VM is on disk; it does not work any more meanwhile."""
+        """Return the time from the order until the VM is on disk; meanwhile it does no work."""
         return self.suspend_s_per_mib * memory_mib
 
     def resume_s(self, memory_mib: float) -> float:
-        """From the order until it works again."""
+        """Return the time from the order until the VM works again."""
         return self.resume_s_per_mib * memory_mib
 
     def migrate_s(self, memory_mib: float) -> float:
-        """From the order until it is on the other host."""
+        """Return the time from the order until the VM is on the other host."""
         return self.migrate_s_per_mib * memory_mib
 
     def speed(self, memory_part: float) -> float:
-        """With this part of the memory it needs."""
+        """Return the relative speed with this part of the needed memory."""
         return min(max(1.0 - self.thrashing * (1.0 - memory_part), 0.0), 1.0)
 
 
 RESOURCES = ("cpu", "memory")
 CORE = 100.0
-"""Units of CPU."""
+"""Units of CPU of a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +52,19 @@ class SimulatedCloud:
 
     nodes: int
     cpu: float
-    """Units of a node."""
+    """Units of CPU of a node."""
     memory_mib: float
     strategy: str = "paper"
     rule: PriceRule = PriceRule.PAPER
     reserve_cpu: float = 1e-4
-    """Credits for a unit and period, at least."""
+    """Least price of CPU, in credits per unit and period."""
     reserve_memory: float = 1e-6
     period_s: float = 60.0
     least_interval_s: float = 1.0
-    """Where something happens a period begins early, but no sooner than this after the last.
-    Less than the daemon's default: traces have jobs of a second whose deadlines are as short."""
+    """Least time between periods: an event starts a period early, but not before this. It is less
+    than the daemon's default, as traces have jobs of a second with deadlines as short."""
     renewal_s: float = 3600.0
-    """How often budgets are filled up."""
+    """Time between renewals of budgets."""
     costs: OperationCosts = field(default_factory=OperationCosts)
 
     def __post_init__(self) -> None:
@@ -72,12 +72,12 @@ class SimulatedCloud:
 
     @property
     def cores(self) -> int:
-        """What batch schedulers divide: whole cores."""
+        """Return the number of whole cores, for batch schedulers."""
         return self.nodes * int(self.cpu // CORE)
 
     @property
     def units(self) -> float:
-        """CPU of all nodes together."""
+        """Return the CPU of all nodes together, in units."""
         return self.nodes * self.cpu
 
 

@@ -1,4 +1,4 @@
-"""What is to be run: traces, models, bursts."""
+"""Workloads: traces, models and bursts of jobs."""
 
 from simulator.workloads.swf import SwfError, SwfJob, read_swf
 

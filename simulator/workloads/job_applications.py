@@ -1,8 +1,8 @@
-"""Jobs become applications with deadlines and budgets; how they fared.
+"""Applications made from jobs, with deadlines and budgets, and their outcomes.
 
-A deadline is 1.5 to 10 times what the application takes alone in the cloud, and the budget of a
-task and renewal period is inversely proportional to that factor: who is in less of a hurry
-pays less. Where a trace says nothing of memory, a task needs 10 to 50 % of a node's.
+A deadline is 1.5 to 10 times the application's time alone in the cloud. The budget of a task and
+renewal period is inversely proportional to that factor: a tenant with more time pays less. If a
+trace has no memory data, a task needs 10 to 50 % of a node's memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ KIB_A_MIB = 1024.0
 
 
 class TenantKind(StrEnum):
-    """What an application's owner wants (Table 1)."""
+    """The goal of an application's owner (Table 1)."""
 
     FULL_DEADLINE = "full-deadline"
     PARTIAL_DEADLINE = "partial-deadline"
@@ -28,32 +28,32 @@ class TenantKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A fixed number of tasks, each a VM with one core, that work in step."""
+    """A fixed number of tasks, each a VM with a core, that progress at the same speed."""
 
     number: int
     submit_s: float
     run_s: float
-    """The work of a task, in seconds on a core of its own."""
+    """Work of a task, in seconds on a whole core."""
     tasks: int
     memory_mib: float
-    """Of a task."""
+    """Memory of a task."""
     ideal_s: float
-    """t_ideal: alone in the cloud, from its submission, the boot included."""
+    """t_ideal: time from submission to end alone in the cloud, including the boot."""
     deadline_s: float
-    """From its submission."""
+    """Deadline, in seconds from the submission."""
     budget: float
-    """B: credits of a task and renewal period."""
+    """B: credits per task and renewal period."""
     tenant: TenantKind = TenantKind.FULL_DEADLINE
 
     @property
     def due_s(self) -> float:
-        """The deadline as a time."""
+        """Return the deadline as a time."""
         return self.submit_s + self.deadline_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAssignment:
-    """What applications are given."""
+    """The terms of applications: deadlines, budgets and memory."""
 
     node_memory_mib: float
     boot_s: float
@@ -62,14 +62,14 @@ class TaskAssignment:
     base_budget: float = 2000.0
     least_memory: float = 0.1
     most_memory: float = 0.5
-    """Parts of a node's memory; more is not given to a task that asks for it either."""
+    """Largest part of a node's memory of a task, even if the trace has more."""
     tenant: TenantKind = TenantKind.FULL_DEADLINE
 
 
 def assign(
     jobs: Sequence[SwfJob], terms: TaskAssignment, rng: np.random.Generator
 ) -> tuple[Application, ...]:
-    """The applications of these jobs, the first of which comes at 0."""
+    """Return the applications of these jobs; the first arrives at 0."""
     begin_s = jobs[0].submit_s if jobs else 0.0
     factors = rng.uniform(terms.least_factor, terms.most_factor, len(jobs))
     parts = rng.uniform(terms.least_memory, terms.most_memory, len(jobs))
@@ -98,16 +98,16 @@ def _application(
 
 
 def contended(applications: Iterable[Application], scale: float) -> tuple[Application, ...]:
-    """The same applications, with the times between their arrivals scaled (1 to 0.1)."""
+    """Return the applications with the times between their arrivals scaled (1 to 0.1)."""
     return tuple(replace(one, submit_s=one.submit_s * scale) for one in applications)
 
 
 def bursts(
     applications: Iterable[Application], size: int, spread_s: float
 ) -> tuple[Application, ...]:
-    """The same applications, so many at a time: each burst comes when its first would have.
+    """Return the applications in bursts of `size`; each burst starts with its first application.
 
-    Those of a burst follow each other at even distances within `spread_s`.
+    The applications of a burst arrive at even distances within `spread_s`.
     """
     found: list[Application] = []
     for row, one in enumerate(applications):
@@ -119,22 +119,22 @@ def bursts(
 
 @dataclass(frozen=True, slots=True)
 class ApplicationOutcome:
-    """The end of one application."""
+    """The outcome of an application."""
 
     application: Application
     end_s: float
-    """When its work was done; infinite where that never was."""
+    """End of its work; infinite if it never ended."""
     done: float
-    """The part of its work that was done by its deadline."""
+    """Part of its work done by its deadline."""
 
     @property
     def met(self) -> bool:
-        """Whether it was done by its deadline."""
+        """Return whether the work was done by the deadline."""
         return self.end_s <= self.application.due_s
 
     @property
     def satisfaction(self) -> float:
-        """Table 1, in credits."""
+        """Return the satisfaction (Table 1), in credits."""
         one = self.application
         exec_s = self.end_s - one.submit_s
         match one.tenant:
@@ -147,18 +147,18 @@ class ApplicationOutcome:
 
 
 def satisfaction(outcomes: Iterable[ApplicationOutcome]) -> float:
-    """Of all tenants together."""
+    """Return the total satisfaction of all tenants."""
     return sum(outcome.satisfaction for outcome in outcomes)
 
 
 def met_part(outcomes: Iterable[ApplicationOutcome]) -> float:
-    """The part of the applications that met their deadline."""
+    """Return the part of the applications that met their deadline."""
     met = [outcome.met for outcome in outcomes]
     return sum(met) / len(met) if met else 0.0
 
 
 def by_start(application: Application, start_s: float, boot_s: float) -> ApplicationOutcome:
-    """Of one that is never interrupted."""
+    """Return the outcome of an application that runs without interruption."""
     begin_s = start_s + boot_s
     end_s = begin_s + application.run_s
     in_time_s = min(max(application.due_s - begin_s, 0.0), application.run_s)

@@ -1,9 +1,9 @@
 """The Lublin-Feitelson model of rigid jobs (2003): sizes, run times and a daily cycle.
 
-Logarithms of run times come from one of two gamma distributions, and the larger a job is the
-likelier from the longer one; sizes prefer one processor and powers of two; gaps between jobs
-come from a gamma distribution too, and last longer at night. The parameters are the published
-ones, for all jobs alike and for batch and interactive ones apart.
+Logarithms of run times come from one of two gamma distributions; a larger job more often uses the
+longer one. Sizes prefer one processor and powers of two. Gaps between jobs come from a gamma
+distribution too, and last longer at night. The parameters are the published ones, for all jobs
+together and for batch and interactive jobs separately.
 """
 
 from collections.abc import Iterator
@@ -18,46 +18,46 @@ from merkatd.cluster import Floats
 from simulator.workloads.swf import SwfJob
 
 BUCKETS = 48
-"""Half hours of a day."""
+"""Number of half hours in a day."""
 BUCKET_S = 1800.0
 DAY_BEGINS = 11
-"""The bucket at which the published day begins: the gamma distribution of jobs over the day
-fits a day that starts before dawn."""
+"""Bucket at which the published day begins: the gamma distribution of jobs over the day fits a day
+that starts before dawn."""
 MOST_LOG_RUN = 12.0
-"""Longer run times (their logarithm) are drawn again,"""
+"""Largest logarithm of a run time; longer ones are drawn again."""
 MOST_LOG_GAP = 13.0
-"""and so are longer gaps."""
+"""Largest logarithm of a gap; longer ones are drawn again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:
-    """One kind of job. Gamma distributions are (shape, scale)."""
+    """A class of jobs. Gamma distributions are (shape, scale)."""
 
     serial: float
-    """The part that wants one processor,"""
+    """Part of jobs with one processor."""
     power: float
-    """and the part that wants a power of two."""
+    """Part of jobs with a power of two of processors."""
     low: float
     medium: float
     high: float
-    """Logarithms (base 2) of sizes: the least, a usual one, the greatest."""
+    """Logarithms (base 2) of sizes: `low` is the least, `medium` a usual, `high` the greatest."""
     below_medium: float
-    """How likely a parallel job's size is below the medium one."""
+    """Probability that a parallel job's size is below the medium one."""
     short: tuple[float, float]
     long: tuple[float, float]
-    """Logarithms of run times."""
+    """Distributions of logarithms of run times, for `short` and `long` jobs."""
     slope: float
     offset: float
-    """How likely a job of n processors is a short one: slope * n + offset."""
+    """Probability that a job of n processors is short: slope * n + offset."""
     gap: tuple[float, float]
-    """The logarithm of a gap in the rush hours,"""
+    """Distribution of the logarithm of a gap in the rush hours."""
     all_day: float
-    """and what the shape is multiplied by for the whole day."""
+    """Factor of the shape of `gap` for the whole day."""
     day: tuple[float, float]
-    """Jobs over the half hours of a day."""
+    """Distribution of jobs over the half hours of a day."""
 
     def up_to(self, procs: int) -> "JobClass":
-        """The same for a machine of so many processors, sizes shifted as the authors say."""
+        """Return the class for a machine of `procs` processors, with sizes shifted as published."""
         high = float(np.log2(procs))
         medium = max(high - (self.high - self.medium), self.low)
         return replace(self, high=high, medium=medium, low=min(self.low, high))
@@ -113,14 +113,14 @@ INTERACTIVE = JobClass(
 def lublin(
     count: int, procs: int, rng: np.random.Generator, kinds: tuple[JobClass, ...] = (WHOLE,)
 ) -> list[SwfJob]:
-    """So many jobs for a machine of so many processors, by submission, from midnight on."""
+    """Return `count` jobs for a machine of `procs` processors, by submission, from midnight on."""
     streams = [_jobs(kind.up_to(procs), user, rng) for user, kind in enumerate(kinds)]
     together = merge(*streams, key=lambda job: job.submit_s)
     return [job._replace(number=row + 1) for row, job in enumerate(islice(together, count))]
 
 
 def size(kind: JobClass, rng: np.random.Generator) -> int:
-    """How many processors a job wants."""
+    """Return the number of processors of a random job."""
     lot = rng.random()
     if lot <= kind.serial:
         return 1
@@ -134,7 +134,7 @@ def size(kind: JobClass, rng: np.random.Generator) -> int:
 
 
 def run_s(kind: JobClass, procs: int, rng: np.random.Generator) -> float:
-    """How long a job of this size runs: whole seconds, at least one."""
+    """Return the run time of a random job of this size, in whole seconds, at least one."""
     short = rng.random() <= min(max(kind.slope * procs + kind.offset, 0.0), 1.0)
     shape, scale = kind.short if short else kind.long
     while (log := rng.gamma(shape, scale)) > MOST_LOG_RUN:
@@ -143,7 +143,7 @@ def run_s(kind: JobClass, procs: int, rng: np.random.Generator) -> float:
 
 
 def day_weights(kind: JobClass) -> Floats:
-    """[half hours, from midnight]: how fast jobs come then, 1 on average."""
+    """Return [half hours, from midnight]: the relative arrival rate of jobs, 1 on average."""
     shape, scale = kind.day
     edges = np.arange(DAY_BEGINS, DAY_BEGINS + BUCKETS + 1) - 0.5
     parts = np.diff(gamma.cdf(edges, shape, scale=scale))
@@ -158,7 +158,7 @@ def _jobs(kind: JobClass, user: int, rng: np.random.Generator) -> Iterator[SwfJo
 
 
 def _arrivals(kind: JobClass, rng: np.random.Generator) -> Iterator[float]:
-    """A gap is a number of points; a half hour passes once its weight in points is paid."""
+    """Yield submission times: a gap is a number of points, and a half hour uses up its weight."""
     weights = day_weights(kind).tolist()
     shape, scale = kind.gap[0] * kind.all_day, kind.gap[1]
     bucket, points = 0, 0.0

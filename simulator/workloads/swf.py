@@ -1,4 +1,4 @@
-"""The Standard Workload Format, version 2: one job a line, eighteen numbers, -1 for unknown."""
+"""The Standard Workload Format, version 2: a job per line, eighteen numbers, -1 for unknown."""
 
 import gzip
 from collections.abc import Iterable, Iterator
@@ -9,28 +9,28 @@ FIELDS = 18
 
 
 class SwfError(Exception):
-    """A trace that can't be read; the message names file, line and what would be right."""
+    """Raised for an unreadable trace; the message names file, line and accepted values."""
 
 
 class SwfJob(NamedTuple):
-    """What simulations use of a line."""
+    """The fields of a line that simulations use."""
 
     number: int
     submit_s: float
     run_s: float
     procs: int
-    """Those requested, or those used where that is not known."""
+    """Requested processors; used processors if unknown."""
     requested_s: float
-    """The user's estimate of the run time, -1 where there is none."""
+    """The user's estimate of the run time; -1 if unknown."""
     memory_kib: float
-    """Requested for each processor, or used; -1 where neither is known."""
+    """Memory per processor, requested, or else used; -1 if unknown."""
     user: int
 
 
 def read_swf(path: Path, most: int | None = None) -> list[SwfJob]:
-    """The jobs of a trace (plain or .gz) that ran, by submission; of its first lines only `most`.
+    """Return the jobs of a trace (plain or .gz) that ran, by submission; only the first `most`.
 
-    Raises SwfError.
+    Raise SwfError for an unreadable trace.
     """
     try:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
@@ -47,7 +47,7 @@ def _some(jobs: Iterable[SwfJob], most: int | None) -> Iterator[SwfJob]:
 
 
 def parse_swf(lines: Iterable[str], name: str) -> Iterator[SwfJob]:
-    """The jobs that ran: those without a run time or processors were never started."""
+    """Yield the jobs that ran: jobs without a run time or processors were never started."""
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith(";"):
@@ -59,14 +59,14 @@ def parse_swf(lines: Iterable[str], name: str) -> Iterator[SwfJob]:
 
 def _job(words: list[str], where: str) -> SwfJob:
     if len(words) != FIELDS:
-        raise SwfError(f"{where}: {len(words)} fields; {FIELDS} numbers are right")
+        raise SwfError(f"{where}: a job must have {FIELDS} numbers (got {len(words)} fields)")
     try:
         values = [float(word) for word in words]
     except ValueError:
         bad = next(word for word in words if not _number(word))
-        raise SwfError(f"{where}: {bad!r}; a number is right") from None
+        raise SwfError(f"{where}: fields must be numbers (got {bad!r})") from None
     if values[1] < 0:
-        raise SwfError(f"{where}: submitted at {words[1]}; a time from 0 on is right")
+        raise SwfError(f"{where}: the submission time must be at least 0 (got {words[1]})")
     used, requested = int(values[4]), int(values[7])
     return SwfJob(
         number=int(values[0]),

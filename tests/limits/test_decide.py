@@ -150,7 +150,7 @@ def test_unpin_before_migrating_and_pin_behind() -> None:
     assert limits.plan.of(Migrate)[0].after == (free.id,)
     assert (bind.cores, bind.after) == (((5,), (6,)), (move.id,))
     assert limits.plan.of(Limit)[0].after == (move.id,)
-    assert free.reason == "is about to go to host1, which has cores of its own"
+    assert free.reason == "is about to migrate to host1, which has other cores"
 
 
 def test_limits_are_set_again_after_a_migration() -> None:

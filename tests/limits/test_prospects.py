@@ -59,8 +59,8 @@ def test_vms_that_change_places_need_room_beside_each_other() -> None:
     limits = limits_of(snapshot, decision, measured(snapshot, [1900.0, 1900.0]))
     assert limits.hopeless == {0: frozenset({1}), 1: frozenset({0})}
     assert limits.postponed[0] == (
-        "brings at least 2,000 MiB to host1, where the other VMs need too much to free that:"
-        " they keep their floors and what they use"
+        "needs at least 2,000 MiB on host1, and balloons can't free that:"
+        " the other VMs there keep their floors and the memory they use"
     )
 
 

@@ -113,7 +113,7 @@ def test_floors_that_do_not_fit_are_kept_and_reported() -> None:
         snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
     assert snapshot.vms.held[:, MEMORY].tolist() == [512.0, 512.0]
     assert limits.overfull[0] == (
-        "host0 is overfull: its VMs can't do without 1,024 MiB of memory, and it has 768 for them"
+        "host0 is overfull: its VMs need at least 1,024 MiB of memory, and it has 768 for them"
     )
 
 
@@ -197,9 +197,7 @@ def test_deploying_waits_while_too_little_can_be_freed() -> None:
     in_force = measured(snapshot, [0.0, np.nan])
     limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
     assert limits.postponed == {
-        1: (
-            "brings 1,024 MiB to host0, where 596 more must be free than this period can free there"
-        )
+        1: "needs 1,024 MiB on host0, 596 MiB more than this period can free there"
     }
     assert not limits.plan.of(Deploy)
     assert not [step for step in limits.plan if step.vm == 1]

@@ -85,7 +85,7 @@ class TestLeaving:
         (step,) = decide(self.snapshot()).plan
         assert isinstance(step, Migrate)
         assert step.host == 1
-        assert step.reason == "it is to be moved away from host0"
+        assert step.reason == "it must leave host0"
 
     @EVERY_STRATEGY
     def test_a_drained_host_is_emptied(self, decide: Any) -> None:

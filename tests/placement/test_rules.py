@@ -181,7 +181,7 @@ class TestPendingReasons:
         )
         assert reason == (
             "needs 40 cpu as its floor; of 2 hosts that may take it host1 comes nearest,"
-            " with 30 not promised to others"
+            " with 30 not taken by other floors"
         )
 
     def test_the_nearest_host_is_the_one_that_lacks_the_least_part(self) -> None:
@@ -191,7 +191,7 @@ class TestPendingReasons:
         reason = strategy_named("tabu").decide(cloud(hosts, vms), RNG).reasons[0]
         assert reason == (
             "needs 1,000 memory as its floor; of 2 hosts that may take it host1 comes nearest,"
-            " with 900 not promised to others"
+            " with 900 not taken by other floors"
         )
 
     def test_roles_are_named(self) -> None:

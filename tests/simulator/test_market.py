@@ -141,5 +141,5 @@ def test_prices_settle_after_a_step_in_demand() -> None:
 
 def test_one_larger_than_the_cloud() -> None:
     """Is named at once."""
-    with pytest.raises(TooLargeError, match="wants 5 of 4"):
+    with pytest.raises(TooLargeError, match="needs 5 of 4"):
         run(application(0, 1.0, 5, 9.0))

@@ -44,9 +44,9 @@ def test_jobs_that_never_ran_are_left_out_and_order_is_by_submission(tmp_path: P
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("1 2 3\n", "3 fields; 18 numbers are right"),
-        (GOOD.replace("43306", "soon"), "'soon'; a number is right"),
-        (GOOD.replace("342072", "-7"), "submitted at -7"),
+        ("1 2 3\n", "a job must have 18 numbers (got 3 fields)"),
+        (GOOD.replace("43306", "soon"), "fields must be numbers (got 'soon')"),
+        (GOOD.replace("342072", "-7"), "the submission time must be at least 0 (got -7)"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, said: str) -> None:

@@ -1,1 +1,1 @@
-"""What every strategy shares, whatever it optimises."""
+"""The common parts of all strategies, independent of what they optimise."""

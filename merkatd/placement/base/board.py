@@ -1,7 +1,7 @@
-"""A placement that can be changed one move at a time, and whether floors fit.
+"""The board: a placement that changes one move at a time, and the test whether floors fit.
 
-The VMs of a host stand together in one long array, ascending, with a little room behind
-them, so that compiled code can walk them and a move costs nothing worth mentioning.
+One long array stores the VMs of all hosts. The VMs of a host stand together, ascending, with
+a few free slots behind them. So compiled code can iterate over them, and a move is cheap.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from merkatd.placement.base.compiled import compiled
 
 
 class Board:
-    """A placement that can be changed. `place` and the rosters always agree."""
+    """A placement that can be changed. `place` and the lists of VMs by host always agree."""
 
     def __init__(self, view: MarketView, place: Ints) -> None:
         self.capacity: Floats = np.ascontiguousarray(view.capacity)
@@ -30,12 +30,12 @@ class Board:
         self.rows[self.start[host] + behind] = order
 
     def on(self, host: int) -> Ints:
-        """The VMs of a host, ascending. A view: it changes when the board does."""
+        """Return the VMs of a host, ascending, as a view: it changes with the board."""
         first = int(self.start[host])
         return self.rows[first : first + int(self.count[host])]
 
     def move(self, vm: int, host: int) -> None:
-        """Put the VM on the host, wherever it was; NOWHERE takes it off the board."""
+        """Move the VM to the host from any place; NOWHERE takes it off the board."""
         if self.place[vm] != NOWHERE:
             self._take_off(vm, int(self.place[vm]))
         if host != NOWHERE:
@@ -58,7 +58,7 @@ class Board:
         there[at] = vm
 
     def _widen(self, host: int) -> None:
-        """Give the host's VMs twice the room, at the end of the long array."""
+        """Move the host's VMs to the end of the long array, with twice as many slots."""
         there = self.on(host).copy()
         end = len(self.rows)
         self._slots[host] = 2 * len(there) + 4
@@ -69,7 +69,7 @@ class Board:
 
 @compiled
 def with_vm(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
-    """The host's VMs and one more, ascending; returns how many."""
+    """Write the host's VMs and `vm` to `out`, ascending; return their number."""
     at = 0
     while at < count and rows[start + at] < vm:
         out[at] = rows[start + at]
@@ -82,7 +82,7 @@ def with_vm(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
 
 @compiled
 def without_vm(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
-    """The host's VMs but one; returns how many."""
+    """Write the host's VMs without `vm` to `out`; return their number."""
     size = 0
     for i in range(count):
         if rows[start + i] != vm:
@@ -93,7 +93,7 @@ def without_vm(rows: Ints, start: int, count: int, vm: int, out: Ints) -> int:
 
 @compiled
 def floors_fit(rows: Ints, count: int, capacity: Floats, floor: Floats) -> bool:
-    """Whether the host can give all these VMs what they can't live without."""
+    """Return whether the host has capacity for the floors of all these VMs."""
     for resource in range(capacity.shape[0]):
         total = 0.0
         for i in range(count):
@@ -107,7 +107,7 @@ def floors_fit(rows: Ints, count: int, capacity: Floats, floor: Floats) -> bool:
 def where_floors_fit(
     vm: int, allowed: Bools, rows: Ints, start: Ints, count: Ints, capacity: Floats, floor: Floats
 ) -> Bools:
-    """[hosts]: allowed, and its floors still fit with this VM on it."""
+    """Return [hosts]: whether the host is allowed and its floors still fit with this VM."""
     fitting = np.zeros(len(allowed), dtype=np.bool_)
     group = np.empty(count.max() + 1, dtype=np.int64)
     for host in range(len(allowed)):
@@ -118,7 +118,7 @@ def where_floors_fit(
 
 
 def excess(view: MarketView, place: Ints) -> Floats:
-    """Return [hosts, resources]: by how much the floors of the VMs on each host exceed it."""
+    """Return [hosts, resources]: the amount by which the VMs' floors exceed the host's capacity."""
     there = place != NOWHERE
     floors = np.stack(
         [np.bincount(place[there], column[there], len(view.hosts)) for column in view.floor.T],
@@ -129,7 +129,7 @@ def excess(view: MarketView, place: Ints) -> Floats:
 
 
 def on_overfull(view: MarketView) -> Bools:
-    """Return [vms]: whether each runs on a host that is overfull now."""
+    """Return [vms]: whether the VM runs on a host that is overfull now."""
     over = np.append((excess(view, view.place) > 0).any(axis=1), False)
     found: Bools = over[view.place]
     return found

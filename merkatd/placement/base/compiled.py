@@ -1,7 +1,7 @@
-"""How a function becomes machine code where numba is installed, and stays Python where not.
+"""Optional compilation of functions to machine code with numba.
 
-The functions are the same either way and give the same bits: numba without its fast-math
-option rounds as Python does.
+Without numba the functions stay Python. Both forms return the same bits: numba without its
+fast-math option rounds as Python does.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 
 def _njit() -> Any:
-    """Numba's decorator, None where numba is not installed."""
+    """Return numba's decorator; None if numba is not installed."""
     try:
         from numba import njit  # noqa: PLC0415 - may be absent
     except ImportError:
@@ -21,12 +21,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code, kept on disk between runs where the disk allows it."""
+    """Return the function as machine code, cached on disk if a folder is writable."""
     njit = _njit()
     if njit is None:
         return function
     options = {"nogil": True, "error_model": "numpy"}
     try:
         return cast("Function", njit(cache=True, **options)(function))
-    except RuntimeError:  # no folder that may be written to
+    except RuntimeError:  # no writable cache folder
         return cast("Function", njit(**options)(function))

@@ -1,12 +1,12 @@
-"""Hard constraints: where a VM may be at all. They are never traded for anything.
+"""Hard constraints: the hosts that a VM may use. No gain overrides them.
 
-Host states, requirement classes and the roles of VM groups are judged here; whether floors
-fit is judged on the board, as it changes with every move.
+This module checks host states, requirement classes and the roles of VM groups. The board checks
+whether floors fit, as that changes with every move.
 
-A VM group has members that take no part in this market: unmanaged ones, failed ones, those of other
-markets, those on hosts that are not reached. They stay where they are, and count like all others.
-A member that is being migrated counts on the host that it goes to. VMs that must be apart from it
-don't come to the host that it leaves either, until it has gone.
+A VM group can have members that take no part in this market: unmanaged VMs, failed VMs, VMs of
+other markets, VMs on unreachable hosts. They stay where they are, and count like all other members.
+A member that is being migrated counts on its destination. Until it has left its source, VMs that
+must be apart from it can't move to the source either.
 """
 
 import numpy as np
@@ -16,13 +16,13 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.market.market_view import MarketView
 
 ELSEWHERE = -2
-"""In place of a host that is none of the market's."""
+"""Placeholder for a host outside the market."""
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class HardConstraints:
-    """What the snapshot allows to each VM of a market."""
+    """The hosts that the snapshot allows for each VM of a market."""
 
     def __init__(self, snapshot: Snapshot, view: MarketView) -> None:
         self._open = view.open
@@ -32,12 +32,12 @@ class HardConstraints:
         ranked = len(classes) and classes.rank.shape[1]
         self._rank = classes.rank[:, view.hosts] if ranked else None
         self.priority: Floats = snapshot.vms.priority[view.vms]
-        """[vms]: of new ones the highest is placed first."""
+        """[vms]: new VMs of the highest priority are placed first."""
         self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NOWHERE)
-        """[vms]: must be moved away from where they are."""
+        """[vms]: whether the VM must leave its host."""
         disabled = snapshot.hosts.state[view.hosts] == HostState.DISABLED
         self.stays: Bools = np.isin(view.place, np.flatnonzero(disabled)) & ~self.leaving
-        """[vms]: run on a disabled host, which no gain moves them off."""
+        """[vms]: whether the VM runs on a disabled host; no gain moves it away."""
         self._place = view.place
         drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
         self._going: Bools = view.movable & (
@@ -46,7 +46,7 @@ class HardConstraints:
         self._floor, self._capacity = view.floor, view.capacity
         self._role = snapshot.vms.role[view.vms]
         self.bound: Bools = self._role != NOWHERE
-        """[vms]: have a role, so that what is allowed to them depends on other VMs."""
+        """[vms]: whether the VM has a role, so that its allowed hosts depend on other VMs."""
         self._apart, self._together = _bonds(snapshot)
         self._members = _members(self._role)
         self._outside = _outside(snapshot, view) if self._apart or self._together else {}
@@ -54,11 +54,14 @@ class HardConstraints:
 
     @property
     def outsiders(self) -> dict[int, Ints]:
-        """By role: the hosts of members outside this market, ELSEWHERE for hosts of others."""
+        """Return, by role, the hosts of members outside this market.
+
+        ELSEWHERE stands for hosts of other markets.
+        """
         return self._outside
 
     def by_requirement(self, vm: int) -> Bools:
-        """[hosts]: open, and allowed by the VM's requirements; not the one it must leave."""
+        """Return [hosts]: open, allowed by the VM's requirements, and not a host it must leave."""
         row = self._requirement[vm]
         known = row != NOWHERE and self._allowed is not None
         allowed: Bools = self._allowed[row] if known else self._open  # type: ignore[index]
@@ -68,7 +71,7 @@ class HardConstraints:
         return allowed
 
     def allow(self, host: int, vms: Ints) -> Bools:
-        """[vms]: what `by_requirement` says of one host."""
+        """Return [vms]: the entry of `by_requirement` for this host, for each VM."""
         may = np.full(len(vms), self._open[host])
         if self._allowed is not None:
             row = self._requirement[vms]
@@ -77,14 +80,14 @@ class HardConstraints:
         return allow
 
     def preferred(self, vm: int, hosts: Ints) -> int:
-        """Of these hosts the one of the highest rank, the first of several."""
+        """Return the host with the highest rank; the first of equals."""
         row = self._requirement[vm]
         if row == NOWHERE or self._rank is None:
             return int(hosts[0])
         return int(hosts[np.argmax(self._rank[row, hosts])])
 
     def allowed(self, vm: int, place: Ints) -> Bools:
-        """[hosts]: where the VM may be while the others are where `place` says."""
+        """Return [hosts]: where the VM may be while the other VMs are placed as in `place`."""
         mask = self.by_requirement(vm)
         role = int(self._role[vm])
         if role == NOWHERE:
@@ -107,10 +110,10 @@ class HardConstraints:
         return mask
 
     def _room_for(self, roles: tuple[int, ...]) -> Bools:
-        """[hosts]: could take all members of these roles that must leave where they are.
+        """Return [hosts]: has room for all members of these roles that must leave their hosts.
 
-        VMs that have to be together and leave a host are moved one by one. The first goes where all
-        find room, and the others follow it: for as long as that takes they are apart.
+        VMs that must be together leave a host one by one. The first moves to a host with room for
+        all, and the others follow. Until then they are apart.
         """
         there = self._place != NOWHERE
         room = self._capacity.copy()
@@ -123,9 +126,9 @@ class HardConstraints:
     def _hosts_of(
         self, roles: tuple[int, ...], vm: int, place: Ints, out: Bools | None = None
     ) -> Ints:
-        """Where the members of these roles are; ELSEWHERE on others' hosts.
+        """Return the hosts of the members of these roles; ELSEWHERE for hosts of other markets.
 
-        Without this VM, and without those that are `out`.
+        Leave out this VM and the VMs marked in `out`.
         """
         rows = [self._members[role] for role in roles if role in self._members]
         found = [self._outside[role] for role in roles if role in self._outside]
@@ -140,12 +143,12 @@ class HardConstraints:
 def _bonds(
     snapshot: Snapshot,
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """By role: the roles it must be apart from, and those it must be together with.
+    """Return, by role, the roles it must be apart from and the roles it must be together with.
 
-    Only of roles that VMs have, and of roles that are bound to those.
+    The result has only the roles of VMs, and roles bound to these.
 
-    Where two roles are together, so are the members of each: all are on one host. But a role whose
-    members are apart has one of them beside each of the other role's.
+    If two roles must be together, the members within each role must be too: all on one host.
+    Exception: if the members of one role must be apart, each stands beside a member of the other.
     """
     apart: dict[int, list[int]] = {}
     together: dict[int, list[int]] = {}
@@ -171,7 +174,7 @@ def _fixed(bonds: dict[int, list[int]]) -> dict[int, tuple[int, ...]]:
 
 
 def _outside(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
-    """By role: where the VMs are that have it and take no part in this market."""
+    """Return, by role, the hosts of its VMs that take no part in this market."""
     vms = snapshot.vms
     out = (vms.role != NOWHERE) & (vms.host != NOWHERE)
     out[view.vms] = False
@@ -183,7 +186,10 @@ def _outside(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
 
 
 def _left(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
-    """By role: this market's hosts from which members are being migrated, and may come back to."""
+    """Return, by role, this market's hosts that members are leaving by migration.
+
+    A member returns there if its migration fails.
+    """
     vms = snapshot.vms
     rows = np.flatnonzero((vms.role != NOWHERE) & (vms.source != NOWHERE))
     host = _local(snapshot, view)[vms.source[rows]]
@@ -192,14 +198,14 @@ def _left(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
 
 
 def _local(snapshot: Snapshot, view: MarketView) -> Ints:
-    """[hosts of the snapshot]: their rows in this market, ELSEWHERE for those of others."""
+    """Return [hosts of the snapshot]: the row in this market; ELSEWHERE outside the market."""
     local = np.full(len(snapshot.hosts), ELSEWHERE)
     local[view.hosts] = np.arange(len(view.hosts))
     return local
 
 
 def _members(role: Ints) -> dict[int, Ints]:
-    """By role: the VMs that have it."""
+    """Return, by role, the VMs with that role."""
     bound = np.flatnonzero(role != NOWHERE)
     order = bound[np.argsort(role[bound], kind="stable")]
     roles, first = np.unique(role[order], return_index=True)

@@ -1,8 +1,8 @@
-"""The market on one host: its shares, and how badly they miss, for trying out one change.
+"""Shares on one host and their distance from the first allocations, for trying out one change.
 
-Strategies ask this thousands of times a second, always about a single host, so it is
-compiled. The rule is that of `market/share.py`, to the bit: the sums run over the same rows
-in the same order and the level comes from the same bracket, only found another way.
+Strategies call this thousands of times a second, always for a single host, so it is compiled.
+The results equal those of `market/share.py` to the bit: the sums run over the same rows in the
+same order, and the level comes from the same bracket. Only the search for the bracket differs.
 """
 
 from typing import NamedTuple
@@ -17,13 +17,13 @@ from merkatd.placement.base.compiled import compiled
 SUM_OF_SHORTFALLS = 0
 LARGEST_ERROR = 1
 LARGEST_LACK = 2
-"""The same, but to have more than the first allocation is no fault."""
+"""The largest error, where more than the first allocation is no error."""
 
 _GUESSES = 6
 
 
 class Stakes(NamedTuple):
-    """What each VM brings to a host: [vms, resources], but for `weight` [vms]."""
+    """The numbers of each VM that shares depend on: [vms, resources], except `weight`: [vms]."""
 
     bid: Floats
     floor: Floats
@@ -35,7 +35,7 @@ class Stakes(NamedTuple):
 
 
 def stakes_of(view: MarketView, first: Floats) -> Stakes:
-    """The columns of a market's VMs, with the level of each bend worked out once."""
+    """Return the columns of a market's VMs, with the level of each bend computed once."""
     bend = breakpoints(view.bid.ravel(), view.floor.ravel(), view.cap.ravel())
     shape = view.bid.shape
     return Stakes(
@@ -53,7 +53,7 @@ def stakes_of(view: MarketView, first: Floats) -> Stakes:
 def divide(
     rows: Ints, count: int, resource: int, capacity: float, stakes: Stakes, out: Floats
 ) -> float:
-    """Eq. 1 for one resource of one host: fills `out`, returns the level."""
+    """Compute Eq. 1 for one resource of one host: write the shares to `out`, return the level."""
     floors = 0.0
     tops = 0.0
     for i in range(count):
@@ -79,7 +79,7 @@ def divide(
 
 @compiled
 def _asked(rows: Ints, count: int, resource: int, stakes: Stakes, level: float) -> float:
-    """What all ask for together at this level."""
+    """Return the total demand of all VMs at this level."""
     total = 0.0
     for i in range(count):
         row = rows[i]
@@ -98,7 +98,7 @@ def _on_line(
     low: float,
     high: float,
 ) -> float:
-    """Where the straight piece inside the bracket meets the capacity."""
+    """Return the level at which the straight line inside the bracket meets the capacity."""
     fixed = 0.0
     slope = 0.0
     for i in range(count):
@@ -117,11 +117,11 @@ def _on_line(
 def _bracket(
     rows: Ints, count: int, resource: int, capacity: float, stakes: Stakes
 ) -> tuple[float, float]:
-    """The last bend at which less than the capacity is asked for, and the one behind it.
+    """Return the last bend where demand is below the capacity, and the next bend.
 
-    Guesses the level as if the present bracket were straight, and tightens the bracket to
-    the bends next to the guess. As what is asked for never falls while the level rises, any
-    way of tightening ends at the same two bends.
+    Guess the level as if the present bracket were straight, then narrow the bracket to the bends
+    next to the guess. Demand never falls while the level rises, so every way of narrowing ends at
+    the same two bends.
     """
     low = 0.0
     high = 0.0
@@ -156,7 +156,7 @@ def _neighbours(
     low: float,
     high: float,
 ) -> tuple[float, float]:
-    """The bends on both sides of the guess, or the ends of the bracket."""
+    """Return the bends on both sides of the guess, or the ends of the bracket."""
     under = low
     over = high
     for i in range(count):
@@ -180,7 +180,7 @@ def _bracket_by_halving(
     low: float,
     high: float,
 ) -> tuple[float, float]:
-    """The same bracket for a host with so many VMs that guessing takes too long."""
+    """Return the same bracket by halving, for a host with too many VMs for guessing."""
     inside = np.empty(2 * count + 2)
     inside[0] = low
     size = 1
@@ -208,9 +208,9 @@ def _bracket_by_halving(
 def score(
     rows: Ints, count: int, capacity: Floats, stakes: Stakes, objective: int, work: Floats
 ) -> float:
-    """How badly the host's shares miss the first allocations, by the chosen objective.
+    """Return the distance of the host's shares from the first allocations, by the objective.
 
-    `capacity` is [resources], `work` scratch of [2, rows or more].
+    `capacity` is [resources]; `work` is scratch space of [2, rows or more].
     """
     given = work[0]
     worst = work[1]

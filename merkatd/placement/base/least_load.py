@@ -1,7 +1,7 @@
-"""Loads, and where new and evacuated VMs start: the feasible host with the least load.
+"""Loads, and the start of new and evacuated VMs on the feasible host with the least load.
 
-OpenNebula's priorities say who comes first, and its ranks which of several hosts without a
-difference is taken; without them the lowest id comes first, and is taken.
+OpenNebula's priorities decide which VM is placed first, and its ranks decide between hosts of
+equal load. Without them the lowest id comes first.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from merkatd.placement.base.placement_problem import PlacementProblem, must_leav
 
 @compiled
 def loads(rows: Ints, start: Ints, count: Ints, capacity: Floats, bid: Floats) -> Floats:
-    """[hosts]: the largest over the resources of bids / capacity."""
+    """Return [hosts]: the largest of bids / capacity over the resources."""
     load = np.zeros(len(count))
     for host in range(len(count)):
         load[host] = load_of(rows, start[host], count[host], capacity[host], bid)
@@ -27,7 +27,7 @@ def loads(rows: Ints, start: Ints, count: Ints, capacity: Floats, bid: Floats) -
 
 @compiled
 def load_of(rows: Ints, start: int, count: int, capacity: Floats, bid: Floats) -> float:
-    """One host's load; infinite where it has bids and nothing to give."""
+    """Return one host's load; infinite if it has bids but no capacity."""
     load = 0.0
     for resource in range(capacity.shape[0]):
         total = 0.0
@@ -41,9 +41,9 @@ def load_of(rows: Ints, start: int, count: int, capacity: Floats, bid: Floats) -
 
 
 def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
-    """Put every pending VM on the board that fits somewhere, by priority and id.
+    """Put every pending VM that fits on a host on the board, by priority and id.
 
-    Returns those that don't.
+    Return the pending VMs that fit on no host.
     """
     pending = np.flatnonzero(view.place == NOWHERE)
     if len(pending) == 0 or len(view.hosts) == 0:
@@ -63,7 +63,7 @@ def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
 def least_loaded(
     vm: int, view: MarketView, board: Board, rules: HardConstraints, load: Floats
 ) -> int:
-    """The feasible host with the least load, by rank where there are several; else NOWHERE."""
+    """Return the feasible host with the least load, of equals by rank; NOWHERE if none."""
     fitting = where_floors_fit(
         vm,
         rules.allowed(vm, board.place),
@@ -80,20 +80,20 @@ def least_loaded(
 
 
 def loads_of(view: MarketView, board: Board) -> Floats:
-    """[hosts]: the largest over the resources of bids / capacity."""
+    """Return [hosts]: the largest of bids / capacity over the resources."""
     found: Floats = loads(board.rows, board.start, board.count, board.capacity, view.bid)
     return found
 
 
 def reload(host: int, view: MarketView, board: Board, load: Floats) -> None:
-    """Put right a host's load after somebody came or went."""
+    """Update a host's load after a VM came or left."""
     load[host] = load_of(
         board.rows, board.start[host], board.count[host], board.capacity[host], view.bid
     )
 
 
 def start(snapshot: Snapshot, market: int) -> PlacementProblem:
-    """The market with its new VMs placed where there is least load."""
+    """Return the market's problem, with its new VMs on the least loaded hosts."""
     view = market_view(snapshot, market)
     rules = HardConstraints(snapshot, view)
     board = Board(view, view.place)
@@ -114,7 +114,7 @@ def start(snapshot: Snapshot, market: int) -> PlacementProblem:
 
 
 def send_away(game: PlacementProblem, board: Board, most: int) -> None:
-    """Move them, by id and at most so many, to where a new VM would start."""
+    """Move VMs that must leave, by id and at most `most`, to where a new VM would start."""
     leaving = np.flatnonzero(must_leave(game) & (board.place == game.view.place))
     if len(leaving) == 0:
         return

@@ -1,9 +1,16 @@
-"""In which order the wanted moves can be made, so that no host is ever too full on the way.
+"""The order of the wanted moves in which no host is too full at any time.
 
-A VM that comes needs room before those that leave have gone: while it migrates, its memory
-stands on both hosts. So a move that fits beside all who are still there waits for nothing;
-one that needs a place another VM gives up comes after it; moves that wait for each other in
-a ring can't be made at all, and are left out. VMs leave overfull hosts before all others move.
+# Note [The order of moves]
+
+While a VM migrates, its memory occupies both hosts. So an arriving VM needs room before the VMs
+that leave have gone. A move that fits beside all VMs still there waits for nothing. A move that
+needs the place of another VM waits until that VM has left. Moves that wait for each other in a
+ring are left out. VMs on overfull hosts move first.
+
+Example: two hosts of 100 MiB. VM 0 (floor 60) is on host 0, VM 1 (floor 60) on host 1; each floor
+leaves 40. VM 1 goes to a third, empty host and VM 0 to host 1. VM 1 moves at once, and VM 0 waits
+for VM 1. Without the third host VMs 0 and 1 can't swap: 60 + 60 > 100, so both moves are left out.
+Used for every plan (`plan_halves.py`) and for the error that a plan reaches (`tabu.py`).
 """
 
 from dataclasses import dataclass, replace
@@ -20,20 +27,20 @@ from merkatd.placement.base.least_load import loads_of, reload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedMoves:
-    """Moves that can be made, one after the other."""
+    """Feasible moves, in order."""
 
     place: Ints
-    """[vms]: where everybody is in the end."""
+    """[vms]: the host of each VM in the end."""
     moves: tuple[int, ...]
-    """The VMs that move or start, in an order that works."""
+    """The VMs that move or start, in a feasible order."""
     after: dict[int, tuple[int, ...]]
-    """By VM: the VMs that must have left before it can come."""
+    """By VM: the VMs that must leave before it can arrive."""
     stuck: tuple[int, ...]
-    """The VMs whose move had to be left out."""
+    """The VMs whose moves are left out."""
 
 
 def order_moves(view: MarketView, rules: HardConstraints, wanted: Ints) -> OrderedMoves:
-    """Sort the moves from where the VMs are to where they are wanted."""
+    """Return the moves from the present places to the wanted ones, in a feasible order."""
     origin = Board(view, view.place)
     now = Board(view, view.place)
     arrived: dict[int, list[int]] = {}
@@ -64,9 +71,9 @@ def order_moves(view: MarketView, rules: HardConstraints, wanted: Ints) -> Order
 
 
 def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves) -> OrderedMoves:
-    """Return the same with a place for each new VM that fits beside all who are there meanwhile.
+    """Return the moves with a place for each new VM that fits beside all other VMs meanwhile.
 
-    Those are the VMs that are on a host now and the VMs that come to it, so no move is delayed.
+    These are the VMs on a host now and the VMs that move to it, so no move is delayed.
     """
     waiting = np.flatnonzero(orderly.place == NOWHERE)
     if not len(waiting):
@@ -100,7 +107,7 @@ def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves
 
 
 def _free_meanwhile(view: MarketView, place: Ints) -> Floats:
-    """Return [hosts, resources]: what floors leave, of VMs that are there now or will be."""
+    """Return [hosts, resources]: the capacity less the floors of present and arriving VMs."""
     free = view.capacity.copy()
     for at, here in ((view.place, view.place != NOWHERE), (place, place != view.place)):
         there = here & (at != NOWHERE)
@@ -109,20 +116,20 @@ def _free_meanwhile(view: MarketView, place: Ints) -> Floats:
 
 
 def _fits_now(view: MarketView, rules: HardConstraints, vm: int, host: int, board: Board) -> bool:
-    """Whether the VM may come to the host beside all who are there now or come there."""
+    """Return whether the VM fits on the host beside all present and arriving VMs."""
     beside = np.flatnonzero((view.place == host) | (board.place == host))
     return _fits(view, rules, vm, host, beside, _meanwhile(view, rules, vm, host, board.place))
 
 
 def _meanwhile(view: MarketView, rules: HardConstraints, vm: int, host: int, place: Ints) -> Ints:
-    """Return the placement in which no VM has left the host yet, where that counts for the VM."""
+    """Return the placement before any VM has left the host, if the VM's role depends on it."""
     return np.where(view.place == host, host, place) if rules.bound[vm] else place
 
 
 def _fits(
     view: MarketView, rules: HardConstraints, vm: int, host: int, there: Ints, place: Ints
 ) -> bool:
-    """Whether the VM may come to the host while these are there, and their floors fit."""
+    """Return whether the VM may join the VMs `there` on the host, and all floors fit."""
     if not rules.allowed(vm, place)[host]:
         return False
     group = np.empty(len(there) + 1, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""One placement to be improved: view, constraints, board; which VMs may move, must leave or stay.
+"""The placement problem: view, constraints and board; VMs that may move, must leave or stay.
 
-Only a migration that was seen to end holds its VM. A step that was refused, given up or never
-sent holds nothing: the next period may decide it anew.
+The hold time of a VM starts when the daemon observes the end of its migration. A step that was
+refused, given up or never sent starts no hold time: the next period may decide it again.
 """
 
 from dataclasses import dataclass
@@ -19,44 +19,44 @@ from merkatd.placement.base.host_shares import Stakes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementProblem:
-    """What a strategy plays with: it moves VMs on the board and returns the placement it wants."""
+    """A strategy's input: the strategy moves VMs on the board and returns the wanted placement."""
 
     snapshot: Snapshot
     view: MarketView
     rules: HardConstraints
     board: Board
     started: Ints
-    """[vms]: where everybody is before anybody is migrated."""
+    """[vms]: the host of each VM before any migration, new VMs included."""
     first: Share
     """Eq. 1 with the whole market as one host."""
     stakes: Stakes
     movable: Bools
-    """[vms]: may be given another host, by migration or because it is new."""
+    """[vms]: whether the VM may get another host, by migration or because it is new."""
 
     def moved(self, place: Ints) -> Bools:
-        """[vms]: runs already, and is not where it was."""
+        """Return [vms]: whether a running VM has another host in `place`."""
         moved: Bools = (self.view.place != NOWHERE) & (place != self.view.place)
         return moved
 
     def migrations(self, place: Ints) -> int:
-        """How many VMs that run already are not where they were."""
+        """Return the number of running VMs with another host in `place`."""
         return int(np.count_nonzero(self.moved(place)))
 
     def fresh_board(self, place: Ints | None = None) -> Board:
-        """A board of its own, with the VMs where they started or where `place` puts them."""
+        """Return a new board with the VMs as in `place`, or as in `started`."""
         return Board(self.view, self.started if place is None else place)
 
     def vm_id(self, vm: int) -> int:
-        """OpenNebula's id of the VM."""
+        """Return OpenNebula's id of the VM."""
         return int(self.snapshot.vms.id[self.view.vms[vm]])
 
     def host_id(self, host: int) -> int:
-        """OpenNebula's id of the host."""
+        """Return OpenNebula's id of the host."""
         return int(self.snapshot.hosts.id[self.view.hosts[host]])
 
 
 def must_leave(game: PlacementProblem) -> Bools:
-    """[vms]: runs where nothing may run any more, or where it was told to leave, and may move."""
+    """Return [vms]: movable VMs on a drained host or with an order to leave their host."""
     state = game.snapshot.hosts.state[game.view.hosts]
     drained = np.isin(game.view.place, np.flatnonzero(state == HostState.DRAINED))
     runs = game.view.place != NOWHERE
@@ -67,7 +67,7 @@ def must_leave(game: PlacementProblem) -> Bools:
 def held(snapshot: Snapshot, hold_s: float) -> Bools:
     """Return [vms] of the snapshot: whether a VM was moved less than `hold_s` seconds ago.
 
-    A migration that a clock dated further ahead holds nothing.
+    A migration that a wrong clock dated further into the future counts as old.
     """
     recently: Bools = np.abs(snapshot.now_s - snapshot.vms.moved_at_s) < hold_s
     return recently

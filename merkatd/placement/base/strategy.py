@@ -1,4 +1,4 @@
-"""The one shape of all strategies, and what those that use the market have in common."""
+"""The common signature of all strategies, and the price settings of market strategies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ Settings = TypeVar("Settings", contravariant=True)  # noqa: PLC0105 - one word f
 class Strategy(Protocol[Settings]):
     """A pure function from a snapshot to a decision.
 
-    `memory` is what the strategy returned last time, empty the first time or when what it
-    finds there is not its own; randomness comes from `rng` alone.
+    `memory` is what the strategy returned last time. It is empty the first time; a strategy
+    treats the memory of another strategy as empty. Randomness comes from `rng` alone.
     """
 
     def __call__(
@@ -26,20 +26,20 @@ class Strategy(Protocol[Settings]):
         memory: Mapping[str, Any],
         rng: np.random.Generator,
     ) -> Decision:
-        """Decide what should change."""
+        """Return the steps, allocations and prices for this snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """How a market's price is made."""
+    """The settings of a market's price."""
 
     rule: PriceRule = PriceRule.CLEARING
     reserve: Mapping[str, float] = field(default_factory=dict)
-    """The least price by resource, 0 where none is given."""
+    """The least price by resource; 0 for a missing resource."""
     whole_bids: bool = False
-    """Whether each bid counts in the price as a whole, also as far as its VM could not use what it
-    buys: the paper's rule to the letter, for its experiments alone."""
+    """Whether each bid counts in full, even if its VM can't use all that it buys: the paper's rule
+    to the letter, only for its experiments."""
 
     def reserve_prices(self, resources: tuple[str, ...]) -> Floats:
-        """[resources]: the reserve prices in the snapshot's order."""
+        """Return [resources]: the reserve prices in the snapshot's order."""
         return np.array([self.reserve.get(name, 0.0) for name in resources])

@@ -1,17 +1,18 @@
-"""What VMs use of their cores: idle VMs leave the rest of their share to others.
+"""CPU use of VMs: idle VMs leave the rest of their share to other VMs.
 
-Where use is charged, an idle VM pays nothing. If its share were kept for it, a group with a high
-rate could keep a host from all others for nothing.
+If use is charged, an idle VM pays nothing. If its share stayed reserved, a group with a high rate
+could block a host for nothing.
 
 # Note [Shares of idle VMs]
 
-A VM's share counts for no more than twice what it used in one of the last two looks, and a tenth
-of a core. So it pays for half of what is kept for it, or for all of it every second period. What
-is left of a host once all have this goes to all in proportion, up to their caps. On a full host a
-VM that was idle and computes now has 10, 30, 70, 150 and 310 percent of a core in the periods that
-follow, where its rate buys as much: a VM of three cores has its whole share after five, one of
-eight cores after seven. On a host that is not full it has it at once. A VM of which no look is
-known counts with all that it can use.
+A VM's share is limited to twice its highest use in the last two samples, plus a tenth of a core.
+So the VM pays for half of its reserved share, or for all of it every second period. The rest of
+the host goes to all its VMs in proportion, up to their caps. A VM without samples counts with all
+that it can use.
+
+Example: a VM on a full host was idle and computes now. It gets 10, 30, 70, 150 and 310 percent of
+a core in the next periods, if its rate buys as much. A VM of three cores has its whole share after
+five periods, a VM of eight cores after seven. If the host is not full, it has its share at once.
 """
 
 from dataclasses import replace
@@ -26,16 +27,16 @@ from merkatd.market.share import share
 
 CPU = 0
 LOOKS = 2
-"""The highest use of so many looks counts,"""
+"""The number of samples whose highest use counts."""
 FACTOR = 2.0
-"""so many times,"""
+"""The factor by which that use is multiplied."""
 MARGIN = 10.0
-"""and so many percent of a core more."""
+"""The percentage of a core that is added to it."""
 _LESS = 1 - 1e-6
 
 
 def computing(snapshot: Snapshot) -> Snapshot:
-    """Return the same cloud, in which VMs can use little more than they used lately."""
+    """Return the cloud with caps and floors limited to a little more than the VMs' recent use."""
     vms, history = snapshot.vms, snapshot.history
     if history is None or not len(history.vms):
         return snapshot
@@ -49,9 +50,9 @@ def computing(snapshot: Snapshot) -> Snapshot:
 
 
 def with_leftovers(snapshot: Snapshot, decision: Decision) -> Floats:
-    """Return the allocations with what is left of each host's cores, in proportion to them.
+    """Return the allocations plus the rest of each host's cores, in proportion to the allocations.
 
-    By rates an idle VM with a high one would have what a busy neighbour needs.
+    In proportion to rates, an idle VM with a high rate would take what a busy neighbour needs.
     """
     found = decision.allocations.copy()
     host = hosts_after(snapshot, decision.plan)
@@ -74,15 +75,15 @@ def with_leftovers(snapshot: Snapshot, decision: Decision) -> Floats:
 
 
 def why_idle(snapshot: Snapshot, lately: Snapshot, allocations: Floats) -> dict[int, str]:
-    """By VM id: why a VM has less than its rate would buy, of those that were idle."""
+    """Return, by id of each idle VM, why it gets less than its rate would buy."""
     vms, least = snapshot.vms, lately.vms.cap[:, CPU]
     has = allocations[:, CPU]
     short = (least < vms.cap[:, CPU] * _LESS) & (has > 0) & (has < vms.cap[:, CPU] * _LESS)
     short &= has <= least / _LESS
     return {
         int(vms.id[row]): (
-            f"it used little CPU lately, so {has[row]:.0f} % of a core are kept for it, and others"
-            " have the rest of its share: that doubles in each period in which it uses it"
+            f"it used little CPU lately, so {has[row]:.0f} % of a core is reserved for it; other"
+            " VMs get the rest of its share. The reserve doubles in each period in which it is used"
         )
         for row in np.flatnonzero(short).tolist()
     }

@@ -1,18 +1,20 @@
-"""Another request, or an edited one: the groups as they are, with few VMs moved.
+"""Changes of the groups after a new or edited request, with few migrations.
 
 # Note [Few migrations for an edit]
 
-The paper groups all VMs anew whenever a request comes, ends or is edited. Groups that are made
-from nothing have little in common with those before: one rate that changes can migrate half of all
-VMs, and a tenant that edits a rate in each period would have that done in each period, for nothing.
+The paper regroups all VMs whenever a request comes, ends or is edited. New groups have little in
+common with the old ones: a single changed rate can migrate half of all VMs. A tenant could cause
+that in every period by editing a rate, for nothing.
 
-So groups are made anew when VMs come or go, three times in half an hour at most. Otherwise they
-stay, and new VMs come to the cheapest. While the dearest group is dearer by more than a twentieth
-than it would be with all groups made anew, a VM of it goes where that helps most. Only where this
-does not get as far, or moves as many, all is made anew, within the same bound. No VM is moved for
-an edit that was moved in the last ten minutes. Example: groups of 55, 55 and 60, and one rate of
-the first rises by 55. That group of 110 gives its other VM of 20 to a group of 55: one migration,
-and the dearest costs 90, as it would with all made anew.
+So the scheduler regroups all VMs when VMs come or go, at most three times in half an hour.
+Otherwise the groups stay, and new VMs join the cheapest group. While the dearest group is more than
+5 % dearer than after a full regrouping, one of its VMs moves to where that helps most. If this does
+not reach the goal, or needs as many migrations, the scheduler regroups all, within the same
+limit. An edit moves no VM that was moved in the last ten minutes.
+
+Example: groups of 55, 55 and 60, and one rate of the first group rises by 55. That group of 110
+gives its other VM of 20 to the group of 55. This is one migration, and the dearest group costs 90,
+the same as after a full regrouping.
 """
 
 from collections.abc import Mapping
@@ -25,45 +27,45 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.placement.base.placement_problem import PlacementProblem
 
 HOLD_S = 600.0
-"""So long no VM is moved again for the sake of an edit."""
+"""Time for which an edit does not move a VM again."""
 ANEW = 3
-"""So often groups are made anew"""
+"""Largest number of full regroupings within `ANEW_S`."""
 ANEW_S = 1800.0
-"""in so long at most."""
+"""Length of the window in which full regroupings are counted."""
 NEAR = 0.05
-"""A dearest group that is dearer by this part is as good."""
+"""Part by which the dearest group may cost more than after a full regrouping."""
 _MOST = 64
-"""Moves that are tried."""
+"""Largest number of moves that are tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edited:
-    """What becomes of the groups."""
+    """The groups after an edit."""
 
     wanted: Ints
-    """[vms]: the host of each."""
+    """[vms]: the host of each VM."""
     anew_s: tuple[float, ...]
-    """When all groups were made anew lately."""
+    """Times of the recent full regroupings."""
     settled: bool
-    """Whether that is as good as groups made anew; else it is tried again in the next period."""
+    """Whether the groups are as good as after a full regrouping; else the next period retries."""
 
 
 def edited(
     game: PlacementProblem, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
 ) -> Edited:
-    """Return where VMs go; `before` has the groups so far, `anew` all of them made from nothing.
+    """Return the new groups; `before` has the present groups, `anew` those of a full regrouping.
 
-    `others`: other VMs than so far take part.
+    `others`: the set of VMs has changed.
     """
     now_s = game.snapshot.now_s
-    # A clock that was set back makes nobody wait for longer.
+    # A clock that was set back does not lengthen the wait.
     lately = tuple(one for one in anew_s if abs(now_s - one) < ANEW_S)
     made_anew = Edited(anew, (*lately, now_s), settled=True)
     may = len(lately) < ANEW
     if others and may:
         return made_anew
     goal = _dearest(game, anew) * (1 + NEAR)
-    wanted = _mended(game, _with_new(game, before), goal)
+    wanted = _lowered(game, _with_new(game, before), goal)
     good = _dearest(game, wanted) <= goal and _waiting(wanted) <= _waiting(anew)
     if may and (not good or _moves(game, anew) <= _moves(game, wanted)):
         return made_anew
@@ -76,7 +78,7 @@ def _dearest(game: PlacementProblem, place: Ints) -> float:
 
 
 def _prices(game: PlacementProblem, place: Ints) -> Floats:
-    """[hosts]: the rates of all VMs there, for each unit that the host has."""
+    """Return [hosts]: the rates of all VMs there, per unit of the host's capacity."""
     view, there = game.view, place != NOWHERE
     rates = np.bincount(place[there], view.bid[there, 0], len(view.hosts))
     capacity = np.where(view.open, view.capacity[:, 0], 0.0)
@@ -94,7 +96,7 @@ def _waiting(place: Ints) -> int:
 
 
 def _with_new(game: PlacementProblem, place: Ints) -> Ints:
-    """Return the places with each VM that has none in the cheapest group that can take it."""
+    """Return the places, with each VM that has none in the cheapest group that can take it."""
     found = place.copy()
     new = np.flatnonzero(place == NOWHERE)
     for vm in new[np.argsort(-game.view.bid[new, 0], kind="stable")].tolist():
@@ -104,8 +106,8 @@ def _with_new(game: PlacementProblem, place: Ints) -> Ints:
     return found
 
 
-def _mended(game: PlacementProblem, place: Ints, goal: float) -> Ints:
-    """Return the places after moves out of the dearest group, until it costs no more than that."""
+def _lowered(game: PlacementProblem, place: Ints, goal: float) -> Ints:
+    """Return the places after moves out of the dearest group, until it costs at most `goal`."""
     found, rests = place.copy(), _rests(game)
     for _ in range(_MOST):
         prices = _prices(game, found)
@@ -122,7 +124,7 @@ def _mended(game: PlacementProblem, place: Ints, goal: float) -> Ints:
 def _best_move(
     game: PlacementProblem, place: Ints, prices: Floats, dearest: int, rests: Bools
 ) -> tuple[int, int] | None:
-    """Return the VM that leaves the dearest group and its host, None where nothing helps."""
+    """Return the VM that leaves the dearest group, and its host; None if no move helps."""
     best: tuple[float, int, int] = (float(prices[dearest]) * (1 - 1e-9), NOWHERE, NOWHERE)
     for vm in np.flatnonzero((place == dearest) & ~rests).tolist():
         takes = _takes(game, vm, place)
@@ -138,7 +140,7 @@ def _best_move(
 
 
 def _rests(game: PlacementProblem) -> Bools:
-    """[vms]: may not be moved, or was a short time ago."""
+    """Return [vms]: whether the VM may not move, or moved a short time ago."""
     moved_s = game.snapshot.vms.moved_at_s[game.view.vms]
     lately = np.abs(game.snapshot.now_s - moved_s) < HOLD_S
     found: Bools = (game.view.place != NOWHERE) & (~game.movable | lately)
@@ -146,7 +148,7 @@ def _rests(game: PlacementProblem) -> Bools:
 
 
 def _prices_with(game: PlacementProblem, vm: int, place: Ints) -> Floats:
-    """[hosts]: what each group would cost with this VM; infinite where the host has nothing."""
+    """Return [hosts]: the price of each group with this VM; infinite without capacity."""
     view = game.view
     more = np.full(len(view.hosts), np.inf)
     np.divide(view.bid[vm, 0], view.capacity[:, 0], out=more, where=view.capacity[:, 0] > 0)
@@ -155,7 +157,7 @@ def _prices_with(game: PlacementProblem, vm: int, place: Ints) -> Floats:
 
 
 def _takes(game: PlacementProblem, vm: int, place: Ints) -> Bools:
-    """[hosts]: the VM may be there, and its floor fits."""
+    """Return [hosts]: whether the host may take the VM and its floor fits."""
     view = game.view
     there = place != NOWHERE
     room = np.where(view.open[:, np.newaxis], view.capacity, -1.0)
@@ -166,6 +168,6 @@ def _takes(game: PlacementProblem, vm: int, place: Ints) -> Bools:
 
 
 def remembered(before: Mapping[str, object]) -> tuple[float, ...]:
-    """Return when groups were made anew lately, as memory has it."""
+    """Return the times of the recent full regroupings, from the strategy's memory."""
     found = before.get("anew_s", ())
     return tuple(float(one) for one in found) if isinstance(found, list | tuple) else ()

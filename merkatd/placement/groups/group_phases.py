@@ -1,9 +1,9 @@
-"""Phase 1, VMs to groups by price; phase 3, groups to hosts with the fewest migrations.
+"""Phases of the group scheduler: VMs to groups by price, and groups to hosts.
 
-A group stands for a host that is not chosen yet, but for its kind: hosts of one kind are
-alike in capacity and in who may be there, so that a group of that kind can be on any of
-them. A group's price is a part of its capacity, so that a host twice as large gets VMs
-worth twice as much; the paper has hosts of one size.
+Phase 1 assigns VMs to groups. Phase 3 assigns groups to hosts with the fewest migrations. Until
+then a group has only the kind of its host. Hosts of one kind have the same capacity and may take
+the same VMs, so a group of that kind can be on any of them. A group's price is its rates divided by
+its capacity, so a host twice as large gets VMs of twice the rates; the paper has hosts of one size.
 """
 
 import heapq
@@ -23,14 +23,14 @@ def group_by_price(
     fixed: Ints,
     allowed: Callable[[int, Ints], Bools | None],
 ) -> Ints:
-    """[vms]: the group of each VM, NOWHERE for those that no group can take.
+    """Return [vms]: the group of each VM, NOWHERE for VMs that no group can take.
 
-    `capacity` is [groups, resources], the first of them what rates are paid for; `fixed` gives
-    the group of VMs that have no choice, NOWHERE for all others; `allowed` says which groups
-    may take a VM when the others are where its second argument says, None for all.
+    `capacity` is [groups, resources]; rates pay for the first resource. `fixed` gives the group of
+    VMs that have no choice, NOWHERE for all others. `allowed` returns the groups that may take a VM
+    while the other VMs are in the groups of its second argument; None for all groups.
     """
     group = fixed.copy()
-    # Numbers of Python's own: ten thousand small arrays would take most of the time.
+    # Python numbers: ten thousand small arrays would take most of the time.
     rates, floors, sizes = rate.tolist(), floor.tolist(), capacity[:, 0].tolist()
     price, free = [0.0] * len(sizes), capacity.tolist()
     for vm in np.flatnonzero(fixed != NOWHERE).tolist():
@@ -51,7 +51,7 @@ def group_by_price(
 
 
 def by_falling_rate(rate: Floats, fixed: Ints) -> Ints:
-    """The VMs that have a choice; the first one first where rates are equal."""
+    """Return the VMs without a fixed group, by falling rate; equal rates keep their order."""
     order: Ints = np.argsort(-rate, kind="stable")
     free: Ints = order[fixed[order] == NOWHERE]
     return free
@@ -76,7 +76,7 @@ def _take(
     floor: list[float],
     allowed: Bools | None,
 ) -> tuple[float, int] | None:
-    """The cheapest group that can take the floors, taken out of the heap."""
+    """Remove the cheapest group that can take the floors from the heap, and return it."""
     passed = []
     found = None
     while cheapest:
@@ -92,8 +92,8 @@ def _take(
 
 
 def vms_staying(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
-    """[hosts, groups]: how many VMs of each host stay there if it gets that group."""
-    # VMs are on hosts of other kinds, and in their groups, too. NOWHERE is the last entry.
+    """Return [hosts, groups]: the number of the host's VMs that stay if it gets that group."""
+    # VMs are also on hosts and in groups of other kinds. NOWHERE is the last entry.
     width = max(int(one.max(initial=-1)) for one in (hosts, groups, place, group)) + 2
     row, column = np.full(width, NOWHERE), np.full(width, NOWHERE)
     row[hosts], column[groups] = np.arange(len(hosts)), np.arange(len(groups))
@@ -105,11 +105,11 @@ def vms_staying(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
 
 
 def assign_to_hosts(place: Ints, group: Ints, kind: Ints) -> Ints:
-    """[groups]: the host of each, such that as few VMs as possible have to move.
+    """Return [groups]: the host of each group, so that as few VMs as possible must move.
 
-    `place` is where VMs are, `group` their groups; a group stands for a host of its `kind`.
+    `place` has the VMs' hosts, `group` their groups, `kind` the kind of each group's host.
     """
-    # A quarter of the time that a daemon takes to start, and few have groups.
+    # The import takes a quarter of the daemon's start-up time, and few installations use groups.
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
 
     host = np.arange(len(kind))

@@ -1,8 +1,8 @@
-"""Strategy `groups`: the three phases, made anew only when somebody asks for something else.
+"""Strategy `groups`: three phases, which run again only when a request changes.
 
-A VM's bid for the first resource is its part of its group's spending rate. The shares that
-follow from group prices are those of Eq. 1 on the host, so dividing hosts, the order of moves
-and their reasons are the market's. The cores of phase 2 are chosen where pins are (limits/).
+A VM's bid for the first resource is its part of its group's spending rate. The shares that follow
+from group prices are those of Eq. 1 on the host. So the market's code divides hosts, orders moves
+and gives reasons. Phase 2, the choice of cores, is part of the pins (`limits/`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """The group scheduler has nothing to choose but how its prices are shown."""
+    """The settings of the group scheduler: only the pricing."""
 
     pricing: Pricing = field(default_factory=Pricing)
 
@@ -41,7 +41,7 @@ def groups(
     memory: Mapping[str, Any],
     rng: np.random.Generator,  # noqa: ARG001 - ties go to the first, nothing is drawn
 ) -> Decision:
-    """Group each market of the snapshot."""
+    """Return the decision for each market of the snapshot, by groups."""
     known = memory.get("markets", {}) if memory.get("version") == VERSION else {}
     kept: dict[str, Any] = {}
 
@@ -57,7 +57,7 @@ def groups(
             so_far = _recalled(game, before["wanted"])
             others = before["wanted"].keys() != {*map(str, game.snapshot.vms.id[game.view.vms])}
             found = edited(game, so_far, regrouped(game), remembered(before), others=others)
-        wanted = _but_for_those_who_must_leave(game, found.wanted)
+        wanted = _with_departures(game, found.wanted)
         kept[name] = {
             "asked": asked if found.settled else "",
             "wanted": _named(game, wanted),
@@ -76,8 +76,8 @@ def groups(
     )
 
 
-def _but_for_those_who_must_leave(game: PlacementProblem, wanted: Ints) -> Ints:
-    """The same, with VMs elsewhere that must leave a host, or that make one overfull."""
+def _with_departures(game: PlacementProblem, wanted: Ints) -> Ints:
+    """Return the placement after VMs have left hosts that they must leave, and overfull hosts."""
     board = game.fresh_board(wanted)
     relieve_board(replace(game, board=board), len(wanted))
     send_away(game, board, len(wanted))
@@ -85,7 +85,7 @@ def _but_for_those_who_must_leave(game: PlacementProblem, wanted: Ints) -> Ints:
 
 
 def regrouped(game: PlacementProblem) -> Ints:
-    """[vms]: the host of each once all three phases are through."""
+    """Return [vms]: the host of each VM after all three phases."""
     view = game.view
     kind = _kinds(game)
     fixed = np.where(game.movable, NOWHERE, view.place)
@@ -105,7 +105,7 @@ def regrouped(game: PlacementProblem) -> Ints:
 
 
 def _may_be_anywhere(game: PlacementProblem) -> Bools:
-    """[vms]: nothing but its floor forbids any host."""
+    """Return [vms]: whether only the VM's floor can exclude a host."""
     view, rules = game.view, game.rules
     requirement = game.snapshot.vms.requirement[view.vms]
     found: Bools = (game.snapshot.vms.role[view.vms] == NOWHERE) & ~rules.leaving
@@ -116,7 +116,10 @@ def _may_be_anywhere(game: PlacementProblem) -> Bools:
 
 
 def _kinds(game: PlacementProblem) -> Ints:
-    """[hosts]: equal where a group could be on either; who can't leave makes a host its own."""
+    """Return [hosts]: the kind; groups can be exchanged between hosts of one kind.
+
+    A host with a VM that can't leave is a kind of its own.
+    """
     view, rules = game.view, game.rules
     columns: list[Any] = [_whole_capacity(game), view.open[:, np.newaxis].astype(float)]
     requirements = np.unique(game.snapshot.vms.requirement[view.vms])
@@ -135,14 +138,17 @@ def _kinds(game: PlacementProblem) -> Ints:
 
 
 def _whole_capacity(game: PlacementProblem) -> Floats:
-    """[hosts, resources]: with what VMs keep there that are leaving: the hosts stay the same."""
+    """Return [hosts, resources]: the capacity plus the reserves of leaving VMs.
+
+    So a host's kind does not change while VMs leave it.
+    """
     reserved = np.nan_to_num(game.snapshot.hosts.reserved)
     capacity = game.view.capacity
     return capacity + reserved[game.view.hosts] if reserved.shape[1] else capacity
 
 
 def _asked(game: PlacementProblem) -> str:
-    """The same as long as no request is new, edited or over and the hosts are the same."""
+    """Return a hash that changes when a request comes, ends or is edited, or the hosts change."""
     view = game.view
     parts: tuple[Any, ...] = (
         game.snapshot.vms.id[view.vms],
@@ -164,7 +170,7 @@ def _named(game: PlacementProblem, wanted: Ints) -> dict[str, int]:
 
 
 def _recalled(game: PlacementProblem, wanted: Mapping[str, int]) -> Ints:
-    """Where the VMs were to be; those that never got a place wait on."""
+    """Return the remembered places of the VMs; VMs that never got a place keep waiting."""
     row_of = {game.host_id(row): row for row in range(len(game.view.hosts))}
     found = np.array(
         [

@@ -1,1 +1,1 @@
-"""What strategies share that divide hosts by bids."""
+"""The common parts of strategies that divide hosts by bids."""

@@ -1,4 +1,4 @@
-"""Eq. 2 on a host, for one VM or all, here or elsewhere."""
+"""Allocation errors (Eq. 2) on a host: of all its VMs, or of a VM on trial."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from merkatd.placement.base.host_shares import Stakes, divide
 def errors_on(
     rows: Ints, count: int, capacity: Floats, stakes: Stakes, given: Floats, out: Floats
 ) -> None:
-    """Eq. 2 for each VM of one host, the larger over the resources, into `out` by VM."""
+    """Write Eq. 2 for each VM of one host, the largest over the resources, to `out` by VM."""
     for i in range(count):
         out[rows[i]] = 0.0
     for resource in range(capacity.shape[0]):
@@ -37,9 +37,9 @@ def error_on(
     group: Ints,
     given: Floats,
 ) -> float:
-    """The VM's own error if it were on the host; infinite where the floors would not fit.
+    """Return the VM's own error if it were on the host; infinite if the floors would not fit.
 
-    Once one resource shows that it is `enough` or more, the others are not looked at.
+    Skip the other resources once the error of one is `enough` or more.
     """
     size = with_vm(rows, start[host], count[host], vm, group)
     if not floors_fit(group, size, capacity[host], stakes.floor):
@@ -66,7 +66,7 @@ def least_error(
     capacity: Floats,
     stakes: Stakes,
 ) -> int:
-    """The allowed host on which the VM's own error is least, the first of equals; -1 for none."""
+    """Return the allowed host with the VM's least own error, the first of equals; -1 if none."""
     most = count.max() + 1
     group = np.empty(most, dtype=np.int64)
     given = np.empty(most)
@@ -90,7 +90,7 @@ def error_by_host(
     capacity: Floats,
     stakes: Stakes,
 ) -> Floats:
-    """[hosts]: the VM's own error if it were there; infinite where it may not or can't be."""
+    """Return [hosts]: the VM's own error there; infinite where it may not be or does not fit."""
     found = np.full(len(allowed), np.inf)
     most = count.max() + 1
     group = np.empty(most, dtype=np.int64)

@@ -1,8 +1,7 @@
-"""Overfull hosts: where floors exceed what a host has, VMs leave before anything else is done.
+"""Relief of overfull hosts: hosts whose VMs' floors exceed the capacity.
 
-Guests there can't have their floors, at any bid. So such a host is
-relieved before any gain, by as few VMs as possible, within the limits on migrations. A hold time
-does not keep a VM there.
+Guests there can't get their floors, at any bid. So VMs leave such a host before any other move: as
+few as possible, within the limits on migrations. A hold time does not keep a VM there.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from merkatd.placement.market.search_state import Search
 
 
 def relieve_first(search: Search) -> None:
-    """Relieve overfull hosts within the limits of a search, which then leaves these VMs alone."""
+    """Relieve overfull hosts within the limits of a search; the search then keeps these VMs."""
     game, relieved = search.game, []
     while search.migrations < search.limits.m_max:
         full = np.append(search.touched >= search.limits.per_host, True)
@@ -35,9 +34,9 @@ def relieve_first(search: Search) -> None:
 
 
 def relieve_board(game: PlacementProblem, most: int) -> Bools:
-    """Relieve overfull hosts on the game's board by at most so many migrations.
+    """Relieve overfull hosts on the problem's board with at most `most` migrations.
 
-    Return [vms]: which of them may be moved on.
+    Return [vms]: whether the VM may still be moved.
     """
     board, movable = game.board, game.movable
 
@@ -57,9 +56,9 @@ def relieve_board(game: PlacementProblem, most: int) -> Bools:
 def _best_move(
     game: PlacementProblem, board: Board, may: Bools, hosts_for: Callable[[int], Bools]
 ) -> tuple[int, int] | None:
-    """Return a VM of an overfull host and where it goes; None where no single move relieves one.
+    """Return a VM of an overfull host and its new host; None if no single move relieves a host.
 
-    The VM with the least floors that are enough, otherwise the one that relieves most.
+    Take the VM with the least sufficient floors; if none suffices, the VM that relieves most.
     """
     view = game.view
     over = excess(view, board.place)

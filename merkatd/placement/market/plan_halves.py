@@ -1,27 +1,29 @@
-"""Halves of plans: what is begun of a plan leaves no market worse than it is now.
+"""Halves of plans: a partly executed plan leaves no market worse off than now.
 
 # Note [Halves of plans]
 
-Not all of a plan is done. A migration that needs the place of another VM waits until that VM has
-gone, a step waits for memory, OpenNebula refuses one. Example: VMs 1 and 2 are to change places.
-VM 1 fits beside VM 2 and goes first; if VM 2 then stays, both are crowded for as long as VM 1 is
-held. So migrations are begun in waves. A wave holds migrations of which each alone takes nothing
-from what is made small, in any combination; after them such as cost less than what was gained so
-far. What is in no wave is not begun, and the next period decides anew.
+A plan may be executed only in part: a migration waits until another VM has left its place, a step
+waits for memory, or OpenNebula refuses a step. Example: VMs 1 and 2 swap places. VM 1 fits beside
+VM 2 and moves first. If VM 2 then stays, both are crowded for the hold time of VM 1.
+
+So the daemon starts migrations in waves. A wave holds migrations that do no harm each alone, in any
+combination. After these come migrations that cost less than the gain so far. The daemon does not
+start a migration that is in no wave; the next period decides again.
 
 Harm is what VMs lack of the first allocation: the sum of bid times shortfall, or the largest error
-where that is made small; but to have more than that is no harm. The plans of `groups` have another
-measure: their halves may do as much harm as the whole, and no more. VMs that must leave their hosts
-do so whatever it costs. Used by `settlement.py` for the plan, and while it is carried out.
+if the strategy minimises errors. More than the first allocation is no harm. The plans of `groups`
+have another measure: their halves may do as much harm as the whole plan, but not more. VMs that
+must leave their hosts move at any cost. Used by `settlement.py` for the plan, and during execution.
 
 # Note [Orders don't wait for gains]
 
-A strategy may give a new VM, or a VM of a drained host, a place that another VM is to leave for
-gain. If that gain is left out here as harmful, or is part of a ring, the place stays taken. The
-next period would find the same plan, and the VM would wait for ever. So such a VM then goes where
-it finds room while all others stay; where gains take that room, the gains are left out. Example:
-the search puts new VM 5 on host 0, beside which VM 0 does not fit, and sends VM 0 to host 1. The
-migration alone would do harm, so VM 0 stays, and VM 5 starts on host 1.
+A strategy may give a new VM, or a VM of a drained host, a place that another VM leaves for a gain.
+If that gain is left out here as harmful, or is part of a ring, the place stays taken. The next
+period would find the same plan, and the VM would wait for ever. So the VM then goes to a host with
+room for it while all other VMs stay. Gains that need that room are left out.
+
+Example: the search puts new VM 5 on host 0, where VM 0 does not fit beside it, and sends VM 0 to
+host 1. The migration alone would do harm, so VM 0 stays, and VM 5 starts on host 1.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +45,7 @@ _ROUNDING = 1e-9
 
 
 class Remaining:
-    """Migrations of a market that may still be begun, judged against what is now."""
+    """Migrations of a market that may still start, compared with the present placement."""
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class Remaining:
         moves: Mapping[int, int],
         whole: Ints,
     ) -> None:
-        """`before` has none of the moves, `whole` all that is wanted; `moves` are hosts by VM."""
+        """Take the placements before all moves and after all, and the new host of each VM."""
         self._stakes, self._harm = stakes, harm
         self._board = Board(view, before)
         self._moves = dict(moves)
@@ -77,17 +79,17 @@ class Remaining:
         self._tolerance = _ROUNDING * (1.0 + abs(self._limit))
         self._changes = dict.fromkeys(touched, 0)
         self._rises: dict[int, tuple[tuple[int, int], tuple[float, float]]] = {}
-        """By VM: after how many changes of both hosts it was found, and what it was."""
+        """By VM: the change counts of both hosts at the computation, and its result."""
 
     @property
     def left(self) -> tuple[int, ...]:
-        """The VMs whose migrations are neither made nor dropped."""
+        """Return the VMs whose migrations are neither made nor dropped."""
         return tuple(self._moves)
 
     def wave(self) -> list[int]:
-        """Return VMs whose migrations may be begun now, whichever of them come to nothing.
+        """Return VMs whose migrations may start now, even if any of them fail.
 
-        No two of them touch one host.
+        No two of them touch the same host.
         """
         rises = sorted((*self._rise(vm), vm) for vm in self._moves)
         if self._harm != SUM_OF_SHORTFALLS:
@@ -106,7 +108,7 @@ class Remaining:
         return chosen
 
     def made(self, vm: int) -> None:
-        """Count the migration of this VM as made."""
+        """Record the migration of this VM as made."""
         host = self._moves.pop(vm)
         source = int(self._board.place[vm])
         self._board.move(vm, host)
@@ -115,14 +117,14 @@ class Remaining:
             self._changes[one] += 1
 
     def drop(self, vm: int) -> None:
-        """Count the migration of this VM as one that is not made."""
+        """Record that the migration of this VM is not made."""
         del self._moves[vm]
 
     def _hosts(self, vm: int) -> set[int]:
         return {int(self._board.place[vm]), self._moves.get(vm, NOWHERE)}
 
     def _apart(self, vms: Iterable[int]) -> list[int]:
-        """Return the first of these VMs, none of which shares a host with one before it."""
+        """Return these VMs without those that share a host with an earlier VM of the result."""
         busy: set[int] = set()
         chosen = []
         for vm in vms:
@@ -132,7 +134,10 @@ class Remaining:
         return chosen
 
     def _rise(self, vm: int) -> tuple[float, float]:
-        """Return what the migration adds (the larger score of both hosts where errors count)."""
+        """Return the harm that the migration adds, and the larger score of its two hosts.
+
+        For objectives of errors, the larger score comes first.
+        """
         source, host = int(self._board.place[vm]), self._moves[vm]
         changes = (self._changes[source], self._changes[host])
         if vm not in self._rises or self._rises[vm][0] != changes:
@@ -153,7 +158,7 @@ class Remaining:
 
 
 def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
-    """Return [vms]: runs where it must not stay: on a drained or overfull host, or by order."""
+    """Return [vms]: whether the VM must leave: a drained host, an overfull host, or by order."""
     drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
     runs = view.place != NOWHERE
     leaves = np.append(drained, False)[view.place] | snapshot.vms.leaves[view.vms]
@@ -166,8 +171,8 @@ def without_harmful_halves(
 ) -> OrderedMoves:
     """Return the wanted moves in order, without migrations that could leave a market worse off.
 
-    Than it is now; where a strategy has another measure, than it is now or would be `as_planned`.
-    VMs that must start or leave do so in any case: see Note [Orders don't wait for gains].
+    Compare with the present placement; with `as_planned` also with the whole plan. VMs that must
+    start or leave do so in any case: see Note [Orders don't wait for gains].
     """
     safe = _safe(game, wanted)
     found = _harmless(game, wanted, harm, safe, as_planned=as_planned)
@@ -177,9 +182,9 @@ def without_harmful_halves(
 
 
 def _safe(game: PlacementProblem, wanted: Ints) -> Ints:
-    """Return a placement that new VMs, and VMs that must leave, reach while all others stay.
+    """Return a placement that new VMs, and VMs that must leave, can reach while all others stay.
 
-    Of the VMs that must leave only those are moved that are `wanted` elsewhere.
+    VMs that must leave move only if their `wanted` host is another one.
     """
     view = game.view
     leave = ordered(game.snapshot, view) & (wanted != view.place) & (wanted != NOWHERE)
@@ -195,7 +200,7 @@ def _safe(game: PlacementProblem, wanted: Ints) -> Ints:
 def _harmless(
     game: PlacementProblem, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool
 ) -> OrderedMoves:
-    """Return the wanted moves without harmful ones; what is stuck then goes where it is `safe`."""
+    """Return the wanted moves without harmful ones; stuck VMs then move to their `safe` place."""
     wanted = wanted.copy()
     planned = wanted.copy() if as_planned else None
     free = ~ordered(game.snapshot, game.view)
@@ -203,7 +208,7 @@ def _harmless(
         orderly = order_moves(game.view, game.rules, wanted)
         harmful = list(_harmful(game, harm, orderly, free, planned))
         if planned is not None and not harmful:
-            # Waves judge each step by the plan that is left.
+            # Waves compare each step with the remaining plan.
             harmful = list(_harmful(game, harm, orderly, free, orderly.place))
         stuck = [vm for vm in orderly.stuck if safe[vm] not in (game.view.place[vm], wanted[vm])]
         if not harmful and not stuck:
@@ -215,7 +220,7 @@ def _harmless(
 def _harmful(
     game: PlacementProblem, harm: int, orderly: OrderedMoves, free: Bools, planned: Ints | None
 ) -> tuple[int, ...]:
-    """Return the VMs whose migrations are in no wave, if all in the waves are made."""
+    """Return the VMs whose migrations are in no wave, if all migrations in waves are made."""
     late = {vm for vm, first in orderly.after.items() if first}
     begun = [vm for vm in orderly.moves if vm not in late]
     judged = {

@@ -1,8 +1,7 @@
-"""What a tabu search keeps: the board, scores of hosts, which VMs and pairs may move.
+"""The state of a tabu search: the board, the scores of hosts, and the permitted moves.
 
-Neighbourhoods propose moves; this part knows whether the limits allow them (how many VMs
-are migrated, how many at each host, what is tabu) and keeps everything up to date when one
-is made.
+Neighbourhoods propose moves. This module checks them against the limits (migrations in all and
+per host, tabu pairs), and updates the state after each move.
 """
 
 from collections import Counter
@@ -21,32 +20,32 @@ from merkatd.placement.market.trial_moves import Estimates, TrialTable, look_at
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One VM to another host, or two that change places."""
+    """The move of one VM to another host, or the swap of two VMs."""
 
     changes: tuple[tuple[int, int], ...]
-    """(vm, host)"""
+    """Pairs of VM and new host."""
     gain: float
-    """What it takes off the objective."""
+    """Decrease of the objective."""
     extra: int
-    """How many more VMs are migrated once it is made; less than 0 where one goes home."""
+    """Number of additional migrations; negative if a VM returns home."""
 
     def rate(self) -> float:
-        """The gain for each migration it costs."""
+        """Return the gain per additional migration."""
         return self.gain / self.extra if self.gain > 0 and self.extra > 1 else self.gain
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """What the search must keep to."""
+    """The limits of a search."""
 
     m_max: int
     per_host: int
-    """Migrations from and to one host together."""
+    """Most migrations from and to one host together."""
     tenure: int
 
 
 class Search:
-    """A board that is being improved."""
+    """A board that a search improves."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Search:
         self.movable = movable
         self.most_load = most_load
         self.home = game.view.place
-        """[vms]: NOWHERE for a new VM, which may start anywhere."""
+        """[vms]: the present host; NOWHERE for a new VM, which may start on any host."""
         self.migrations = 0
         self.iteration = 0
         hosts, resources = game.view.capacity.shape
@@ -84,32 +83,32 @@ class Search:
         for vm in self.away().tolist():
             self._count(vm, int(board.place[vm]), 1)
         self._tabu: dict[int, dict[int, int]] = {}
-        self._look_at(np.arange(hosts))
+        self._score_hosts(np.arange(hosts))
 
     @property
     def table(self) -> TrialTable:
-        """The board for compiled code."""
+        """Return the board for compiled code."""
         board = self.board
         return TrialTable(board.rows, board.start, board.count, board.capacity)
 
     def leave(self, vms: Ints) -> Floats:
-        """By how much the score of their host falls when each of these VMs leaves it."""
+        """Return [these VMs]: the decrease of its host's score when the VM leaves."""
         gain: Floats = self.scores[self.board.place[vms]] - self.without[vms]
         return gain
 
     def leaving(self, vm: int) -> float:
-        """The same for one."""
+        """Return the decrease of the host's score when the VM leaves."""
         return float(self.scores[self.board.place[vm]] - self.without[vm])
 
     def may_move(self, vms: Ints) -> Bools:
-        """Which of these VMs could be given another host now, as far as limits go."""
+        """Return [these VMs]: whether the limits let the VM move to another host now."""
         may = self.may_leave(vms)
         if self.migrations >= self.limits.m_max:
             may &= self.board.place[vms] != self.home[vms]
         return may
 
     def may_leave(self, vms: Ints) -> Bools:
-        """The same while the number of migrations does not count."""
+        """Return [these VMs]: whether the VM may leave its host, apart from `m_max`."""
         place = self.board.place[vms]
         full = self.touched[place] >= self.limits.per_host
         at_home = place == self.home[vms]
@@ -117,7 +116,7 @@ class Search:
         return may
 
     def hosts_for(self, vm: int) -> Bools:
-        """[hosts]: where the VM may go now: rules, tabu and the limit of moves at a host."""
+        """Return [hosts]: whether constraints, tabu list and limits per host allow the VM there."""
         place = self.board.place
         allowed = self.game.rules.allowed(vm, place).copy()
         home = int(self.home[vm])
@@ -134,24 +133,24 @@ class Search:
         return allowed
 
     def extra_migrations(self, vm: int, host: int) -> int:
-        """How many more VMs are migrated when this one goes there: 1, 0 or -1."""
+        """Return the number of additional migrations when the VM moves there: 1, 0 or -1."""
         home, place = int(self.home[vm]), int(self.board.place[vm])
         if home == NOWHERE:
             return 0
         return int(host != home) - int(place != home)
 
     def away(self) -> Ints:
-        """The VMs that run already and are not where they were."""
+        """Return the running VMs that are not on their present host."""
         away: Ints = np.flatnonzero((self.home != NOWHERE) & (self.home != self.board.place))
         return away
 
     def keeps_to_limits(self) -> bool:
-        """Whether no more VMs are migrated than may be, in all and at each host."""
+        """Return whether the number of migrations is within the limits, in all and per host."""
         within = self.touched <= self.limits.per_host
         return self.migrations <= self.limits.m_max and bool(within.all())
 
     def loss_without(self, vm: int) -> float:
-        """What the objective would lose if this VM went home; infinite where it can't."""
+        """Return the increase of the objective if the VM returns home; infinite if it can't."""
         home, place = int(self.home[vm]), int(self.board.place[vm])
         if not self.game.rules.allowed(vm, self.board.place)[home]:
             return np.inf
@@ -165,13 +164,13 @@ class Search:
         return max(at_home, behind, others) - float(self.scores.max())
 
     def _light_enough(self, vm: int) -> Bools:
-        """[hosts]: with this VM too, the load stays within the limit."""
+        """Return [hosts]: whether the load stays within `most_load` with this VM."""
         bids = self.estimates.bids + self.game.view.bid[vm]
         light: Bools = (bids <= self.most_load * self.board.capacity).all(axis=1)
         return light
 
     def may_take(self, host: int, vms: Ints) -> Bools:
-        """What `hosts_for` says of one host for each of these, but for its rules."""
+        """Return [these VMs]: the entry of `hosts_for` for this host, without constraints."""
         tabu = (self._tabu.get(vm, {}).get(host, -1) < self.iteration for vm in vms.tolist())
         may = np.fromiter(tabu, dtype=bool, count=len(vms))
         if self.touched[host] >= self.limits.per_host:
@@ -182,9 +181,9 @@ class Search:
         return may
 
     def score_with(self, host: int, come: int, go: int) -> float:
-        """The host's score if one VM came and one went (-1: nobody).
+        """Return the host's score if the VM `come` came and the VM `go` left (-1: no VM).
 
-        Infinite where the floors would not fit.
+        Return infinity if the floors would not fit.
         """
         table = self.table
         return float(
@@ -201,7 +200,7 @@ class Search:
         )
 
     def make(self, changes: tuple[tuple[int, int], ...]) -> None:
-        """Move the VMs, remember where they came from, look at the hosts again."""
+        """Move the VMs, make their old hosts tabu for them, update the scores of the hosts."""
         self.iteration += 1
         changed: set[int] = set()
         for vm, host in changes:
@@ -212,18 +211,18 @@ class Search:
             self._tabu.setdefault(vm, {})[source] = self.iteration + self.limits.tenure
             changed |= {source, host, int(self.home[vm])} - {NOWHERE}
         hosts = np.array(sorted(changed), dtype=np.int64)
-        self._look_at(hosts)
+        self._score_hosts(hosts)
         self.version[hosts] += 1
 
     def _count(self, vm: int, host: int, change: int) -> None:
-        """Keep the number of migrations, in all and at both hosts of each."""
+        """Add `change` to the number of migrations, in all and at both hosts, if it is one."""
         home = int(self.home[vm])
         if home not in (NOWHERE, host):
             self.migrations += change
             self.touched[home] += change
             self.touched[host] += change
 
-    def _look_at(self, hosts: Ints) -> None:
+    def _score_hosts(self, hosts: Ints) -> None:
         if len(hosts):
             look_at(
                 hosts,
@@ -267,16 +266,16 @@ def _score_with(
     return score(group, size, capacity, stakes, objective, np.empty((2, size + 1)))
 
 
-_NOBODY: Ints = np.zeros(0, dtype=np.int64)
+_NO_VMS: Ints = np.zeros(0, dtype=np.int64)
 
 
 def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
-    """Those on these hosts that may come to where the VM is while it goes to where they are.
+    """Return the VMs on these hosts that may swap places with the VM.
 
-    The VM may go to the hosts; neither side may have a role. Whether floors fit is not asked.
+    The VM must be allowed on the hosts. VMs with a role never swap. Floors are not checked.
     """
     rules, home, place = search.game.rules, search.home, search.board.place
-    others: Ints = np.concatenate([search.board.on(host) for host in hosts] or [_NOBODY])
+    others: Ints = np.concatenate([search.board.on(host) for host in hosts] or [_NO_VMS])
     source = int(place[vm])
     others = others[search.movable[others] & ~rules.bound[others]]
     others = others[rules.allow(source, others) & search.may_take(source, others)]
@@ -293,14 +292,14 @@ def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
 
 
 def _extra(home: Ints | int, place: Ints | int, host: Ints | int) -> Ints:
-    """How many more VMs are migrated when these go from their places to the host."""
+    """Return the number of additional migrations when these VMs go to the host."""
     more = np.subtract(np.not_equal(home, host), np.not_equal(home, place), dtype=np.int64)
     extra: Ints = np.where(np.equal(home, NOWHERE), 0, more)
     return extra
 
 
 def _spares_hosts(search: Search, changes: tuple[tuple[int, int], ...]) -> bool:
-    """Whether no host sees more migrations than it may once all these are made."""
+    """Return whether every host stays within its limit of migrations after these changes."""
     change: Counter[int] = Counter()
     for vm, host in changes:
         home, place = int(search.home[vm]), int(search.board.place[vm])

@@ -1,7 +1,7 @@
-"""Start, improve, settle: from a wanted placement to a decision with reasons.
+"""Settlement of markets: from a wanted placement to a decision with reasons.
 
-A strategy brings only the part in the middle: a function that gets a Game, plays on its
-board and returns the placement it wants.
+Each market is started, improved and settled. A strategy supplies only the middle part: a function
+that gets a `PlacementProblem`, moves VMs on its board and returns the wanted placement.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ from merkatd.placement.market.plan_halves import without_harmful_halves
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllocationChange:
-    """What the plan changes for everybody: allocations are [vms, resources]."""
+    """The changes of a plan for all VMs of a market; allocations are [vms, resources]."""
 
     place: Ints
     first: Floats
@@ -45,22 +45,22 @@ class AllocationChange:
 
 
 def why_deployed(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
-    """A new VM starts where there is least load, or where the search found it better."""
+    """Return why a new VM starts on its host: the least load, or a better share."""
     host = int(outcome.place[vm])
     name = _host(game, host)
     gets = _amounts(game, outcome.after[vm])
     if host == game.started[vm]:
         return f"{name} had the least load of all hosts that can take it: it gets {gets}"
-    return f"on {name} it gets {gets}, more evenly than where there is least load"
+    return f"on {name} it gets {gets}, a more even share than on the host with the least load"
 
 
 def why_migrated(game: PlacementProblem, vm: int, outcome: AllocationChange) -> str:
-    """The VM itself gains, or it makes room for others, or its host must be emptied."""
+    """Return why a VM migrates: an order to leave, its own gain, or room for other VMs."""
     source, host = int(game.view.place[vm]), int(outcome.place[vm])
     if game.snapshot.hosts.state[game.view.hosts[source]] == HostState.DRAINED:
         return f"{_host(game, source)} is drained"
     if game.rules.leaving[vm]:
-        return f"it is to be moved away from {_host(game, source)}"
+        return f"it must leave {_host(game, source)}"
     over = excess(game.view, game.view.place)[source]
     if over.any():
         most = int(np.argmax(over / np.maximum(game.view.capacity[source], 1.0)))
@@ -81,7 +81,7 @@ def why_migrated(game: PlacementProblem, vm: int, outcome: AllocationChange) -> 
 
 
 def _makes_room(game: PlacementProblem, source: int, host: int, outcome: AllocationChange) -> str:
-    """Who on the source gains most, weighed by bids, from what the VM leaves behind."""
+    """Return the VM on the source that gains most, weighed by bids, and its gain, as a text."""
     stay = np.flatnonzero((outcome.place == source) & (game.started == source))
     if len(stay):
         relief = _lacks(outcome.first[stay], outcome.before[stay]) - _lacks(
@@ -100,33 +100,33 @@ def _makes_room(game: PlacementProblem, source: int, host: int, outcome: Allocat
 
 
 def why_stuck(game: PlacementProblem, vm: int, orderly: OrderedMoves) -> str:
-    """A move that would need a place which only later becomes free."""
+    """Return why a move is left out: it is part of a ring of moves."""
     others = [str(game.vm_id(other)) for other in orderly.stuck if other != vm]
     ring = f" (with VM {', '.join(others)})" if others else ""
-    return f"would have to change places{ring}, and no host has room for both meanwhile"
+    return f"would have to change places{ring}, but no host has room for both during the swap"
 
 
 def why_stays(game: PlacementProblem, vm: int, board: Board) -> str:
-    """A VM that is to leave its host, and is still there with this plan."""
+    """Return why a VM that must leave its host stays there in this plan."""
     source = _host(game, int(game.view.place[vm]))
-    why = why_pending(game, vm, board, "its turn among the migrations of a period comes later")
-    return f"is to leave {source}: {why}"
+    why = why_pending(game, vm, board, "a later period migrates it")
+    return f"must leave {source}: {why}"
 
 
 def why_pending(
     game: PlacementProblem,
     vm: int,
     board: Board,
-    fits: str = "waits for room that this period's migrations make",
+    fits: str = "waits for room that this period's migrations free",
 ) -> str:
-    """The first constraint that leaves no host, and what would satisfy it."""
+    """Return the first constraint that excludes every host, and what would satisfy it."""
     row = int(game.view.vms[vm])
     market = game.snapshot.markets.name[game.view.market]
     if not game.view.open.any():
         return f"no host of market {market} takes VMs now"
     by_requirement = game.rules.by_requirement(vm)
     if not by_requirement.any():
-        # A VM that is to leave its host looks for another one.
+        # A VM that must leave its host needs another host.
         other = "other " if game.rules.leaving[vm] else ""
         kind = int(game.snapshot.vms.requirement[row])
         if kind == NOWHERE:
@@ -149,7 +149,7 @@ def why_pending(
 
 
 def _lacks_room(game: PlacementProblem, vm: int, allowed: Bools, board: Board) -> str:
-    """The resource whose floors come nearest to fitting, and how much is missing."""
+    """Return the missing resource and amount on the host where the floor most nearly fits."""
     hosts = np.flatnonzero(allowed)
     placed = board.place != NOWHERE
     free = np.stack(
@@ -167,12 +167,12 @@ def _lacks_room(game: PlacementProblem, vm: int, allowed: Bools, board: Board) -
     return (
         f"needs {_n(floor[worst])} {game.snapshot.resources[worst]} as its floor;"
         f" of {len(hosts)} hosts that may take it {_host(game, int(hosts[best]))} comes nearest,"
-        f" with {_n(max(free[best, worst], 0.0))} not promised to others"
+        f" with {_n(max(free[best, worst], 0.0))} not taken by other floors"
     )
 
 
 def _lacks(first: Floats, given: Floats) -> Floats:
-    """The part of the first allocation that is missing."""
+    """Return the missing part of the first allocation."""
     return np.divide(
         np.maximum(first - given, 0.0), first, out=np.zeros_like(first), where=first > 0
     )
@@ -197,7 +197,7 @@ Given = ParamSpec("Given")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settlement:
-    """The outcome of one market."""
+    """The decision for one market."""
 
     place: Ints
     allocations: Floats
@@ -207,7 +207,7 @@ class Settlement:
 
 
 def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
-    """Divide the hosts as they will be, and say why each step is taken or left out."""
+    """Divide the hosts as after the moves, and give the reason for each step, made or left out."""
     view, place = game.view, orderly.place
     first, stakes = game.first, game.stakes
     if not np.array_equal(place == NOWHERE, game.started == NOWHERE):
@@ -231,7 +231,7 @@ def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
 
 
 def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -> str:
-    """Return the reason, or a substitute if it raises: no decision depends on its text."""
+    """Return the reason, or a substitute if `why` raises: no decision depends on its text."""
     try:
         return why(*given, **named)
     except Exception as error:  # noqa: BLE001 - no step depends on a text
@@ -271,7 +271,7 @@ def _step(
 
 
 def _gain(board: Board, stakes: Stakes, vm: int, source: int) -> float:
-    """The shortfall, in credits, that there would be again without this one migration."""
+    """Return the shortfall, in credits, that this one migration removes."""
     host = int(board.place[vm])
     with_it = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
     board.move(vm, source)
@@ -294,9 +294,9 @@ def decide_markets(
     *,
     as_planned: bool = False,
 ) -> Decision:
-    """Decide for each market of the snapshot, and put the decisions together.
+    """Return the combined decision for all markets of the snapshot.
 
-    `harm` and `as_planned` judge halves of plans: see Note [Halves of plans].
+    `harm` and `as_planned` limit halves of plans: see Note [Halves of plans].
     """
     allocations = np.zeros_like(snapshot.vms.bid)
     prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
@@ -317,7 +317,7 @@ def decide_markets(
 
 
 def stay(snapshot: Snapshot, market: int, pricing: Pricing, why: str) -> Decision:
-    """Divide the hosts of one market as they are. New VMs wait, and `why` is told of them."""
+    """Return a decision without steps for one market; new VMs wait for the reason `why`."""
     view = market_view(snapshot, market)
     allocations = np.zeros_like(snapshot.vms.bid)
     prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
@@ -335,9 +335,9 @@ def _price(snapshot: Snapshot, view: MarketView, place: Ints, pricing: Pricing) 
 
 
 def with_arrivals(snapshot: Snapshot, steps: Iterable[Step]) -> Snapshot:
-    """Return the snapshot for markets that are decided later: members of VM groups have arrived.
+    """Return the snapshot for the next markets, with the members of VM groups on their new hosts.
 
-    Only VM groups join markets. What else is decided later does not look at these VMs.
+    Only VM groups link markets; other decisions of later markets do not read these VMs.
     """
     moves = [step for step in steps if isinstance(step, Deploy | Migrate)]
     if not moves or len(snapshot.markets) < 2 or not len(snapshot.roles):

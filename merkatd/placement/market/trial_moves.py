@@ -1,7 +1,7 @@
-"""What single changes would do to the hosts they touch: compiled, for thousands of trials.
+"""Trial moves: the effect of single changes on host scores, compiled for thousands of trials.
 
-A host's score says how badly its shares miss (`onehost.score`). A trial puts a VM on a
-host, takes one off, or does both, and scores the host again; the board stays as it is.
+A host's score is the distance of its shares from the first allocations (`host_shares.score`). A
+trial adds a VM to a host, removes one, or both, and scores the host again. The board is unchanged.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import Stakes, divide, score
 
 EXACT_TRIALS = 6
-"""How many hosts are tried out for a VM, after all have been estimated."""
+"""Number of hosts that are tried exactly for a VM, after estimates for all hosts."""
 
 
 class TrialTable(NamedTuple):
@@ -27,14 +27,14 @@ class TrialTable(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """What a VM would roughly meet on each host: [hosts, resources], but for `load`."""
+    """Rough conditions for a VM on each host: [hosts, resources], except `load`: [hosts]."""
 
     spare: Floats
-    """Capacity that nobody there can use."""
+    """Capacity that no VM there can use."""
     level: Floats
-    """Units for one credit; infinite where all have their caps."""
+    """Units per credit; infinite if all VMs have their caps."""
     harm: Floats
-    """Shortfall, in credits, for each unit taken from those there."""
+    """Shortfall, in credits, per unit taken from the VMs there."""
     floors: Floats
     bids: Floats
     load: Floats
@@ -51,7 +51,7 @@ def look_at(
     without: Floats,
     estimates: Estimates,
 ) -> None:
-    """For each of these hosts: its score, its score without each of its VMs, its estimates."""
+    """Update, for these hosts, the score, the score without each VM, and the estimates."""
     most = table.counts.max() + 1
     work = np.empty((2, most))
     group = np.empty(most, dtype=np.int64)
@@ -109,7 +109,7 @@ def _estimate(
 
 @compiled
 def _guess(vm: int, host: int, stakes: Stakes, estimates: Estimates) -> float:
-    """Roughly the shortfall, in credits, that the VM would bring to the host and find there."""
+    """Return a rough shortfall, in credits, of the VM on the host plus what it causes there."""
     lack = 0.0
     harm = 0.0
     for resource in range(stakes.bid.shape[1]):
@@ -130,7 +130,7 @@ def _guess(vm: int, host: int, stakes: Stakes, estimates: Estimates) -> float:
 def likely_hosts(
     vm: int, allowed: Bools, table: TrialTable, stakes: Stakes, estimates: Estimates, out: Ints
 ) -> int:
-    """The allowed hosts with the least guesses, best first, into `out`; returns how many."""
+    """Write the allowed hosts with the least guesses to `out`, best first; return their number."""
     most = len(out)
     guesses = np.empty(most)
     found = 0
@@ -171,7 +171,7 @@ def best_host(
     scores: Floats,
     estimates: Estimates,
 ) -> tuple[int, float]:
-    """The host whose score rises least when the VM comes, and its score then; -1 for none."""
+    """Return the host whose score rises least when the VM comes, and the rise; -1 for none."""
     likely = np.empty(EXACT_TRIALS, dtype=np.int64)
     found = likely_hosts(vm, allowed, table, stakes, estimates, likely)
     most = table.counts.max() + 1
@@ -204,10 +204,10 @@ def best_exchange(
     objective: int,
     scores: Floats,
 ) -> tuple[int, float]:
-    """The partner on one of these hosts with whom changing places helps most, and how much.
+    """Return the partner on these hosts whose swap with the VM gains most, and the gain.
 
-    At least one of the two must fit beside the other while it is still there, or neither
-    could go first. -1 where there is no such partner.
+    At least one of the two must fit beside the other, or neither could move first. Return -1 if
+    no partner qualifies.
     """
     most = table.counts.max() + 2
     work = np.empty((2, most))

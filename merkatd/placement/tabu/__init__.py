@@ -1,1 +1,1 @@
-"""Algorithm 1, as printed and better used."""
+"""Algorithm 1 of the paper, as printed and as an improved search."""

@@ -1,9 +1,8 @@
-"""How even the loads of a market could be made: a plain hill climb by single moves.
+"""Even loads: the most even loads of a market that single moves can reach.
 
-Load is the largest over the resources of bids / capacity. The climb takes the most loaded
-host and makes the move of one of its VMs after which the larger of the two loads concerned
-is least; it ends when that would not be less than before. It knows nothing of shares, and
-nothing of constraints but which VMs may move and which hosts take any.
+Load is the largest of bids / capacity over the resources. A hill climb takes the most loaded host
+and moves the VM for which the larger load of the two hosts gets least. It ends when no move makes
+it less. The climb ignores shares, and all constraints except movable VMs and open hosts.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ from merkatd.placement.tabu.shortfall_moves import try_single
 
 
 def level_loads(view: MarketView, place: Ints, movable: Bools, moves: int) -> tuple[Ints, float]:
-    """[vms]: where everybody is after at most so many moves, and the largest load then."""
+    """Return [vms]: the host of each VM after at most `moves` moves, and the largest load then."""
     place = place.copy()
     if len(view.hosts) == 0:
         return place, 0.0
@@ -42,7 +41,7 @@ def level_loads(view: MarketView, place: Ints, movable: Bools, moves: int) -> tu
 
 
 def host_bids(view: MarketView, place: Ints) -> Floats:
-    """[hosts, resources]: the sum of the bids on each host."""
+    """Return [hosts, resources]: the sum of the bids on each host."""
     placed = place >= 0
     return np.stack(
         [np.bincount(place[placed], column[placed], len(view.hosts)) for column in view.bid.T],
@@ -51,7 +50,7 @@ def host_bids(view: MarketView, place: Ints) -> Floats:
 
 
 def host_loads(bids: Floats, capacity: Floats) -> Floats:
-    """[hosts]: the largest over the resources of bids / capacity."""
+    """Return [hosts]: the largest of bids / capacity over the resources."""
     load = np.divide(bids, capacity, out=np.zeros_like(bids), where=capacity > 0)
     load[(capacity <= 0) & (bids > 0)] = np.inf
     largest: Floats = load.max(axis=1, initial=0.0)
@@ -106,7 +105,7 @@ def _climb(
 
 @compiled
 def _load_with(bids: Floats, bid: Floats, times: float, capacity: Floats) -> float:
-    """A host's load once this bid has come (1), gone (-1) or stayed (0)."""
+    """Return a host's load with this bid added (1), removed (-1) or unchanged (0)."""
     load = 0.0
     for resource in range(capacity.shape[0]):
         then = bids[resource] + times * bid[resource]
@@ -118,10 +117,10 @@ def _load_with(bids: Floats, bid: Floats, times: float, capacity: Floats) -> flo
 
 
 def relieve_overloads(search: Search) -> None:
-    """Bring the loads down to the search's limit where single moves can, most loaded first.
+    """Lower the loads to the search's limit with single moves, the most loaded host first.
 
-    Of the moves that bring a host down at once the one is made that takes most shortfall
-    away; where none does, the one that brings it down most.
+    Of the moves that bring a host below the limit at once, make the one that gains most. If there
+    is none, make the move that lowers the host's load most.
     """
     hopeless: set[int] = set()
     while search.migrations < search.limits.m_max:

@@ -1,8 +1,7 @@
-"""All moves and all pairs of moves: the neighbourhood for clouds small enough to try them.
+"""The neighbourhood of all moves and all pairs of moves, for small clouds.
 
-Where few VMs may be migrated, a first move that looks best alone can spoil the best pair,
-and nothing later makes up for it. With pairs the search also takes one move back and makes
-another in a single step.
+If few VMs may migrate, the best single move can prevent the best pair, and no later move repairs
+that. With pairs the search can also undo one move and make another in a single step.
 """
 
 import numpy as np
@@ -15,11 +14,11 @@ from merkatd.placement.market.search_state import Move, Search
 from merkatd.placement.market.trial_moves import TrialTable
 
 MOST_CHOICES = 96
-"""VMs times hosts, up to which all pairs are tried."""
+"""Largest number of VMs times hosts for which all pairs are tried."""
 
 
 def small_enough(search: Search) -> bool:
-    """Whether all pairs of moves can be tried in good time."""
+    """Return whether the cloud is small enough to try all pairs of moves."""
     return len(search.home) * len(search.scores) <= MOST_CHOICES
 
 
@@ -30,19 +29,19 @@ class ExhaustiveMoves:
         self._search = search
 
     def total(self) -> float:
-        """The objective now."""
+        """Return the present value of the objective."""
         scores = self._search.scores
         if self._search.objective == LARGEST_ERROR:
             return float(scores.max(initial=0.0))
         return float(scores.sum())
 
     def best(self) -> Move | None:
-        """Ties go to fewer migrations, then to the lowest ids."""
+        """Return the best move or pair; of equals the one with fewer migrations, then lower ids."""
         search = self._search
-        everybody = np.arange(len(search.home))
+        vms = np.arange(len(search.home))
         choices = [
             (vm, host)
-            for vm in everybody[search.may_leave(everybody)].tolist()
+            for vm in vms[search.may_leave(vms)].tolist()
             for host in np.flatnonzero(search.hosts_for(vm)).tolist()
         ]
         if not choices:
@@ -70,7 +69,7 @@ class ExhaustiveMoves:
         )
 
     def _alone(self, pairs: Ints) -> Bools:
-        """Choices that must not be paired: another move could break what allows them."""
+        """Return [choices]: whether a second move could forbid the choice, so it has no pairs."""
         search = self._search
         hosts = np.stack([pairs[:, 1], search.board.place[pairs[:, 0]]])
         tight = (search.touched[hosts] + 2 > search.limits.per_host).any(axis=0)
@@ -91,7 +90,7 @@ def _best_pair(
     objective: int,
     scores: Floats,
 ) -> tuple[int, int, float]:
-    """The two choices (the second -1: none) after which the objective is least."""
+    """Return the two choices that make the objective least (second -1: none), and its value."""
     best_first = -1
     best_second = -1
     least = np.inf
@@ -137,7 +136,7 @@ def _total_after(
     group: Ints,
     work: Floats,
 ) -> float:
-    """The objective once both are where they go; infinite where floors don't fit."""
+    """Return the objective after both moves; infinite if floors don't fit."""
     total = 0.0
     for host in range(len(scores)):
         now = scores[host]

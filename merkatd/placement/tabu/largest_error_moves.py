@@ -1,8 +1,8 @@
-"""Moves that lower the largest error: the neighbourhood for the maximum over the hosts.
+"""The neighbourhood of moves that lower the largest error over the hosts.
 
-Only a move that touches the host with the largest error can help: a VM leaves it, comes to
-it, or changes places with one that is there. VMs that were migrated may also go elsewhere,
-or the search could never take back what it did.
+Only a move that touches the host with the largest error can help: a VM leaves it, comes to it, or
+swaps places with a VM there. VMs that the search has migrated may also move, so that the search can
+undo its moves.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from merkatd.placement.market.host_errors import error_by_host
 from merkatd.placement.market.search_state import Move, Search, partners
 
 DESTINATIONS = 6
-"""On how many hosts each VM is tried,"""
+"""Number of hosts on which each VM is tried."""
 NEWCOMERS = 64
-"""how many VMs are tried on the host with the largest error,"""
+"""Number of VMs that are tried on the host with the largest error."""
 EXCHANGE_HOSTS = 4
-"""and on how many hosts a partner is looked for."""
+"""Number of hosts that are searched for a partner."""
 
 Changes = tuple[tuple[int, int], ...]
 
@@ -31,15 +31,15 @@ class LargestErrorMoves:
         self._search = search
 
     def total(self) -> float:
-        """The objective now."""
+        """Return the present value of the objective."""
         return float(self._search.scores.max(initial=0.0))
 
     def best(self) -> Move | None:
-        """Among equals, the move after which the errors of its two hosts are least."""
+        """Return the best move; of equals the one with the least errors on its two hosts."""
         return self._best(exchanges=True)
 
     def best_single(self) -> Move | None:
-        """The best move that is no exchange."""
+        """Return the best move of a single VM."""
         return self._best(exchanges=False)
 
     def _best(self, *, exchanges: bool) -> Move | None:
@@ -75,7 +75,7 @@ class LargestErrorMoves:
                 yield ((vm, host),)
 
     def _destinations(self, vm: int) -> list[int]:
-        """The hosts on which the VM's own error is least, and its home."""
+        """Return the hosts with the least own error of the VM, and its home."""
         search = self._search
         table = search.table
         allowed = search.hosts_for(vm)
@@ -90,10 +90,10 @@ class LargestErrorMoves:
         return chosen
 
     def _newcomers(self, worst: int) -> list[int]:
-        """The VMs that bid most elsewhere: they take most from those who have too much."""
+        """Return the highest bidders on other hosts: they take most from VMs with too much."""
         search = self._search
-        everybody = np.arange(len(search.home))
-        elsewhere: Ints = everybody[search.may_move(everybody) & (search.board.place != worst)]
+        vms = np.arange(len(search.home))
+        elsewhere: Ints = vms[search.may_move(vms) & (search.board.place != worst)]
         order = np.argsort(-search.stakes.weight[elsewhere], kind="stable")
         return [int(vm) for vm in elsewhere[order[:NEWCOMERS]]]
 
@@ -105,7 +105,10 @@ class LargestErrorMoves:
             yield ((vm, int(search.board.place[other])), (other, worst))
 
     def _after(self, changes: Changes) -> tuple[float, float, Changes] | None:
-        """The largest error and the sum of the two hosts' once this is done; None if it can't."""
+        """Return the largest error and the sum of both hosts' errors after the changes.
+
+        Return None if the changes are impossible.
+        """
         search = self._search
         vm, host = changes[0]
         source = int(search.board.place[vm])

@@ -1,14 +1,14 @@
-"""Strategy `paper`: Algorithm 1 as printed but for its slips, and its settings.
+"""Strategy `paper`: Algorithm 1 as printed except for its errors, and its settings.
 
-The listing starts e_worse at infinity, which makes a balanced cloud worse before it stops:
-it must start as the largest error there is. M_max is an "at most". Only pairs of VM and
-host are tabu, the destination is another host than the source, and ties go to the lowest
-id. A VM that may not move or has nowhere to go is passed over, but its error counts.
+The printed algorithm starts e_worse at infinity, which makes a balanced cloud worse before it
+stops. So here e_worse starts at the present largest error. M_max is an upper limit. Only pairs of
+VM and host are tabu, the destination differs from the source, and ties go to the lowest id. A VM
+that may not move or has no host to go to is skipped, but its error counts.
 
-ComputeErrors need not look at the whole cloud again after a move: only two hosts changed.
+ComputeErrors recomputes only the two hosts that a move changes.
 
-The paper knows neither administrators nor floors: VMs that must leave a host, because it is
-drained or overfull, do so before Algorithm 1 begins, and count in M_max.
+The paper has neither administrators nor floors. VMs that must leave a drained or overfull host do
+so before Algorithm 1 begins, and count in M_max.
 """
 
 from collections.abc import Mapping
@@ -30,22 +30,22 @@ from merkatd.placement.market.settlement import decide_markets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketSettings:
-    """What Algorithm 1 is told, under the paper's names."""
+    """The settings of Algorithm 1, under the paper's names."""
 
     n_iter: int = 20
     """Iterations without an improvement before the search ends."""
     e_max: float = 0.05
-    """The largest allocation error that is left alone."""
+    """The largest allocation error that needs no moves."""
     m_max_part: float = 0.02
-    """The part of the market's VMs that may be migrated in a period,"""
+    """The part of the market's VMs that may be migrated in a period."""
     m_max_least: int = 5
-    """and how many may be migrated however small the market is."""
+    """The number of VMs that may be migrated in a period even in a small market."""
     tenure: int = 10
-    """For how many iterations a VM stays away from the host it left."""
+    """The number of iterations in which a VM may not return to a host it left."""
     pricing: Pricing = field(default_factory=Pricing)
 
     def m_max(self, vms: int) -> int:
-        """The most migrations in a market of so many VMs."""
+        """Return the largest number of migrations in a market of so many VMs."""
         return max(self.m_max_least, int(self.m_max_part * vms))
 
 
@@ -55,7 +55,7 @@ def paper(
     memory: Mapping[str, Any],  # noqa: ARG001 - Algorithm 1 remembers nothing between periods
     rng: np.random.Generator,  # noqa: ARG001 - nor does it draw
 ) -> Decision:
-    """Algorithm 1 on each market of the snapshot."""
+    """Return the decision of Algorithm 1 for each market of the snapshot."""
 
     def improve(game: PlacementProblem) -> Ints:
         most = settings.m_max(len(game.started))
@@ -67,7 +67,7 @@ def paper(
 
 
 def algorithm_1(game: PlacementProblem, settings: MarketSettings) -> Ints:
-    """Lines 9 to 30: the best placement found with at most M_max migrations."""
+    """Return the best placement found with at most M_max migrations (lines 9 to 30)."""
     board = game.board
     m_max = settings.m_max(len(board.place))
     e = compute_errors(game)
@@ -96,7 +96,7 @@ def algorithm_1(game: PlacementProblem, settings: MarketSettings) -> Ints:
 def _next_move(
     game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Lines 15 to 17: the VM with the largest error that can move, and its best host."""
+    """Return the movable VM with the largest error, and its best host (lines 15 to 17)."""
     candidates = np.where(game.movable, e, -1.0)
     while len(candidates):
         vm = int(np.argmax(candidates))
@@ -110,7 +110,7 @@ def _next_move(
 
 
 def _best_host(game: PlacementProblem, vm: int, tabu: set[tuple[int, int]]) -> int:
-    """The host on which the VM's own error is least."""
+    """Return the host with the least own error of the VM."""
     board = game.board
     allowed: Bools = game.rules.allowed(vm, board.place).copy()
     allowed[board.place[vm]] = False
@@ -124,7 +124,7 @@ def _best_host(game: PlacementProblem, vm: int, tabu: set[tuple[int, int]]) -> i
 
 
 def compute_errors(game: PlacementProblem) -> Floats:
-    """ComputeErrors: Eq. 2 for each VM, the larger over the resources."""
+    """Return Eq. 2 for each VM, the largest over the resources (ComputeErrors)."""
     e = np.zeros(len(game.board.place))
     for host in range(len(game.board.count)):
         _recompute(game, host, e)
@@ -132,7 +132,7 @@ def compute_errors(game: PlacementProblem) -> Floats:
 
 
 def _recompute(game: PlacementProblem, host: int, e: Floats) -> None:
-    """ComputeErrors for the VMs of one host."""
+    """Update the errors of the VMs of one host."""
     there = game.board.on(host)
     given = np.empty(len(there))
     errors_on(there, len(there), game.board.capacity[host], game.stakes, given, e)

@@ -1,8 +1,8 @@
-"""Moves that take away shortfall: the neighbourhood for the sum over the hosts.
+"""The neighbourhood of moves that lower the shortfall, summed over the hosts.
 
-What a move gains is what its source gains when the VM leaves, less what the destination
-loses when it comes. The first is known for every VM and bounds the whole, so VMs are tried
-best bound first, and only until no untried one can be better.
+The gain of a move is the gain of its source when the VM leaves, less the loss of its destination
+when it comes. The first part is known for every VM and is an upper bound. So VMs are tried in the
+order of their bounds, until no untried VM can be better.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from merkatd.placement.market.search_state import Move, Search, partners
 from merkatd.placement.market.trial_moves import best_exchange, best_host, likely_hosts
 
 SINGLE_TRIALS = 48
-"""How many VMs are tried for a move in one iteration,"""
+"""Number of VMs that are tried for a move in one iteration."""
 EXCHANGE_TRIALS = 8
-"""how many for changing places with another,"""
+"""Number of VMs that are tried for a swap in one iteration."""
 EXCHANGE_HOSTS = 4
-"""and on how many hosts a partner is looked for."""
+"""Number of hosts that are searched for a partner."""
 
 
 class ShortfallMoves:
-    """Proposes the best move by the sum of bid times shortfall."""
+    """Proposes the move that lowers the sum of bid times shortfall most."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -31,11 +31,11 @@ class ShortfallMoves:
         self._exchanges = _Ranking(search, self._try_exchange, EXCHANGE_TRIALS)
 
     def total(self) -> float:
-        """The objective now."""
+        """Return the present value of the objective."""
         return float(self._search.scores.sum())
 
     def best(self) -> Move | None:
-        """The move that gains most for each migration it costs; None where none is left."""
+        """Return the move with the largest gain per migration; None if none is left."""
         single = self._singles.best()
         if single is not None and 2 * single.gain >= self._leaving(single):
             return single
@@ -44,15 +44,15 @@ class ShortfallMoves:
         return max(found, key=Move.rate, default=None)
 
     def best_single(self) -> Move | None:
-        """The best move that is no exchange."""
+        """Return the best move of a single VM."""
         return self._singles.best()
 
     def _leaving(self, single: Move) -> float:
-        """What the move would gain if the VM found all it needs where it goes."""
+        """Return the gain of the move if the VM got all it needs on its new host."""
         return self._search.leaving(single.changes[0][0])
 
     def _try_exchange(self, vm: int) -> Move | None:
-        """The VM in the place of another that comes to where it is now."""
+        """Return the best swap of the VM with another VM; None if none is possible."""
         search = self._search
         source = int(search.board.place[vm])
         if search.game.rules.bound[vm]:
@@ -81,7 +81,7 @@ class ShortfallMoves:
 
 
 def try_single(search: Search, vm: int) -> Move | None:
-    """The VM on the host where it does least harm, or back where it came from."""
+    """Return the VM's move to the host where it does least harm, or home; None if impossible."""
     allowed = search.hosts_for(vm)
     host, rise = best_host(
         vm,
@@ -104,7 +104,10 @@ def try_single(search: Search, vm: int) -> Move | None:
 
 
 class _Ranking:
-    """VMs by what moving them gains: exactly where tried since its hosts changed, else at most."""
+    """VMs ranked by the gain of moving them.
+
+    The gain is exact for a VM that was tried since its hosts changed, otherwise an upper bound.
+    """
 
     def __init__(self, search: Search, attempt: Callable[[int], Move | None], trials: int) -> None:
         self._search = search
@@ -117,7 +120,7 @@ class _Ranking:
         self._forget()
 
     def best(self) -> Move | None:
-        """The best move among those tried, after forgetting everything once if it is no good."""
+        """Return the best move among the trials; if it gains nothing, forget all and retry."""
         self._follow()
         move = self._best()
         if move is None or move.gain <= 0:
@@ -152,14 +155,17 @@ class _Ranking:
         return move
 
     def _candidates(self) -> Ints | None:
-        """None: everybody; those who are away from home or new once no more may leave it."""
+        """Return the candidate VMs; None for all VMs.
+
+        Once the limit on migrations is reached, only migrated and new VMs are candidates.
+        """
         search = self._search
         if search.migrations < search.limits.m_max:
             return None
         return np.union1d(search.away(), self._new)
 
     def _follow(self) -> None:
-        """Bounds again for the VMs whose hosts have changed."""
+        """Update the bounds of the VMs on hosts that have changed."""
         changed = np.flatnonzero(self._search.version != self._version)
         self._version[changed] = self._search.version[changed]
         for host in changed.tolist():

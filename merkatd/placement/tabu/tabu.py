@@ -1,16 +1,24 @@
-"""Strategy `tabu`, the default, and its descent.
+"""Strategy `tabu`, the default: a tabu search for the best placement.
 
-A VM stays away from the host it left for some iterations, so the search does not fall back
-at once into what it climbed out of. It ends when nothing has improved for `n_iter` moves.
+# Note [The search of tabu]
 
-A drained host is to be worked on, so this comes before any gain. It keeps to the limits on
-migrations: a large host is empty after some periods. VMs that may not move stay.
+In each iteration the search makes the best permitted move, even if it makes the placement worse. A
+VM may not return to a host it left for `tenure` iterations, so the search does not undo its
+last moves. It ends after `n_iter` moves without an improvement and returns to the best placement.
 
-What is made small is a choice: the shortfall weighed by bids, so that those who pay most
-lack least, or the paper's largest error. A move is chosen by what it does to all who are on
-the two hosts, not by what it does to the VM that moves, and two VMs may change places. A
-VM that was migrated stays for a while, a host is not worried by many migrations at once, a
-migration that gains too little is not made, and loads are kept even where that costs little.
+A move is scored by its effect on all VMs of the two hosts, not only on the VM that moves. Two VMs
+may swap places. The objective is the shortfall weighed by bids, so that VMs with the highest
+bids lack least, or the paper's largest error.
+
+Example: hosts 0 and 1 with 100 % of a core each; VMs 0 and 1 on host 0 bid 30 each, VMs 2 and 3 on
+host 1 bid 10 each. As one host the market would give them 75, 75, 25 and 25. Now each gets 50, and
+the shortfall is 2 x 30 x 25 / 75 = 20. VM 0 moves to host 1: 10 is left. VM 2 moves to host 0: 0 is
+left, and the search ends. Used by `_least_shortfall` and `_least_error`.
+
+VMs leave drained and overfull hosts before any gain, within the limits on migrations: a large host
+needs several periods. VMs that may not move stay. A migrated VM stays for `hold_s`, a
+host takes part in few migrations at once, and a migration that gains too little is not made. Loads
+are kept even where that costs little.
 """
 
 from collections.abc import Mapping
@@ -39,25 +47,25 @@ from merkatd.placement.tabu.shortfall_moves import ShortfallMoves, try_single
 
 
 class Neighbourhood(Protocol):
-    """What moves there are, and what is made small by them."""
+    """A set of moves, and the objective that they lower."""
 
     def total(self) -> float:
-        """The objective now."""
+        """Return the present value of the objective."""
 
     def best(self) -> Move | None:
-        """The best move that the limits allow, None where they allow none."""
+        """Return the best move that the limits allow; None if they allow none."""
 
 
 class Singles(Protocol):
     """Moves of one VM each."""
 
     def best_single(self) -> Move | None:
-        """The best one that the limits allow, None where they allow none."""
+        """Return the best move of one VM that the limits allow; None if they allow none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
-    """The best that was found."""
+    """The best placement of a search, and its objective."""
 
     place: Ints
     least: float
@@ -66,7 +74,7 @@ class Descent:
 def tabu_search(
     search: Search, hood: Neighbourhood, n_iter: int, good_enough: float = 0.0
 ) -> Descent:
-    """Search from where the board is, and leave it at the best placement found."""
+    """Search from the board's placement, and leave the board at the best placement found."""
     best = search.board.place.copy()
     least = hood.total()
     stale = 0
@@ -85,7 +93,7 @@ def tabu_search(
 
 
 def climb_down(search: Search, hood: Singles, least_gain: float) -> None:
-    """Make single moves as long as each gains: whatever is begun of them does no harm."""
+    """Make single moves as long as each gains, so that any part of them does no harm."""
     while (move := hood.best_single()) is not None:
         if move.gain <= 0 or move.gain < least_gain * move.extra:
             return
@@ -93,7 +101,7 @@ def climb_down(search: Search, hood: Singles, least_gain: float) -> None:
 
 
 def drop_useless_moves(search: Search, least_gain: float) -> None:
-    """Send home every VM that may move whose migration gains nothing, or less than `least_gain`."""
+    """Undo every migration that gains nothing, or less than `least_gain`."""
     useless = True
     while useless:
         useless = False
@@ -109,7 +117,7 @@ def drop_useless_moves(search: Search, least_gain: float) -> None:
 
 
 def evacuate_first(search: Search) -> None:
-    """Move them, by id and within the limits, to where they do least harm."""
+    """Move VMs that must leave, by id and within the limits, to where they do least harm."""
     game = search.game
     leaving = must_leave(game) & (search.board.place == game.view.place) & search.movable
     for vm in np.flatnonzero(leaving).tolist():
@@ -120,7 +128,7 @@ def evacuate_first(search: Search) -> None:
 
 
 class Objective(StrEnum):
-    """What the search makes small."""
+    """The value that the search minimises."""
 
     SHORTFALL = "shortfall"
     """The sum over the VMs of bid times shortfall."""
@@ -130,31 +138,31 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TabuSettings(MarketSettings):
-    """Algorithm 1's settings, and ours. E_max counts only where the objective is the error."""
+    """The settings of the search. `e_max` applies only to the objective `error`."""
 
     objective: Objective = Objective.SHORTFALL
     hold_s: float = 600.0
-    """How long a VM stays where a migration brought it."""
+    """The time for which a VM stays on its host after a migration."""
     least_gain: float = 0.01
-    """The least a migration must gain: a part of what a VM of the market bids on average,
-    or an error, by the objective."""
+    """The least gain of a migration: a part of the market's average bid for the objective
+    `shortfall`, an error for the objective `error`."""
     migrations_per_host: int = 8
     """The most migrations from and to one host together in a period."""
     load_slack: float = 0.15
-    """How far above the evenest that single moves could reach the largest load may stay,"""
+    """The part by which the largest load may exceed the most even one that single moves reach."""
     load_price: float = 0.25
-    """and by what part the shortfall left may be greater for it."""
+    """The part by which the remaining shortfall may increase for even loads."""
     load_m_max: int = 5
-    """Where fewer migrations than this are allowed, none is spent on loads."""
+    """The least limit on migrations at which loads are evened out."""
 
 
 def tabu(
     snapshot: Snapshot,
     settings: TabuSettings,
-    memory: Mapping[str, Any],  # noqa: ARG001 - the snapshot knows when VMs were moved
+    memory: Mapping[str, Any],  # noqa: ARG001 - the snapshot has the times of migrations
     rng: np.random.Generator,  # noqa: ARG001 - ties go to the lowest id, nothing is drawn
 ) -> Decision:
-    """Improve each market of the snapshot, within the limits."""
+    """Return the decision that improves each market of the snapshot within the limits."""
     stay = held(snapshot, settings.hold_s)
     harm = harm_of(settings)
     return decide_markets(
@@ -163,13 +171,13 @@ def tabu(
 
 
 def harm_of(settings: TabuSettings) -> int:
-    """Return the measure by which halves of plans are judged."""
+    """Return the measure of harm for halves of plans."""
     by_error = settings.objective is Objective.ERROR
     return LARGEST_LACK if by_error else SUM_OF_SHORTFALLS
 
 
 def improve(game: PlacementProblem, settings: TabuSettings, stay: Bools) -> Ints | OrderedMoves:
-    """The best placement found, by the chosen objective. An order counts before hold times."""
+    """Return the best placement found for the objective. Orders to leave override hold times."""
     movable = game.movable & (~stay[game.view.vms] | must_leave(game))
     if settings.objective is Objective.ERROR:
         wanted = _least_error(game, settings, movable)
@@ -181,7 +189,7 @@ def improve(game: PlacementProblem, settings: TabuSettings, stay: Bools) -> Ints
 def _with_others_instead(
     game: PlacementProblem, settings: TabuSettings, movable: Bools, wanted: Ints
 ) -> Ints | OrderedMoves:
-    """The same, but moves of which no half may be begun give way to single ones that gain."""
+    """Return the wanted moves; single moves with a gain replace those left out as harmful."""
     orderly = without_harmful_halves(game, wanted, harm_of(settings))
     left_out = orderly.place != wanted
     left_out[list(orderly.stuck)] = False
@@ -207,9 +215,9 @@ def _limits(game: PlacementProblem, settings: TabuSettings) -> SearchLimits:
 
 
 def _least_shortfall(game: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
-    """The least shortfall, or the least among even placements where that is not much more.
+    """Return the placement with the least shortfall, or an even one with little more.
 
-    Overfull hosts are relieved and drained ones emptied before anything else.
+    VMs leave overfull and drained hosts before all other moves.
     """
     limits = _limits(game, settings)
     least_gain = settings.least_gain * _mean_bid(game)
@@ -230,7 +238,7 @@ def _least_shortfall(game: PlacementProblem, settings: TabuSettings, movable: Bo
     even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits)
     relieve_first(even)
     evacuate_first(even)
-    even.most_load = most_load  # after the orders to leave: an uneven host is no reason to stay
+    even.most_load = most_load  # set after orders to leave, so that no VM stays for even loads
     relieve_overloads(even)
     descent = tabu_search(even, _moves_of(even), settings.n_iter)
     if descent.least > min((1.0 + settings.load_price) * free.least, before):
@@ -241,7 +249,7 @@ def _least_shortfall(game: PlacementProblem, settings: TabuSettings, movable: Bo
 
 
 def _no_worse(search: Search, ordered: Ints, before: float) -> None:
-    """Take all back but what must be, where what was trimmed leaves more shortfall than before."""
+    """Undo all moves except orders to leave if the shortfall is more than `before`."""
     if search.scores.sum() > before:
         away = np.flatnonzero(search.board.place != ordered)
         search.make(tuple((int(vm), int(ordered[vm])) for vm in away))
@@ -261,7 +269,7 @@ def _mean_bid(game: PlacementProblem) -> float:
 
 
 def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools) -> Ints:
-    """The least largest error, never more than Algorithm 1 finds under the same limits."""
+    """Return the placement with the least largest error, at most that of Algorithm 1."""
     limits = _limits(game, settings)
     as_printed = replace(game, board=game.fresh_board())
     stay = ~relieve_board(as_printed, limits.m_max)
@@ -286,7 +294,7 @@ def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools)
 
 
 def _error_reached(game: PlacementProblem, wanted: Ints) -> float:
-    """The largest error once all moves are made that can be."""
+    """Return the largest error after all feasible moves."""
     place = order_moves(game.view, game.rules, wanted).place
     first = game.view.first(place != NOWHERE).allocation
     return float(errors(first, game.view.on_hosts(place).allocation).max(initial=0.0))
