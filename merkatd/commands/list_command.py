@@ -246,7 +246,7 @@ TABLES = {"hosts": HOSTS, "vms": VMS, "applications": APPLICATIONS}
 
 
 def add_list_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `list`."""
     parser.add_argument("what", metavar="WHAT", choices=tuple(TABLES), help=", ".join(TABLES))
     add_view(parser, TABLES)
 

@@ -27,7 +27,7 @@ BID_TABLE = ScreenTable(
 
 
 def add_bid_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `bid`."""
     parser.add_argument(
         "vm", metavar="VM", type=command_parser.reference, help="the VM, by id or name"
     )
@@ -141,7 +141,7 @@ HISTORY = ScreenTable(
 
 
 def add_price_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `price`."""
     parser.add_argument(
         "--history",
         metavar="N",
@@ -207,7 +207,7 @@ QUOTE_TABLE = ScreenTable(
 
 
 def add_quote_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `quote`."""
     parser.add_argument(
         "vm",
         metavar="VM",

@@ -28,7 +28,7 @@ BUDGET_TABLE = ScreenTable(
 
 
 def add_budget_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `budget`."""
     parser.add_argument(
         "application", metavar="APPLICATION", nargs="?", type=command_parser.whole, help="its id"
     )
@@ -105,7 +105,7 @@ _QUESTIONS = {"list": "tenants", "weight": "tenant_weight", "grant": "tenant_gra
 
 
 def add_tenant_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `tenant`."""
     parser.add_argument("what", metavar="WHAT", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument(
         "tenant",

@@ -120,7 +120,7 @@ PLAN_TABLE = ScreenTable(
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `plan`."""
     parser.add_argument(
         "action",
         metavar="ACTION",
@@ -242,7 +242,7 @@ In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` s
 
 
 def add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `snapshot`."""
     parser.add_argument("action", metavar="ACTION", choices=("save",), help="save")
     parser.add_argument(
         "file",

@@ -172,7 +172,7 @@ _LONGEST = 32_768
 
 
 def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `platform`."""
     parser.add_argument("what", metavar="WHAT", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument(
         "subject",

@@ -61,7 +61,7 @@ STATEMENT_TABLE = ScreenTable(
 
 
 def add_statement_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `statement`."""
     parser.add_argument(
         "tenant", metavar="TENANT", type=command_parser.reference, help="the user, by id or name"
     )

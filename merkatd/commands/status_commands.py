@@ -71,7 +71,7 @@ STATUS_TABLE = ScreenTable(
 
 
 def add_status_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `status`."""
     add_view(parser, {"status": STATUS_TABLE})
 
 
@@ -236,7 +236,7 @@ _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 def add_top_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `top`."""
     parser.add_argument("--once", action="store_true", help="print one frame, and exit")
     parser.add_argument(
         "-d",

@@ -70,7 +70,7 @@ _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
 
 
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `explain`."""
     parser.add_argument(
         "vm", metavar="VM", type=command_parser.reference, help="the VM, by id or name"
     )
@@ -211,7 +211,7 @@ LIMITS_TABLE = ScreenTable(
 
 
 def add_limits_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `limits`."""
     parser.add_argument(
         "of",
         metavar="VM|HOST",

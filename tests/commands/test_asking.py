@@ -219,7 +219,7 @@ class TestDaemon:
         assert daemon.frontend.scheduler.paused
         assert "PAUSED" in shell.ok("top --once").out
         assert "paused             true" in shell.ok("status").out
-        assert shell.ok("resume").out.startswith("Going on")
+        assert shell.ok("resume").out.startswith("Resumed: ")
         assert not daemon.frontend.scheduler.paused
 
     def test_the_saved_snapshot_is_the_one_that_was_decided_from(

@@ -13,7 +13,7 @@ from merkatd.demo.demo_site import DemoOptions
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `demo`."""
     usual = DemoOptions()
     parser.add_argument(
         "--plain",

@@ -101,7 +101,7 @@ def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: An
 
 
 def add_embedded_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `embedded`."""
     add_arguments(parser)
 
 

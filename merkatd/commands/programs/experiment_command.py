@@ -8,7 +8,7 @@ from merkatd.commands.terminal.command_verb import Verb
 
 
 def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `experiment`."""
     parser.add_argument("what", choices=("list", "run", "report"), help="what to do")
     parser.add_argument(
         "name",

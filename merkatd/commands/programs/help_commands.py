@@ -11,7 +11,7 @@ from merkatd.commands.terminal.table_columns import shortened
 
 
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `completion`."""
     parser.add_argument(
         "shell", metavar="SHELL", choices=tuple(SHELLS), help=f"one of {', '.join(SHELLS)}"
     )
@@ -40,7 +40,7 @@ Names of VMs and hosts are asked of the daemon that the usual configuration name
 
 
 def add_manual_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `manual`."""
     parser.add_argument(
         "command", metavar="COMMAND", nargs="?", help="the command; without one: merkatd itself"
     )

@@ -148,7 +148,7 @@ _EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `run`."""
     parser.add_argument(
         "--paused",
         action="store_true",

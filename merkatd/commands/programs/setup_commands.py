@@ -15,7 +15,7 @@ from merkatd.opennebula.preflight.inquiry import CallRefusedError, calling, inqu
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `check`."""
     parser.add_argument(
         "--offline", action="store_true", help="check the file alone, and ask no server"
     )
@@ -84,7 +84,7 @@ _FILES = {"place": 0o755, "optimize": 0o755, "ask.py": 0o644}
 
 
 def add_driver_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `driver`."""
     parser.add_argument(
         "directory", metavar="DIRECTORY", type=Path, help="where the driver is written to"
     )
