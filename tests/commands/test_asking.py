@@ -83,7 +83,7 @@ class TestBid:
     ) -> None:
         """What is not said stays as it was; the expected share and cost come true."""
         out = shell.ok("bid web-0 --cpu 9").out
-        assert out.startswith("VM 0 (web-0) bids from the next period on:")
+        assert out.startswith("VM 0 (web-0) bids, from the next period on:")
         word = daemon.frontend.read(lambda c: bid_store.newest_bids(c, [0]))[0]
         assert (word.bid, word.source) == ({"cpu": 9.0, "memory": 1.0}, "xmlrpc")
         expected = json.loads(shell.ok("bid web-0 --json").out)["resources"][0]
