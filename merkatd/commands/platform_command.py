@@ -192,8 +192,7 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
         "subject",
         metavar="FILE",
         nargs="?",
-        help="with submit: the file of the template, - reads standard input; else the platform's"
-        " id",
+        help="with submit: the template file, - reads standard input; else the platform's id",
     )
     parser.add_argument(
         "--tenant",
@@ -281,10 +280,8 @@ def _check(given: argparse.Namespace) -> None:
         raise WordsError("submit needs --tenant TENANT")
     changes = (given.deadline, given.performance, given.budget, given.replenishment)
     if any(one is not None for one in changes) != (what == "update"):
-        raise WordsError(
-            "update, and no other verb, needs at least one of --deadline, --performance, --budget,"
-            " --replenishment"
-        )
+        options = "--deadline, --performance, --budget or --replenishment"
+        raise WordsError(f"{options}: update needs at least one, other verbs accept none")
     if given.watch and what != "show":
         raise WordsError("--watch can be used only with show")
 
@@ -331,8 +328,7 @@ PLATFORM = Verb(
     description="""\
 `merkatd platform`: submit, show, change, suspend, resume and stop virtual platforms.
 
-merkatd platform submit FILE --tenant TENANT: let the daemon run the platform of this template; -
-reads standard input.
+merkatd platform submit FILE --tenant TENANT: run the template's platform; - reads standard input.
 
 merkatd platform list: all platforms, or with --tenant those of one tenant.
 

@@ -243,7 +243,7 @@ class TestDaemon:
         new = Daemon()
         monkeypatch.setattr("merkatd.commands.ask_daemon.ask", new.ask)
         assert "period             -" in shell.ok("status").out
-        assert "There was no period yet." in shell.ok("top --once").out
+        assert "No period has ended yet." in shell.ok("top --once").out
         assert shell.ok("plan").out.startswith("Period 1, ")
         assert shell.ok("log").out.startswith("PERIOD")
         for words in ("list vms", "price", "explain 0", "bid 0", "snapshot save x"):
