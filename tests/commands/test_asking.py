@@ -176,7 +176,7 @@ class TestPlan:
             lambda c: (period_store.newest(c), journal.recent(c, journal.StepFilter(), 999))
         )
         out = shell.ok("plan").out
-        assert "A dry run: nothing is done and nothing is stored." in out
+        assert "Dry run: nothing is done or stored." in out
         assert "gains " in out
         assert "; after " in out
         planned = json.loads(shell.ok("plan --json").out)

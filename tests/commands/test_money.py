@@ -121,7 +121,7 @@ class TestStatement:
         assert sum(int(row["MICRO"]) for row in rows) == -whole["movements"]["charge"]
         # Three periods of a minute are charged, and each VM from its first second on.
         assert all(3 / 60 <= float(row["HOURS"]) < 3 / 60 + 3 / 3600 for row in rows)
-        assert "every credit is accounted for" in asked.ok("statement 0").out
+        assert "Every credit is accounted for" in asked.ok("statement 0").out
 
     def test_a_month_without_anything_is_empty(self, asked: Shell) -> None:
         """And one that is none is refused."""
