@@ -288,7 +288,7 @@ merkatd tenant list: all tenants, and the supply.
 
 merkatd tenant show TENANT: one tenant, its applications, and the changes made by hand.
 
-merkatd tenant weight TENANT X: set its weight, in proportion to which the supply is divided; X =
+merkatd tenant weight TENANT X: set its weight, in proportion to which the supply is divided;
 default removes it.
 
 merkatd tenant weight X --group GROUP: set the weight of all tenants of a group without a weight of

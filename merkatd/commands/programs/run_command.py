@@ -106,8 +106,8 @@ class Written:
 
     def begin(self) -> None:
         """Start to write all events."""
-        file: Any = textFileLogObserver(self)  # type: ignore[arg-type]  # Twisted's interfaces
-        sparing: Any = Sparing(file)  # have no types
+        file: Any = textFileLogObserver(self)  # type: ignore[arg-type]  # Twisted has no types
+        sparing: Any = Sparing(file)
         observer: Any = FilteringLogObserver(sparing, [self._predicate])
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 

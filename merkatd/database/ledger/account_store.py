@@ -204,8 +204,8 @@ def lock_books(connection: sa.Connection) -> None:
     update (`lock`, `of_owner` and `every` with `locked`), which are always current. The lock is the
     row of the treasury.
 
-    Example: a balance is 100. Transactions A and B both read it; A takes 80 and commits. If B then
-    went on with its read of 100, it could take 80 too. With the lock, B reads after A's commit: 20.
+    Example: a balance is 100. Transactions A and B both read it; A takes 80 and commits. B would
+    still see 100 and try to take 80 too. With the lock, B reads after A's commit: 20.
     """
     treasury_row = sa.select(ACCOUNTS.c.id).where(
         ACCOUNTS.c.kind == AccountKind.TREASURY,

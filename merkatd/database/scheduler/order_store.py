@@ -108,7 +108,7 @@ _WITHOUT = {
     Order.DRAIN: Order.UNDRAIN,
     Order.UNDRAIN: Order.UNDRAIN,
 }
-"""The order that applies by default, by order; for modes it is the configured one."""
+"""The order that applies by default, for each order; modes default to the configured one."""
 
 
 @dataclass(frozen=True, slots=True)
