@@ -47,7 +47,7 @@ def _texts(one: Any) -> Iterator[str]:
         spent = f"Spent {_amount(one['spent'])} of {_amount(one['budget'])} credits"
         yield f"{spent}; the rest returned to its tenant."
         if one["needs"]:
-            yield f"Needed for its goal: {one['needs']}."
+            yield f"It would have needed: {one['needs']}."
         return
     if one.get("unattended"):
         yield f"The daemon fails to manage it: {one['unattended']}. {_UNCHANGED}"
@@ -58,7 +58,7 @@ def _texts(one: Any) -> Iterator[str]:
     yield f"{money} of {_amount(one['budget'])}{_refill(one)}."
     yield from _market(one)
     if one["takes"]:
-        yield f"Needed for its goal: {one['takes']}."
+        yield f"Missing for a start or resumption now: {one['takes']}."
 
 
 def _market(one: Any) -> Iterator[str]:
@@ -174,10 +174,10 @@ PLATFORM_TABLE = ScreenTable(
             "SUBMITTED", "submitted_s", ColumnFormat.TIME, "when it was submitted", default=False
         ),
         Column("SINCE", "since_s", ColumnFormat.TIME, "when it entered its state", default=False),
+        Column("WHY", "why", ColumnFormat.TEXT, "reason for its state", default=False, least=10),
         Column(
-            "WHY", "why", ColumnFormat.TEXT, "the reason for its state", default=False, least=10
+            "NEEDS", "needs", ColumnFormat.TEXT, "its missing conditions", default=False, least=10
         ),
-        Column("NEEDS", "needs", ColumnFormat.TEXT, "needed for its goal", default=False, least=10),
     ),
 )
 VERBS = ("submit", "list", "show", "update", "suspend", "resume", "stop")
@@ -332,7 +332,7 @@ merkatd platform submit FILE --tenant TENANT: run the template's platform; - rea
 
 merkatd platform list: all platforms, or with --tenant those of one tenant.
 
-merkatd platform show ID: its state, its progress, its costs and its needs; --watch repeats it.
+merkatd platform show ID: state, progress, costs, and what it needs to start; --watch repeats it.
 
 merkatd platform update ID --deadline WHEN --performance P --budget X --replenishment Y: change its
 goal or its credits, also while it runs.

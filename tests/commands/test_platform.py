@@ -91,7 +91,7 @@ class TestPlatform:
         assert "cancelled" in said
         assert "the least deadline that could be met" in said
         shown = shell.ok("platform show 1").out
-        assert "Needed for its goal: the least deadline that could be met is" in shown
+        assert "It would have needed: the least deadline that could be met is" in shown
         assert "the rest returned to its tenant" in shown
 
     @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ class PlatformRow:
     why: str = ""
     """The reason for its state."""
     needs: str = ""
-    """The conditions for leaving its state."""
+    """The missing conditions for its start or resumption."""
     ending: str | None = None
     """Its state after all its VMs are gone."""
     held: bool = False
