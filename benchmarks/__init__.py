@@ -1,1 +1,1 @@
-"""What deciding costs and how good it is, each figure beside its limit."""
+"""Benchmarks: the costs of the daemon and the quality of its decisions, with limits."""

@@ -1,11 +1,11 @@
-"""What the tenants' interface costs beside an empty method of Twisted's own XML-RPC, and quotes.
+"""CPU time of XML-RPC calls, compared with an empty method of Twisted's XML-RPC; and of quotes.
 
 python benchmarks/bench_api.py
 
-One process serves both on the loopback; this one calls the methods in turn, many times, in the
-same way and without taking answers apart. Connections are kept, and each has one call under
-way, so that the serving process is never idle: rates are compared by its CPU time. The market
-behind the interface has 10,000 VMs on 1,000 hosts.
+One process serves both on the loopback interface. This process calls the methods in turn, many
+times, and does not parse the answers. Each of the open connections always has one call under way,
+so that the serving process is never idle; rates are compared by its CPU time. The market has
+10,000 VMs on 1,000 hosts.
 """
 
 import gc
@@ -48,34 +48,34 @@ SESSION = "oneadmin:secret"
 CONNECTIONS = 8
 ROUNDS = 15
 CALLS = 400
-"""In each round, of each kind."""
+"""Calls of each method in a round."""
 LEAST = 0.5
 GROWTH = 2.0
-"""At most, from 1,000 VMs to 100,000: the logarithm grows by 1.7."""
+"""Maximum growth of a quote's time from 1,000 VMs to 100,000; the logarithm grows by 1.7."""
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _DONE = b"<boolean>1</boolean>"
 _UNBOUNDED = 1e9
 _UNUSED: Any = None
-"""What the methods that are called here don't need."""
+"""A placeholder for parts that the called methods don't use."""
 
 
 class Empty(XMLRPC):
-    """A method that does nothing."""
+    """An XML-RPC server with a method that does nothing."""
 
     def xmlrpc_empty(self) -> int:
-        """Nothing."""
+        """Return 0."""
         return 0
 
 
 class QuietSite(web.Site):
-    """Logs as little as the tenants' interface does."""
+    """A site without an access log, like the tenants' interface."""
 
     def log(self, request: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class FixedDecision:
-    """A period in which everybody stayed where they were, prepared."""
+    """A prepared period in which no VM moved."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         view = market_view(snapshot, 0)
@@ -104,12 +104,12 @@ class FixedDecision:
         self._prepared = QuotedView(latest, now, [quotes], [False])
 
     async def prepared(self) -> QuotedView:
-        """Always the same."""
+        """Return the prepared period."""
         return self._prepared
 
 
 def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
-    """The interface on that period, with an embedded cloud that knows who calls."""
+    """Return the interface on that period, with an embedded cloud that checks logins."""
     cloud = EmbeddedCloud(reactor, np.random.default_rng(1))
     cloud.found(SESSION.partition(":")[2])
     decided: Any = FixedDecision(crowded(hosts, 1))
@@ -125,7 +125,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
 
 
 def serve_both() -> None:
-    """Serve until the input ends."""
+    """Serve both until standard input ends."""
     reactor = asyncio_reactor()
     settings = ApiSettings(user_calls=_UNBOUNDED, address_calls=_UNBOUNDED)
     door = serve(reactor, settings, Dispatch(house(reactor), settings, reactor))
@@ -139,14 +139,14 @@ def serve_both() -> None:
 
 
 def _end_with_input(reactor: Any) -> None:
-    for _ in sys.stdin:  # each line asks for the CPU time of all threads until now
+    for _ in sys.stdin:  # each line requests the CPU time of all threads until now
         sys.stdout.write(f"{time.process_time()}\n")
         sys.stdout.flush()
     reactor.callFromThread(reactor.stop)
 
 
 class BenchmarkCaller:
-    """A few connections to one port, each with one call under way."""
+    """Connections to a port, each with one call under way."""
 
     def __init__(self, port: int) -> None:
         self._sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
@@ -156,7 +156,7 @@ class BenchmarkCaller:
             self._selector.register(one, selectors.EVENT_READ, bytearray())
 
     def call(self, body: bytes, expected: bytes) -> None:
-        """So many calls, as quickly as they are answered; each answer holds what is expected."""
+        """Make `CALLS` calls as fast as they are answered; each answer must contain `expected`."""
         request = b"POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\n"
         request += b"Content-Length: %d\r\n\r\n" % len(body) + body
         for one in self._sockets:
@@ -172,21 +172,21 @@ class BenchmarkCaller:
                         ready.sendall(request)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._selector.close()
         for one in self._sockets:
             one.close()
 
     @staticmethod
     def _whole(ready: socket.socket, held: bytearray, expected: bytes) -> bool:
-        """Read on; whether the answer has come to its end. It is dropped then."""
+        """Read more; return whether the answer is complete, and drop it then."""
         held += ready.recv(1 << 16)
         head = held.find(b"\r\n\r\n")
         if head < 0:
             return False
         length = _LENGTH.search(held, 0, head)
         if length is None or (len(held) == head + 4 + int(length[1]) and expected not in held):
-            raise ValueError(f"an unexpected answer: {held!r}")
+            raise ValueError(f"unexpected answer: {held!r}")
         if len(held) < head + 4 + int(length[1]):
             return False
         held.clear()
@@ -194,7 +194,7 @@ class BenchmarkCaller:
 
 
 def over_the_wire(figures: Figures) -> None:
-    """Prices and quotes beside the empty method."""
+    """Measure prices and quotes against the empty method, over the network."""
     quoted = {"cpu": 4.0, "memory": 2.0}
     calls: dict[str, tuple[Any, ...]] = {
         "empty": (),
@@ -232,7 +232,7 @@ def over_the_wire(figures: Figures) -> None:
 
 
 def in_this_process(figures: Figures) -> None:
-    """A quote by itself, in a small market and in a large one."""
+    """Measure a quote without the interface, in a small and in a large market."""
     markets = {}
     for hosts in (100, 10_000):
         snapshot = crowded(hosts, 1)
@@ -259,7 +259,7 @@ def in_this_process(figures: Figures) -> None:
 
 
 def main() -> int:
-    """Print every figure; the exit code says whether all limits were kept."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     over_the_wire(figures)
     in_this_process(figures)

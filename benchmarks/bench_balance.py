@@ -1,7 +1,7 @@
-"""How well `tabu` balances, beside a hill climb on the largest load with as many moves.
+"""How well `tabu` balances, compared with a hill climb on the largest load with as many moves.
 
-The clouds: hosts of 3,200 units and 256 GiB, ten VMs a host, four fifths of them on half of
-the hosts, bids log-normal with sigma 1, VMs of 1, 2, 4 or 8 cores (--uniform: caps uniform
+The clouds have hosts of 3,200 units and 256 GiB and ten VMs per host, four fifths of them on half
+of the hosts. Bids are log-normal with sigma 1; VMs have 1, 2, 4 or 8 cores (--uniform: caps uniform
 from 100 to 800 units instead).
 
 python benchmarks/bench_balance.py [--uniform]
@@ -30,7 +30,7 @@ SEEDS = (0, 1, 2)
 
 
 def outcome(snapshot: Snapshot, decision: Decision | None) -> tuple[float, float]:
-    """The shortfall and the largest load, as it is or once the plan is carried out."""
+    """Return shortfall and largest load, now or after the plan is carried out."""
     host = snapshot.vms.host if decision is None else placed(snapshot, decision)
     view = market_view(snapshot, 0)
     load = host_loads(host_bids(view, host), view.capacity).max()
@@ -38,7 +38,7 @@ def outcome(snapshot: Snapshot, decision: Decision | None) -> tuple[float, float
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     make = crowded if "--uniform" in sys.argv else flavoured
     taken = []

@@ -1,10 +1,9 @@
-"""How soon an announced price reaches 200 controllers and 200 monitors, and what they cost.
+"""How soon an announced price reaches 200 controllers and 200 monitors, and their CPU cost.
 
-They share two processes; with `--earnest` each is a process of its own, which measures how fast
-the machine wakes 400 interpreters, and with `--floor` each is a process that does nothing but read
-from libzmq, which is the least that can be had of as many processes. The round trip is that of a
-beat and its answer, between the daemon and one more such peer, in a process of its own, while all
-others are idle.
+By default the peers share two processes. With `--earnest` each is a process of its own, which
+measures how fast the machine wakes 400 interpreters. With `--floor` each is a process that only
+reads from libzmq: the lower bound for so many processes. The round trip is that of a heartbeat and
+its answer, between the daemon and one more peer in its own process, while all others are idle.
 
 python benchmarks/bench_bus.py [--earnest|--floor]
 """
@@ -45,23 +44,23 @@ from merkatd.platforms.processes.supervisor import AT_ONCE
 from merkatd.protocol.curve_keys import Passport, fresh
 
 HOSTED = 2
-"""Processes that all share, unless --earnest."""
+"""Processes that the peers share, unless --earnest."""
 PERIOD_S = 1.0
 BETWEEN_S = 15.0
 SETTLED_S = 10.0
-"""As long as it is between two beats."""
+"""Seconds between two heartbeats."""
 START_LIMIT_S = 600.0
 
 
 class Crowd:
-    """The peers, in so many processes."""
+    """The processes of the peers."""
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
         self._running: list[subprocess.Popen[str]] = []
 
     def start(self, peers: list[tuple[int, Passport]]) -> None:
-        """One more process, which is these peers."""
+        """Start a process for these peers."""
         self._running.append(self._started(self._words, peers))
 
     @staticmethod
@@ -78,12 +77,12 @@ class Crowd:
         return process
 
     def check(self) -> None:
-        """AssertionError where one has ended."""
+        """Raise AssertionError if a process has ended."""
         if any(one.poll() is not None for one in self._running):
             raise AssertionError("some of the peers have ended")
 
     def end(self) -> None:
-        """End them, and wait for it."""
+        """End the processes, and wait until they have ended."""
         for one in self._running:
             if one.stdin is not None:
                 one.stdin.close()
@@ -94,10 +93,10 @@ class Crowd:
 async def all_there(
     board: ArrivalTimes, crowd: Crowd, peers: list[tuple[int, Passport]], count: int
 ) -> None:
-    """Have so many processes be the peers, a few coming at a time, until all have greeted.
+    """Start `count` processes for the peers, a few at a time, until all have sent their greeting.
 
-    Started all together, hundreds of interpreters would leave the daemon no time for its answers:
-    it starts its own few by few, too.
+    Hundreds of interpreters that start together would leave the daemon no time for its answers; the
+    daemon also starts its own processes a few at a time.
     """
     late_s = time.monotonic() + START_LIMIT_S
     begun: list[int] = []
@@ -112,7 +111,7 @@ async def all_there(
 async def _there(
     board: ArrivalTimes, crowd: Crowd, begun: Sequence[int], coming: int, late_s: float
 ) -> None:
-    """Until fewer than so many of those that have begun are still to greet."""
+    """Wait until fewer than `coming` of the started peers have not sent their greeting."""
     while True:
         column = board.column(ArrivalTimes.READY)
         missing = sum(not column[number] for number in begun)
@@ -120,12 +119,12 @@ async def _there(
             return
         crowd.check()
         if time.monotonic() > late_s:
-            raise TimeoutError(f"{missing} peers are not there")
+            raise TimeoutError(f"{missing} peers have not connected in time")
         await asyncio.sleep(0.02)
 
 
 async def round_trip(passport: Passport) -> float:
-    """The median time of one message and its answer, when nothing else goes on."""
+    """Return the median time of a message and its answer while all other peers are idle."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, "--trips", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -135,7 +134,7 @@ async def round_trip(passport: Passport) -> float:
 
 
 async def reached(hub: Hub, board: ArrivalTimes) -> tuple[float, float]:
-    """How long until the last had the price, and the last controller its news: medians."""
+    """Return median times until the last peer had the price and the last controller its news."""
     prices, standings = [], []
     for period in range(1, PERIODS + 1):
         await asyncio.sleep(PERIOD_S)
@@ -150,12 +149,12 @@ async def reached(hub: Hub, board: ArrivalTimes) -> tuple[float, float]:
             prices.append(max(priced) - begin)
             standings.append(max(heard) - begin)
     if len(prices) < PERIODS:
-        print(f"in {PERIODS - len(prices)} periods somebody had nothing within {PERIOD_S:g} s")
+        print(f"in {PERIODS - len(prices)} periods a peer received nothing within {PERIOD_S:g} s")
     return median(prices), median(standings)
 
 
 async def measured(figures: Figures, processes: int, what: str) -> None:
-    """All figures, with the peers in so many processes, which are told by a word what they are."""
+    """Print all figures, with the peers in `processes` processes; `what` is their option."""
     settings = BusSettings(endpoint=LOOPBACK, messages=1e6, messages_at_once=10**6)
     hub = Hub(fresh(), Nobody(), time.monotonic, settings)
     for platform in range(1, PLATFORMS + 2):
@@ -181,15 +180,15 @@ async def measured(figures: Figures, processes: int, what: str) -> None:
     where = f"{PEERS} peers, {processes} processes"
     figures.plain(f"round trip of one message, median, ms ({where})", trip * 1e3)
     if beat:
-        figures.plain("a beat of theirs and its answer, median, ms", beat * 1e3)
-    figures.plain("until the last of them has the price, median, ms", price_s * 1e3)
+        figures.plain("a heartbeat of a peer and its answer, median, ms", beat * 1e3)
+    figures.plain("until the last peer has the price, median, ms", price_s * 1e3)
     figures.plain("until the last controller has its own news too, median, ms", news_s * 1e3)
     figures.at_most("price to all / round trip, median", price_s / trip, 20)
-    figures.at_most("the daemon's CPU for them between periods, %", spent * 100, 5)
+    figures.at_most("the daemon's CPU for the peers between periods, %", spent * 100, 5)
 
 
 def main(words: list[str]) -> int:
-    """All figures, or the peers of one process."""
+    """Print all figures, or act as the peers of one process."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if words[:1] == ["--peers"]:

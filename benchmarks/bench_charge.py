@@ -1,4 +1,4 @@
-"""What charging 10,000 applications costs on MariaDB, against the bare rows in the same run.
+"""The time to charge 10,000 applications on MariaDB, compared with a bare insert of the rows.
 
 python benchmarks/bench_charge.py
 """
@@ -30,7 +30,7 @@ ROUNDS = 7
 
 
 def opened(connection: sa.Connection) -> list[int]:
-    """The accounts of as many applications, each with credits."""
+    """Open an account with credits for each application, and return their ids."""
     issuance = account_store.issuance(connection).id
     rows = [
         {"kind": AccountKind.APPLICATION, "owner": one, "name": "app", "balance": 0}
@@ -45,7 +45,7 @@ def opened(connection: sa.Connection) -> list[int]:
 
 
 def bare(connection: sa.Connection, number: int, payers: list[int], treasury: int) -> None:
-    """The rows of a charge and nothing else, by the driver's own bulk insert."""
+    """Insert only the rows of a charge, with the driver's own bulk insert."""
     first = (connection.scalar(sa.select(sa.func.max(TRANSACTIONS.c.id))) or 0) + 1
     ids = range(first, first + len(payers))
     cursor = connection.connection.cursor()
@@ -66,20 +66,20 @@ def bare(connection: sa.Connection, number: int, payers: list[int], treasury: in
 
 
 def timed(engine: sa.Engine, work: Callable[[sa.Connection], object]) -> float:
-    """Seconds until it is committed."""
+    """Return the seconds until the work is committed."""
     begin = time.perf_counter()
     transaction(engine, lambda connection: work(connection) and None)
     return time.perf_counter() - begin
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     if servers.MARIADBD is None:
-        print("there is no MariaDB here: apt-get install mariadb-server")
+        print("MariaDB is not installed: apt-get install mariadb-server")
         return 1
     with servers.mariadb() as server:
-        # Two databases, so that neither pays for the other's rows.
+        # Two databases, so that the rows of one do not slow down the other.
         ours, theirs = (make_engine(server.make(name)) for name in ("charged", "bare"))
         migrations.upgrade(ours)
         migrations.upgrade(theirs)
@@ -92,14 +92,14 @@ def main() -> int:
             owed = dict.fromkeys(payers, 7)
             taken = charge_store.charge(connection, number, owed, 60.0).taken
             if sum(taken.values()) != 7 * APPLICATIONS:
-                raise AssertionError("not all was charged")
+                raise AssertionError("some accounts were not charged in full")
 
         took, bulk = [], []
         for _ in range(ROUNDS):
             took.append(timed(ours, charge))
             bulk.append(timed(theirs, lambda c: bare(c, next(numbers), same, treasury)))
         if not transaction(ours, audit).sound:
-            raise AssertionError("the books are wrong")
+            raise AssertionError("the audit of the ledger failed")
         ours.dispose()
         theirs.dispose()
     name = f"{APPLICATIONS} applications"

@@ -1,4 +1,4 @@
-"""How long deciding takes, in yardsticks: stable argsorts of as many floats as there are VMs.
+"""The time of a decision, in yardsticks: stable argsorts of as many floats as there are VMs.
 
 python benchmarks/bench_decide.py
 """
@@ -29,23 +29,23 @@ GIB = 2**30
 
 
 def deciding(snapshot: Snapshot, migrations: int) -> float:
-    """Seconds for a whole decision of `tabu` with so many migrations."""
+    """Return the seconds of a whole decision of `tabu` with this number of migrations."""
     settings = TabuSettings(m_max_part=migrations / len(snapshot.vms), m_max_least=0)
     made = len(TABU.decide(snapshot, RNG, settings=settings).plan)
     if made != migrations:
-        raise AssertionError(f"{made} migrations were made, {migrations} were to be timed")
+        raise AssertionError(f"the decision must have {migrations} migrations (got {made})")
     return seconds(lambda: TABU.decide(snapshot, RNG, settings=settings))
 
 
 def sharing(snapshot: Snapshot) -> float:
-    """Seconds for all shares: market and hosts, two resources, caps and floors."""
+    """Return the seconds for all shares: market and hosts, two resources, caps and floors."""
     view = market_view(snapshot, 0)
-    everybody = view.place >= 0
-    return seconds(lambda: (view.first(everybody), view.on_hosts(view.place)))
+    placed = view.place >= 0
+    return seconds(lambda: (view.first(placed), view.on_hosts(view.place)))
 
 
 def climbing(figures: Figures, snapshot: Snapshot, moves: int, whole: float) -> None:
-    """The hill climb with as many moves: as a decision (same input, same output), and bare."""
+    """Compare with a hill climb of as many moves: as a decision with the same output, and bare."""
     name = f"{len(snapshot.hosts)} hosts, {len(snapshot.vms)} VMs"
     decision = seconds(lambda: climbed(snapshot, moves))
     figures.at_most(f"decision / hill climb as a decision, {name}", whole / decision, 30)
@@ -55,7 +55,7 @@ def climbing(figures: Figures, snapshot: Snapshot, moves: int, whole: float) -> 
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     iteration = {}
     for hosts, migrations, limit in ((1_000, 50, 500), (10_000, 500, 1_000)):
@@ -80,13 +80,13 @@ def main() -> int:
     ours = seconds(lambda: algorithm_1(start(snapshot, 0), settings), times=15)
     theirs = seconds(lambda: transcribed(snapshot, settings), times=3)
     if (transcribed(snapshot, settings) != algorithm_1(start(snapshot, 0), settings)).any():
-        raise AssertionError("the transcription places otherwise than what it is compared with")
+        raise AssertionError("the transcription of Algorithm 1 places VMs differently")
     figures.at_least("Algorithm 1 as printed / paper, 100 hosts, 1000 VMs", theirs / ours, 100)
     return figures.exit_code()
 
 
 def memory_gib() -> float:
-    """What a process of its own holds at most that makes the largest decision."""
+    """Return the peak memory of a new process that makes the largest decision."""
     done = subprocess.run(
         [sys.executable, __file__, "--memory"], check=True, capture_output=True, text=True
     )
@@ -94,7 +94,7 @@ def memory_gib() -> float:
 
 
 def largest_decision() -> None:
-    """Decide once for 100,000 VMs and print the most memory that was held."""
+    """Decide once for 100,000 VMs, and print the peak memory."""
     settings = TabuSettings(m_max_part=0.005)
     TABU.decide(crowded(10_000, seed=1), RNG, settings=settings)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

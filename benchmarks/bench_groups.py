@@ -1,9 +1,9 @@
-"""How long the three phases of the group scheduler take: groups, cores, hosts.
+"""The time of the three phases of the group scheduler: groups, cores, hosts.
 
 python benchmarks/bench_groups.py
 
-The limit is 300 yardsticks (stable argsorts of as many floats as there are VMs) and the time of one
-exact assignment of a thousand to a thousand, with costs that are all different.
+The limit is 300 yardsticks (stable argsorts of as many floats as there are VMs) plus the time of
+one exact assignment of 1,000 to 1,000 with different costs.
 """
 
 import sys
@@ -27,7 +27,7 @@ HOSTS, VMS, CORES = 1_000, 10_000, 32
 
 
 def requests(seed: int) -> Snapshot:
-    """Groups of 1 to 50 VMs of 1 to 8 virtual CPUs with log-normal rates, all of them running."""
+    """Return running groups of 1 to 50 VMs with 1 to 8 virtual CPUs and log-normal rates."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 51, VMS)
     group = np.repeat(np.arange(VMS), sizes)[:VMS]
@@ -47,7 +47,7 @@ def requests(seed: int) -> Snapshot:
 
 
 def pinned(snapshot: Snapshot, place: Ints, share: Floats) -> int:
-    """Phase 2 on every host; how many virtual CPUs got a core."""
+    """Run phase 2 on every host; return the number of virtual CPUs that got a core."""
     topology = Topology(dict.fromkeys(range(CORES), 0))
     order = np.argsort(place, kind="stable")
     ends = np.searchsorted(place[order], np.arange(HOSTS + 1))
@@ -64,7 +64,7 @@ def pinned(snapshot: Snapshot, place: Ints, share: Floats) -> int:
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     snapshot = requests(seed=1)
     game = start(snapshot, 0)

@@ -1,10 +1,10 @@
-"""How long limits take on their way: a thousand domains on fifty hosts, 5 ms a call.
+"""The time to read and set limits: 1,000 domains on 50 hosts, 5 ms per call.
 
 python benchmarks/bench_limits.py
 
-Hosts are doubles of libvirt's connections; each call takes its 5 ms in the thread that makes
-it. What is allowed is 1.5 times calls x latency / threads, with as many threads as there are by
-default. Each figure is the least of several rounds: the machine may do other things besides.
+Hosts are test doubles of libvirt's connections; each call takes 5 ms in the thread that makes it.
+The limit is 1.5 x calls x latency / threads, with the default number of threads. Each figure is
+the minimum of several rounds, to exclude other work of the machine.
 """
 
 import sys
@@ -41,13 +41,13 @@ FIRST, CHANGED, FULL = (
 
 
 class Bench:
-    """The adapter, its hosts, and what their calls cost."""
+    """The adapter, its hosts, and the measured calls."""
 
     def __init__(self, reactor: Any) -> None:
         self.took: dict[str, tuple[int, float]] = {}
-        """By name: calls, and seconds for all of them."""
+        """Number of calls and their total seconds, by name of the figure."""
         self.reads, self.others = 0, 0
-        """Calls of a period in which nothing changed."""
+        """Numbers of reading and other calls in a period in which nothing changed."""
         self.hosts = [DoubleHost() for _ in range(HOSTS)]
         for vm in range(DOMAINS):
             self.hosts[vm % HOSTS].start(vm, stats_period_s=10)
@@ -66,7 +66,7 @@ class Bench:
         return self.hosts[int(address.rpartition("/")[2])]
 
     def calls(self) -> Counter[str]:
-        """Made since this was asked last."""
+        """Return the calls made since the last call of this method."""
         found: Counter[str] = Counter()
         for host in self.hosts:
             found += host.calls
@@ -74,7 +74,7 @@ class Bench:
         return found
 
     async def timed(self, name: str, running: Any) -> None:
-        """Its calls, and how long they took together."""
+        """Await `running`, and store the number of its calls and its time."""
         self.calls()
         begin = time.perf_counter()
         await running
@@ -82,7 +82,7 @@ class Bench:
         self.took[name] = sum(self.calls().values()), took_s
 
     async def apply(self, steps: Sequence[Limit]) -> None:
-        """All must be taken."""
+        """Apply the steps. Raise AssertionError if one is refused."""
         refused = await self.adapter.apply(steps)
         if refused:
             raise AssertionError(
@@ -90,14 +90,14 @@ class Bench:
             )
 
     async def all(self) -> None:
-        """Every figure."""
+        """Measure everything."""
         await self.timed(FIRST, self.adapter.read(self.where))
         changed = [limit(vm, vcpu=20_000 + vm, shares=1_000 + 200 * vm) for vm in self.where]
         await self.timed(CHANGED, self.apply(changed))
         for host in self.hosts:
             for guest in host.domains.values():
                 if guest.scheduler["vcpu_quota"] < 0:
-                    raise AssertionError(f"{guest.label} was not told")
+                    raise AssertionError(f"{guest.label} has no quota")
         await self.timed(FULL, self._everything())
         self.calls()
         await self.adapter.read(self.where)
@@ -107,13 +107,13 @@ class Bench:
         self.others = sum(calls.values()) - self.reads
 
     async def _everything(self) -> None:
-        """As many periods' reads as see every limit once."""
+        """Read until every limit has been read back once."""
         for _ in range(self.settings.check_every):
             await self.adapter.read(self.where)
 
 
 def told(rounds: Sequence[Bench], figures: Figures) -> None:
-    """What was measured, each against what is allowed."""
+    """Print the measured figures with their limits."""
     threads = rounds[0].settings.threads
     figures.plain("threads", threads)
     for name in (FIRST, CHANGED, FULL):
@@ -127,7 +127,7 @@ def told(rounds: Sequence[Bench], figures: Figures) -> None:
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     reactor = asyncio_reactor()
     figures = Figures()
     rounds: list[Bench] = []

@@ -1,9 +1,9 @@
-"""What it costs to read a large cloud, from the bytes of its pools to a snapshot.
+"""The CPU time to read a large cloud, from the bytes of its pools to a snapshot.
 
 python benchmarks/bench_observe.py
 
-A thousand hosts and ten thousand VMs with disks, networks and context, as a server sends them
-in pages. Compared with lxml's iterparse over the same bytes, in CPU time of this process.
+The cloud has 1,000 hosts and 10,000 VMs with disks, networks and context, in pages as a server
+sends them. The CPU time of this process is compared with lxml's iterparse over the same bytes.
 """
 
 import gc
@@ -33,21 +33,21 @@ from merkatd.scheduler.observation.snapshot_builder import StoredInputs, snapsho
 PAGE = 1_000
 ROUNDS = 7
 TIMES_BARE = 2.3
-"""The history records that charges go by, and the look for forged elements, are in it."""
+"""Includes the history records, on which charges depend, and the check for forged elements."""
 TIMES_PAGE = 2.0
-"""The most memory that reading a page takes for itself, in sizes of the page. The trees of lxml are
-not counted: there is never more than one, of one VM."""
+"""Maximum extra memory to read a page, in sizes of the page. The trees of lxml are not counted:
+only one exists at a time, of one VM."""
 
 
 def bare(pages: Sequence[str], hosts: str, sampled: str) -> None:
-    """What lxml needs to come by each element once."""
+    """Visit each element once with lxml."""
     for text, tag in [*((page, "VM") for page in pages), (hosts, "HOST"), (sampled, "MONITORING")]:
         for _, element in etree.iterparse(BytesIO(text.encode()), tag=tag):
             element.clear()
 
 
 def read(pages: Sequence[str], hosts: str, sampled: str) -> Pools:
-    """All pools as rows."""
+    """Return all pools as rows."""
     vms: list[VmRow] = []
     for page in pages:
         vms += read_page(page).vms
@@ -55,7 +55,7 @@ def read(pages: Sequence[str], hosts: str, sampled: str) -> Pools:
 
 
 def snapshot(seen: Observation) -> None:
-    """The snapshot of what was seen, as a period makes it where no bid is known yet."""
+    """Build the snapshot of an observation, as in a first period without known bids."""
     said = {vm: template_bids(text, RESOURCES) for vm, text in seen.attributes.items()}
     nothing = np.zeros(0)
     no_ids = np.zeros(0, dtype=np.int64)
@@ -70,7 +70,7 @@ def snapshot(seen: Observation) -> None:
 
 
 def cpu_s(works: Sequence[Callable[[], object]]) -> list[float]:
-    """CPU seconds of each, the median of rounds in which they take turns."""
+    """Return the CPU seconds of each work: medians of rounds in which they take turns."""
     took: list[list[float]] = [[] for _ in works]
     for _ in range(ROUNDS):
         for work, mine in zip(works, took, strict=True):
@@ -82,7 +82,7 @@ def cpu_s(works: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def peak_of(text: str) -> float:
-    """The most memory that Python had at a time beyond what the rows keep, in bytes."""
+    """Return Python's peak memory beyond that of the rows, in bytes."""
     read_page(text)
     tracemalloc.start()
     rows = read_page(text)
@@ -92,7 +92,7 @@ def peak_of(text: str) -> float:
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     pages = [vm_pool(first, first + PAGE) for first in range(0, VMS, PAGE)]
     hosts, sampled = host_pool(HOSTS, VMS), samples(HOSTS)
@@ -118,7 +118,9 @@ def main() -> int:
     )
     figures.plain("iterparse, CPU ms", bare_s * 1e3)
     figures.plain("from bytes to rows, CPU ms", read_s * 1e3)
-    figures.plain("from rows to an observation, who may be where judged, CPU ms", observed_s * 1e3)
+    figures.plain(
+        "from rows to an observation, with the allowed hosts of VMs, CPU ms", observed_s * 1e3
+    )
     figures.plain("from an observation to a snapshot, CPU ms", snapshot_s * 1e3)
     figures.at_most("from bytes to a snapshot / iterparse", whole_s / bare_s, TIMES_BARE)
     for page in (vm_pool(0, PAGE // 4), pages[0]):

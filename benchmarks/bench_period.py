@@ -1,11 +1,10 @@
-"""What a whole period costs beside reading the pools and deciding, where nothing has to change.
+"""CPU time of a whole period without changes, compared with reading the pools and deciding.
 
 python benchmarks/bench_period.py
 
-A thousand hosts and ten thousand running VMs on the embedded cloud: first behind the in-memory
-transport, in virtual time, then behind HTTP, in a process of its own. All times are CPU time of
-this process, medians of several periods; with the in-memory transport the cloud's own work is
-among them.
+The embedded cloud has 1,000 hosts and 10,000 running VMs. It is used first through the in-memory
+transport in virtual time, then through HTTP as a process of its own. All times are CPU time of this
+process, medians of several periods; with the in-memory transport they include the cloud's work.
 """
 
 import gc
@@ -53,9 +52,9 @@ Result = TypeVar("Result")
 ROUNDS = 7
 INTERVAL_S = 60.0
 LONGEST_SETTLING = 20
-"""Periods."""
+"""Maximum number of periods until nothing changes any more."""
 AGO_S = 4 * 3600.0
-"""How long before now the virtual time begins: it must not come to lie in the future."""
+"""Start of the virtual time in seconds before now, so that it never reaches the future."""
 LIMIT = 1.5
 PARTS = (
     "reading the pools",
@@ -69,11 +68,11 @@ PARTS = (
     "tell",
     "whole period",
 )
-"""`observe` and `decide` hold their parts, database and all."""
+"""The parts of a period. `observe` and `decide` include their own parts and the database."""
 
 
 class Laps:
-    """CPU seconds of this process by name."""
+    """CPU seconds of this process, by name."""
 
     def __init__(self) -> None:
         self._laps: dict[str, list[float]] = defaultdict(list)
@@ -81,19 +80,19 @@ class Laps:
     async def of(
         self, name: str, call: Callable[..., Awaitable[Result]], *arguments: Any
     ) -> Result:
-        """What the call comes to; the time until then is noted."""
+        """Await a call, store its time, and return its result."""
         begin = time.process_time()
         result = await call(*arguments)
         self._laps[name].append(time.process_time() - begin)
         return result
 
     def median(self, name: str) -> float:
-        """In seconds."""
+        """Return the median time in seconds."""
         return float(np.median(self._laps[name]))
 
 
 class TimedCloud:
-    """Stands for an object; the time of one of its methods is noted."""
+    """A proxy of an object that measures one of its methods."""
 
     def __init__(self, laps: Laps, name: str, thing: Any, method: str) -> None:
         self._thing = thing
@@ -105,7 +104,7 @@ class TimedCloud:
 
 
 async def one_round(world: PeriodContext, laps: Laps, passes: Callable[[], None]) -> None:
-    """A whole period as the daemon makes it, then its parts one by one."""
+    """Run a whole period as the daemon does, then its parts one by one."""
     timed = replace(
         world,
         cloud=TimedCloud(laps, "reading the pools", world.cloud, "observe"),
@@ -122,7 +121,7 @@ async def one_round(world: PeriodContext, laps: Laps, passes: Callable[[], None]
     await laps.of("tell", Telling().tell, world, told, shown)
     planned = await world.database.read(lambda connection: of_plan(connection, seen.period))
     if decided.steps or planned:
-        raise AssertionError(f"{len(decided.steps)} steps: something has to change")
+        raise AssertionError(f"the period must have no steps (got {len(decided.steps)})")
     (market,) = world.markets
     entry = strategy_named(market.strategy)
     memory = decided.decision.memory[market.name]
@@ -140,7 +139,7 @@ async def one_round(world: PeriodContext, laps: Laps, passes: Callable[[], None]
 async def rounds(
     figures: Figures, name: str, world: PeriodContext, passes: Callable[[], None]
 ) -> None:
-    """All figures of one way to the cloud."""
+    """Print all figures for one transport."""
     await one_round(world, Laps(), passes)
     laps = Laps()
     for _ in range(ROUNDS):
@@ -160,7 +159,7 @@ async def rounds(
 def world_of(
     transport: Transport, database: Database, clock: Any, executor: OwnedExecutor, now: Any
 ) -> PeriodContext:
-    """What the daemon builds, from other parts."""
+    """Return a period's context as the daemon builds it, from other parts."""
     client = Client(transport, ADMIN, clock)
     return PeriodContext(
         cloud=OpenNebulaCloud(client, clock, executor, now=now),
@@ -170,13 +169,13 @@ def world_of(
         executor=executor,
         rng=np.random.default_rng(1),
         now=now,
-        # Owners whose credits run short are told so in each period.
+        # Enough credits: otherwise each period would write warnings to owners.
         money=MoneySettings(starting_credits=1e9),
     )
 
 
 def at_once(running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-    """What a coroutine returns that waits for nothing."""
+    """Run a coroutine that never waits, and return its result."""
     outcomes: list[Any] = []
     ensureDeferred(running).addBoth(outcomes.append)
     (outcome,) = outcomes
@@ -187,7 +186,7 @@ def at_once(running: Coroutine[Deferred[Any], Any, Result]) -> Result:
 
 
 def in_memory(figures: Figures, state: Path, url: str) -> None:
-    """Build the cloud, let it settle, and measure; cloud and database are there afterwards."""
+    """Build the cloud, run it until nothing changes, and measure; keep cloud and database."""
     clock = Clock()
     clock.advance(time.time() - AGO_S)
     store = SqliteStore(state)
@@ -202,7 +201,7 @@ def in_memory(figures: Figures, state: Path, url: str) -> None:
         clock.advance(INTERVAL_S)
         if not steps:
             break
-    # As the command does: what the cloud is made of stays, and is no garbage of the period.
+    # As the command does: keep the cloud's objects out of the garbage collections of a period.
     gc.collect()
     gc.freeze()
     at_once(rounds(figures, "in memory", world, lambda: clock.advance(INTERVAL_S)))
@@ -212,7 +211,7 @@ def in_memory(figures: Figures, state: Path, url: str) -> None:
 
 @contextmanager
 def served(state: Path) -> Iterator[str]:
-    """The address of the cloud in a process of its own."""
+    """Yield the address of the cloud in a process of its own."""
     command = [sys.executable, "-m", "merkatd.cli", "embedded", "--listen", "127.0.0.1:0"]
     with Popen([*command, "--state", str(state)], stdout=PIPE, text=True) as process:
         try:
@@ -222,7 +221,7 @@ def served(state: Path) -> Iterator[str]:
 
 
 def over_http(figures: Figures, endpoint: str, url: str) -> None:
-    """Measure on the reactor that the daemon runs on."""
+    """Measure over HTTP, on the daemon's reactor."""
     reactor = asyncio_reactor()
     outcomes: list[Any] = []
 
@@ -249,7 +248,7 @@ def over_http(figures: Figures, endpoint: str, url: str) -> None:
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     with tempfile.TemporaryDirectory() as name:
         state, url = Path(name) / "cloud.db", f"sqlite:///{name}/merkat.db"

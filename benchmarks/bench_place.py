@@ -1,23 +1,23 @@
-r"""Placing 500 VMs with bids on 100 hosts of a real OpenNebula: CPU time of Merkat and of mm_sched.
+r"""CPU time of Merkat and mm_sched to place 500 VMs with bids on 100 hosts of a real OpenNebula.
 
 MERKAT_ONE_ENDPOINT=http://127.0.0.1:2633/RPC2 MERKAT_ONE_AUTH=~/.one/one_auth \
 MERKAT_ONE_SCHEDULER="mm_sched" python benchmarks/bench_place.py
 
-Needs an OpenNebula 6.10 of its own with the dummy drivers, without hosts, users and VMs, and
-without a running scheduler. MERKAT_ONE_SCHEDULER is the command that runs the built-in scheduler
-in the foreground against the same server; its sched.conf must let it place all at once:
-MAX_VM = 5000, MAX_DISPATCH = 1000, MAX_HOST = 100, SCHED_INTERVAL = 1. Without that command only
-Merkat is measured. Hosts of the dummy drivers cost the server a process each time that they
-report: an interval of minutes in monitord.conf leaves the machine to what is measured.
+It needs its own OpenNebula 6.10 with the dummy drivers, without hosts, users and VMs, and without a
+running scheduler. MERKAT_ONE_SCHEDULER is the command that runs the built-in scheduler in the
+foreground against the same server. Its sched.conf must let it place all VMs at once: MAX_VM = 5000,
+MAX_DISPATCH = 1000, MAX_HOST = 100, SCHED_INTERVAL = 1. Without that command only Merkat is
+measured. Each report of a host of the dummy drivers costs the server a process: set an interval of
+minutes in monitord.conf, so that these do not disturb the measurement.
 
-Fifty more VMs wait that know nothing of bids, and 25 hosts have one already that Merkat is to
-leave alone (MERKAT_MANAGED = NO) and that nearly fills them. Both run three times by turns, on
-the same hosts; medians are compared. Like the built-in scheduler, Merkat sends all in one go
+Fifty more VMs without bids wait, and 25 hosts already have a VM that Merkat must not touch
+(MERKAT_MANAGED = NO) and that nearly fills them. Both schedulers run three times in turn on the
+same hosts; medians are compared. Like the built-in scheduler, Merkat sends all steps in one period
 here (`act_limit`), however long the server takes.
 
-The time is that of the whole process with all its threads, as /proc/PID/stat has it: of merkatd
-from where it is ready to begin its first period, of the scheduler from its very start; for both
-until two seconds after the last VM has left PENDING.
+The time is the CPU time of the whole process with all its threads, from /proc/PID/stat: of merkatd
+from when it is ready to start its first period, of the scheduler from its start; for both until two
+seconds after the last VM has left PENDING.
 """
 
 import os
@@ -41,10 +41,10 @@ from benchmarks.support.measurement import Figures
 
 HOSTS, VMS = 100, 500
 PLAIN, UNMANAGED = 50, 25
-"""VMs that wait and know nothing of bids; VMs that are there already and nobody's to touch."""
+"""Numbers of waiting VMs without bids, and of running VMs that Merkat must not touch."""
 RUNS = 3
 FLOOR_PART = 0.25
-"""Of the memory of who says nothing of a floor: the default of `floor_part`."""
+"""The default of `floor_part`: the floor of a VM without its own, as a part of its memory."""
 NAME = "place-"
 LIMIT = 1.0
 PATIENCE_S = 900.0
@@ -58,7 +58,7 @@ _WORDS = ("CPU", "MEMORY")
 
 
 class MeasuredServer:
-    """The calls that are made here, as the administrator."""
+    """The OpenNebula server, called as the administrator."""
 
     def __init__(self, endpoint: str, auth: str) -> None:
         self.endpoint = endpoint
@@ -67,32 +67,34 @@ class MeasuredServer:
         self._proxy = xmlrpc.client.ServerProxy(endpoint)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """The value of a call; SystemExit where it is refused."""
+        """Return the value of a call. Raise SystemExit if the server refuses it."""
         success, value, *_ = getattr(self._proxy, method)(self.session, *arguments)
         if not success:
             sys.exit(f"{method}: {value}")
         return value
 
     def pool(self, method: str, *arguments: Any) -> list[etree._Element]:
-        """The elements of a pool."""
+        """Return the elements of a pool."""
         return list(etree.fromstring(self.call(method, *arguments).encode()))
 
     def vms(self, state: int = _NOT_DONE) -> list[etree._Element]:
-        """The VMs in a state."""
+        """Return the VMs in a state."""
         return self.pool("one.vmpool.infoextended", _ALL, -1, -1, state)
 
     def hosts(self) -> list[etree._Element]:
-        """All hosts."""
+        """Return all hosts."""
         return self.pool("one.hostpool.info")
 
     def refuse_to_harm(self) -> None:
-        """End where the cloud has hosts of others."""
+        """Exit if the cloud has hosts that are not of this benchmark."""
         others = [row.findtext("NAME") for row in self.hosts()]
         if any(not str(name).startswith(NAME) for name in others):
-            sys.exit(f"bench_place.py ends all VMs: it needs a cloud of its own, without {others}")
+            sys.exit(
+                f"bench_place.py ends all VMs: use a cloud without other hosts (found {others})"
+            )
 
     def end_all_vms(self) -> None:
-        """None is left."""
+        """End all VMs."""
         for row in self.vms():
             self.call("one.vm.recover", _id(row), _DELETE)
 
@@ -103,7 +105,7 @@ class MeasuredServer:
             self.call("one.host.delete", _id(row))
 
     def add_hosts(self) -> None:
-        """Hosts that are monitored."""
+        """Add hosts, and wait until they are monitored."""
         for number in range(HOSTS):
             self.call("one.host.allocate", f"{NAME}{number:03d}", "dummy", "dummy", -1)
         _until(
@@ -112,7 +114,7 @@ class MeasuredServer:
         )
 
     def fill(self) -> None:
-        """VMs that nobody is to touch run on some hosts; the others wait."""
+        """Start VMs that Merkat must not touch on some hosts, and create the waiting VMs."""
         large = 'CPU="7"\nVCPU="7"\nMEMORY="14336"\nMERKAT_MANAGED="NO"\n'
         for host in [_id(row) for row in self.hosts()][:UNMANAGED]:
             self.call("one.vm.deploy", self.call("one.vm.allocate", large, False), host)
@@ -128,7 +130,7 @@ class MeasuredServer:
             self.call("one.vm.allocate", size if plain else size + bids, False)
 
     def running(self) -> list[etree._Element]:
-        """The VMs that run."""
+        """Return the running VMs."""
         return [row for row in self.vms() if row.findtext("LCM_STATE") == _RUNNING]
 
 
@@ -145,13 +147,13 @@ def _until(met: Callable[[], bool], what: str) -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """What a process and all its threads have used."""
+    """Return the CPU time of a process with all its threads."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def overfull(server: MeasuredServer) -> int:
-    """How many hosts can't hold the floors of all and the full size of who is left alone."""
+    """Return how many hosts lack room for all floors and the full size of unmanaged VMs."""
     floors: dict[int, list[float]] = {}
     for vm in server.vms():
         host = int(vm.findtext("HISTORY_RECORDS/HISTORY/HID") or "-1")
@@ -173,14 +175,14 @@ def overfull(server: MeasuredServer) -> int:
 
 
 def measured(server: MeasuredServer, pid: int, already_s: float) -> float:
-    """CPU time of a process until all VMs are placed, and a little longer."""
+    """Return the CPU time of a process until shortly after all VMs are placed."""
     _until(lambda: not server.vms(_PENDING), "all VMs are placed")
     time.sleep(AFTER_S)
     return cpu_s(pid) - already_s
 
 
 def merkat(server: MeasuredServer) -> float:
-    """The daemon as it is run everywhere, but that it waits until it is told to begin."""
+    """Measure the daemon, started paused and then resumed."""
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
         auth = state / "auth"
@@ -213,7 +215,7 @@ def merkat(server: MeasuredServer) -> float:
 
 
 def built_in(server: MeasuredServer, command: str) -> float:
-    """OpenNebula's own scheduler."""
+    """Measure OpenNebula's own scheduler."""
     with subprocess.Popen(shlex.split(command), stdout=subprocess.DEVNULL) as scheduler:
         try:
             return measured(server, scheduler.pid, 0.0)
@@ -228,7 +230,7 @@ def built_in(server: MeasuredServer, command: str) -> float:
 def by_turns(
     server: MeasuredServer, runs: dict[str, Callable[[], float]], figures: Figures
 ) -> list[float]:
-    """The median CPU time of each, in their order; each run finds all VMs waiting."""
+    """Return the median CPU time of each scheduler; each run starts with all VMs waiting."""
     used: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(RUNS):
         for name, run in runs.items():
@@ -243,7 +245,7 @@ def by_turns(
 
 
 def main() -> int:
-    """Measure both on a cloud of their own."""
+    """Measure both schedulers; return 1 if a limit is missed, 2 if the settings are missing."""
     endpoint, auth = (os.environ.get(f"MERKAT_ONE_{name}", "") for name in ("ENDPOINT", "AUTH"))
     if not endpoint or not auth:
         print(__doc__)

@@ -1,4 +1,4 @@
-"""A policy's decision for one VM or one cluster, each in less than 50 microseconds."""
+"""CPU time of a policy's decision for a VM or a cluster: at most 50 microseconds each."""
 
 import sys
 import time
@@ -30,7 +30,7 @@ CASE = Case(purse=PURSE, left_s=3000.0, work_s=1200.0, full=SIZE, prices=PRICES,
 
 
 def each_s(call: Callable[[], Any]) -> float:
-    """The CPU time of a call, in the best of many rounds: what others do here is not measured."""
+    """Return the CPU time of a call in the best of many rounds, to exclude other processes."""
     took = []
     for _ in range(ROUNDS):
         began_s = time.process_time()
@@ -41,13 +41,13 @@ def each_s(call: Callable[[], Any]) -> float:
 
 
 def deadline() -> None:
-    """All that a deadline controller asks of its policy."""
+    """Make all calls of a deadline controller to its policy."""
     performance(WORK, 3000.0, 4.8)
     bid_max(PURSE, 3000.0, 60.0, 4)
 
 
 def main() -> int:
-    """1 where one takes longer."""
+    """Print all figures; return 1 if a limit is missed."""
     known = adapt(STANDING, SLOW, MEANS).traces
     decisions: dict[str, Callable[[], Any]] = {
         "Algorithm 2, a VM": lambda: adapt(STANDING, SLOW, MEANS, known),

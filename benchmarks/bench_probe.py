@@ -1,7 +1,7 @@
-"""100 VMs probed over SSH with a pool of 20: at most 1.3 times five times the median batch.
+"""The time to probe 100 VMs over SSH with a pool of 20: at most 1.3 x 5 x the median batch.
 
-The VMs are sshds of this machine, each with a host key and an address of its own; a probe is a
-command over a connection that is kept, as a monitor's look is. A batch is 20 VMs at once.
+The VMs are sshds of this machine, each with its own host key and address. A probe is a command over
+an open connection, as in a monitor. A batch is 20 VMs at once.
 
 python benchmarks/bench_probe.py
 """
@@ -27,7 +27,7 @@ KEYS = GuestKeys(b"a secret of thirty-two bytes....")
 
 
 def probed_s(pool: SshPool, places: Mapping[int, SshTarget]) -> float:
-    """How long it took to ask these VMs, all of which must answer."""
+    """Return the time to probe these VMs. Raise TypeError if one does not answer."""
     began_s = time.perf_counter()
     heard = asyncio.run(pool.ask(places, lambda _: "cat /proc/loadavg"))
     took_s = time.perf_counter() - began_s
@@ -38,7 +38,7 @@ def probed_s(pool: SshPool, places: Mapping[int, SshTarget]) -> float:
 
 
 def main() -> int:
-    """1 where it took longer."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     limits = SshLimits(pool=POOL, connect_s=60.0, command_s=60.0)
     with tempfile.TemporaryDirectory() as folder, running(Path(folder), KEYS, VMS) as sshds:
@@ -56,7 +56,7 @@ def main() -> int:
             figures.plain("probe: 100 VMs for the first time, seconds", probed_s(pool, places))
             batches, wholes = [], []
             numbers = sorted(places)
-            # In turn, so that both see the same machine.
+            # In turn, so that both run under the same load of the machine.
             for row in range(ROUNDS):
                 first = row * POOL % VMS
                 batch = {vm: places[vm] for vm in numbers[first : first + POOL]}

@@ -1,10 +1,10 @@
-"""For how long the daemon's reactor is held in a period of a large cloud.
+"""How long a period of a large cloud blocks the daemon's reactor.
 
 python benchmarks/bench_reactor.py
 
-A hundred thousand VMs on ten thousand hosts (`MERKAT_BENCH_VMS` says otherwise), the cloud and the
-daemon in a process each, for two periods: the first has much to do, the second little. That
-takes about eight minutes. The limit is 50 ms on a machine where the reference takes 40 ms.
+100,000 VMs on 10,000 hosts (change it with `MERKAT_BENCH_VMS`), cloud and daemon in a process each,
+for two periods: the first has much work, the second little. That takes about eight minutes. The
+limit is 50 ms on a machine where the reference takes 40 ms.
 """
 
 import json
@@ -28,11 +28,11 @@ PERIODS = 2
 
 
 def main() -> int:
-    """Print the longest hold of each period."""
+    """Print the longest block of the reactor in each period; return 1 if a limit is missed."""
     figures = Figures()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        print(f"a cloud of {VMS} VMs is made", file=sys.stderr)
+        print(f"creating a cloud of {VMS} VMs", file=sys.stderr)
         prepared(directory / "cloud.db", PENDING, HOSTS, VMS)
         with remote("--state", str(directory / "cloud.db")) as cloud:
             probe = (sys.executable, "-m", "tests.daemon.reactor_probe")

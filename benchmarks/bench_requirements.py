@@ -1,7 +1,7 @@
-"""How long it takes to judge who may be where: 10,000 VMs, 100 requirements, 1,000 hosts.
+"""The time to compute the allowed hosts of VMs: 10,000 VMs, 100 requirements, 1,000 hosts.
 
-In yardsticks (stable argsorts of 10,000 floats) and single evaluations (one expression asked
-of one host, by the plain evaluator).
+The units are yardsticks (stable argsorts of 10,000 floats) and single evaluations (an expression
+for a host, by the plain evaluator).
 
 python benchmarks/bench_requirements.py
 """
@@ -57,7 +57,7 @@ class BenchmarkHost:
 
 
 def host(row: int, rng: np.random.Generator) -> BenchmarkHost:
-    """A host with forty attributes."""
+    """Return a host with forty attributes."""
     values = {f"ATTRIBUTE_{number}": [str(rng.integers(1000))] for number in range(30)}
     values |= {
         "NAME": [f"node{row:04}"],
@@ -78,7 +78,7 @@ def host(row: int, rng: np.random.Generator) -> BenchmarkHost:
 
 
 def requirement(number: int) -> str:
-    """One of many that differ, of the kinds that users write."""
+    """Return one of many different requirements, of the kinds that users write."""
     kinds = (
         f'ARCH = "x86*" & CPUSPEED > {2000 + number}',
         f'NAME != "node0{number % 10}*" & (LOAD < {number % 8}.5 | FREE_CPU > {number * 20})',
@@ -89,7 +89,7 @@ def requirement(number: int) -> str:
 
 
 def texts() -> list[str]:
-    """The distinct requirements, each with what oned adds."""
+    """Return the distinct requirements, each with the expression that oned adds."""
     automatic = " | ".join(f"CLUSTER_ID = {cluster}" for cluster in range(CLUSTERS))
     return [
         f"({automatic}) & !(PUBLIC_CLOUD = YES) & ({requirement(one)})" for one in range(DISTINCT)
@@ -97,7 +97,7 @@ def texts() -> list[str]:
 
 
 def vms() -> list[BenchmarkVm]:
-    """VMs of many users; those that ask for the same share what was read."""
+    """Return VMs of many users; VMs with equal requirements share one object."""
     automatic = " | ".join(f"CLUSTER_ID = {cluster}" for cluster in range(CLUSTERS))
     wants = [
         VmRequirements(
@@ -112,7 +112,7 @@ def vms() -> list[BenchmarkVm]:
 
 
 def estate() -> SiteFacts:
-    """Datastores, networks, users and a rule that lets everybody use all hosts."""
+    """Return datastores, networks, users and a rule that lets all users use all hosts."""
     everywhere = frozenset(range(CLUSTERS))
     return SiteFacts(
         datastores=[
@@ -130,20 +130,20 @@ def estate() -> SiteFacts:
 
 
 def one_by_one(hosts: Sequence[BenchmarkHost]) -> int:
-    """Every requirement asked of every host alone."""
+    """Evaluate every requirement for every host, one by one."""
     expressions = [parse(text) for text in texts()]
     facts = [(one.facts.values, one.facts.vms) for one in hosts]
     return sum(holds(one, *fact) for one in expressions for fact in facts)
 
 
 def at_once(hosts: Sequence[BenchmarkHost]) -> int:
-    """The same in columns, which are made anew."""
+    """Evaluate the same with columns, which are built each time."""
     table = FactTable([one.facts.values for one in hosts], [one.facts.vms for one in hosts])
     return sum(int(hosts_where(parse(text), table).sum()) for text in texts())
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     rng = np.random.default_rng(1)
     hosts = [host(row, rng) for row in range(HOSTS)]

@@ -1,10 +1,10 @@
-"""What simulating costs: events a second of the batch queues, milliseconds a market period.
+"""The speed of the simulator: events a second of batch queues, milliseconds a market period.
 
 python benchmarks/bench_simulator.py [TRACE]
 
-Without a trace, jobs of the Lublin-Feitelson model. The queues' limit is five times the 5,800
-events a second that AccaSim was once measured at; a market period's is 2 ms at the size of the
-paper's simulation: a period is 60 s of virtual time, most of which need no decision.
+Without a trace, the jobs come from the Lublin-Feitelson model. The limit of the queues is five
+times AccaSim's measured 5,800 events a second. The limit of a market period is 2 ms at the size of
+the paper's simulation: a period is 60 s of virtual time, and most periods need no decision.
 """
 
 import resource
@@ -31,7 +31,7 @@ LEVELS = (1.0, 0.5)
 
 
 def main() -> int:
-    """Both, and the memory it took."""
+    """Print both figures and the memory; return 1 if a limit is missed."""
     figures = Figures()
     trace = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     jobs = read_swf(trace) if trace else lublin(50_000, HPC2N.cores, np.random.default_rng(1))

@@ -1,9 +1,9 @@
-"""How large a year of one-minute periods grows on MariaDB, extrapolated from measured rows.
+"""The size of a year of one-minute periods on MariaDB, extrapolated from measured rows.
 
 python benchmarks/bench_storage.py
 
-10,000 VMs of 1,000 applications. Every VM's allocation, bid and charge is drawn anew in each
-period, so that nothing compresses better than it would in the busiest of clouds.
+The cloud has 10,000 VMs of 1,000 applications. Each VM's allocation, bid and charge is random in
+each period, so that nothing compresses better than in the busiest cloud.
 """
 
 import sys
@@ -31,25 +31,25 @@ from tests import servers
 APPLICATIONS = 1_000
 VMS = 10_000
 STEPS = 100
-"""Limits that change in a period, one VM in a hundred."""
+"""Number of limits that change in a period: one VM in a hundred."""
 PERIODS = 60
 MORE = 20_000
-"""Periods without their details, to measure what stays of each."""
+"""Number of periods without details, to measure the rows that stay."""
 KEPT = 7 * 24 * 60
-"""Periods of which everything is kept."""
+"""Number of periods of which everything is kept."""
 YEAR = 365 * 24 * 60
 GIB = 2**30
 
 KEPT_TABLES = ("allocations", "details", "entries", "transactions", "steps")
-"""Rows that go, or become days, after seven days."""
+"""Tables whose rows are deleted, or merged into days, after seven days."""
 LASTING_TABLES = ("periods", "prices")
-"""A few rows a period that stay."""
+"""Tables with a few rows per period that stay."""
 DAILY_TABLES = ("uses", "entries", "transactions")
-"""Rows that a day becomes."""
+"""Tables with rows per day."""
 
 
 def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
-    """Everything that a period of a busy cloud leaves."""
+    """Store everything that a period of a busy cloud stores."""
     rng = np.random.default_rng(number)
     begun = period_store.begin(connection, number * 60.0, number * 60.0, hosts=1_000, vms=VMS)
     vm = np.arange(VMS)
@@ -95,7 +95,7 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
 
 
 def lasting(connection: sa.Connection) -> None:
-    """What many periods leave for good: too little to be seen after a few."""
+    """Store the lasting rows of many periods: a few periods have too few to measure."""
     first = PERIODS + 1
     numbers = range(first, first + MORE)
     row = {"state": "failed", "observed_s": 1.0, "decided_s": 2.0, "acted_s": 3.0}
@@ -113,7 +113,7 @@ def lasting(connection: sa.Connection) -> None:
 
 
 def sizes(engine: sa.Engine) -> dict[str, int]:
-    """Bytes of each table with its indexes."""
+    """Return the bytes of each table with its indexes."""
     with engine.connect() as connection:
         names = sa.inspect(connection).get_table_names()
         for name in names:
@@ -126,10 +126,10 @@ def sizes(engine: sa.Engine) -> dict[str, int]:
 
 
 def main() -> int:
-    """All figures."""
+    """Print all figures; return 1 if a limit is missed."""
     figures = Figures()
     if servers.MARIADBD is None:
-        print("there is no MariaDB here: apt-get install mariadb-server")
+        print("MariaDB is not installed: apt-get install mariadb-server")
         return 1
     with servers.mariadb() as server:
         engine = make_engine(server.make("storage"))
@@ -151,7 +151,7 @@ def main() -> int:
         while transaction(engine, lambda c: forget(c, PERIODS + 1, 0.0)):
             pass
         engine.dispose()
-        # Rows that were deleted leave holes: a copy shows what the days alone take.
+        # Deleted rows leave holes: a copy of the table has only the rows of the days.
         with engine.begin() as connection:
             for name in DAILY_TABLES:
                 connection.exec_driver_sql(f"OPTIMIZE TABLE {name}").all()

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `merkatd.database.migrations` hands over."""
+"""Alembic's environment: it runs migrations on the connection of `merkatd.database.migrations`."""
 
 from alembic import context
 
@@ -7,9 +7,9 @@ connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
     target_metadata=context.config.attributes["metadata"],
-    # SQLite can't alter most things in place; there a batch copies the table.
+    # SQLite can't alter most columns in place: there a batch copies the table.
     render_as_batch=connection.dialect.name == "sqlite",
-    # Where the server can, a migration that fails leaves nothing behind.
+    # Only SQLite can roll back changes of the schema when a migration fails.
     transactional_ddl=connection.dialect.name == "sqlite",
 )
 

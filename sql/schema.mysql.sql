@@ -1,5 +1,5 @@
--- All tables of Merkat on MySQL and MariaDB, as its migrations make them; the daemon makes them
--- itself where they are missing. Made by `python -m merkatd.database.migrations`.
+-- All tables of Merkat on MySQL and MariaDB, as its migrations create them. The daemon creates
+-- missing tables itself. Written by `python -m merkatd.database.migrations`.
 
 CREATE TABLE accounts (
 	id BIGINT NOT NULL AUTO_INCREMENT,

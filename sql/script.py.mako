@@ -8,10 +8,10 @@ down_revision = ${repr(down_revision)}
 
 
 def upgrade() -> None:
-    """Bring the schema here."""
+    """Upgrade the schema to this revision."""
     ${upgrades if upgrades else "pass"}
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Revert the schema to the revision before."""
     ${downgrades if downgrades else "pass"}

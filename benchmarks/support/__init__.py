@@ -1,1 +1,1 @@
-"""What benchmarks share."""
+"""Common parts of the benchmarks."""

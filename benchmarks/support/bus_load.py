@@ -1,7 +1,7 @@
-"""Peers and news for the benchmark of the bus.
+"""Peers and messages for the benchmark of the bus.
 
-Each has its own keys, connections, session and beats, and notes in shared memory when it had the
-price in hand, so that nobody is woken to take the time.
+Each peer has its own keys, connections, session and heartbeats. It writes the time at which it
+received a price into shared memory, so that the measurement wakes no other process.
 """
 
 import asyncio
@@ -40,23 +40,23 @@ TRIPS, TRIP_S = 200, 0.02
 
 
 class ArrivalTimes:
-    """A table of times that all processes share: a row for each peer, a column for each period."""
+    """A table of times that all processes share: a row per peer, a column per period."""
 
     PRICE, NEWS, READY, TRIP = 0, PERIODS, 2 * PERIODS, 2 * PERIODS + 1
     COLUMNS = 2 * PERIODS + 2
 
     def __init__(self, path: str, rows: int) -> None:
         size = rows * self.COLUMNS * 8
-        with open(path, "r+b") as file:  # noqa: PTH123 - nothing else is worth an import here
+        with open(path, "r+b") as file:  # noqa: PTH123 - avoids an import
             file.truncate(size)
             self._map = mmap.mmap(file.fileno(), size)
 
     def note(self, row: int, column: int, value: float) -> None:
-        """Write one down."""
+        """Write a time."""
         struct.pack_into("d", self._map, (row * self.COLUMNS + column) * 8, value)
 
     def column(self, column: int) -> list[float]:
-        """What all peers wrote there; 0 where one did not."""
+        """Return a column of all peers; 0 for peers that wrote nothing."""
         return [
             struct.unpack_from("d", self._map, (row * self.COLUMNS + column) * 8)[0]
             for row in range(PEERS)
@@ -64,7 +64,7 @@ class ArrivalTimes:
 
 
 class TimedPeer(Peer):
-    """Notes when it had each period's price, and its own news, in hand."""
+    """A peer that writes down when it received each period's price and its own news."""
 
     def __init__(self, board: ArrivalTimes, row: int, passport: Passport, context: Any) -> None:
         self._board = board
@@ -73,7 +73,7 @@ class TimedPeer(Peer):
         super().__init__(passport, context=context)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """How long its last beat and the answer took, too."""
+        """Send a message and return the answer; write down the time of a heartbeat."""
         begin = time.perf_counter()
         answer = await super().ask(body, action_id)
         if isinstance(body, Heartbeat):
@@ -81,7 +81,7 @@ class TimedPeer(Peer):
         return answer
 
     def _take(self, events: Iterable[Event]) -> None:
-        """As it comes from the wire, read and checked."""
+        """Handle received messages, which are parsed and checked."""
         super()._take(events)
         market, now = self.market, time.perf_counter()
         if market is not None and market.period != self._priced:
@@ -93,7 +93,7 @@ class TimedPeer(Peer):
 
 
 async def attend(board: ArrivalTimes, rows: Sequence[int], passports: Sequence[Passport]) -> None:
-    """Be these peers until standard input ends."""
+    """Act as these peers until standard input ends."""
     context = zmq.asyncio.Context()
     pairs = zip(rows, passports, strict=True)
     peers = [TimedPeer(board, row, one, context) for row, one in pairs]
@@ -108,7 +108,7 @@ async def attend(board: ArrivalTimes, rows: Sequence[int], passports: Sequence[P
 
 
 def only_listen(board: ArrivalTimes, row: int, passport: Passport) -> None:
-    """Be a subscriber that does nothing but read: libzmq alone, without an event loop."""
+    """Act as a subscriber that only reads: libzmq without an event loop."""
     socket: zmq.Socket[bytes] = zmq.Context().socket(zmq.SUB)
     socket.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
     socket.set(zmq.CURVE_PUBLICKEY, passport.public.encode())
@@ -125,14 +125,14 @@ def only_listen(board: ArrivalTimes, row: int, passport: Passport) -> None:
 
 
 async def ended() -> None:
-    """Until whoever started this process closes its standard input."""
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_reader(sys.stdin, told.set)
-    await told.wait()
+    """Wait until the parent process closes standard input."""
+    closed = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin, closed.set)
+    await closed.wait()
 
 
 async def trips(passport: Passport) -> None:
-    """Say how long a beat and its answer take."""
+    """Print the times of heartbeats with their answers."""
     peer = Peer(passport)
     await peer.open()
     took = []
@@ -150,24 +150,24 @@ MARKET = "default"
 
 
 class Nobody:
-    """A manager of platforms that takes everything."""
+    """A manager of platforms that accepts everything."""
 
     async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
-        """Taken."""
+        """Accept the action."""
         return ActionOutcome(accepted=bool(platform and action_id and action))
 
     async def remember(self, platform: int, memory: Any) -> None:
-        """Forgotten."""
+        """Ignore it."""
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """Nobody ends here."""
+        """Ignore it."""
 
     async def monitor_ended(self, platform: int, row: int, why: str) -> None:
-        """Nothing comes of it."""
+        """Ignore it."""
 
 
 def assignment(platform: int) -> Assignment:
-    """One cluster of a few VMs."""
+    """Return the assignment of a platform with one small cluster."""
     return Assignment(
         platform=platform,
         name=f"platform {platform}",
@@ -188,7 +188,7 @@ def assignment(platform: int) -> Assignment:
 
 
 def market(period: int) -> MarketNow:
-    """Prices, and those of ten periods."""
+    """Return a market's message: its prices and those of past periods."""
     amounts = {"cpu": 0.0125, "memory": 0.0005}
     return MarketNow(
         name=MARKET,
@@ -203,7 +203,7 @@ def market(period: int) -> MarketNow:
 
 
 def standing(platform: int, period: int) -> PlatformStatus:
-    """What each of a platform's VMs got."""
+    """Return a platform's status with the allocation of each VM."""
     amounts = {"cpu": 12.5, "memory": 512.25}
     return PlatformStatus(
         platform=platform,

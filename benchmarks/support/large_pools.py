@@ -1,4 +1,4 @@
-"""Pools as a busy OpenNebula sends them: every VM with its disks, network, context and samples."""
+"""Pools of a busy OpenNebula as XML: each VM has disks, network, context and samples."""
 
 from collections.abc import Iterable
 
@@ -9,17 +9,17 @@ _KEY = "ssh-ed25519 " + "AAAAC3NzaC1lZDI1NTE5AAAAI" * 8
 
 
 def vm_pool(first: int, after: int) -> str:
-    """The VMs from one id to before another, the newest first."""
+    """Return the VMs from one id to before another, newest first."""
     return f"<VM_POOL>{''.join(map(_vm, range(after - 1, first - 1, -1)))}</VM_POOL>"
 
 
 def host_pool(hosts: int, vms: int) -> str:
-    """Hosts on which that many VMs are spread."""
+    """Return hosts with this number of VMs spread over them."""
     return f"<HOST_POOL>{''.join(_host(row, hosts, vms) for row in range(hosts))}</HOST_POOL>"
 
 
 def samples(hosts: int) -> str:
-    """The last sample of each host."""
+    """Return the last sample of each host."""
     return f"<MONITORING_DATA>{''.join(map(_sample, range(hosts)))}</MONITORING_DATA>"
 
 

@@ -1,4 +1,4 @@
-"""What all benchmarks share: the yardstick, timing, and one line a figure with its limit."""
+"""Measurement for all benchmarks: yardstick, timing, and a line per figure with its limit."""
 
 import time
 from collections.abc import Callable
@@ -10,20 +10,20 @@ import numpy as np
 
 @dataclass
 class Figures:
-    """The figures of one benchmark, printed as they come."""
+    """The figures of a benchmark, printed at once."""
 
     missed: list[str] = field(default_factory=list)
 
     def at_most(self, name: str, value: float, limit: float) -> None:
-        """A figure that must not be above its limit."""
+        """Print a figure that must not exceed its limit."""
         self._print(name, value, f"<= {limit:g}", held=value <= limit)
 
     def at_least(self, name: str, value: float, limit: float) -> None:
-        """A figure that must not be below its limit."""
+        """Print a figure that must not be below its limit."""
         self._print(name, value, f">= {limit:g}", held=value >= limit)
 
     def plain(self, name: str, value: float) -> None:
-        """A figure without a limit, to understand the others by."""
+        """Print a figure without a limit, which explains the others."""
         print(f"{name:72} {value:12.4g}", flush=True)
 
     def _print(self, name: str, value: float, limit: str, *, held: bool) -> None:
@@ -32,12 +32,12 @@ class Figures:
             self.missed.append(name)
 
     def exit_code(self) -> int:
-        """1 where a limit was passed."""
+        """Return 1 if a limit is missed, else 0."""
         return 1 if self.missed else 0
 
 
 def seconds(work: Callable[[], Any], times: int = 5) -> float:
-    """The median time of a call, after one that does not count."""
+    """Return the median time of a call, after a first call that does not count."""
     work()
     took = []
     for _ in range(times):
@@ -48,7 +48,7 @@ def seconds(work: Callable[[], Any], times: int = 5) -> float:
 
 
 def yardstick(vms: int) -> float:
-    """The median time of a stable argsort of as many fresh uniform floats as there are VMs."""
+    """Return the median time of a stable argsort of as many uniform floats as there are VMs."""
     rng = np.random.default_rng(0)
     took = []
     for _ in range(15):

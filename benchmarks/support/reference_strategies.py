@@ -1,14 +1,18 @@
-"""What strategies are measured against.
+"""Reference strategies for comparison: hill climb, Algorithm 1 as printed, and an upper bound.
 
-The hill climb is the product's own (`placement/tabu/even_loads.py`), as a strategy of its own here:
-same input, same output. The transcription is Algorithm 1 as printed, which computes all
-errors again for every candidate; its ComputeErrors is compiled like everything else.
+The hill climb is Merkat's own (`placement/tabu/even_loads.py`), as a strategy with the same input
+and output. The transcription is Algorithm 1 as printed, which computes all errors again for every
+candidate; its ComputeErrors is compiled like the rest.
 
-A host's shortfall with VMs added is never less than without them. So no plan can leave a
-host better off than taking away its most harmful VMs and bringing none, and the best a plan
-of M migrations can do is the best way to spread M removals over the hosts. Every set of up
-to `MOST` VMs of a host is tried; with more of them gone a host is counted as having no
-shortfall at all, which no plan can beat.
+# Note [The greatest possible relief]
+Adding VMs never lowers a host's shortfall. So for a host, no plan is better than removing its most
+harmful VMs and adding none. The best plan of M migrations is therefore at most as good as the best
+way to spread M removals over the hosts. Every set of up to `MOST` VMs of a host is tried; with more
+VMs removed, a host counts as having no shortfall, which no plan can beat.
+
+Example: two hosts have a shortfall of 10 credits each. On the first, the best removal takes away 6
+credits, the best two take away 9; on the second, 4 and 10. With M = 2 the bound is the largest of
+9 (both on the first), 6 + 4 (one each) and 10 (both on the second): 10 of 20 credits, or 0.5.
 """
 
 import numpy as np
@@ -27,7 +31,7 @@ from merkatd.placement.tabu.paper import MarketSettings
 
 
 def climbed(snapshot: Snapshot, moves: int) -> Decision:
-    """A decision that lowers the largest load by at most so many single moves."""
+    """Return a decision that lowers the largest load with at most `moves` single moves."""
     return decide_markets(
         snapshot,
         Pricing(),
@@ -37,7 +41,7 @@ def climbed(snapshot: Snapshot, moves: int) -> Decision:
 
 
 def transcribed(snapshot: Snapshot, settings: MarketSettings) -> Ints:
-    """[vms]: Algorithm 1, with ComputeErrors for every candidate, as it is printed."""
+    """Return [vms]: the hosts by Algorithm 1 as printed, with ComputeErrors for each candidate."""
     game = start(snapshot, 0)
     place, best = game.board.place, game.board.place.copy()
     e = _compute_errors(game)
@@ -81,7 +85,7 @@ def _next_move(game: PlacementProblem, e: Floats, tabu: set[tuple[int, int]]) ->
 
 
 def _compute_errors(game: PlacementProblem) -> Floats:
-    """Both allocations of every VM, from the whole market and from its host, and Eq. 2."""
+    """Return Eq. 2 of every VM, from its allocations in the whole market and on its host."""
     board = game.board
     out = np.zeros(len(board.place))
     placed = np.flatnonzero(board.place >= 0)
@@ -117,7 +121,7 @@ MOST = 5
 
 
 def greatest_relief(snapshot: Snapshot, migrations: int) -> float:
-    """The part of the first market's shortfall that so many migrations can't exceed."""
+    """Return an upper bound of the part of the shortfall that `migrations` moves can take away."""
     game = start(snapshot, 0)
     best = np.zeros(migrations + 1)
     total = 0.0
@@ -135,7 +139,7 @@ def greatest_relief(snapshot: Snapshot, migrations: int) -> float:
 
 @compiled
 def _relief(rows: Ints, capacity: Floats, stakes: Stakes) -> tuple[Floats, float]:
-    """By how many VMs are taken away: the most that helps; and the shortfall as it is."""
+    """Return the greatest relief by number of removed VMs, and the present shortfall."""
     count = len(rows)
     work = np.empty((2, count + 1))
     left = np.empty(count + 1, dtype=np.int64)

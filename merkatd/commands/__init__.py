@@ -1,1 +1,1 @@
-"""The commands of `merkatd`, one module each: arguments in, an exit code out."""
+"""The commands of `merkatd`: each takes parsed arguments and returns an exit code."""

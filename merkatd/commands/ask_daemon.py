@@ -1,4 +1,4 @@
-"""The daemon asked and its answer shown, once or again and again."""
+"""Requests to the daemon on its control socket, and the display of its answers."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ INSTALLED = Path("/etc/merkat/merkatd.toml")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """The option that names the configuration."""
+    """Add the option `--config`."""
     parser.add_argument(
         "--config",
         metavar="FILE",
         type=Path,
-        help=f"the configuration (default: {INSTALLED} where it exists, else all defaults)",
+        help=f"the configuration file (default: {INSTALLED} if it exists, else all defaults)",
     )
 
 
 def read_config(command: str, path: Path | None) -> Config | None:
-    """The configuration; None where there are problems, which stand on standard error then."""
-    # Most commands ask the daemon and are done before this would be imported.
+    """Return the configuration; on problems print them on standard error and return None."""
+    # Most commands need only the daemon: a late import makes them start faster.
     from merkatd.config.errors import ConfigError  # noqa: PLC0415
 
     chosen = path or INSTALLED
@@ -73,7 +73,7 @@ def read_config(command: str, path: Path | None) -> Config | None:
 
 
 def loaded(path: Path | None) -> Config:
-    """The configuration. Raises ConfigError, OSError and ValueError."""
+    """Return the configuration. Raise ConfigError, OSError or ValueError."""
     from merkatd.config.configuration import Config  # noqa: PLC0415
     from merkatd.config.loader import load  # noqa: PLC0415
 
@@ -83,7 +83,7 @@ def loaded(path: Path | None) -> Config:
 
 
 def daemon_socket(command: str, path: Path | None) -> Path | None:
-    """Where the daemon is asked; None where the configuration has problems, told as above."""
+    """Return the daemon's control socket; None after problems, printed as by `read_config`."""
     if path is None and not INSTALLED.exists():
         return control_socket(STATE_DIRECTORY, CONTROL_SOCKET)
     found = configured_socket(path or INSTALLED)
@@ -94,13 +94,13 @@ def daemon_socket(command: str, path: Path | None) -> Path | None:
 
 
 Ask = Callable[..., Any]
-"""The daemon's answer to a question: its name, and what goes with it by keyword."""
+"""A function that sends a question, by its name and keyword arguments, and returns the answer."""
 _STRANGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
-"""What becomes of an answer that has not the form of one."""
+"""Exceptions that an answer in an unexpected format can cause."""
 
 
 def ask_daemon(command: str, arguments: argparse.Namespace, show: Callable[[Ask], int]) -> int:
-    """The exit code of a command that asks the daemon and shows what it answered."""
+    """Run `show` with a connection to the daemon and return the command's exit code."""
     socket = daemon_socket(command, arguments.config)
     return NOT_DONE if socket is None else _shown(command, arguments, socket, show)
 
@@ -108,9 +108,9 @@ def ask_daemon(command: str, arguments: argparse.Namespace, show: Callable[[Ask]
 def _shown(
     command: str, arguments: argparse.Namespace, socket: Path, show: Callable[[Ask], int]
 ) -> int:
-    def ask_daemon(question: str, **words: Any) -> Any:
-        said = {name: value for name, value in words.items() if value is not None}
-        return ask(socket, question, said)
+    def ask_daemon(question: str, **parameters: Any) -> Any:
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return ask(socket, question, given)
 
     try:
         code = show(ask_daemon)
@@ -125,41 +125,44 @@ def _shown(
     except OSError as error:
         return complain(command, f"{error.filename or 'output'}: {error.strerror}")
     except _STRANGE:
-        return complain(command, f"{socket}: what answers there speaks otherwise than this version")
-    _say_what_is_not_done(ask_daemon)
+        return complain(
+            command,
+            f"the daemon at {socket} answered in an unknown format; use the daemon's own version",
+        )
+    _print_mode_hint(ask_daemon)
     return code
 
 
 _NOT_DONE = {
-    "dry": "mode dry: what is decided is shown, and nothing of it is done",
-    "shadow": "mode shadow: what is decided is compared, and nothing of it is done",
+    "dry": "mode dry: decisions are shown, not carried out",
+    "shadow": "mode shadow: decisions are compared, not carried out",
 }
 
 
-def _say_what_is_not_done(ask_daemon: Ask) -> None:
-    """Whatever was shown: where it is not done, or waits, it is said beside it."""
+def _print_mode_hint(ask_daemon: Ask) -> None:
+    """Warn on standard error if the mode keeps decisions from being carried out."""
     try:
         now = ask_daemon("mode")
         said = _NOT_DONE.get(now["mode"])
         if now["waiting_plan"] is not None and now["mode"] == "ask":
             said = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
     except (ControlError, OSError, *_STRANGE):
-        return  # it was answered before; who is gone since has nothing more to say
+        return  # the command itself succeeded; the daemon may have stopped since
     if said is not None:
         print(f"merkatd: {said}", file=sys.stderr)
 
 
 def _nobody(command: str, arguments: argparse.Namespace, why: str) -> int:
-    """A configuration with mistakes may be the reason; they are worth more then."""
+    """Report that no daemon answers, or the configuration's problems if it has any."""
     sound = read_config(command, arguments.config) is not None
     return complain(command, why) if sound else NOT_DONE
 
 
 def user() -> str:
-    """Who gives the command, for the record."""
+    """Return the name of the user that runs the command, for the daemon's records."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user whom the system does not know by name
+    except (KeyError, OSError):  # the system has no name for this user id
         return f"uid {os.getuid()}"
 
 
@@ -167,19 +170,19 @@ sleep = time.sleep
 
 
 def add_view(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool = True) -> None:
-    """The options of every command that shows rows, and the one for the configuration."""
+    """Add the options of every command that shows rows, and `--config`."""
     add_output(parser, tables, follow=follow)
     add_config(parser)
 
 
 def add_newest(parser: argparse.ArgumentParser) -> None:
-    """The option of those that show what came to be, the newest of it."""
+    """Add the option `--limit` of commands that show a history."""
     parser.add_argument(
         "--limit",
         metavar="N",
         type=command_parser.count,
         default=50,
-        help="the newest N of them (default: 50)",
+        help="show only the newest N (default: 50)",
     )
 
 
@@ -193,10 +196,10 @@ def show_view(
     text: Lines | None = None,
     whole: bool = False,
 ) -> int:
-    """Ask and show, once or again and again; the exit code.
+    """Fetch and show an answer, once or repeatedly (`--delay`), and return the exit code.
 
-    `rows` are what the table shows of an answer. `text` is shown to people who ask for no
-    columns; with `whole`, JSON without a list of columns is the answer as it came.
+    `rows` extracts the table's rows from an answer. `text` writes the output on a screen unless
+    columns are chosen. With `whole`, JSON without chosen columns is the daemon's answer, unchanged.
     """
 
     def show(ask: Ask) -> int:

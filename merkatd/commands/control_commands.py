@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `mode`, `host`, `release`."""
+"""Commands that change what the daemon does: `pause`, `resume`, `mode`, `host`, `release`."""
 
 import argparse
 import sys
@@ -12,18 +12,21 @@ from merkatd.commands.terminal.output import WordsError, rows_of
 
 
 def add_host_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `host`."""
     parser.add_argument(
-        "action", metavar="ACTION", choices=("drain", "undrain"), help="drain or undrain"
+        "action",
+        metavar="ACTION",
+        choices=("drain", "undrain"),
+        help="drain: empty the host; undrain: use it again",
     )
     parser.add_argument(
-        "host", metavar="HOST", type=command_parser.reference, help="the id or the name of the host"
+        "host", metavar="HOST", type=command_parser.reference, help="the host, by id or name"
     )
     add_config(parser)
 
 
 def run_host(arguments: argparse.Namespace) -> int:
-    """Tell the daemon."""
+    """Drain or undrain a host and print the result."""
 
     def show(ask: Ask) -> int:
         answer = ask(arguments.action, host=arguments.host, who=user())
@@ -35,26 +38,27 @@ def run_host(arguments: argparse.Namespace) -> int:
 
 def _drained(answer: Any) -> str:
     name, vms, stay = answer["name"], int(answer["vms"]), int(answer["stay"])
-    said = f"{name} is drained{'' if answer['changed'] else ' already'}: "
-    said += f"{vms} VMs are to be moved away" if vms else "no VM is there"
+    said = f"{name} is {'' if answer['changed'] else 'already '}drained: "
+    said += f"{vms} VMs will be moved away" if vms else "it has no VMs"
     return f"{said}, {stay} of them may not be moved." if stay else f"{said}."
 
 
 def _undrained(answer: Any) -> str:
     if not answer["changed"]:
-        return f"{answer['name']} was not drained."
-    return f"{answer['name']} takes VMs again, from the next period on."
+        return f"{answer['name']} was not drained: nothing to undo."
+    return f"{answer['name']} takes VMs again from the next period on."
 
 
 HOST = Verb(
     "host",
     summary="empty a host, or use it again",
     description="""\
-`merkatd host drain|undrain`: empty a host, or use it again.
+`merkatd host drain|undrain`: empty a host for maintenance, or use it again.
 
-VMs of a drained host are moved elsewhere, within the limits on migrations of a period, and no
-VM is put there. The order is kept in the database until it is taken back, however often the
-daemon is started. OpenNebula does not know of it: `onehost disable` keeps others away too.
+The daemon moves a drained host's VMs elsewhere, within the limits on migrations of a period, and
+places no VM there. The order is stored in the database: it survives restarts of the daemon and
+applies until `undrain`. OpenNebula does not know of it: `onehost disable` also stops other
+schedulers from placing VMs there.
 """,
     add_arguments=add_host_arguments,
     run=run_host,
@@ -62,27 +66,27 @@ daemon is started. OpenNebula does not know of it: `onehost disable` keeps other
 
 
 _DOES = {
-    "dry": "nothing is done of what is decided",
-    "shadow": "nothing is done; what another scheduler places is compared (`merkatd shadow`)",
-    "ask": "VMs are placed, moved and suspended once you approve (`merkatd plan show`)",
-    "on": "all that is decided is done",
+    "dry": "decisions are shown, not carried out",
+    "shadow": "decisions are only compared with another scheduler's (`merkatd shadow`)",
+    "ask": "VMs are placed, moved and suspended after you approve (`merkatd plan show`)",
+    "on": "all decisions are carried out",
 }
 
 
 def add_mode_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `mode`."""
     parser.add_argument(
         "mode",
         metavar="MODE",
         nargs="?",
         choices=(*_DOES, "configured"),
-        help="dry, shadow, ask, on; or configured: what the configuration says",
+        help="dry, shadow, ask or on; configured: the mode of the configuration file",
     )
     add_config(parser)
 
 
 def run_mode(arguments: argparse.Namespace) -> int:
-    """Ask or tell the daemon."""
+    """Show or change the mode."""
 
     def show(ask: Ask) -> int:
         print("\n".join(_lines(ask("mode", to=arguments.mode, who=user()), arguments.mode)))
@@ -97,8 +101,8 @@ def _lines(answer: Any, wanted: str | None) -> list[str]:
     lines = [f"The mode is {mode}{already}: {_DOES.get(mode, mode)}."]
     if answer["ordered"] is not None and answer["configured"] != mode:
         lines.append(
-            f"So it was ordered; configured is {answer['configured']}"
-            " (`merkatd mode configured` takes the order back)."
+            f"It was set by an order; the configuration says {answer['configured']}"
+            " (`merkatd mode configured` returns to it)."
         )
     if answer["most_moves"] is not None:
         lines.append(f"A quiet start: the next period moves {answer['most_moves']} VMs at most.")
@@ -107,16 +111,17 @@ def _lines(answer: Any, wanted: str | None) -> list[str]:
 
 MODE = Verb(
     "mode",
-    summary="show how much of what is decided is done, or change it",
+    summary="show or change the mode: how much of its decisions the daemon carries out",
     description="""\
-`merkatd mode`: show how much of what is decided is done, or order another mode.
+`merkatd mode`: show or change how much of its decisions the daemon carries out.
 
-dry: nothing is done. shadow: nothing is done either, and `merkatd shadow` shows where another
-scheduler placed VMs elsewhere. ask: VMs are placed, moved and suspended once you approve of the
-plan (`merkatd plan show`); limits are set without asking. on: all is done.
+dry: the daemon decides and does nothing. shadow: it does nothing either, and `merkatd shadow`
+compares its decisions with those of another scheduler. ask: it places, moves and suspends VMs
+after you approve the plan (`merkatd plan show`); it sets limits without asking. on: it carries out
+all decisions.
 
-An order holds from the next period on, also after a restart, until `merkatd mode configured`
-takes it back.
+A new mode applies from the next period on, also after a restart, until `merkatd mode configured`
+returns to the mode of the configuration file.
 """,
     add_arguments=add_mode_arguments,
     run=run_mode,
@@ -124,16 +129,16 @@ takes it back.
 
 
 def add_pause_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `pause`."""
     add_config(parser)
 
 
 def run_pause(arguments: argparse.Namespace) -> int:
-    """Tell the daemon."""
+    """Pause the daemon."""
 
     def show(ask: Ask) -> int:
         new = ask("pause", who=user())
-        print(f"{'Paused' if new else 'Paused already'}: no period begins until `merkatd resume`.")
+        print(f"{'Paused' if new else 'Already paused'}: no period starts until `merkatd resume`.")
         return DONE
 
     return ask_daemon("pause", arguments, show)
@@ -141,12 +146,12 @@ def run_pause(arguments: argparse.Namespace) -> int:
 
 PAUSE = Verb(
     "pause",
-    summary="begin no more periods until told to resume",
+    summary="start no more periods until `merkatd resume`",
     description="""\
-`merkatd pause`: no more periods begin; the one in hand is finished, and VMs run on.
+`merkatd pause`: start no more periods; the current one is finished, and VMs run on.
 
-What hosts were told stays in force and nothing is charged anew. A daemon that is started
-again is still paused; so are all that share its database.
+Limits on hosts stay in force, and no period is charged. The pause survives restarts of the
+daemon and applies to all daemons that share its database.
 """,
     add_arguments=add_pause_arguments,
     run=run_pause,
@@ -157,24 +162,24 @@ RELEASE_TABLE = ScreenTable(
     "RELEASE",
     (
         Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id of the VM"),
-        Column("DID", "did", ColumnFormat.TEXT, "what it was given back", least=10),
+        Column("DID", "did", ColumnFormat.TEXT, "what was restored", least=10),
         Column(
-            "PROBLEM", "problem", ColumnFormat.TEXT, "what could not be given, and why", least=10
+            "PROBLEM", "problem", ColumnFormat.TEXT, "what could not be restored, and why", least=10
         ),
     ),
 )
 _AT_ONCE = 100
-"""VMs in one question: each is answered in good time."""
+"""VMs per request: few enough that the daemon answers within the time limit of a request."""
 
 
 def add_release_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask first")
+    """Add the options of `release`."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     add_view(parser, {"release": RELEASE_TABLE}, follow=False)
 
 
 def run_release(arguments: argparse.Namespace) -> int:
-    """Tell the daemon, some VMs at a time, and print what became of each."""
+    """Restore the full size of all VMs, some at a time, and print the result of each."""
     troubled: list[Any] = []
 
     def fetch(ask: Ask) -> Any:
@@ -189,16 +194,18 @@ def run_release(arguments: argparse.Namespace) -> int:
 
     code = show_view("release", arguments, RELEASE_TABLE, fetch)
     if code == 0 and troubled:
-        return complain("release", f"{len(troubled)} VMs have not everything back; run it again")
+        return complain(
+            "release", f"{len(troubled)} VMs are not fully restored; run the command again"
+        )
     return code
 
 
 def _confirm() -> None:
-    """Ask on the terminal; where there is none, the answer must have been given."""
+    """Ask for confirmation on the terminal. Raise WordsError if there is no terminal."""
     if not sys.stdin.isatty():
-        raise WordsError("gives every VM its full size back: --yes is right where nobody is asked")
+        raise WordsError("needs a confirmation: use --yes if the input is not a terminal")
     print(
-        "The daemon is paused and every VM gets its full size back. Go on? [y/N] ",
+        "This pauses the daemon and restores the full size of every VM. Continue? [y/N] ",
         end="",
         file=sys.stderr,
         flush=True,
@@ -209,13 +216,13 @@ def _confirm() -> None:
 
 RELEASE = Verb(
     "release",
-    summary="give every VM its full size back, before Merkat is removed",
+    summary="restore the full size of every VM, before Merkat is removed",
     description="""\
-`merkatd release`: give every VM its full size back, so that nothing of Merkat is left on hosts.
+`merkatd release`: restore the full size of every VM, so that nothing of Merkat is left on hosts.
 
-The daemon is paused first and stays so. Quotas are taken off, weights are those that
-OpenNebula gives, pins of ours are cleared, balloons are let go. `merkatd resume` sets it all
-again.
+The command first pauses the daemon, and it stays paused. Then the daemon removes CPU quotas and its
+own pins, restores OpenNebula's CPU weights and releases the memory balloons. `merkatd resume` sets
+all limits again.
 """,
     add_arguments=add_release_arguments,
     run=run_release,
@@ -223,16 +230,16 @@ again.
 
 
 def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `resume`."""
     add_config(parser)
 
 
 def run_resume(arguments: argparse.Namespace) -> int:
-    """Tell the daemon."""
+    """Resume the daemon."""
 
     def show(ask: Ask) -> int:
         ask("resume", who=user())
-        print("Going on: the next period begins at the next full interval.")
+        print("Resumed: the next period starts at the next full interval.")
         return DONE
 
     return ask_daemon("resume", arguments, show)
@@ -240,9 +247,9 @@ def run_resume(arguments: argparse.Namespace) -> int:
 
 RESUME = Verb(
     "resume",
-    summary="go on after a pause",
+    summary="start periods again after a pause",
     description="""\
-`merkatd resume`: periods begin again, at the next full interval.""",
+`merkatd resume`: start periods again, at the next full interval.""",
     add_arguments=add_resume_arguments,
     run=run_resume,
 )

@@ -1,4 +1,4 @@
-"""`log`, `shadow`."""
+"""Commands that show past decisions: `log`, `shadow`."""
 
 import argparse
 import time
@@ -14,61 +14,92 @@ from merkatd.protocol.control_messages import KINDS, STATES
 LOG_TABLE = ScreenTable(
     "STEP",
     (
-        Column("PERIOD", "period", ColumnFormat.WHOLE, "the period that decided it"),
-        Column("TIME", "at_s", ColumnFormat.TIME, "when it was decided", optional=True),
-        Column("KIND", "kind", ColumnFormat.TEXT, "what is done"),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the period of the decision"),
+        Column("TIME", "at_s", ColumnFormat.TIME, "the time of the decision", optional=True),
+        Column("KIND", "kind", ColumnFormat.TEXT, "the kind of step"),
         Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
-        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name, as long as it exists", least=6),
-        Column("FROM", "source", ColumnFormat.TEXT, "the host it leaves", default=False, least=6),
-        Column("HOST", "host", ColumnFormat.TEXT, "the host it is taken to", least=6),
-        Column("STATE", "state", ColumnFormat.TEXT, "how far it came"),
-        Column("GAIN", "gain", ColumnFormat.CREDITS, "what a migration was worth", default=False),
-        Column("REASON", "reason", ColumnFormat.TEXT, "why", least=40),
+        Column("NAME", "name", ColumnFormat.TEXT, "the VM's name, while the VM exists", least=6),
+        Column(
+            "FROM",
+            "source",
+            ColumnFormat.TEXT,
+            "the host that the VM leaves",
+            default=False,
+            least=6,
+        ),
+        Column("HOST", "host", ColumnFormat.TEXT, "the host that the VM goes to", least=6),
+        Column("STATE", "state", ColumnFormat.TEXT, "the step's state"),
+        Column(
+            "GAIN",
+            "gain",
+            ColumnFormat.CREDITS,
+            "the gain of a migration, in credits",
+            default=False,
+        ),
+        Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=40),
         Column(
             "REPLY",
             "reply",
             ColumnFormat.TEXT,
-            "why it was refused or expired",
+            "why the step was refused or expired",
             least=10,
             optional=True,
         ),
-        Column("SENT", "sent_s", ColumnFormat.TIME, "when it was sent", default=False),
-        Column("ENDED", "ended_s", ColumnFormat.TIME, "when that was known", default=False),
+        Column("SENT", "sent_s", ColumnFormat.TIME, "when the step was sent", default=False),
+        Column("ENDED", "ended_s", ColumnFormat.TIME, "when the step ended", default=False),
         Column("ID", "id", ColumnFormat.TEXT, "the step's id", default=False),
         Column(
-            "AFTER", "after", ColumnFormat.LIST, "the steps that had to come first", default=False
+            "AFTER",
+            "after",
+            ColumnFormat.LIST,
+            "the steps that had to be done first",
+            default=False,
         ),
     ),
 )
 
 
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `log`."""
     parser.add_argument(
-        "--vm", metavar="VM", type=command_parser.reference, help="of this VM, id or name"
+        "--vm",
+        metavar="VM",
+        type=command_parser.reference,
+        help="only steps of this VM, by id or name",
     )
     parser.add_argument(
-        "--host", metavar="HOST", type=command_parser.reference, help="to this host, id or name"
+        "--host",
+        metavar="HOST",
+        type=command_parser.reference,
+        help="only steps to this host, by id or name",
     )
-    parser.add_argument("--kind", choices=KINDS, metavar="KIND", help=f"one of {', '.join(KINDS)}")
     parser.add_argument(
-        "--state", choices=STATES, metavar="STATE", help=f"one of {', '.join(STATES)}"
+        "--kind", choices=KINDS, metavar="KIND", help=f"only steps of this kind: {', '.join(KINDS)}"
+    )
+    parser.add_argument(
+        "--state",
+        choices=STATES,
+        metavar="STATE",
+        help=f"only steps in this state: {', '.join(STATES)}",
     )
     parser.add_argument(
         "--since",
         metavar="TIME",
         type=command_parser.since,
-        help="decided since: so long ago (30s, 90m, 2h, 7d), or a time (2026-05-01 12:00)",
+        help="only decisions since: an age (30s, 90m, 2h, 7d) or a time (2026-05-01 12:00)",
     )
     parser.add_argument(
-        "--period", metavar="N", type=command_parser.periods, help="of this period, or of N-M"
+        "--period",
+        metavar="N",
+        type=command_parser.periods,
+        help="only decisions of period N, or of N-M",
     )
     add_newest(parser)
     add_view(parser, {"log": LOG_TABLE})
 
 
 def run_log(arguments: argparse.Namespace) -> int:
-    """Ask, and print the rows."""
+    """Show the steps of past periods."""
     return show_view("log", arguments, LOG_TABLE, lambda ask: _ask(ask, arguments))
 
 
@@ -89,7 +120,7 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
 
 
 def _since_s(ask: Ask, since: tuple[str, float] | None) -> float | None:
-    """In the cloud's own time, which need not be this machine's."""
+    """Return the start in the cloud's time, which may differ from this machine's time."""
     if since is None:
         return None
     how, value = since
@@ -101,12 +132,12 @@ def _since_s(ask: Ask, since: tuple[str, float] | None) -> float | None:
 
 LOG = Verb(
     "log",
-    summary="show the decisions, with their reasons",
+    summary="show past decisions and their reasons",
     description="""\
-`merkatd log`: the decisions, newest last: what was done to whom, why, and what became of it.
+`merkatd log`: past decisions, newest last: each step with its VM, its reason and its result.
 
-A step is planned, then sent, and confirmed once it is seen to have happened; it is refused
-where OpenNebula or the host would not, and expired where nothing came of it.
+A step is planned, then sent, and confirmed when the daemon observes its effect. It is refused if
+OpenNebula or the host rejects it, and expired if it has no effect in time.
 """,
     add_arguments=add_log_arguments,
     run=run_log,
@@ -116,35 +147,55 @@ where OpenNebula or the host would not, and expired where nothing came of it.
 SHADOW_TABLE = ScreenTable(
     "PLACED",
     (
-        Column("TIME", "at_s", ColumnFormat.TIME, "when it was seen there", optional=True),
-        Column("PERIOD", "period", ColumnFormat.WHOLE, "the period that saw it", default=False),
+        Column(
+            "TIME", "at_s", ColumnFormat.TIME, "when the daemon saw the VM there", optional=True
+        ),
+        Column(
+            "PERIOD",
+            "period",
+            ColumnFormat.WHOLE,
+            "the period that saw the VM there",
+            default=False,
+        ),
         Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
         Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=6),
         Column(
             "FROM",
             "source",
             ColumnFormat.TEXT,
-            "where it was; empty where it was placed",
+            "the VM's earlier host; empty for a new placement",
             optional=True,
         ),
-        Column("THEIRS", "theirs", ColumnFormat.TEXT, "the host that the other one chose", least=6),
+        Column(
+            "THEIRS",
+            "theirs",
+            ColumnFormat.TEXT,
+            "the host that the other scheduler chose",
+            least=6,
+        ),
         Column(
             "OURS", "ours", ColumnFormat.TEXT, "the host that Merkat would have chosen", least=6
         ),
-        Column("SAME", "same", ColumnFormat.TEXT, "whether these are the same"),
-        Column("WHY", "why", ColumnFormat.TEXT, "why there, or why it would have waited", least=30),
+        Column("SAME", "same", ColumnFormat.TEXT, "whether both hosts are the same"),
+        Column(
+            "WHY",
+            "why",
+            ColumnFormat.TEXT,
+            "Merkat's reason for its host, or for no host",
+            least=30,
+        ),
     ),
 )
 
 
 def add_shadow_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `shadow`."""
     add_newest(parser)
     add_view(parser, {"shadow": SHADOW_TABLE})
 
 
 def run_shadow(arguments: argparse.Namespace) -> int:
-    """Ask, and print the rows."""
+    """Show how another scheduler's decisions compare with Merkat's."""
     return show_view(
         "shadow",
         arguments,
@@ -159,16 +210,18 @@ def run_shadow(arguments: argparse.Namespace) -> int:
 def _shadow_text(answer: Any, cells: int | None) -> Sequence[str]:
     compared, same = int(answer["compared"]), int(answer["same"])
     if not compared:
-        lines = ["No VM was placed by another scheduler while the mode was shadow."]
+        lines = ["No other scheduler placed a VM while the mode was shadow."]
     else:
         part = f"{100 * same / compared:.0f} %"
-        lines = [f"{compared} VMs were placed by another scheduler, {same} ({part}) as by Merkat."]
+        lines = [
+            f"Another scheduler placed {compared} VMs, {same} ({part}) on Merkat's own choice."
+        ]
     moves, alone = int(answer["moved"]), int(answer["ours_alone"])
     if moves or alone:
         alike = int(answer["moved_alike"])
         lines.append(
-            f"{moves} were moved by others, {alike} of them as by Merkat,"
-            f" which alone would have moved {alone}."
+            f"Other schedulers moved {moves} VMs, {alike} of them as Merkat would have."
+            f" Only Merkat would have moved {alone} more."
         )
     if answer["would_move"] is not None:
         lines.append(f"Merkat would move {int(answer['would_move'])} VMs now.")
@@ -178,13 +231,13 @@ def _shadow_text(answer: Any, cells: int | None) -> Sequence[str]:
 
 SHADOW = Verb(
     "shadow",
-    summary="show what another scheduler placed and moved otherwise",
+    summary="compare another scheduler's placements and moves with Merkat's",
     description="""\
-`merkatd shadow`: what another scheduler placed and moved, and what Merkat would have.
+`merkatd shadow`: compare another scheduler's placements and moves with Merkat's decisions.
 
-In mode shadow Merkat decides beside whoever acts, and sends nothing. What was placed since the last
-look is decided again, in the same cloud without it. What was moved is held against what Merkat
-would have moved then; what Merkat alone would have moved is told once.
+In mode shadow another scheduler acts; Merkat decides too, but sends nothing. For each VM that was
+placed since the last period, Merkat decides again in the same cloud without that VM. It compares
+each move with the moves that it would have made then, and lists its own other moves once.
 """,
     add_arguments=add_shadow_arguments,
     run=run_shadow,

@@ -1,4 +1,4 @@
-"""`list`."""
+"""The command `list` and its tables of hosts, VMs and applications."""
 
 import argparse
 
@@ -7,7 +7,7 @@ from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable
 from merkatd.commands.terminal.command_verb import Verb
 
 GOODS = (("network", "network, in Mbit/s each way"), ("disk", "disks, in MiB/s"))
-"""What may be sold besides CPU and memory."""
+"""Goods that may be sold besides CPU and memory, with their description."""
 
 
 def _of_a_host(good: str, what: str) -> tuple[Column, ...]:
@@ -15,7 +15,11 @@ def _of_a_host(good: str, what: str) -> tuple[Column, ...]:
     return (
         Column(name, good, ColumnFormat.NUMBER, f"its {what}", **more),
         Column(
-            f"GIVEN_{name}", f"given_{good}", ColumnFormat.NUMBER, "what its VMs were given", **more
+            f"GIVEN_{name}",
+            f"given_{good}",
+            ColumnFormat.NUMBER,
+            "the shares of its VMs, added up",
+            **more,
         ),
         Column(f"BIDS_{name}", f"bids_{good}", ColumnFormat.CREDITS, "all bids for it", **more),
     )
@@ -24,16 +28,14 @@ def _of_a_host(good: str, what: str) -> tuple[Column, ...]:
 def _of_a_vm(good: str, what: str) -> tuple[Column, ...]:
     name, more = good.upper(), {"sometimes": True, "optional": True}
     return (
-        Column(
-            f"BID_{name}", f"bid_{good}", ColumnFormat.CREDITS, f"what it bids for {good}", **more
-        ),
+        Column(f"BID_{name}", f"bid_{good}", ColumnFormat.CREDITS, f"its bid for {good}", **more),
         Column(name, good, ColumnFormat.NUMBER, f"its share of the {what}", **more),
         Column(f"CAP_{name}", f"cap_{good}", ColumnFormat.NUMBER, "the most it can use", **more),
         Column(
             f"FLOOR_{name}",
             f"floor_{good}",
             ColumnFormat.NUMBER,
-            "what it can't do without",
+            "its floor: the least that it needs",
             default=False,
             sometimes=True,
         ),
@@ -44,9 +46,13 @@ def _of_an_application(good: str, what: str) -> tuple[Column, ...]:
     name, more = good.upper(), {"sometimes": True, "optional": True}
     return (
         Column(
-            f"BID_{name}", f"bid_{good}", ColumnFormat.CREDITS, f"their bids for {good}", **more
+            f"BID_{name}",
+            f"bid_{good}",
+            ColumnFormat.CREDITS,
+            f"the VMs' bids for {good}, added up",
+            **more,
         ),
-        Column(name, good, ColumnFormat.NUMBER, f"their shares of the {what}, together", **more),
+        Column(name, good, ColumnFormat.NUMBER, f"the VMs' shares of the {what}, added up", **more),
     )
 
 
@@ -59,7 +65,7 @@ HOSTS = ScreenTable(
             "STAT",
             "state",
             ColumnFormat.TEXT,
-            "on; dsbl (disabled) takes no new VMs; drain (by order) is emptied as well; off",
+            "on; dsbl (disabled): takes no new VMs; drain (by order): is also emptied; off",
         ),
         Column(
             "MARKET",
@@ -69,18 +75,30 @@ HOSTS = ScreenTable(
             least=6,
             optional=True,
         ),
-        Column("VMS", "vms", ColumnFormat.WHOLE, "VMs there, those on their way included"),
+        Column("VMS", "vms", ColumnFormat.WHOLE, "VMs on it, including VMs that are moving to it"),
         Column("CPU", "cpu", ColumnFormat.NUMBER, "its CPU, in percent of a core"),
         Column(
-            "GIVEN_CPU", "given_cpu", ColumnFormat.NUMBER, "what its VMs were given of it together"
+            "GIVEN_CPU", "given_cpu", ColumnFormat.NUMBER, "the CPU shares of its VMs, added up"
         ),
         Column(
-            "BIDS_CPU", "bids_cpu", ColumnFormat.CREDITS, "all bids for it, in credits a period"
+            "BIDS_CPU",
+            "bids_cpu",
+            ColumnFormat.CREDITS,
+            "all bids for its CPU, in credits a period",
         ),
-        Column("USED_CPU", "used_cpu", ColumnFormat.NUMBER, "as last monitored", default=False),
+        Column(
+            "USED_CPU",
+            "used_cpu",
+            ColumnFormat.NUMBER,
+            "CPU used, as last monitored",
+            default=False,
+        ),
         Column("MEMORY", "memory", ColumnFormat.NUMBER, "its memory, in MiB"),
         Column(
-            "GIVEN_MEMORY", "given_memory", ColumnFormat.NUMBER, "what its VMs were given of it"
+            "GIVEN_MEMORY",
+            "given_memory",
+            ColumnFormat.NUMBER,
+            "the memory shares of its VMs, added up",
         ),
         Column(
             "BIDS_MEMORY",
@@ -90,14 +108,18 @@ HOSTS = ScreenTable(
             optional=True,
         ),
         Column(
-            "USED_MEMORY", "used_memory", ColumnFormat.NUMBER, "as last monitored", default=False
+            "USED_MEMORY",
+            "used_memory",
+            ColumnFormat.NUMBER,
+            "memory used, as last monitored",
+            default=False,
         ),
         *(column for good in GOODS for column in _of_a_host(*good)),
         Column(
             "NOTE",
             "note",
             ColumnFormat.TEXT,
-            "what an administrator should know",
+            "a note for the administrator",
             least=10,
             optional=True,
         ),
@@ -109,63 +131,71 @@ VMS = ScreenTable(
         Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id"),
         Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=8),
         Column(
-            "USER", "owner_name", ColumnFormat.TEXT, "the user who pays", least=6, optional=True
+            "USER", "owner_name", ColumnFormat.TEXT, "the user that pays", least=6, optional=True
         ),
-        Column("OWNER", "owner", ColumnFormat.WHOLE, "the id of that user", default=False),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "the id of the user that pays", default=False),
         Column(
             "APPLICATION", "application", ColumnFormat.WHOLE, "the application's id", default=False
         ),
         Column(
-            "STATE", "state", ColumnFormat.TEXT, "OpenNebula's state when the period began", least=7
+            "STATE",
+            "state",
+            ColumnFormat.TEXT,
+            "OpenNebula's state when the period started",
+            least=7,
         ),
-        Column("HOST", "host", ColumnFormat.TEXT, "where it is, or is being taken to", least=7),
+        Column(
+            "HOST", "host", ColumnFormat.TEXT, "its host, or the host that it is moving to", least=7
+        ),
         Column("MARKET", "market", ColumnFormat.TEXT, "the market it bids in", default=False),
         Column("VCPUS", "vcpus", ColumnFormat.WHOLE, "its virtual CPUs", default=False),
+        Column("BID_CPU", "bid_cpu", ColumnFormat.CREDITS, "its bid for CPU, in credits a period"),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "its CPU share, in percent of a core"),
+        Column("CAP_CPU", "cap_cpu", ColumnFormat.NUMBER, "the most CPU that it can use"),
         Column(
-            "BID_CPU", "bid_cpu", ColumnFormat.CREDITS, "what it bids for CPU, in credits a period"
-        ),
-        Column("CPU", "cpu", ColumnFormat.NUMBER, "its share, in percent of a core"),
-        Column("CAP_CPU", "cap_cpu", ColumnFormat.NUMBER, "the most it can use"),
-        Column(
-            "FLOOR_CPU", "floor_cpu", ColumnFormat.NUMBER, "what it can't do without", default=False
+            "FLOOR_CPU",
+            "floor_cpu",
+            ColumnFormat.NUMBER,
+            "its CPU floor: the least that it needs",
+            default=False,
         ),
         Column(
             "FIRST_CPU",
             "first_cpu",
             ColumnFormat.NUMBER,
-            "its share if its market were one host",
+            "its CPU share if its market were one host",
             default=False,
         ),
         Column(
-            "BID_MEMORY",
-            "bid_memory",
-            ColumnFormat.CREDITS,
-            "what it bids for memory",
-            optional=True,
+            "BID_MEMORY", "bid_memory", ColumnFormat.CREDITS, "its bid for memory", optional=True
         ),
-        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its share, in MiB"),
+        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its memory share, in MiB"),
         Column(
-            "CAP_MEMORY", "cap_memory", ColumnFormat.NUMBER, "the most it can use", optional=True
+            "CAP_MEMORY",
+            "cap_memory",
+            ColumnFormat.NUMBER,
+            "the most memory that it can use",
+            optional=True,
         ),
         Column(
             "FLOOR_MEMORY",
             "floor_memory",
             ColumnFormat.NUMBER,
-            "what it can't do without",
+            "its memory floor: the least that it needs",
             default=False,
         ),
         Column(
             "FIRST_MEMORY",
             "first_memory",
             ColumnFormat.NUMBER,
-            "its share if its market were one host",
+            "its memory share if its market were one host",
             default=False,
         ),
         Column(
             "HELD_MEMORY",
             "held_memory",
             ColumnFormat.NUMBER,
-            "what it was seen to hold",
+            "the memory that it occupied when last monitored",
             default=False,
         ),
         *(column for good in GOODS for column in _of_a_vm(*good)),
@@ -173,27 +203,27 @@ VMS = ScreenTable(
             "RATE",
             "rate",
             ColumnFormat.CREDITS,
-            "credits for each core that it uses for a period, where use is charged",
+            "credits a period for each core that it uses, if its market charges by use",
             sometimes=True,
         ),
         Column(
             "COST",
             "cost",
             ColumnFormat.CREDITS,
-            "credits that a whole period costs now, at most where use is charged",
+            "credits that a whole period costs now; an upper bound if its market charges by use",
         ),
         Column(
             "ERROR",
             "error",
             ColumnFormat.PART,
-            "how far its share is from what the whole market as one host would give (Eq. 2)",
+            "allocation error: the distance to its share if its market were one host (Eq. 2)",
             optional=True,
         ),
         Column(
             "MESSAGE",
             "message",
             ColumnFormat.TEXT,
-            "what its owner is told",
+            "the message to its owner",
             least=20,
             optional=True,
         ),
@@ -206,36 +236,42 @@ APPLICATIONS = ScreenTable(
             "APPLICATION",
             "application",
             ColumnFormat.WHOLE,
-            "its id; - for a tenant's VMs that have none",
+            "the application's id; - for a tenant's VMs without an application",
         ),
-        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6, optional=True),
-        Column("USER", "owner_name", ColumnFormat.TEXT, "the user whose it is", least=6),
-        Column("OWNER", "owner", ColumnFormat.WHOLE, "the id of that user", default=False),
-        Column("VMS", "vms", ColumnFormat.WHOLE, "its VMs"),
-        Column("RUNNING", "running", ColumnFormat.WHOLE, "how many of them run"),
-        Column("PENDING", "pending", ColumnFormat.WHOLE, "how many wait for a host"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the application's name", least=6, optional=True),
+        Column("USER", "owner_name", ColumnFormat.TEXT, "its owner", least=6),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "the owner's id", default=False),
+        Column("VMS", "vms", ColumnFormat.WHOLE, "number of its VMs"),
+        Column("RUNNING", "running", ColumnFormat.WHOLE, "number of running VMs"),
+        Column("PENDING", "pending", ColumnFormat.WHOLE, "number of VMs that wait for a host"),
         Column(
-            "BID_CPU", "bid_cpu", ColumnFormat.CREDITS, "their bids for CPU together", optional=True
+            "BID_CPU",
+            "bid_cpu",
+            ColumnFormat.CREDITS,
+            "the VMs' bids for CPU, added up",
+            optional=True,
         ),
-        Column("CPU", "cpu", ColumnFormat.NUMBER, "their shares together, in percent of a core"),
         Column(
-            "BID_MEMORY", "bid_memory", ColumnFormat.CREDITS, "their bids for memory", optional=True
+            "CPU", "cpu", ColumnFormat.NUMBER, "the VMs' CPU shares, added up, in percent of a core"
         ),
-        Column("MEMORY", "memory", ColumnFormat.NUMBER, "their shares together, in MiB"),
+        Column(
+            "BID_MEMORY",
+            "bid_memory",
+            ColumnFormat.CREDITS,
+            "the VMs' bids for memory, added up",
+            optional=True,
+        ),
+        Column("MEMORY", "memory", ColumnFormat.NUMBER, "the VMs' memory shares, added up, in MiB"),
         *(column for good in GOODS for column in _of_an_application(*good)),
         Column("COST", "cost", ColumnFormat.CREDITS, "credits that a whole period costs now"),
         Column(
-            "BALANCE",
-            "balance",
-            ColumnFormat.CREDITS,
-            "credits there are to pay with",
-            optional=True,
+            "BALANCE", "balance", ColumnFormat.CREDITS, "credits left to pay with", optional=True
         ),
         Column(
             "LASTS",
             "lasts",
             ColumnFormat.NUMBER,
-            "periods that they last at this cost",
+            "number of periods that the balance lasts at this cost",
             optional=True,
         ),
     ),
@@ -246,13 +282,13 @@ TABLES = {"hosts": HOSTS, "vms": VMS, "applications": APPLICATIONS}
 
 
 def add_list_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `list`."""
     parser.add_argument("what", metavar="WHAT", choices=tuple(TABLES), help=", ".join(TABLES))
     add_view(parser, TABLES)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Ask, and print the rows."""
+    """Show the hosts, VMs or applications."""
     what: str = arguments.what
     return show_view("list", arguments, TABLES[what], lambda ask: ask(what))
 
@@ -261,7 +297,7 @@ LIST = Verb(
     "list",
     summary="list hosts, VMs or applications",
     description="""\
-`merkatd list`: the hosts, VMs or applications as the latest period found and served them.""",
+`merkatd list`: list the hosts, VMs or applications, as of the latest period.""",
     add_arguments=add_list_arguments,
     run=run_list,
 )

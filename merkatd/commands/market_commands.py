@@ -1,4 +1,4 @@
-"""`price`, `bid`, `quote`."""
+"""Commands about prices and bids: `price`, `bid`, `quote`."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ BID_TABLE = ScreenTable(
     "BID",
     (
         Column("RESOURCE", "resource", ColumnFormat.TEXT, "cpu, memory ..."),
-        Column("OLD", "old", ColumnFormat.CREDITS, "the bid until now, in credits a period"),
-        Column("NEW", "new", ColumnFormat.CREDITS, "the bid from now on"),
+        Column("OLD", "old", ColumnFormat.CREDITS, "the old bid, in credits a period"),
+        Column("NEW", "new", ColumnFormat.CREDITS, "the new bid, in credits a period"),
         Column(
-            "SHARE", "share", ColumnFormat.NUMBER, "what the old one gets, in % of a core or MiB"
+            "SHARE", "share", ColumnFormat.NUMBER, "the share at the old bid, in % of a core or MiB"
         ),
-        Column("NEW_SHARE", "new_share", ColumnFormat.NUMBER, "what the new one would get"),
-        Column("COST", "cost", ColumnFormat.CREDITS, "what a period costs with the old one"),
-        Column("NEW_COST", "new_cost", ColumnFormat.CREDITS, "and would cost with the new one"),
+        Column("NEW_SHARE", "new_share", ColumnFormat.NUMBER, "the share at the new bid"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "the cost of a period at the old bid"),
+        Column("NEW_COST", "new_cost", ColumnFormat.CREDITS, "the cost of a period at the new bid"),
     ),
 )
 
 
 def add_bid_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `bid`."""
     parser.add_argument(
         "vm", metavar="VM", type=command_parser.reference, help="the VM, by id or name"
     )
@@ -41,16 +41,16 @@ def add_bid_arguments(parser: argparse.ArgumentParser) -> None:
         "--network",
         metavar="X",
         type=command_parser.bid,
-        help="bid X for network, where that is sold",
+        help="bid X for network, if sold",
     )
     parser.add_argument(
-        "--disk", metavar="X", type=command_parser.bid, help="bid X for disks, where that is sold"
+        "--disk", metavar="X", type=command_parser.bid, help="bid X for disks, if sold"
     )
     add_view(parser, {"bid": BID_TABLE}, follow=False)
 
 
 def run_bid(arguments: argparse.Namespace) -> int:
-    """Tell the daemon, and print old and new."""
+    """Change or show a VM's bid, with shares and costs."""
 
     def fetch(ask: Ask) -> Any:
         return ask("bid", **{name: getattr(arguments, name) for name in ("vm", *RESOURCES)})
@@ -71,7 +71,7 @@ def _bid_text(answer: Any, cells: int | None) -> Sequence[str]:
     who = f"VM {answer['id']} ({answer['name']})" if answer["name"] else f"VM {answer['id']}"
     columns = BID_TABLE.default()
     if answer["changed"]:
-        head = f"{who} bids from the next period on:"
+        head = f"{who} bids, from the next period on:"
     else:
         head = f"{who} bids:"
         columns = [column for column in columns if not column.name.startswith("NEW")]
@@ -80,12 +80,12 @@ def _bid_text(answer: Any, cells: int | None) -> Sequence[str]:
 
 BID = Verb(
     "bid",
-    summary="change or show what a VM bids",
+    summary="change or show a VM's bid",
     description="""\
-`merkatd bid`: change what a VM bids, or show it; the newest word wins, whoever says it.
+`merkatd bid`: change or show a VM's bid. The most recent bid applies, whatever its source.
 
-The bid holds from the next period on. The shares and costs beside it are what it would get
-and cost now, where it is, while all others stay as they are.
+A bid applies from the next period on. The shares and costs are those of the VM on its present host
+now, if all other bids stay unchanged.
 """,
     add_arguments=add_bid_arguments,
     run=run_bid,
@@ -100,25 +100,46 @@ NOW = ScreenTable(
             "RESOURCE", "resource", ColumnFormat.TEXT, "cpu: a percent of a core; memory: a MiB"
         ),
         Column(
-            "PRICE", "price", ColumnFormat.PRICE, "credits per unit and period; - where none clears"
+            "PRICE",
+            "price",
+            ColumnFormat.PRICE,
+            "credits per unit and period; - if no price clears the market",
         ),
-        Column("BEFORE", "before", ColumnFormat.PRICE, "a period earlier", optional=True),
-        Column("LEAST", "least", ColumnFormat.PRICE, "of the last 60 periods", optional=True),
-        Column("MOST", "most", ColumnFormat.PRICE, "of the last 60 periods", optional=True),
         Column(
-            "TREND", "trend", ColumnFormat.TREND, "of the last 60 periods, oldest first", least=10
+            "BEFORE", "before", ColumnFormat.PRICE, "the price one period earlier", optional=True
+        ),
+        Column(
+            "LEAST",
+            "least",
+            ColumnFormat.PRICE,
+            "the lowest price of the last 60 periods",
+            optional=True,
+        ),
+        Column(
+            "MOST",
+            "most",
+            ColumnFormat.PRICE,
+            "the highest price of the last 60 periods",
+            optional=True,
+        ),
+        Column(
+            "TREND",
+            "trend",
+            ColumnFormat.TREND,
+            "the prices of the last 60 periods, oldest first",
+            least=10,
         ),
         Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period", default=False),
-        Column("TIME", "at_s", ColumnFormat.TIME, "when it was announced", default=False),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when the price was announced", default=False),
     ),
 )
 HISTORY = ScreenTable(
     "PRICE",
     (
         Column("PERIOD", "period", ColumnFormat.WHOLE, "the number of the period"),
-        Column("TIME", "at_s", ColumnFormat.TIME, "when it began", optional=True),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when the period started", optional=True),
         Column("MARKET", "market", ColumnFormat.TEXT, "the market", least=6),
-        Column("CPU", "cpu", ColumnFormat.PRICE, "credits per percent of a core and period"),
+        Column("CPU", "cpu", ColumnFormat.PRICE, "credits per hundredth of a core and period"),
         Column("MEMORY", "memory", ColumnFormat.PRICE, "credits per MiB and period"),
         Column(
             "NETWORK",
@@ -132,7 +153,7 @@ HISTORY = ScreenTable(
             "SUPPLY",
             "supply",
             ColumnFormat.TEXT,
-            "how the supply of credits was changed then, and why",
+            "the change of the supply of credits in that period, and its reason",
             least=20,
             sometimes=True,
         ),
@@ -141,7 +162,7 @@ HISTORY = ScreenTable(
 
 
 def add_price_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `price`."""
     parser.add_argument(
         "--history",
         metavar="N",
@@ -149,13 +170,13 @@ def add_price_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the prices of the newest N periods, oldest first",
     )
     parser.add_argument(
-        "--market", metavar="NAME", type=command_parser.reference, help="of this market alone"
+        "--market", metavar="NAME", type=command_parser.reference, help="only prices of this market"
     )
     add_view(parser, {"now": NOW, "history": HISTORY})
 
 
 def run_price(arguments: argparse.Namespace) -> int:
-    """Ask, and print the rows."""
+    """Show current prices, or those of past periods."""
     if arguments.history is not None:
         return show_view(
             "price",
@@ -170,10 +191,10 @@ PRICE = Verb(
     "price",
     summary="show the prices, now or over time",
     description="""\
-`merkatd price`: what a unit of each resource costs now, how it went, and earlier prices.
+`merkatd price`: show the price of a unit of each resource, its trend, and past prices.
 
-A unit is a hundredth of a core, or a MiB of memory, for one period; a Mbit/s of network or a MiB/s
-of disks, where these are sold.
+A unit is a hundredth of a core or a MiB of memory for one period; where network and disks are sold,
+also a Mbit/s or a MiB/s.
 """,
     add_arguments=add_price_arguments,
     run=run_price,
@@ -185,93 +206,99 @@ QUOTE_TABLE = ScreenTable(
     (
         Column("RESOURCE", "resource", ColumnFormat.TEXT, "cpu, memory ..."),
         Column(
-            "WANTED", "wanted", ColumnFormat.NUMBER, "what was asked for, in % of a core or MiB"
+            "WANTED", "wanted", ColumnFormat.NUMBER, "the share asked for, in % of a core or MiB"
         ),
         Column(
             "BID",
             "bid",
             ColumnFormat.CREDITS,
-            "credits a period; - where no bid gets what is wanted",
+            "the bid, in credits a period; - if no bid gets the share asked for",
         ),
         Column(
             "SHARE",
             "share",
             ColumnFormat.NUMBER,
-            "what it gets; where no bid does, the most there is",
+            "the share at that bid; if no bid suffices, the largest possible share",
         ),
-        Column("MOST", "most", ColumnFormat.NUMBER, "all that the VM can use", default=False),
-        Column("PRICE", "price", ColumnFormat.PRICE, "of a unit, once the bid counts"),
-        Column("COST", "cost", ColumnFormat.CREDITS, "what a period costs"),
+        Column("MOST", "most", ColumnFormat.NUMBER, "the most that the VM can use", default=False),
+        Column("PRICE", "price", ColumnFormat.PRICE, "the price of a unit once the bid applies"),
+        Column("COST", "cost", ColumnFormat.CREDITS, "the cost of a period"),
     ),
 )
 
 
 def add_quote_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `quote`."""
     parser.add_argument(
         "vm",
         metavar="VM",
         nargs="?",
         type=command_parser.reference,
-        help="the VM, by id or name; one that there is not yet unless given",
+        help="the VM, by id or name; without it: a new VM",
     )
     parser.add_argument(
-        "--cpu", metavar="X", type=command_parser.bid, help="for a bid of X for CPU"
+        "--cpu", metavar="X", type=command_parser.bid, help="quote a bid of X for CPU"
     )
     parser.add_argument(
-        "--memory", metavar="Y", type=command_parser.bid, help="for a bid of Y for memory"
+        "--memory", metavar="Y", type=command_parser.bid, help="quote a bid of Y for memory"
     )
     parser.add_argument(
         "--want-cpu",
         metavar="UNITS",
         type=command_parser.bid,
-        help="to get UNITS percent of a core",
+        help="find the bid that gets UNITS percent of a core",
     )
     parser.add_argument(
-        "--want-memory", metavar="MIB", type=command_parser.bid, help="to get MIB of memory"
+        "--want-memory",
+        metavar="MIB",
+        type=command_parser.bid,
+        help="find the bid that gets MIB of memory",
     )
     for good, unit in (("network", "Mbit/s"), ("disk", "MiB/s")):
         parser.add_argument(
             f"--{good}",
             metavar="X",
             type=command_parser.bid,
-            help=f"for a bid of X for {good}, if sold",
+            help=f"quote a bid of X for {good}, if sold",
         )
         parser.add_argument(
             f"--want-{good}",
             metavar=unit.upper(),
             type=command_parser.bid,
-            help=f"to get so many {unit}, if sold",
+            help=f"find the bid that gets so many {unit}, if sold",
         )
-    new = parser.add_argument_group("a VM that there is not yet")
+    new = parser.add_argument_group("a new VM")
     new.add_argument(
-        "--market", metavar="NAME", type=command_parser.reference, help="in this market"
+        "--market", metavar="NAME", type=command_parser.reference, help="the new VM's market"
     )
     new.add_argument(
         "--most-cpu",
         metavar="UNITS",
         type=command_parser.bid,
-        help="that can use UNITS percent of a core",
+        help="the most CPU that the new VM can use, in percent of a core",
     )
     new.add_argument(
-        "--most-memory", metavar="MIB", type=command_parser.bid, help="that can use MIB of memory"
+        "--most-memory",
+        metavar="MIB",
+        type=command_parser.bid,
+        help="the most memory that the new VM can use",
     )
     new.add_argument(
         "--least-memory",
         metavar="MIB",
         type=command_parser.bid,
-        help="that needs MIB of memory to live",
+        help="the memory that the new VM needs at least",
     )
     add_view(parser, {"quote": QUOTE_TABLE}, follow=False)
 
 
 def run_quote(arguments: argparse.Namespace) -> int:
-    """Ask, and print."""
-    said = ("vm", *RESOURCES, *(f"want_{name}" for name in RESOURCES))
+    """Show the share and cost of a bid, or the bid for a share."""
+    wishes = ("vm", *RESOURCES, *(f"want_{name}" for name in RESOURCES))
     size = ("market", "most_cpu", "most_memory", "least_memory")
 
     def fetch(ask: Ask) -> Any:
-        return ask("quote", **{name: getattr(arguments, name) for name in (*said, *size)})
+        return ask("quote", **{name: getattr(arguments, name) for name in (*wishes, *size)})
 
     return show_view(
         "quote",
@@ -291,7 +318,7 @@ def _quote_text(answer: Any, cells: int | None) -> Sequence[str]:
         columns = [column for column in columns if column.name != "WANTED"]
     where = "as if its market were one host" if answer["host"] is None else f"on {answer['host']}"
     cost = answer["cost"]
-    pays = "what is wanted is had for no bid" if cost is None else f"{cost:.4g} credits a period"
+    pays = "no bid gets that share" if cost is None else f"{cost:.4g} credits a period"
     if cost is not None and answer.get("rate") is not None:
         pays = f"at most {pays}, {answer['rate']:.4g} for each core that it uses"
     return [f"{_who(answer)} {where}: {pays}", *to_text(columns, rows, cells)]
@@ -305,13 +332,13 @@ def _who(answer: Any) -> str:
 
 QUOTE = Verb(
     "quote",
-    summary="say what a bid would get, or what it would take",
+    summary="show what a bid would get, or the bid that a share would take",
     description="""\
-`merkatd quote`: what a bid would get now and cost, or which bid it would take to get so much.
+`merkatd quote`: show the share and cost that a bid would get now, or the bid for a given share.
 
-Without VM it is for one that there is not yet: on the host with the least load that has room
-for it, apart from what its requirements and groups say. Nothing is changed, and all others are
-taken to stay as they are.
+Without VM, the quote is for a new VM on the least loaded host that has room for it; the VM's
+requirements and groups are not considered. The quote assumes that all other bids stay unchanged.
+The command changes nothing.
 """,
     add_arguments=add_quote_arguments,
     run=run_quote,

@@ -1,4 +1,4 @@
-"""`tenant`, `budget`, `statement`."""
+"""Commands about credits: `tenant`, `budget`."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,27 +13,42 @@ from merkatd.commands.terminal.output import WordsError
 BUDGET_TABLE = ScreenTable(
     "BUDGET",
     (
-        Column("APPLICATION", "application", ColumnFormat.WHOLE, "its id"),
-        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
-        Column("USER", "owner_name", ColumnFormat.TEXT, "the tenant whose it is", least=6),
-        Column("OWNER", "owner", ColumnFormat.WHOLE, "its id", default=False),
-        Column("BUDGET", "budget", ColumnFormat.CREDITS, "what replenishment never lifts it above"),
-        Column("REPLENISHMENT", "replenishment", ColumnFormat.CREDITS, "what is added each time"),
-        Column("BALANCE", "balance", ColumnFormat.CREDITS, "what it holds"),
-        Column("MICRO", "micro", ColumnFormat.WHOLE, "the same in micro-credits", default=False),
-        Column("OPENED", "opened_s", ColumnFormat.TIME, "when it was opened", default=False),
-        Column("ENDED", "ended_s", ColumnFormat.TIME, "when it ended", optional=True),
+        Column("APPLICATION", "application", ColumnFormat.WHOLE, "the application's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the application's name", least=6),
+        Column("USER", "owner_name", ColumnFormat.TEXT, "the tenant that owns it", least=6),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "the tenant's id", default=False),
+        Column("BUDGET", "budget", ColumnFormat.CREDITS, "the limit up to which it is replenished"),
+        Column(
+            "REPLENISHMENT", "replenishment", ColumnFormat.CREDITS, "credits added at each interval"
+        ),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "its credits now"),
+        Column("MICRO", "micro", ColumnFormat.WHOLE, "its balance in micro-credits", default=False),
+        Column(
+            "OPENED",
+            "opened_s",
+            ColumnFormat.TIME,
+            "when the application was opened",
+            default=False,
+        ),
+        Column("ENDED", "ended_s", ColumnFormat.TIME, "when the application ended", optional=True),
     ),
 )
 
 
 def add_budget_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `budget`."""
     parser.add_argument(
-        "application", metavar="APPLICATION", nargs="?", type=command_parser.whole, help="its id"
+        "application",
+        metavar="APPLICATION",
+        nargs="?",
+        type=command_parser.whole,
+        help="the application's id",
     )
     parser.add_argument(
-        "--amount", metavar="X", type=command_parser.bid, help="it holds X credits from now on"
+        "--amount",
+        metavar="X",
+        type=command_parser.bid,
+        help="set the budget and the balance to X credits",
     )
     parser.add_argument(
         "--replenishment",
@@ -42,22 +57,25 @@ def add_budget_arguments(parser: argparse.ArgumentParser) -> None:
         help="add Y credits at every interval",
     )
     parser.add_argument(
-        "--tenant", metavar="TENANT", type=command_parser.reference, help="those of this user alone"
+        "--tenant",
+        metavar="TENANT",
+        type=command_parser.reference,
+        help="only budgets of this user",
     )
     add_view(parser, {"budget": BUDGET_TABLE})
 
 
 def run_budget(arguments: argparse.Namespace) -> int:
-    """Ask or tell, and print the budgets."""
+    """Show or change budgets."""
 
     def fetch(ask: Ask) -> Any:
         changes = {"amount": arguments.amount, "replenishment": arguments.replenishment}
         if arguments.application is None:
             if any(value is not None for value in changes.values()):
-                raise WordsError("whose? an APPLICATION goes with --amount and --replenishment")
+                raise WordsError("--amount and --replenishment need an APPLICATION")
             return ask("budgets", tenant=arguments.tenant)
         if arguments.tenant is not None:
-            raise WordsError("--tenant: only without an APPLICATION")
+            raise WordsError("--tenant can't be combined with an APPLICATION")
         return [ask("budget", application=arguments.application, **changes)]
 
     return show_view("budget", arguments, BUDGET_TABLE, fetch)
@@ -67,11 +85,11 @@ BUDGET = Verb(
     "budget",
     summary="show or change applications' budgets",
     description="""\
-`merkatd budget`: what applications may spend; show it, or change it.
+`merkatd budget`: show or change what applications may spend.
 
-Without an application: all that are not over, or all of one tenant. A new amount is what the
-application holds from now on: what it lacks comes from its tenant's account, what it has too
-much goes back there. Replenishment adds to it at an interval, never above that amount.
+Without an application, the command lists all applications that have not ended, or one tenant's.
+A new amount sets the application's budget and balance: missing credits come from its tenant's
+account, surplus credits return there. Replenishment adds credits at an interval, up to that amount.
 """,
     add_arguments=add_budget_arguments,
     run=run_budget,
@@ -82,53 +100,72 @@ TENANT_TABLE = ScreenTable(
     "TENANT",
     (
         Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id of the user"),
-        Column("NAME", "name", ColumnFormat.TEXT, "the user's name, where it is known", least=6),
+        Column("NAME", "name", ColumnFormat.TEXT, "the user's name, if known", least=6),
         Column(
-            "GROUP", "group_name", ColumnFormat.TEXT, "its primary group", least=6, optional=True
+            "GROUP",
+            "group_name",
+            ColumnFormat.TEXT,
+            "the user's primary group",
+            least=6,
+            optional=True,
         ),
-        Column("GID", "group", ColumnFormat.WHOLE, "that group's id", default=False),
-        Column("WEIGHT", "weight", ColumnFormat.CREDITS, "its own weight, its group's, or 1"),
-        Column("OWN", "own_weight", ColumnFormat.CREDITS, "its own weight alone", default=False),
-        Column("ENTITLEMENT", "entitlement", ColumnFormat.CREDITS, "what a renewal tops it up to"),
-        Column("BALANCE", "balance", ColumnFormat.CREDITS, "credits of its own account"),
+        Column("GID", "group", ColumnFormat.WHOLE, "the primary group's id", default=False),
+        Column(
+            "WEIGHT", "weight", ColumnFormat.CREDITS, "its own weight, else its group's, else 1"
+        ),
+        Column("OWN", "own_weight", ColumnFormat.CREDITS, "its own weight, if set", default=False),
+        Column(
+            "ENTITLEMENT",
+            "entitlement",
+            ColumnFormat.CREDITS,
+            "the credits to which a renewal tops it up",
+        ),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "credits in its account"),
         Column(
             "APPLICATIONS", "in_applications", ColumnFormat.CREDITS, "credits in its applications"
         ),
-        Column("HOLDINGS", "holdings", ColumnFormat.CREDITS, "both together"),
-        Column("MICRO", "micro", ColumnFormat.WHOLE, "the same in micro-credits", default=False),
+        Column(
+            "HOLDINGS",
+            "holdings",
+            ColumnFormat.CREDITS,
+            "credits in its account and its applications",
+        ),
+        Column(
+            "MICRO", "micro", ColumnFormat.WHOLE, "its holdings in micro-credits", default=False
+        ),
     ),
 )
 _RETIRED_SHOWN = 10
-"""At most so many retired tenants are listed: those that were retired last."""
+"""Maximum number of retired tenants in the list, the last ones."""
 VERBS = ("list", "show", "weight", "grant", "renew", "refund")
 _QUESTIONS = {"list": "tenants", "weight": "tenant_weight", "grant": "tenant_grant"}
 
 
 def add_tenant_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `tenant`."""
     parser.add_argument("what", metavar="WHAT", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument(
         "tenant",
         metavar="TENANT",
         nargs="?",
         type=command_parser.reference,
-        help="the user, by id or name; with refund: the period; with --group: the weight",
+        help="the user, by id or name; with refund: the period; with weight --group: the weight",
     )
     parser.add_argument(
-        "value", metavar="X", nargs="?", help="the weight, or how many credits to grant"
+        "value", metavar="X", nargs="?", help="the weight, or the number of credits to grant"
     )
     parser.add_argument(
         "--group",
         metavar="GROUP",
         type=command_parser.reference,
-        help="with weight, behind X: for all of this group that have no weight of their own",
+        help="with weight X: set it for all tenants of this group without a weight of their own",
     )
-    parser.add_argument("--why", metavar="TEXT", help="with refund: why the period was void")
+    parser.add_argument("--why", metavar="TEXT", help="with refund: the reason for the refund")
     add_view(parser, dict.fromkeys(VERBS, TENANT_TABLE))
 
 
 def run_tenant(arguments: argparse.Namespace) -> int:
-    """Ask or tell, and print the tenants."""
+    """Show or change tenants."""
     what: str = arguments.what
     return show_view(
         "tenant",
@@ -158,30 +195,30 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
 
 
 def _check(what: str, tenant: str | None, value: str | None, given: argparse.Namespace) -> None:
-    """The words that go with each verb, no less and no more. Raises WordsError."""
+    """Raise WordsError if the arguments do not fit the verb."""
     count = {"list": 0, "renew": 0, "show": 1, "refund": 1, "weight": 2, "grant": 2}[what]
     if given.group is not None:
         if what != "weight":
-            raise WordsError("--group: only with weight")
+            raise WordsError("--group can be used only with weight")
         count = 1
     if (given.why is not None) != (what == "refund"):
-        raise WordsError("--why TEXT goes with refund, and refund with it")
-    if sum(word is not None for word in (tenant, value)) != count:
+        raise WordsError("refund needs --why TEXT; no other verb accepts it")
+    if sum(argument is not None for argument in (tenant, value)) != count:
         usage = {0: "", 1: " TENANT", 2: " TENANT X"}[count]
-        raise WordsError(f"merkatd tenant {what}{usage} is right")
+        raise WordsError(f"wrong number of arguments; expected: merkatd tenant {what}{usage}")
 
 
-def _weight(word: str | None) -> float | None:
-    return None if word == "default" else _number(word)
+def _weight(text: str | None) -> float | None:
+    return None if text == "default" else _number(text)
 
 
-def _number(word: str | None) -> float:
+def _number(text: str | None) -> float:
     try:
-        value = float(word or "")
+        value = float(text or "")
     except ValueError:
         value = float("nan")
     if not abs(value) <= command_parser.MOST_CREDITS:
-        raise WordsError(f"{word!r}: a number is right")
+        raise WordsError(f"{text!r}: expected a number of at most {command_parser.MOST_CREDITS:g}")
     return value
 
 
@@ -190,19 +227,19 @@ def _list_lines(answer: Any, cells: int | None) -> Sequence[str]:
     lines += [
         "",
         (
-            f"Supply {credits_text(answer['supply'])} credits, of which the treasury holds"
-            f" {credits_text(answer['treasury'])}."
+            f"Supply: {credits_text(answer['supply'])} credits, of which"
+            f" {credits_text(answer['treasury'])} are in the treasury."
         ),
     ]
     if answer["change"] is not None:
-        lines.append(f"Changed {time_text(answer['changed_s'])}: {answer['change']}")
+        lines.append(f"Last change, {time_text(answer['changed_s'])}: {answer['change']}")
     newest = sorted(answer.get("retired", ()), key=lambda one: one["retired_s"])[-_RETIRED_SHOWN:]
     return lines + [_retired_line(one) for one in newest]
 
 
 def _retired_line(row: Any) -> str:
     who = f"Tenant {row['id']}" + (f" ({row['name']})" if row["name"] else "")
-    return f"{who} is retired since {time_text(row['retired_s'])}: OpenNebula has removed its user."
+    return f"{who} retired at {time_text(row['retired_s'])}: its user was removed from OpenNebula."
 
 
 def _show_lines(answer: Any, cells: int | None) -> Sequence[str]:
@@ -210,11 +247,11 @@ def _show_lines(answer: Any, cells: int | None) -> Sequence[str]:
     if answer.get("retired_s") is not None:
         lines.append(_retired_line(answer))
     for one in answer.get("applications", ()):
-        over = "" if one["ended_s"] is None else ", over"
+        ended = "" if one["ended_s"] is None else ", ended"
         lines.append(
-            f"Application {one['application']} ({one['name']}{over}) holds"
-            f" {credits_text(one['balance'])} of {credits_text(one['budget'])} credits, and gets"
-            f" {credits_text(one['replenishment'])} at every replenishment."
+            f"Application {one['application']} ({one['name']}{ended}) has"
+            f" {credits_text(one['balance'])} of {credits_text(one['budget'])} credits and gets"
+            f" {credits_text(one['replenishment'])} at each replenishment."
         )
     lines += [f"{time_text(one['at_s'])}  {one['text']}" for one in answer.get("notes", ())]
     return lines
@@ -225,14 +262,12 @@ def _changed_lines(answer: Any, cells: int | None) -> Sequence[str]:
 
 
 def _renewed_lines(answer: Any, cells: int | None) -> Sequence[str]:
-    paid = f"{credits_text(answer['paid'])} credits were paid out."
+    paid = f"The renewal paid out {credits_text(answer['paid'])} credits."
     return [paid, "", *_list_lines(answer, cells)]
 
 
 def _refunded_lines(answer: Any, _cells: int | None) -> Sequence[str]:
-    return [
-        f"{credits_text(answer['credits'])} credits of period {answer['period']} were given back."
-    ]
+    return [f"Refunded {credits_text(answer['credits'])} credits of period {answer['period']}."]
 
 
 _LINES = {
@@ -245,27 +280,30 @@ _LINES = {
 }
 TENANT = Verb(
     "tenant",
-    summary="list tenants, weigh them, grant credits",
+    summary="list tenants, change their weights, grant and refund credits",
     description="""\
-`merkatd tenant`: who shares the cloud, with which weights and credits; weights and grants.
+`merkatd tenant`: show tenants with their weights and credits, and change these.
 
 merkatd tenant list: all tenants, and the supply.
 
-merkatd tenant show TENANT: one of them, its applications, and what was done by hand.
+merkatd tenant show TENANT: one tenant, its applications, and the changes made by hand.
 
-merkatd tenant weight TENANT X: its part of the supply goes by X; default takes it back.
+merkatd tenant weight TENANT X: set its weight, in proportion to which the supply is divided;
+default removes it.
 
-merkatd tenant weight X --group GROUP: the same for all of a group that have no weight themselves.
+merkatd tenant weight X --group GROUP: set the weight of all tenants of a group without a weight of
+their own.
 
-merkatd tenant grant TENANT X: X credits from the treasury; back where X is negative.
+merkatd tenant grant TENANT X: grant X credits from the treasury; a negative X takes credits back.
 
-merkatd tenant renew: top everybody up now, not only when the interval is over.
+merkatd tenant renew: top up all tenants now instead of at the end of the interval.
 
-merkatd tenant refund PERIOD --why TEXT: give back what was charged for a period that was void.
+merkatd tenant refund PERIOD --why TEXT: refund all charges of a void period.
 
-A tenant is a user of OpenNebula, named by its id or its name. A tenant whose user was removed from
-OpenNebula is retired: its credits go to the treasury, and list names it below the table. Weights
-count from the next renewal on. Only who may open the daemon's socket can do this: no tenant can.
+A tenant is an OpenNebula user, given by id or name. A tenant is retired when its user is removed
+from OpenNebula: its credits go to the treasury, and `list` names it below the table. Weights apply
+from the next renewal on. These commands need access to the daemon's control socket, which tenants
+do not have.
 """,
     add_arguments=add_tenant_arguments,
     run=run_tenant,

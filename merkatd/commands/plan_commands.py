@@ -1,4 +1,4 @@
-"""`plan`, `snapshot`."""
+"""Commands about plans and their input: `plan`, `snapshot`."""
 
 import argparse
 import sys
@@ -27,20 +27,22 @@ STANDING = ScreenTable(
     "PROPOSED",
     (
         Column("NUMBER", "number", ColumnFormat.WHOLE, "the step's number, for --skip"),
-        Column("KIND", "kind", ColumnFormat.TEXT, "what would be done"),
+        Column("KIND", "kind", ColumnFormat.TEXT, "the kind of step"),
         Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
         Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=6),
         Column("FROM", "source", ColumnFormat.TEXT, "the host it would leave", least=6),
         Column("HOST", "host", ColumnFormat.TEXT, "the host it would go to", least=6),
-        Column("SKIPPED", "skipped", ColumnFormat.TEXT, "whether it was left out", default=False),
-        Column("BECAME", "became", ColumnFormat.TEXT, "what became of it", least=8, optional=True),
-        Column("REASON", "reason", ColumnFormat.TEXT, "why", least=30),
+        Column(
+            "SKIPPED", "skipped", ColumnFormat.TEXT, "whether the step is skipped", default=False
+        ),
+        Column("BECAME", "became", ColumnFormat.TEXT, "the step's result", least=8, optional=True),
+        Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=30),
     ),
 )
 
 
 def show_standing_plan(arguments: argparse.Namespace) -> int:
-    """Show the newest plan, whatever became of it."""
+    """Show the newest plan, in whichever state it is."""
     return show_view(
         "plan",
         arguments,
@@ -53,30 +55,32 @@ def show_standing_plan(arguments: argparse.Namespace) -> int:
 
 
 def answer_standing_plan(arguments: argparse.Namespace) -> int:
-    """Approve of the plan that waits, or refuse it."""
+    """Approve or refuse the plan that waits."""
 
-    def give(ask: Ask) -> int:
+    def answer(ask: Ask) -> int:
         skip = arguments.skip or None
         if arguments.action == "refuse" and skip:
-            raise NotDoneError("--skip: only with approve; a plan is refused as a whole")
-        given = ask(f"{arguments.action}_plan", plan=arguments.plan, skip=skip, who=user())
-        print("\n".join(_answered(given)))
+            raise NotDoneError(
+                "--skip can be used only with approve; refuse applies to the whole plan"
+            )
+        plan = ask(f"{arguments.action}_plan", plan=arguments.plan, skip=skip, who=user())
+        print("\n".join(_answered(plan)))
         return DONE
 
-    return ask_daemon("plan", arguments, give)
+    return ask_daemon("plan", arguments, answer)
 
 
 def _answered(plan: Any) -> list[str]:
     steps = rows_of(plan["steps"])
     if plan["state"] == "refused":
-        return [f"Plan {plan['plan']} is refused: nothing of it is done, nor proposed again alone."]
+        return [f"Plan {plan['plan']} is refused: no step of it is done, or proposed again alone."]
     kept = [step for step in steps if not step["skipped"]]
     head = f"Plan {plan['plan']} is approved: {len(kept)} of {len(steps)} steps"
-    steps_kept = [f"  {step['number']:3} {_words(step)}" for step in kept]
-    return [f"{head}, each judged again before it is sent.", *steps_kept]
+    steps_kept = [f"  {step['number']:3} {_step_text(step)}" for step in kept]
+    return [f"{head}, each checked again before it is sent.", *steps_kept]
 
 
-def _words(step: Any) -> str:
+def _step_text(step: Any) -> str:
     where = "" if step["host"] is None else f" to {step['host']}"
     return f"{step['kind']} VM {step['vm']}{where}"
 
@@ -91,48 +95,59 @@ def _text(plan: Any, cells: int | None) -> Sequence[str]:
 PLAN_TABLE = ScreenTable(
     "STEP",
     (
-        Column("KIND", "kind", ColumnFormat.TEXT, "what would be done"),
+        Column("KIND", "kind", ColumnFormat.TEXT, "the kind of step"),
         Column("VM", "vm", ColumnFormat.WHOLE, "the VM's id"),
         Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=6),
         Column("FROM", "source", ColumnFormat.TEXT, "the host it would leave", least=6),
         Column("HOST", "host", ColumnFormat.TEXT, "the host it would go to", least=6),
-        Column("GAIN", "gain", ColumnFormat.CREDITS, "what a migration is worth", optional=True),
         Column(
-            "COST", "cost", ColumnFormat.CREDITS, "credits a period that a deployed VM would cost"
+            "GAIN",
+            "gain",
+            ColumnFormat.CREDITS,
+            "the gain of a migration, in credits",
+            optional=True,
+        ),
+        Column(
+            "COST", "cost", ColumnFormat.CREDITS, "the cost of a deployed VM, in credits a period"
         ),
         Column(
             "RATE",
             "rate",
             ColumnFormat.CREDITS,
-            "credits for each core that it uses, where use is charged and COST is the most",
+            "credits a period for each core that it uses, if its market charges by use; COST is"
+            " then a maximum",
             sometimes=True,
         ),
         Column(
-            "MOVES", "moves_mib", ColumnFormat.NUMBER, "MiB that a migration carries", optional=True
+            "MOVES",
+            "moves_mib",
+            ColumnFormat.NUMBER,
+            "MiB that a migration transfers",
+            optional=True,
         ),
-        Column("REASON", "reason", ColumnFormat.TEXT, "why", least=40),
+        Column("REASON", "reason", ColumnFormat.TEXT, "the reason", least=40),
         Column("ID", "id", ColumnFormat.TEXT, "the step's id", default=False),
         Column(
-            "AFTER", "after", ColumnFormat.LIST, "the steps that must come first", default=False
+            "AFTER", "after", ColumnFormat.LIST, "the steps that must be done first", default=False
         ),
     ),
 )
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `plan`."""
     parser.add_argument(
         "action",
         metavar="ACTION",
         nargs="?",
         choices=("show", "approve", "refuse"),
-        help="show the plan that waits in mode ask, approve of it, or refuse it",
+        help="show, approve or refuse the plan that waits in mode ask",
     )
     parser.add_argument(
         "--plan",
         metavar="N",
         type=command_parser.count,
-        help="with approve and refuse: only if this is the plan that waits",
+        help="with approve and refuse: only if plan N is the one that waits",
     )
     parser.add_argument(
         "--skip",
@@ -140,13 +155,13 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         type=command_parser.count,
         nargs="+",
         default=[],
-        help="with approve: the steps with these numbers are not done",
+        help="with approve: skip the steps with these numbers",
     )
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
-        help="decide from this cloud instead, JSON or the compact form (.npz); - reads standard"
-        " input",
+        help="decide from this snapshot instead, JSON or the compact format (.npz); - reads"
+        " standard input",
     )
     parser.add_argument(
         "--strategy",
@@ -160,13 +175,13 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=command_parser.whole,
         default=20,
-        help="how many VMs to list, those with the largest error first (default: 20)",
+        help="list the N VMs with the largest error (default: 20)",
     )
     add_view(parser, {"plan": PLAN_TABLE, "show": STANDING})
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    """Decide, or let the daemon decide, and print; or answer the plan that waits."""
+    """Show what would be done now, or show or answer the plan that waits."""
     if arguments.action == "show":
         return show_standing_plan(arguments)
     if arguments.action is not None:
@@ -185,7 +200,9 @@ def run_plan(arguments: argparse.Namespace) -> int:
 def _plan(ask: Ask, arguments: argparse.Namespace) -> Any:
     if arguments.snapshot is None:
         if arguments.strategy is not None:
-            raise WordsError("--strategy: only with --snapshot; the daemon's own is configured")
+            raise WordsError(
+                "--strategy can be used only with --snapshot; the daemon's is configured"
+            )
         return ask("plan")
     try:
         snapshot = _read(arguments.snapshot)
@@ -196,13 +213,14 @@ def _plan(ask: Ask, arguments: argparse.Namespace) -> Any:
 
 
 def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    """The strategy's decision with its default settings, as JSON has it."""
+    """Return the strategy's decision with its default settings, as in the JSON output."""
     entry = strategy_named(name)
     warm_up(entry)
     begin = time.perf_counter()
     decision = entry.decide(snapshot, np.random.default_rng(snapshot.period))
     took_ms = (time.perf_counter() - begin) * 1e3
-    # Where use is charged, a snapshot does not say over how many VMs a rate is spread.
+    # A strategy that charges by use has no cost here: a snapshot lacks the number of VMs that
+    # share a rate.
     unknown = np.full(len(snapshot.vms), np.nan)
     if entry.by_use:
         costs = PlanCosts(unknown, unknown)
@@ -218,23 +236,24 @@ def _read(name: str) -> Snapshot:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise SnapshotError(f"neither JSON in UTF-8 nor a compact snapshot: {error}") from None
+        raise SnapshotError(
+            f"the file is neither JSON in UTF-8 nor a compact snapshot: {error}"
+        ) from None
     return loads(text)
 
 
 PLAN = Verb(
     "plan",
-    summary="show what would be done with a cloud, and why",
+    summary="show what would be done now, and why; answer the plan that waits",
     description="""\
-`merkatd plan`: what would be done now, why, and what everybody would get; nothing is done.
+`merkatd plan`: show what would be done now, why, and the share of each VM. Nothing is done.
 
-Without --snapshot the running daemon looks at its cloud and decides as its next period
-would, but stores and sends nothing. With --snapshot a strategy decides from a file, and no
-daemon is needed.
+Without --snapshot, the running daemon reads its cloud and decides as in its next period, but stores
+and sends nothing. With --snapshot, a strategy decides from a file; no daemon is needed.
 
-In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it,
-`merkatd plan approve` has it carried out, each step judged again before it is sent, and
-`merkatd plan refuse` has it dropped. It stands until something else would be done.
+In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it, `merkatd
+plan approve` carries it out and checks each step again before it is sent, and `merkatd plan refuse`
+drops it. The plan waits until a period decides something else.
 """,
     add_arguments=add_plan_arguments,
     run=run_plan,
@@ -242,18 +261,19 @@ In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` s
 
 
 def add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `snapshot`."""
     parser.add_argument("action", metavar="ACTION", choices=("save",), help="save")
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="where to: the compact form where it ends in .npz, else JSON; - for standard output",
+        help="the file to write: the compact format if it ends in .npz, else JSON; - writes JSON to"
+        " standard output",
     )
     add_config(parser)
 
 
 def run_snapshot(arguments: argparse.Namespace) -> int:
-    """Ask, and write the file."""
+    """Save the latest snapshot to a file."""
     return ask_daemon("snapshot", arguments, lambda ask: _save(ask, arguments.file))
 
 
@@ -262,7 +282,7 @@ def _save(ask: Ask, name: str) -> int:
     try:
         snapshot = loads(text)
     except SnapshotError as error:
-        raise NotDoneError(f"the daemon's snapshot can't be read: {error}") from None
+        raise NotDoneError(f"the daemon's snapshot is invalid: {error}") from None
     if name == "-":
         sys.stdout.write(text)
         return DONE
@@ -278,11 +298,11 @@ def _save(ask: Ask, name: str) -> int:
 
 SNAPSHOT = Verb(
     "snapshot",
-    summary="keep what the latest decision was made from",
+    summary="save the input of the latest decision",
     description="""\
-`merkatd snapshot save`: keep what the latest decision was made from.
+`merkatd snapshot save`: save the input of the latest decision to a file.
 
-`merkatd plan --snapshot FILE` decides from it again.
+`merkatd plan --snapshot FILE` decides again from that file.
 """,
     add_arguments=add_snapshot_arguments,
     run=run_snapshot,

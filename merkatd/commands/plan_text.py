@@ -1,4 +1,4 @@
-"""A plan in words: its steps with their reasons, what pends, prices, and who misses most."""
+"""The text of a plan: steps with reasons, pending VMs, prices, and the largest errors."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ _ALWAYS = ("deploy", "migrate")
 
 
 def plan_lines(plan: Any, rows: int, cells: int | None) -> Sequence[str]:
-    """The whole plan, and of the VMs those `rows` with the largest error."""
+    """Return the lines of a plan, with the `rows` VMs that have the largest error."""
     steps = rows_of(plan["steps"])
     kinds = Counter(str(step["kind"]) for step in steps)
     counted = [*_ALWAYS, *(kind for kind in kinds if kind not in _ALWAYS)]
@@ -25,7 +25,7 @@ def plan_lines(plan: Any, rows: int, cells: int | None) -> Sequence[str]:
         lines += wrapped(plain(line), cells, "  ", " " * 11)
     for name, market in plan["markets"].items():
         prices = ", ".join(
-            ("no price clears" if price is None else f"{price:.6g}") + f" a unit of {resource}"
+            ("no price clears" if price is None else f"{price:.6g}") + f" per unit of {resource}"
             for resource, price in market["price"].items()
         )
         lines += [
@@ -39,7 +39,7 @@ def plan_lines(plan: Any, rows: int, cells: int | None) -> Sequence[str]:
 def _dry(plan: Any) -> str:
     waiting = len(plan["under_way"])
     under_way = f"; {waiting} steps of earlier periods are under way" if waiting else ""
-    return f"A dry run: nothing is done and nothing is stored{under_way}."
+    return f"Dry run: nothing is done or stored{under_way}."
 
 
 def _steps_and_reasons(plan: Any, steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _steps_and_reasons(plan: Any, steps: Sequence[Mapping[str, Any]]) -> Iterato
 
 
 def _step_line(step: Mapping[str, Any]) -> str:
-    """One step: what, whom, where, why, what it gains and costs, and what must come first."""
+    """Return the line of a step: kind, VM, host, reason, gain, cost, and steps to do before it."""
     where = ""
     if step.get("source") is not None:
         where = f" {step['source']} -> {step['host']}"
@@ -77,7 +77,7 @@ def _change(what: str, market: Any, key: str) -> str:
 
 
 def _vm_lines(plan: Any, rows: int, cells: int | None) -> list[str]:
-    """The VMs that lack or exceed most, with what they get of each resource."""
+    """Return the table of the VMs with the largest error, with their share of each resource."""
     vms = rows_of(plan["vms"])
     order = sorted(vms, key=lambda vm: -vm["error"])[:rows]
     if not order:
@@ -103,7 +103,7 @@ def _vm_lines(plan: Any, rows: int, cells: int | None) -> list[str]:
 
 
 def _flat(vm: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with a key of its own for each resource."""
+    """Return the row with one key per resource."""
     by_resource = {
         f"{what} {name}": value for what in ("first", "share") for name, value in vm[what].items()
     }

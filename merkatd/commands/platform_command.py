@@ -1,4 +1,4 @@
-"""`platform`."""
+"""The command `platform`: virtual platforms from submission to their end."""
 
 import argparse
 import sys
@@ -17,13 +17,13 @@ from merkatd.commands.terminal.screen_text import wrapped
 from merkatd.commands.terminal.table_columns import shortened
 
 _SOLD = {"cpu": ("a core", 100.0), "memory": ("a GiB", 1024.0)}
-"""What people call so many units."""
-_AS_THEY_ARE = "Its VMs and their bids stay as they are; `merkatd platform stop` ends them."
+"""The unit in which the output states a price, and its size in units of the good."""
+_UNCHANGED = "Its VMs and their bids stay unchanged; `merkatd platform stop` ends them."
 _UNITS = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
 def lines_of(answer: Any, cells: int | None) -> Sequence[str]:
-    """What it is, how it fares, what it has, what it would take, what was done last."""
+    """Return the lines about a platform: state, progress, credits, VMs and last actions."""
     lines: list[str] = []
     for text in _texts(answer):
         lines += wrapped(text, cells)
@@ -42,15 +42,15 @@ def _texts(one: Any) -> Iterator[str]:
     why = f": {one['why']}" if one["why"] else ""
     yield f"Platform {one['id']} ({one['name']}) of tenant {one['owner']} is {one['state']}{why}."
     if one["held"] and one["state"] not in _OVER:
-        yield "Its tenant suspended it: it waits to be resumed."
+        yield "Its tenant suspended it: `merkatd platform resume` continues it."
     if one["state"] in _OVER:
         spent = f"Spent {_amount(one['spent'])} of {_amount(one['budget'])} credits"
-        yield f"{spent}; the rest went back."
+        yield f"{spent}; the rest returned to its tenant."
         if one["needs"]:
-            yield f"What it would have taken: {one['needs']}."
+            yield f"It would have needed: {one['needs']}."
         return
     if one.get("unattended"):
-        yield f"The daemon fails to look after it: {one['unattended']}. {_AS_THEY_ARE}"
+        yield f"The daemon fails to manage it: {one['unattended']}. {_UNCHANGED}"
     if one["trouble"]:
         yield f"Its controller fails: {one['trouble']}. Its VMs bid nothing until it works again."
     yield from _track(one)
@@ -58,17 +58,17 @@ def _texts(one: Any) -> Iterator[str]:
     yield f"{money} of {_amount(one['budget'])}{_refill(one)}."
     yield from _market(one)
     if one["takes"]:
-        yield f"What it would take: {one['takes']}."
+        yield f"Missing for a start or resumption now: {one['takes']}."
 
 
 def _market(one: Any) -> Iterator[str]:
     if one["prices"]:
         prices = ", ".join(_price(name, price) for name, price in one["prices"].items())
-        yield f"Prices now, of a period in market {one['market']}: {prices}."
+        yield f"Prices per period in market {one['market']} now: {prices}."
     if one["full_cost"] is not None:
         bids = f"; they bid {_amount(one['bids'])}" if one["vms"] else ""
         cost = f"{_amount(one['full_cost'])} credits a period at these prices{bids}"
-        yield f"All that its VMs can use costs {cost}."
+        yield f"The most that its VMs can use costs {cost}."
 
 
 def _track(one: Any) -> Iterator[str]:
@@ -79,26 +79,26 @@ def _track(one: Any) -> Iterator[str]:
         slack = one["slack_s"]
         if slack is not None:
             side = "before" if slack >= 0 else "after"
-            said += f": done {_lasting(abs(slack))} {side} its deadline as things are"
+            said += f": expected to end {_duration(abs(slack))} {side} its deadline"
         yield f"{said}."
     if one["done"] is not None:
         yield f"{one['done']:.1%} of its work is done."
     if one["performance"] is not None:
-        wanted = f", {one['reference']:.4g} is wanted" if one["reference"] is not None else ""
-        yield f"Performance {one['performance']:.4g}{wanted}."
+        goal = f", goal {one['reference']:.4g}" if one["reference"] is not None else ""
+        yield f"Performance {one['performance']:.4g}{goal}."
     if one["report"]:
-        yield f"Its controller says: {one['report']}"
+        yield f"Its controller reports: {one['report']}"
 
 
 def _refill(one: Any) -> str:
     amount = one["replenishment"]
-    return f", and {_amount(amount)} more at every replenishment" if amount else ""
+    return f", plus {_amount(amount)} at each replenishment" if amount else ""
 
 
 def _vm(one: Any) -> str:
     head = f"VM {one['vm']} in {one['cluster']}: {one['state']}"
     if one["leaving"]:
-        head += ", to be ended"
+        head += ", about to end"
     if one.get("cpu") is None or one["state"] not in {"running", "busy"}:
         return head
     return (
@@ -113,18 +113,18 @@ def _action(one: Any) -> str:
     return f"{time_text(one['at_s'])}  {one['who']}: {one['what']}{refused}{text}"
 
 
-def _lasting(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     unit, length = next(((u, s) for u, s in _UNITS if seconds >= s), ("s", 1.0))
     return f"{seconds / length:.3g} {unit}"
 
 
 def _price(name: str, price: float | None) -> str:
     unit, size = _SOLD.get(name, (name, 1.0))
-    return f"{unit} {'not to be had' if price is None else _amount(price * size)}"
+    return f"{unit} {'unavailable' if price is None else _amount(price * size)}"
 
 
 def _amount(value: float) -> str:
-    """Credits, however few, without an exponent."""
+    """Return an amount of credits as text, without an exponent however small it is."""
     return format(Decimal(f"{value:.4g}"), "f") if abs(value) < 1000 else credits_text(value)
 
 
@@ -134,36 +134,50 @@ _OVER = frozenset({"done", "cancelled", "failed"})
 PLATFORM_TABLE = ScreenTable(
     "PLATFORM",
     (
-        Column("ID", "id", ColumnFormat.WHOLE, "its id"),
-        Column("NAME", "name", ColumnFormat.TEXT, "its name", least=6),
-        Column("OWNER", "owner", ColumnFormat.WHOLE, "the tenant whose it is"),
+        Column("ID", "id", ColumnFormat.WHOLE, "the platform's id"),
+        Column("NAME", "name", ColumnFormat.TEXT, "the platform's name", least=6),
+        Column("OWNER", "owner", ColumnFormat.WHOLE, "its tenant's id"),
         Column(
             "CONTROLLER", "controller", ColumnFormat.TEXT, "the kind of its controller", least=6
         ),
-        Column("STATE", "state", ColumnFormat.TEXT, "where it is in its life"),
-        Column("VMS", "size", ColumnFormat.WHOLE, "how many VMs it is to have"),
+        Column("STATE", "state", ColumnFormat.TEXT, "its state"),
+        Column("VMS", "size", ColumnFormat.WHOLE, "number of VMs that it should have"),
         Column(
-            "ON_TRACK", "on_track", ColumnFormat.TEXT, "as its controller sees it", optional=True
+            "ON_TRACK",
+            "on_track",
+            ColumnFormat.TEXT,
+            "whether it will meet its goal",
+            optional=True,
         ),
         Column(
-            "DONE", "done", ColumnFormat.NUMBER, "the part of its work that is done", optional=True
+            "DONE",
+            "done",
+            ColumnFormat.NUMBER,
+            "the part of its work done (0 to 1)",
+            optional=True,
         ),
         Column("DEADLINE", "deadline_s", ColumnFormat.TIME, "its deadline", optional=True),
         Column(
-            "END", "projected_end_s", ColumnFormat.TIME, "when it expects to be done", default=False
+            "END", "projected_end_s", ColumnFormat.TIME, "when it expects to end", default=False
         ),
         Column("SPENT", "spent", ColumnFormat.CREDITS, "what its VMs cost up to now"),
-        Column("BALANCE", "balance", ColumnFormat.CREDITS, "what it has left"),
-        Column("BUDGET", "budget", ColumnFormat.CREDITS, "what it was given", default=False),
-        Column("APPLICATION", "application", ColumnFormat.WHOLE, "who pays", default=False),
+        Column("BALANCE", "balance", ColumnFormat.CREDITS, "credits left"),
+        Column("BUDGET", "budget", ColumnFormat.CREDITS, "its budget, in credits", default=False),
+        Column(
+            "APPLICATION",
+            "application",
+            ColumnFormat.WHOLE,
+            "the application that pays",
+            default=False,
+        ),
         Column(
             "SUBMITTED", "submitted_s", ColumnFormat.TIME, "when it was submitted", default=False
         ),
+        Column("SINCE", "since_s", ColumnFormat.TIME, "when it entered its state", default=False),
+        Column("WHY", "why", ColumnFormat.TEXT, "reason for its state", default=False, least=10),
         Column(
-            "SINCE", "since_s", ColumnFormat.TIME, "since when it is in its state", default=False
+            "NEEDS", "needs", ColumnFormat.TEXT, "its missing conditions", default=False, least=10
         ),
-        Column("WHY", "why", ColumnFormat.TEXT, "why it is in its state", default=False, least=10),
-        Column("NEEDS", "needs", ColumnFormat.TEXT, "what it would take", default=False, least=10),
     ),
 )
 VERBS = ("submit", "list", "show", "update", "suspend", "resume", "stop")
@@ -172,38 +186,37 @@ _LONGEST = 32_768
 
 
 def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `platform`."""
     parser.add_argument("what", metavar="WHAT", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument(
         "subject",
         metavar="FILE",
         nargs="?",
-        help="with submit: the file that holds the template, - for standard input; else the"
-        " platform's id",
+        help="with submit: the template file, - reads standard input; else the platform's id",
     )
     parser.add_argument(
         "--tenant",
         metavar="TENANT",
         type=command_parser.reference,
-        help="with submit: whose it is to be; with list: whose to show; a user's id or name",
+        help="with submit: the owner; with list: show only this owner's; a user's id or name",
     )
     parser.add_argument(
         "--deadline",
         metavar="WHEN",
         type=command_parser.reference,
-        help="with update: another deadline",
+        help="with update: the new deadline",
     )
     parser.add_argument(
         "--performance",
         metavar="P",
         type=command_parser.bid,
-        help="with update: what it is to reach, in its controller's own measure",
+        help="with update: the performance to reach, in its controller's own measure",
     )
     parser.add_argument(
         "--budget",
         metavar="X",
         type=command_parser.bid,
-        help="with update: it holds X credits from now on",
+        help="with update: set the budget and the balance to X credits",
     )
     parser.add_argument(
         "--replenishment",
@@ -214,13 +227,13 @@ def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         action="store_true",
-        help=f"with show: again every {WATCH_S:g} seconds, until Ctrl-C",
+        help=f"with show: show it again every {WATCH_S:g} seconds, until Ctrl-C",
     )
     add_view(parser, dict.fromkeys(VERBS, PLATFORM_TABLE))
 
 
 def run_platform(arguments: argparse.Namespace) -> int:
-    """Ask or tell, and print what it is then."""
+    """Show or change platforms."""
     listing = arguments.what == "list"
     if arguments.watch and arguments.delay is None:
         arguments.delay = WATCH_S
@@ -256,22 +269,21 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """The words that go with each verb, no less and no more. Raises WordsError."""
+    """Raise WordsError if the arguments do not fit the verb."""
     what = given.what
     if (given.subject is None) != (what == "list"):
-        word = {"list": "", "submit": " FILE --tenant TENANT"}.get(what, " ID")
-        raise WordsError(f"merkatd platform {what}{word} is right")
+        usage = {"list": "", "submit": " FILE --tenant TENANT"}.get(what, " ID")
+        raise WordsError(f"wrong number of arguments; expected: merkatd platform {what}{usage}")
     if given.tenant is not None and what not in {"list", "submit"}:
-        raise WordsError("--tenant: only with submit and list")
+        raise WordsError("--tenant can be used only with submit and list")
     if what == "submit" and given.tenant is None:
-        raise WordsError("whose? --tenant TENANT goes with submit")
+        raise WordsError("submit needs --tenant TENANT")
     changes = (given.deadline, given.performance, given.budget, given.replenishment)
     if any(one is not None for one in changes) != (what == "update"):
-        raise WordsError(
-            "--deadline, --performance, --budget, --replenishment go with update, one at least"
-        )
+        options = "--deadline, --performance, --budget or --replenishment"
+        raise WordsError(f"{options}: update needs at least one, other verbs accept none")
     if given.watch and what != "show":
-        raise WordsError("--watch: only with show")
+        raise WordsError("--watch can be used only with show")
 
 
 def _id(word: str) -> int:
@@ -282,7 +294,7 @@ def _id(word: str) -> int:
 
 
 def _read(name: str) -> str:
-    """A template's text. Raises NotDoneError."""
+    """Return a template's text. Raise NotDoneError if it can't be read."""
     try:
         if name == "-":
             found = sys.stdin.buffer.read(_LONGEST + 1)
@@ -293,11 +305,11 @@ def _read(name: str) -> str:
     except OSError as error:
         raise NotDoneError(f"{shortened(name)}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise NotDoneError(f"{shortened(name)}: it is no text in UTF-8") from None
+        raise NotDoneError(f"{shortened(name)}: the file is not text in UTF-8") from None
     except ValueError:
-        raise NotDoneError(f"{shortened(name)}: no file can be called so") from None
+        raise NotDoneError(f"{shortened(name)}: this is not a valid file name") from None
     if len(found) > _LONGEST:
-        raise NotDoneError(f"{shortened(name)}: a template has at most {_LONGEST} bytes")
+        raise NotDoneError(f"{shortened(name)}: a template must have at most {_LONGEST} bytes")
     return text
 
 
@@ -314,23 +326,23 @@ PLATFORM = Verb(
     "platform",
     summary="submit, show, change and stop virtual platforms",
     description="""\
-`merkatd platform`: virtual platforms: submit, look at, change, suspend, resume and stop them.
+`merkatd platform`: submit, show, change, suspend, resume and stop virtual platforms.
 
-merkatd platform submit FILE --tenant TENANT: have it looked after; - reads standard input.
+merkatd platform submit FILE --tenant TENANT: run the template's platform; - reads standard input.
 
 merkatd platform list: all platforms, or with --tenant those of one tenant.
 
-merkatd platform show ID: how it fares, what it cost and would take; --watch shows it again.
+merkatd platform show ID: state, progress, costs, and what it needs to start; --watch repeats it.
 
-merkatd platform update ID --deadline WHEN --performance P --budget X --replenishment Y: also
-while it runs.
+merkatd platform update ID --deadline WHEN --performance P --budget X --replenishment Y: change its
+goal or its credits, also while it runs.
 
-merkatd platform suspend ID: until it is told to resume; merkatd platform resume ID.
+merkatd platform suspend ID: suspend it until merkatd platform resume ID.
 
-merkatd platform stop ID: end it and its VMs; what is left of its budget goes back.
+merkatd platform stop ID: end it and its VMs; credits left return to its tenant.
 
-WHEN is a time from now, like 90m or 6h, or a time like 2026-05-01T09:00:00Z. What a template
-says stands in docs/platforms.md.
+WHEN is a duration from now, like 90m or 6h, or a time like 2026-05-01T09:00:00Z. The template
+format is documented in docs/platforms.md.
 """,
     add_arguments=add_platform_arguments,
     run=run_platform,

@@ -1,4 +1,4 @@
-"""`merkatd statement`: what a tenant held, paid and used in a month, VM by VM."""
+"""The command `statement`: a tenant's balance, payments and use in a month, VM by VM."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from merkatd.currency import MICRO
 
 
 def _of_good(good: str, hours: str, unit: str) -> tuple[Column, ...]:
-    """What is said of a good that may be sold besides CPU and memory."""
-    name, what = good.upper(), f"{unit} that it was given x hours"
+    """Return the columns of a good that may be sold besides CPU and memory."""
+    name, what = good.upper(), f"{unit} allocated, times hours"
     return (
         Column(f"{name}_HOURS", hours, ColumnFormat.NUMBER, what, sometimes=True),
         Column(
@@ -30,38 +30,43 @@ STATEMENT_TABLE = ScreenTable(
     "SHOWBACK",
     (
         Column("UID", "uid", ColumnFormat.WHOLE, "the user's id", default=False),
-        Column("USER_NAME", "user_name", ColumnFormat.TEXT, "its name, where known", least=6),
-        Column("GID", "gid", ColumnFormat.WHOLE, "the id of its group", default=False),
-        Column("GROUP_NAME", "group_name", ColumnFormat.TEXT, "its name", least=6, optional=True),
+        Column("USER_NAME", "user_name", ColumnFormat.TEXT, "the user's name, if known", least=6),
+        Column("GID", "gid", ColumnFormat.WHOLE, "the id of the user's group", default=False),
+        Column(
+            "GROUP_NAME",
+            "group_name",
+            ColumnFormat.TEXT,
+            "the group's name",
+            least=6,
+            optional=True,
+        ),
         Column("VM_ID", "vm_id", ColumnFormat.WHOLE, "the VM's id"),
         Column("VM_NAME", "vm_name", ColumnFormat.TEXT, "the VM's name", least=8),
         Column("MONTH", "month", ColumnFormat.WHOLE, "the month", optional=True),
         Column("YEAR", "year", ColumnFormat.WHOLE, "the year", optional=True),
-        Column("HOURS", "hours", ColumnFormat.NUMBER, "hours that were charged for"),
+        Column("HOURS", "hours", ColumnFormat.NUMBER, "hours charged for"),
         Column(
             "RUNNING_HOURS",
             "running_hours",
             ColumnFormat.NUMBER,
-            "hours that it ran: the same, as nothing else is charged for",
+            "hours that the VM ran; equal to HOURS, as only running VMs are charged",
             optional=True,
         ),
-        Column("CPU_HOURS", "cpu_hours", ColumnFormat.NUMBER, "cores that it was given x hours"),
-        Column(
-            "MEMORY_HOURS", "memory_hours", ColumnFormat.NUMBER, "GiB that it was given x hours"
-        ),
+        Column("CPU_HOURS", "cpu_hours", ColumnFormat.NUMBER, "cores allocated, times hours"),
+        Column("MEMORY_HOURS", "memory_hours", ColumnFormat.NUMBER, "GiB allocated, times hours"),
         Column("CPU_COST", "cpu_cost", ColumnFormat.CREDITS, "credits for CPU"),
         Column("MEMORY_COST", "memory_cost", ColumnFormat.CREDITS, "credits for memory"),
         *_of_good("network", "network_mbit_hours", "Mbit/s"),
         *_of_good("disk", "disk_mib_hours", "MiB/s"),
-        Column("COST", "cost", ColumnFormat.CREDITS, "credits for all"),
-        Column("MICRO", "micro", ColumnFormat.WHOLE, "the same in micro-credits", default=False),
+        Column("COST", "cost", ColumnFormat.CREDITS, "credits for all goods together"),
+        Column("MICRO", "micro", ColumnFormat.WHOLE, "COST in micro-credits", default=False),
         Column("ACCOUNT", "account", ColumnFormat.WHOLE, "the account that paid", default=False),
     ),
 )
 
 
 def add_statement_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `statement`."""
     parser.add_argument(
         "tenant", metavar="TENANT", type=command_parser.reference, help="the user, by id or name"
     )
@@ -69,13 +74,13 @@ def add_statement_arguments(parser: argparse.ArgumentParser) -> None:
         "--month",
         metavar="YYYY-MM",
         type=command_parser.reference,
-        help="the month, as 2026-05 (default: the present one)",
+        help="the month, for example 2026-05 (default: the current month)",
     )
     add_view(parser, {"statement": STATEMENT_TABLE}, follow=False)
 
 
 def run_statement(arguments: argparse.Namespace) -> int:
-    """Ask, and print the month."""
+    """Show a tenant's statement of a month."""
 
     def fetch(ask: Ask) -> Any:
         return ask("statement", tenant=arguments.tenant, month=arguments.month)
@@ -100,9 +105,9 @@ def _statement_text(answer: Any, cells: int | None) -> Sequence[str]:
     lines = [f"Tenant {who}, {answer['month']}", ""]
     lines += [f"  {what:<14} {f'{amount / MICRO:,.6f}':>{width}}" for what, amount in sums]
     if answer["missing"]:
-        lines.append(f"Not paid for want of credits: {answer['missing'] / MICRO:,.6f}")
+        lines.append(f"Unpaid because credits were missing: {answer['missing'] / MICRO:,.6f}")
     if answer["debt"]:
-        lines.append(f"Owed now, and collected from what comes in: {answer['debt'] / MICRO:,.6f}")
+        lines.append(f"Debt now, collected from its next income: {answer['debt'] / MICRO:,.6f}")
     lines += [
         "",
         *to_text(column_text(STATEMENT_TABLE.default(), answer["lines"]), answer["lines"], cells),
@@ -110,21 +115,21 @@ def _statement_text(answer: Any, cells: int | None) -> Sequence[str]:
     ]
     total = f"{answer['charged'] / MICRO:,.6f}"
     if answer["difference"]:
-        lines.append(f"THE BOOKS ARE WRONG by {answer['difference'] / MICRO:,.6f} credits.")
+        lines.append(f"THE ACCOUNTS ARE WRONG by {answer['difference'] / MICRO:,.6f} credits.")
     else:
-        lines.append(f"All VMs together {total}: every credit is accounted for.")
+        lines.append(f"All VMs together: {total}. Every credit is accounted for.")
     return lines
 
 
 STATEMENT = Verb(
     "statement",
-    summary="show a tenant's month, VM by VM",
+    summary="show a tenant's credits and costs in a month, VM by VM",
     description="""\
-`merkatd statement`: what a tenant held, paid and used in a month, VM by VM.
+`merkatd statement`: show a tenant's balance, payments and use in a month, VM by VM.
 
-The columns of `oneshowback list` have its names; behind them stand what was used and what it
-cost. Amounts are exact in micro-credits (MICRO, and JSON): opening and movements make the
-closing balance, and the lines make what was charged. Months and days are UTC's.
+Columns of `oneshowback list` have the same names here; columns for use and cost follow. Amounts
+in micro-credits (MICRO, and JSON) are exact: opening balance plus movements is the closing
+balance, and the sum of the lines is the amount charged. Months and days are in UTC.
 """,
     add_arguments=add_statement_arguments,
     run=run_statement,

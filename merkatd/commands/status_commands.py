@@ -1,4 +1,4 @@
-"""`status`, `top`."""
+"""Commands that show the daemon's state: `status`, `top`."""
 
 import argparse
 import json
@@ -25,12 +25,14 @@ from merkatd.commands.terminal.table_columns import column_text
 STATUS_TABLE = ScreenTable(
     "STATUS",
     (
-        Column("PERIOD", "period", ColumnFormat.WHOLE, "the latest period that came to its end"),
-        Column("TIME", "at_s", ColumnFormat.TIME, "when it did"),
-        Column("HOSTS", "hosts", ColumnFormat.WHOLE, "hosts seen then"),
-        Column("VMS", "vms", ColumnFormat.WHOLE, "VMs seen then"),
-        Column("MODE", "mode", ColumnFormat.TEXT, "how much of what is decided is done"),
-        Column("PAUSED", "paused", ColumnFormat.TEXT, "whether no more periods begin"),
+        Column("PERIOD", "period", ColumnFormat.WHOLE, "the latest period that ended"),
+        Column("TIME", "at_s", ColumnFormat.TIME, "when that period ended"),
+        Column("HOSTS", "hosts", ColumnFormat.WHOLE, "number of hosts in that period"),
+        Column("VMS", "vms", ColumnFormat.WHOLE, "number of VMs in that period"),
+        Column(
+            "MODE", "mode", ColumnFormat.TEXT, "how much of its decisions the daemon carries out"
+        ),
+        Column("PAUSED", "paused", ColumnFormat.TEXT, "whether the daemon is paused"),
         Column(
             "WAITING_PLAN",
             "waiting_plan",
@@ -45,38 +47,49 @@ STATUS_TABLE = ScreenTable(
             "why the newest configuration is not in force",
             optional=True,
         ),
-        Column("STANDBY", "standby", ColumnFormat.TEXT, "why another daemon acts", optional=True),
         Column(
-            "FAILURES", "failures", ColumnFormat.WHOLE, "periods failed since the last good one"
+            "STANDBY", "standby", ColumnFormat.TEXT, "why this daemon is on standby", optional=True
+        ),
+        Column(
+            "FAILURES",
+            "failures",
+            ColumnFormat.WHOLE,
+            "failed periods since the last successful one",
         ),
         Column(
             "OUTSTANDING",
             "outstanding_steps",
             ColumnFormat.WHOLE,
-            "steps neither confirmed nor given up",
+            "steps under way, neither confirmed nor given up",
+        ),
+        Column("SOUND", "accounts_sound", ColumnFormat.TEXT, "whether the accounts balance"),
+        Column("DRIFT", "drift", ColumnFormat.WHOLE, "limits that other programs changed"),
+        Column(
+            "NEWEST",
+            "newest_period",
+            ColumnFormat.WHOLE,
+            "the period that started last",
+            default=False,
         ),
         Column(
-            "SOUND", "accounts_sound", ColumnFormat.TEXT, "whether no credit is lost or too many"
+            "NEWEST_STATE",
+            "newest_state",
+            ColumnFormat.TEXT,
+            "the state of that period",
+            default=False,
         ),
-        Column(
-            "DRIFT", "drift", ColumnFormat.WHOLE, "limits that others were found to have changed"
-        ),
-        Column(
-            "NEWEST", "newest_period", ColumnFormat.WHOLE, "the period begun last", default=False
-        ),
-        Column("NEWEST_STATE", "newest_state", ColumnFormat.TEXT, "how far it came", default=False),
         Column("INTERVAL", "interval_s", ColumnFormat.NUMBER, "seconds a period", default=False),
     ),
 )
 
 
 def add_status_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `status`."""
     add_view(parser, {"status": STATUS_TABLE})
 
 
 def run_status(arguments: argparse.Namespace) -> int:
-    """Ask the daemon on its control socket."""
+    """Show the daemon's state."""
     return show_view(
         "status",
         arguments,
@@ -92,27 +105,27 @@ def _status_text(status: Any, _cells: int | None) -> Sequence[str]:
     lines = [
         f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in STATUS_TABLE.columns
     ]
-    lines += [f"{what:18} {said}" for what, said in _noticed(status)]
+    lines += [f"{what:18} {text}" for what, text in _problems(status)]
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
-            said = "none clears" if price is None else f"{price:.6g}"
-            lines.append(f"{'price of ' + resource:18} {said} in market {market}")
+            amount = "none clears" if price is None else f"{price:.6g}"
+            lines.append(f"{'price of ' + resource:18} {amount} in market {market}")
     return lines
 
 
-def _noticed(status: Any) -> Iterator[tuple[str, str]]:
-    """What is out of the ordinary: what it is of, and why. Earlier daemons tell less."""
-    for key, what, named in _NOTICED:
+def _problems(status: Any) -> Iterator[tuple[str, str]]:
+    """Yield a label and a text for each problem. Keys may be missing: older daemons send fewer."""
+    for key, what, named in _PROBLEMS:
         for one, why in status.get(key, {}).items():
             yield what, f"{named.format(one)}: {why}"
     for kind, failed in status.get("unattended", {}).items():
         for one, why in failed.items():
-            yield "not looked after", f"{kind} {one}: {why}"
+            yield "not managed", f"{kind} {one}: {why}"
     if status.get("others"):
         yield "placed by others", status["others"]
 
 
-_NOTICED = (
+_PROBLEMS = (
     ("hosts_away", "host away", "{}"),
     ("quarantined", "in quarantine", "period {}"),
     ("hosts_in_error", "host in error", "{}"),
@@ -122,9 +135,9 @@ _NOTICED = (
 )
 STATUS = Verb(
     "status",
-    summary="show how the running daemon is, and its prices",
+    summary="show the running daemon's state and its prices",
     description="""\
-`merkatd status`: how the running daemon is, and its prices.""",
+`merkatd status`: show the running daemon's state and its prices.""",
     add_arguments=add_status_arguments,
     run=run_status,
 )
@@ -141,15 +154,15 @@ _STEP_COLUMNS = "PERIOD,KIND,VM,HOST,STATE,REASON"
 
 
 def frame(overview: Any, cells: int, lines: int | None, order: str = "cost") -> list[str]:
-    """Status, prices, hosts as bars, VMs with the most first, the last decisions.
+    """Return a frame: status, prices, hosts as bars, VMs by `order`, the latest steps.
 
-    No line is wider than `cells`; where `lines` is given, there are at most so many.
+    No line is wider than `cells`. With `lines`, the frame has at most that many lines.
     """
     found = [_status(overview["status"]), *_prices(rows_of(overview["price"]))]
     hosts, steps = rows_of(overview["hosts"]), rows_of(overview["steps"])[:STEPS_SHOWN]
     vms = sorted(rows_of(overview["vms"]), key=lambda vm: -(vm[order] or 0))
     if not overview["price"]:
-        return [cut(plain(line), cells) for line in [*found, "", "There was no period yet."]]
+        return [cut(plain(line), cells) for line in [*found, "", "No period has ended yet."]]
     bottom = _steps(steps, cells)
     room = None if lines is None else max(lines - len(found) - len(bottom), 6)
     host_rows = len(hosts) if room is None else min(len(hosts), max(room // 3, 2))
@@ -187,7 +200,7 @@ def _prices(prices: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _hosts(hosts: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
-    """A bar a resource: what is given of what there is."""
+    """Return one line per host, with a bar per resource: allocated of capacity."""
     sold = [name for name in RESOURCES if any(host.get(name) is not None for host in hosts)]
     shown = [name for name in RESOURCES if name in {"cpu", "memory", *sold}]
     room = cells - _NAME - 11 - 19 * len(shown)
@@ -231,12 +244,12 @@ def _or_dash(value: object) -> str:
 
 ORDERS = ("cost", "cpu", "memory", "error")
 _BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-"""The terminal's other screen without a cursor, and back."""
+"""Escape codes that open the terminal's alternate screen without a cursor, and close it."""
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 def add_top_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `top`."""
     parser.add_argument("--once", action="store_true", help="print one frame, and exit")
     parser.add_argument(
         "-d",
@@ -244,7 +257,7 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=command_parser.delay,
         default=2.0,
-        help="look again every so many seconds (default: 2)",
+        help="refresh every so many seconds (default: 2)",
     )
     parser.add_argument(
         "-o",
@@ -252,16 +265,16 @@ def add_top_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ORDERS,
         metavar="COLUMN",
         default="cost",
-        help=f"VMs with the most of this first: {', '.join(ORDERS)} (default: cost)",
+        help=f"sort VMs by this, largest first: {', '.join(ORDERS)} (default: cost)",
     )
     parser.add_argument(
-        "-j", "--json", action="store_true", help="print what a frame is made of, once, as JSON"
+        "-j", "--json", action="store_true", help="print the data of one frame as JSON, and exit"
     )
     add_config(parser)
 
 
 def run_top(arguments: argparse.Namespace) -> int:
-    """Ask and draw, again and again."""
+    """Show frames until the user quits."""
     return ask_daemon("top", arguments, lambda ask: _show(ask, arguments))
 
 
@@ -291,7 +304,7 @@ def _live(ask: Ask, arguments: argparse.Namespace) -> int:
 
 
 def _draw(overview: Any, order: str) -> None:
-    """In place, so that nothing flickers; the size may have changed since the last frame."""
+    """Draw over the last frame, so that nothing flickers; the terminal's size may have changed."""
     size = shutil.get_terminal_size((80, 24))
     lines = frame(overview, max(size.columns, 20), max(size.lines, 5), order)
     sys.stdout.write(_HOME + f"{_REST_OF_LINE}\n".join(lines) + _REST_OF_LINE + _REST_OF_SCREEN)
@@ -299,14 +312,14 @@ def _draw(overview: Any, order: str) -> None:
 
 
 def _quits(delay_s: float) -> bool:
-    """Wait; whether q was pressed meanwhile. Another key only ends the wait."""
+    """Wait, and return whether q was pressed. Any other key ends the wait early."""
     readable, _, _ = select.select([sys.stdin], [], [], delay_s)
     return bool(readable) and sys.stdin.read(1) in {"q", "Q", ""}
 
 
 @contextmanager
 def _screen() -> Iterator[None]:
-    """The terminal as a live view needs it; as it was, afterwards, whatever happened."""
+    """Switch the terminal to a live view, and restore it afterwards, also after an error."""
     before = termios.tcgetattr(sys.stdin)
     sys.stdout.write(_BEGIN)
     try:
@@ -320,9 +333,9 @@ def _screen() -> Iterator[None]:
 
 TOP = Verb(
     "top",
-    summary="watch prices, hosts, VMs and decisions",
+    summary="watch prices, hosts, VMs and steps",
     description="""\
-`merkatd top`: prices, hosts, VMs and the last decisions, live; q or Ctrl-C ends it.""",
+`merkatd top`: watch prices, hosts, VMs and the latest steps, live; q or Ctrl-C ends it.""",
     add_arguments=add_top_arguments,
     run=run_top,
 )

@@ -1,4 +1,4 @@
-"""`explain`, `limits`."""
+"""Commands about VMs: `explain`, `limits`."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,19 @@ EXPLAIN_TABLE = ScreenTable(
         ),
         Column("BID", "bid", ColumnFormat.CREDITS, "its bid, in credits a period"),
         Column("BIDS", "bids", ColumnFormat.CREDITS, "all bids on its host"),
-        Column("CAPACITY", "capacity", ColumnFormat.NUMBER, "what there is to divide on its host"),
+        Column("CAPACITY", "capacity", ColumnFormat.NUMBER, "the part of its host that is divided"),
         Column("BY_BID", "by_bid", ColumnFormat.NUMBER, "BID / BIDS x CAPACITY"),
-        Column("OTHERS", "others", ColumnFormat.NUMBER, "what others leave over or need to live"),
-        Column("FLOOR", "floor", ColumnFormat.NUMBER, "what its floor adds"),
-        Column("CAP", "cap", ColumnFormat.NUMBER, "what its cap cuts off"),
-        Column(
-            "REST", "rest", ColumnFormat.NUMBER, "what the strategy or an overfull host changes"
-        ),
+        Column("OTHERS", "others", ColumnFormat.NUMBER, "the effect of other VMs' caps and floors"),
+        Column("FLOOR", "floor", ColumnFormat.NUMBER, "the amount that its floor adds"),
+        Column("CAP", "cap", ColumnFormat.NUMBER, "the amount that its cap cuts off"),
+        Column("REST", "rest", ColumnFormat.NUMBER, "changes by the strategy or an overfull host"),
         Column("SHARE", "share", ColumnFormat.NUMBER, "BY_BID + OTHERS + FLOOR + CAP + REST"),
-        Column("USED", "used", ColumnFormat.NUMBER, "what it really used since the period before"),
+        Column("USED", "used", ColumnFormat.NUMBER, "its real use since the period before"),
         Column(
             "USED_LATELY",
             "used_lately",
             ColumnFormat.NUMBER,
-            "the same, on average over a dozen periods",
+            "its real use, on average over a dozen periods",
             default=False,
         ),
         Column("LEAST", "least", ColumnFormat.NUMBER, "its floor", default=False),
@@ -50,15 +48,21 @@ EXPLAIN_TABLE = ScreenTable(
         ),
         Column("BIDDERS", "bidders", ColumnFormat.WHOLE, "VMs that bid on its host", default=False),
         Column("PRICE", "price", ColumnFormat.PRICE, "credits per unit and period", default=False),
-        Column("COST", "cost", ColumnFormat.CREDITS, "credits that a period costs", default=False),
         Column(
-            "LIMITED_BY", "limited_by", ColumnFormat.TEXT, "what keeps it from more", default=False
+            "COST", "cost", ColumnFormat.CREDITS, "the cost of a period, in credits", default=False
+        ),
+        Column(
+            "LIMITED_BY",
+            "limited_by",
+            ColumnFormat.TEXT,
+            "the reason why it gets no more",
+            default=False,
         ),
         Column(
             "BID_FOR_ALL",
             "bid_for_all",
             ColumnFormat.CREDITS,
-            "the bid that would get its cap here; - where none would",
+            "the bid that would get its cap on this host; - if no bid would",
             default=False,
         ),
     ),
@@ -66,11 +70,11 @@ EXPLAIN_TABLE = ScreenTable(
 _SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,FLOOR,CAP,SHARE,USED"
 _LABEL = 12
 _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
-"""Reasons for which more of a resource is a matter of the bid."""
+"""Limiting reasons against which a higher bid helps."""
 
 
 def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `explain`."""
     parser.add_argument(
         "vm", metavar="VM", type=command_parser.reference, help="the VM, by id or name"
     )
@@ -78,7 +82,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
-    """Ask, and print."""
+    """Show why a VM has its shares and its host."""
     return show_view(
         "explain",
         arguments,
@@ -107,14 +111,14 @@ def _explain_text(answer: Any, cells: int | None) -> Sequence[str]:
 
 
 def _facts(answer: Any) -> Iterator[tuple[str, str]]:
-    yield "State", f"{answer['state']}, as seen by period {answer['period']}"
+    yield "State", f"{answer['state']} in period {answer['period']}"
     yield "Host", answer["host"] or "none"
     here = answer["why_here"]
     if here is not None:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
     yield "Bid from", answer["bid_source"]
     balance = answer["balance"]
-    left = "" if balance is None else f"; {balance:,.0f} are left to pay with"
+    left = "" if balance is None else f"; {balance:,.0f} credits are left"
     cost = f"{answer['cost']:.4g} credits a period"
     if answer.get("rate") is not None:
         cost = f"at most {cost}, {answer['rate']:.4g} for each core that it uses"
@@ -124,7 +128,7 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
 
 
 def _said(part: Any, rate: float | None) -> str:
-    """One resource; `rate` is what a core costs where use is charged, and nothing else is."""
+    """Return the line of a resource; with `rate`, only used CPU is charged, at `rate` a core."""
     price = "no price clears" if part["price"] is None else f"price {part['price']:.6g}"
     costs = f"{price}, costs {part['cost']:.4g} a period"
     if rate is not None:
@@ -140,13 +144,13 @@ def _said(part: Any, rate: float | None) -> str:
 
 EXPLAIN = Verb(
     "explain",
-    summary="say why a VM gets what it gets",
+    summary="explain a VM's shares and its host",
     description="""\
-`merkatd explain`: why a VM gets what it gets, is where it is, and what would get it more.
+`merkatd explain`: explain a VM's shares and its host, and which bid would get it more.
 
-The share of each resource is taken apart into terms that add up to it: what its bid would
-get by itself (BY_BID), what its neighbours leave over or take (OTHERS), what its floor adds
-(FLOOR) and its cap cuts off (CAP).
+The command splits the share of each resource into terms that add up to it: its bid's part of the
+capacity (BY_BID), the effect of its neighbours' caps and floors (OTHERS), the amount that its floor
+adds (FLOOR) and the amount that its cap cuts off (CAP).
 """,
     add_arguments=add_explain_arguments,
     run=run_explain,
@@ -158,83 +162,91 @@ LIMITS_TABLE = ScreenTable(
     (
         Column("ID", "id", ColumnFormat.WHOLE, "OpenNebula's id"),
         Column("NAME", "name", ColumnFormat.TEXT, "the VM's name", least=8),
-        Column("HOST", "host", ColumnFormat.TEXT, "where it is", least=7),
-        Column("CPU", "cpu", ColumnFormat.NUMBER, "its share, in percent of a core"),
+        Column("HOST", "host", ColumnFormat.TEXT, "its host", least=7),
+        Column("CPU", "cpu", ColumnFormat.NUMBER, "its CPU share, in percent of a core"),
+        Column("SET_CPU", "set_cpu", ColumnFormat.NUMBER, "its CPU quota; - without a quota"),
+        Column("USED_CPU", "used_cpu", ColumnFormat.NUMBER, "CPU used since the latest period"),
         Column(
-            "SET_CPU", "set_cpu", ColumnFormat.NUMBER, "what its quota lets it use; -: no quota"
+            "WEIGHT",
+            "weight",
+            ColumnFormat.WHOLE,
+            "its CPU weight against its neighbours",
+            default=False,
         ),
-        Column("USED_CPU", "used_cpu", ColumnFormat.NUMBER, "what it used since the latest period"),
-        Column("WEIGHT", "weight", ColumnFormat.WHOLE, "against its neighbours", default=False),
-        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its share, in MiB"),
+        Column("MEMORY", "memory", ColumnFormat.NUMBER, "its memory share, in MiB"),
         Column(
-            "SET_MEMORY", "set_memory", ColumnFormat.NUMBER, "what its balloon was told; -: nothing"
+            "SET_MEMORY", "set_memory", ColumnFormat.NUMBER, "its balloon's target; - without one"
         ),
-        Column("HELD_MEMORY", "held_memory", ColumnFormat.NUMBER, "what it holds", optional=True),
         Column(
-            "USED_MEMORY", "used_memory", ColumnFormat.NUMBER, "what it uses of that, if it tells"
+            "HELD_MEMORY",
+            "held_memory",
+            ColumnFormat.NUMBER,
+            "memory that it occupies",
+            optional=True,
+        ),
+        Column(
+            "USED_MEMORY",
+            "used_memory",
+            ColumnFormat.NUMBER,
+            "memory that its guest uses, if known",
         ),
         Column(
             "NETWORK",
             "network",
             ColumnFormat.NUMBER,
-            "its share, in Mbit/s each way",
+            "its network share, in Mbit/s each way",
             sometimes=True,
         ),
         Column(
             "SET_NETWORK",
             "set_network",
             ColumnFormat.NUMBER,
-            "what its interfaces may send together; -: anything, or they can't be limited",
+            "the limit of its interfaces together; - if there is none or can be none",
             sometimes=True,
         ),
-        Column("DISK", "disk", ColumnFormat.NUMBER, "its share, in MiB/s", sometimes=True),
+        Column("DISK", "disk", ColumnFormat.NUMBER, "its disk share, in MiB/s", sometimes=True),
         Column(
             "SET_DISK",
             "set_disk",
             ColumnFormat.NUMBER,
-            "what its disks may do together; -: anything, or they can't be limited",
+            "the limit of its disks together; - if there is none or can be none",
             sometimes=True,
         ),
         Column(
             "PINS", "pins", ColumnFormat.TEXT, "cores of each virtual CPU", least=6, optional=True
         ),
         Column(
-            "NOTE",
-            "note",
-            ColumnFormat.TEXT,
-            "why something is left alone",
-            least=12,
-            optional=True,
+            "NOTE", "note", ColumnFormat.TEXT, "why a limit is not set", least=12, optional=True
         ),
     ),
 )
 
 
 def add_limits_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `limits`."""
     parser.add_argument(
         "of",
         metavar="VM|HOST",
         nargs="?",
         type=command_parser.reference,
-        help="this VM, or the VMs of this host, by id or name",
+        help="show only this VM, or the VMs of this host, by id or name",
     )
     add_view(parser, {"limits": LIMITS_TABLE})
 
 
 def run_limits(arguments: argparse.Namespace) -> int:
-    """Ask, and print the rows."""
+    """Show the wanted and the enforced limits of VMs."""
     return show_view("limits", arguments, LIMITS_TABLE, lambda ask: ask("limits", of=arguments.of))
 
 
 LIMITS = Verb(
     "limits",
-    summary="show the limits of VMs: wanted, set and used",
+    summary="show VMs' shares, the limits set on hosts, and the real use",
     description="""\
-`merkatd limits`: what each VM should have, what its host enforces, and what it really uses.
+`merkatd limits`: show each VM's share, the limits that its host enforces, and its real use.
 
-What is set and used is asked of the hosts at this moment; what is wanted is of the latest
-period. A number names a VM before a host.
+The daemon reads limits and use from the hosts at this moment; the shares are those of the latest
+period. A number is read as a VM's id before a host's.
 """,
     add_arguments=add_limits_arguments,
     run=run_limits,

@@ -1,8 +1,8 @@
-"""What must outlive the daemon: periods, the journal of steps, bids, and the accounts.
+"""The daemon's persistent state: periods, the journal of steps, bids, accounts, platforms, groups.
 
-Each table family is a module of plain functions that take a connection inside one
-transaction, and hand back frozen values. `Database` runs such functions on threads of its
-own; nothing here decides anything.
+Each family of tables is a module of plain functions. They take a connection inside one transaction
+and return frozen values. `Database` runs such functions on its own threads. This package makes no
+decisions.
 """
 
 from merkatd.database.database import Database

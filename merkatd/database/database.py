@@ -1,4 +1,4 @@
-"""Database: the one door to stored things for code that must not block."""
+"""The database for code that must not block: transactions on threads, retries, metrics."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,26 +20,26 @@ Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
 
 OF_PERIODS = 2
-"""Threads and connections of periods and the lease, apart from those of all others."""
+"""Number of threads and connections reserved for periods and the lease."""
 _BOUND = (sa.Connection, sa.Result, sa.Row)
-"""What belongs to a thread and its transaction, and is of no use after them."""
+"""Types that belong to a transaction and its thread, and are invalid afterwards."""
 
 
 class ClosedError(RuntimeError):
-    """The database was closed, or is about to be."""
+    """The database is closed or closing."""
 
 
 class UnavailableError(RuntimeError):
-    """The database can't be opened; the message says where it should be, and why not."""
+    """The database can't be opened; the message states its URL and the reason."""
 
 
 class Database:
-    """Runs functions of a connection, each inside one transaction of its own.
+    """Runs functions of a connection, each in its own transaction.
 
-    A transaction is committed when its function returns and rolled back when it raises.
-    Where it fails because of others, the whole function is run again: it must do nothing
-    but read and write through its connection, and be harmless when repeated, since the
-    connection can be lost after the commit and before its confirmation.
+    A transaction is committed when its function returns and rolled back when it raises. After a
+    transient error, such as a deadlock, the whole function is run again. So it must only read and
+    write through its connection, and a repetition must do no harm: the connection can fail after
+    the commit and before its confirmation.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class Database:
         retries: Retries | None = None,
         first: OwnedExecutor | None = None,
     ) -> None:
-        """`first` runs the transactions of `self.first`, which then wait behind no others."""
+        """`first` runs the transactions of `self.first`, so that they don't queue behind others."""
         self._engine = engine
         self._reader = engine.execution_options(**{engine_module.READ_ONLY: True})
         self._executor = executor
         self._own = first
         self.first = First(self, first or executor)
-        """The same database, for periods and the lease."""
+        """The same database on the threads of periods and the lease."""
         self._clock = clock
         self._rng = rng
         self._retries = retries or Retries()
         self._log = Logger()
         self._open = True
         self.answered = 0
-        """Transactions that the database answered, rolled back ones included."""
+        """Number of transactions that the database answered, including those rolled back."""
         self.failed = 0
-        """Transactions that the database did not answer or refused, after all retries."""
+        """Number of transactions that failed after all retries."""
         self._running = 0
         self._idle: list[Deferred[None]] = []
 
@@ -80,24 +80,24 @@ class Database:
         retries: Retries | None = None,
         before: Callable[[Self], Awaitable[None]] | None = None,
     ) -> Self:
-        """The database behind the URL, its schema brought up to date, on its own threads.
+        """Open the database of a URL and upgrade its schema.
 
-        `before` comes first; where it raises, the schema stays as it is.
-        Raises UnavailableError, SchemaError.
+        `before` runs first; if it raises, the schema stays unchanged. Raise UnavailableError or
+        SchemaError.
         """
         try:
             engine = make_engine(url, connections + OF_PERIODS, SILENCE_S)
         except MissingDriverError as error:
             raise UnavailableError(str(error)) from None
         executor = Threads(reactor, connections_of(engine, connections))
-        # A database in memory has a single connection, and so a single thread.
+        # A database in memory has a single connection and so needs a single thread.
         single = engine_module.is_memory(engine.url)
         first = None if single else Threads(reactor, OF_PERIODS, name="periods")
         opened = cls(engine, executor, reactor, rng, retries, first)
         try:
             if before is not None:
                 await before(opened)
-            # A server that is being started, as after a power cut, is waited for.
+            # The retries also wait for a server that is still starting, as after a power cut.
             await opened._retried("migrations", lambda: _upgrade(engine), executor)
         except BaseException as error:
             opened._stop()
@@ -108,25 +108,25 @@ class Database:
         return opened
 
     async def run(self, work: Work[Result]) -> Result:
-        """What `work` returns, once its transaction is committed."""
+        """Return the result of `work` after its transaction is committed."""
         return await self.counted(work, self._executor)
 
     async def read(self, work: Work[Result]) -> Result:
-        """What `work` returns, from one consistent state; it must not write."""
+        """Return the result of `work`, which reads one consistent state and must not write."""
         return await self.counted(work, self._executor, reading=True)
 
     @property
     def under_way(self) -> int:
-        """Transactions that are neither, those that wait for a connection among them."""
+        """Return the number of transactions that run or wait for a connection."""
         return self._running
 
     @property
     def queued(self) -> int:
-        """Those that wait for a connection."""
+        """Return the number of transactions that wait for a connection."""
         return self._executor.queued + (0 if self._own is None else self._own.queued)
 
     async def close(self) -> None:
-        """Refuse new work, wait for what is in hand, and let go of every connection."""
+        """Refuse new transactions, wait for the running ones, and close every connection."""
         self._open = False
         try:
             while self._running:
@@ -134,7 +134,7 @@ class Database:
                 self._idle.append(waiting)
                 await waiting
             await self._executor.run(self._engine.dispose)
-        finally:  # also where the caller waits no longer, because the server does not answer
+        finally:  # also if the caller cancelled, because the server does not answer
             self._stop()
 
     def _stop(self) -> None:
@@ -145,7 +145,7 @@ class Database:
     async def counted(
         self, work: Work[Result], executor: OwnedExecutor, *, reading: bool = False
     ) -> Result:
-        """Return what `work` returns, from a transaction on this executor."""
+        """Run `work` in a transaction on this executor, count it, and return its result."""
         engine = self._reader if reading else self._engine
         if not self._open:
             raise ClosedError("the database is closed; nothing more can be read or written")
@@ -156,7 +156,7 @@ class Database:
                 _name(work), lambda: transaction(engine, work, caller), executor
             )
         except BaseException as error:
-            # Also where the caller was cancelled: a thread may hold the work still.
+            # The caller may have been cancelled while a thread still runs the work.
             caller.gone = True
             if _answered(error):
                 self.answered += 1
@@ -185,7 +185,7 @@ class Database:
                     raise
                 wait_s = self._retries.wait_s(attempt, float(self._rng.random()))
                 self._log.info(
-                    "Transaction {work} is run again in {wait_s:.3f} s: {error}",
+                    "Transaction {work} failed and is retried in {wait_s:.3f} s: {error}",
                     work=name,
                     wait_s=wait_s,
                     error=str(error),
@@ -196,23 +196,23 @@ class Database:
 
 
 class First:
-    """A database whose transactions wait behind no others: tenants' reads may take all threads."""
+    """The database on reserved threads, because tenants' reads may occupy all others."""
 
     def __init__(self, database: Database, executor: OwnedExecutor) -> None:
         self._database = database
         self._executor = executor
 
     async def run(self, work: Work[Result]) -> Result:
-        """What `work` returns, once its transaction is committed."""
+        """Return the result of `work` after its transaction is committed."""
         return await self._database.counted(work, self._executor)
 
     async def read(self, work: Work[Result]) -> Result:
-        """What `work` returns, from one consistent state; it must not write."""
+        """Return the result of `work`, which reads one consistent state and must not write."""
         return await self._database.counted(work, self._executor, reading=True)
 
 
 def _upgrade(engine: sa.Engine) -> None:
-    """Bring the schema up to date; a large table may take MariaDB many minutes."""
+    """Upgrade the schema, without a time limit: a large table may take MariaDB many minutes."""
     if engine.dialect.name == "sqlite":
         migrations.upgrade(engine)
         return
@@ -224,13 +224,13 @@ def _upgrade(engine: sa.Engine) -> None:
 
 
 def _answered(error: BaseException) -> bool:
-    """Return whether the work itself raised the error, so that the database did its part."""
+    """Return whether the work itself raised the error, and not the database."""
     no_answer = (sa.exc.SQLAlchemyError, CancelledError, ClosedError)
     return isinstance(error, Exception) and not isinstance(error, no_answer)
 
 
 def _name(work: object) -> str:
-    """What a log may say of it: never what it was given, which may hold tenants' secrets."""
+    """Return the work's name for the log, without its arguments: they may contain secrets."""
     while isinstance(work, partial):
         work = work.func
     name: str = getattr(work, "__qualname__", type(work).__qualname__)
@@ -238,27 +238,27 @@ def _name(work: object) -> str:
 
 
 def _passed(clock: Time, seconds: float) -> Deferred[None]:
-    """Fires after so many seconds of the clock."""
+    """Return a Deferred that fires after so many seconds of the clock."""
     waiting: Deferred[None] = Deferred(lambda _: call.cancel())
     call = clock.callLater(seconds, waiting.callback, None)
     return waiting
 
 
 class _Caller:
-    """Whether the caller of a transaction still waits for it; read by the thread that runs it."""
+    """Tells the thread of a transaction whether its caller still waits."""
 
     gone = False
 
 
 class _GivenUpError(Exception):
-    """The caller waits no longer: nothing is stored."""
+    """The caller no longer waits, so the transaction is rolled back."""
 
 
 def transaction(engine: sa.Engine, work: Work[Result], caller: _Caller | None = None) -> Result:
-    """What `work` returns, committed; the blocking form, without retries.
+    """Run `work` in a transaction, blocking and without retries, and return its result.
 
-    Nothing is stored once the caller is gone; it was told that it got no answer, and may have
-    asked again.
+    If the caller is gone, roll back: it has been told that there was no answer, and may have
+    sent its request again.
     """
     asked = caller or _Caller()
     _raise_if_gone(asked)
@@ -268,8 +268,8 @@ def transaction(engine: sa.Engine, work: Work[Result], caller: _Caller | None = 
         _raise_if_gone(asked)
         if isinstance(result, _BOUND):
             raise TypeError(
-                f"a transaction may not hand out a {type(result).__name__}: it dies with its"
-                " thread; return plain values"
+                f"a transaction can't return a {type(result).__name__}, which is invalid outside"
+                " its thread: return plain values"
             )
         return result
 

@@ -1,6 +1,6 @@
-"""The whole schema: all its tables, brought to where the code expects them, and as plain SQL.
+"""The database schema: its tables, its migrations, and its text as plain SQL.
 
-python -m merkatd.database.migrations
+`python -m merkatd.database.migrations` writes `sql/schema.mysql.sql`.
 """
 
 import contextlib
@@ -84,15 +84,15 @@ HEAD = "head"
 BASE = "base"
 _WAIT_S = 300
 _NO_LOCKS = 1235
-"""The server's error: it does not support this yet."""
+"""The server's error for a function that it does not support."""
 
 
 class SchemaError(RuntimeError):
-    """The database was made by a version that this one doesn't know, or another one changes it."""
+    """The schema is of an unknown version, or another daemon is changing it."""
 
 
 def scripts() -> Path:
-    """The folder of the migrations: `sql` beside the package in a checkout, or as installed."""
+    """Return the folder of the migrations: `sql` of the checkout, or the installed one."""
     beside = Path(__file__).resolve().parents[2] / "sql"
     if (beside / "env.py").is_file():
         return beside
@@ -100,35 +100,35 @@ def scripts() -> Path:
 
 
 def upgrade(engine: sa.Engine, revision: str = HEAD) -> None:
-    """Apply the migrations that are missing: all of them or none.
+    """Apply the missing migrations: all of them or none.
 
-    MySQL and MariaDB can't do that. There an upgrade that is interrupted goes on at the next start.
+    MySQL and MariaDB can't do that: there an interrupted upgrade continues at the next start.
     """
     with engine.begin() as connection, alone(connection):
-        _refuse_the_unknown(connection)
+        _refuse_unknown_revision(connection)
         command.upgrade(_configuration(connection), revision)
 
 
 def downgrade(engine: sa.Engine, revision: str = BASE) -> None:
-    """Take migrations back until this revision is reached."""
+    """Revert migrations down to this revision."""
     with engine.begin() as connection, alone(connection):
-        _refuse_the_unknown(connection)
+        _refuse_unknown_revision(connection)
         command.downgrade(_configuration(connection), revision)
 
 
 def revision_of(connection: sa.Connection) -> str | None:
-    """The revision of the database, None while it is empty."""
+    """Return the revision of the database, None if it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
 def newest() -> str | None:
-    """The revision that this version of the code expects."""
+    """Return the revision that this version of the code expects."""
     return ScriptDirectory(str(scripts())).get_current_head()
 
 
 @contextlib.contextmanager
 def alone(connection: sa.Connection) -> Iterator[None]:
-    """Let no other daemon change the schema meanwhile; with SQLite its transaction does that."""
+    """Keep other daemons from changing the schema; on SQLite the transaction does that."""
     if connection.dialect.name == "sqlite":
         yield
         return
@@ -143,8 +143,8 @@ def alone(connection: sa.Connection) -> Iterator[None]:
         return
     if taken != 1:
         raise SchemaError(
-            f"another daemon has been bringing the database up to date for {_WAIT_S} s: try again"
-            " when it has done that"
+            f"another daemon has been upgrading the database for more than {_WAIT_S} s: try again"
+            " when it has finished"
         )
     try:
         yield
@@ -153,19 +153,19 @@ def alone(connection: sa.Connection) -> Iterator[None]:
             connection.scalar(sa.select(sa.func.release_lock(name)))
 
 
-def _refuse_the_unknown(connection: sa.Connection) -> None:
+def _refuse_unknown_revision(connection: sa.Connection) -> None:
     present = revision_of(connection)
     known = {script.revision for script in ScriptDirectory(str(scripts())).walk_revisions()}
     if present is not None and present not in known:
         raise SchemaError(
-            f"the database is at revision {present}, which this version doesn't know (its newest"
-            f" is {newest()}): run the version that made it, or a newer one"
+            f"the database has the unknown revision {present}; this version knows revisions up to"
+            f" {newest()}: run the version that upgraded it, or a newer one"
         )
 
 
 def _configuration(connection: sa.Connection) -> Config:
     config = Config()
-    # A percent sign would be taken for the start of a substitution.
+    # Alembic would take a percent sign for the start of a substitution.
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     config.attributes["connection"] = connection
     config.attributes["metadata"] = METADATA
@@ -174,14 +174,14 @@ def _configuration(connection: sa.Connection) -> Config:
 
 PATH = scripts() / "schema.mysql.sql"
 _HEAD = """\
--- All tables of Merkat on MySQL and MariaDB, as its migrations make them; the daemon makes them
--- itself where they are missing. Made by `python -m merkatd.database.migrations`.
+-- All tables of Merkat on MySQL and MariaDB, as its migrations create them. The daemon creates
+-- missing tables itself. Written by `python -m merkatd.database.migrations`.
 
 """
 
 
 def schema() -> str:
-    """All tables and indexes, and the mark that the migrations were made."""
+    """Return the SQL of all tables and indexes, and of the revision."""
     dialect = mysql.dialect()
     parts = []
     for table in METADATA.sorted_tables:
@@ -199,7 +199,7 @@ def schema() -> str:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the schema file."""
     PATH.write_text(schema())
 
 

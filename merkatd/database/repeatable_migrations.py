@@ -1,9 +1,9 @@
-"""Migrations that were interrupted go on: what is there already as it is wanted is left as it is.
+"""Repeatable migrations for MySQL and MariaDB: a change that is already made is skipped.
 
-MySQL and MariaDB commit each change of a schema by itself. A start that dies between two of them
-leaves the first ones behind, and the revision from which it came. The next start repeats that
-migration, and must not stumble over what the one before it did. A table of the same name with
-other columns is another program's: the server refuses that as it always did.
+MySQL and MariaDB commit each change of a schema separately. A daemon that dies between two changes
+leaves the first ones in place, and the old revision. The next start repeats that migration and must
+not fail at the finished changes. A table of the same name with other columns belongs to another
+program: creating it still fails.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from alembic.ddl.mysql import MariaDBImpl, MySQLImpl
 
 
 class _Repeatable(MySQLImpl):
-    """MySQL, as Alembic changes its schemas; it is registered by being defined."""
+    """Alembic's implementation for MySQL; defining the class registers it."""
 
     __dialect__ = "mysql"
 
     def create_table(self, table: sa.Table, **words: Any) -> None:
-        """Make the table, or only those of its indexes that are missing."""
+        """Create the table, or only its missing indexes."""
         there = _columns(self.connection, table.name)
         if there is None or there != {column.name for column in table.columns}:
             super().create_table(table, **words)
@@ -27,7 +27,7 @@ class _Repeatable(MySQLImpl):
             self.create_index(index)
 
     def create_index(self, index: sa.Index, **words: Any) -> None:
-        """Make the index, unless there is one of this name over these columns."""
+        """Create the index, unless an index of this name over these columns exists."""
         wanted = [column.name for column in index.columns]
         table = index.table.name if index.table is not None else ""
         connection: Any = self.connection
@@ -37,23 +37,23 @@ class _Repeatable(MySQLImpl):
         super().create_index(index, **words)
 
     def add_column(self, table_name: str, column: sa.Column[Any], **words: Any) -> None:
-        """Add the column, unless the table has it."""
+        """Add the column, unless it exists."""
         if column.name not in (_columns(self.connection, table_name) or ()):
             super().add_column(table_name, column, **words)
 
     def drop_table(self, table: sa.Table, **words: Any) -> None:
-        """Drop the table, unless it is gone."""
+        """Drop the table, if it exists."""
         if _columns(self.connection, table.name) is not None:
             super().drop_table(table, **words)
 
     def drop_column(self, table_name: str, column: sa.Column[Any], **words: Any) -> None:
-        """Drop the column, unless it is gone."""
+        """Drop the column, if it exists."""
         if column.name in (_columns(self.connection, table_name) or ()):
             super().drop_column(table_name, column, **words)
 
 
 class _RepeatableMariaDb(_Repeatable, MariaDBImpl):
-    """The same under MariaDB's own name."""
+    """The same for MariaDB, which Alembic treats as its own dialect."""
 
     __dialect__ = "mariadb"
 

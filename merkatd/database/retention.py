@@ -1,19 +1,20 @@
 """Retention: how long each table keeps its rows. No other module deletes rows because of age.
 
 # Note [What is kept, and how long]
-Three lengths of time. *Details* belong to one period: allocations, steps, the words of bids.
-They are kept for `period.keep_allocations` periods; use and charges become days before they go
-(`merkatd.ledger.statements`). *History* is what statements, charts and the record of orders read:
-it is kept for `period.keep_history`. Rows in the *present* say how things stand now; there are
-as many as there are VMs, tenants and living platforms. Money is never lost: transactions older
-than the history become one transaction a kind, with the sum of each account (`carry_forward`).
+There are three retention times. *Details* belong to one period: allocations, steps, changes of
+bids. They are kept for `period.keep_allocations` periods; before their deletion, use and charges
+are added up by day (`merkatd.ledger.statements`). *History* is the data of statements, charts and
+the record of orders; it is kept for `period.keep_history`. Rows of the *present* describe the
+current state; their number depends on the numbers of VMs, tenants and living platforms. Money is
+never lost: transactions older than the history become one transaction per kind, with the sum of
+each account (`carry_forward`).
 
-Example: with 10,080 periods of a minute and 366 days, the allocations of the last week, and
-the prices of the last year, can be asked for. A platform that ended 366 days ago goes together
-with its VMs, its account and its budget; one that never had a VM goes with the details.
+Example: with 10,080 periods of a minute and 366 days, the database has the allocations of the last
+week and the prices of the last year. A platform that ended 366 days ago is deleted with its VMs,
+its account and its budget; a platform that never had a VM is deleted with the details.
 
-Rows go in batches, each in a transaction of its own, so that a table that has grown for years
-holds up nobody.
+Rows are deleted in batches, each in its own transaction, so that cleaning up a table that has grown
+for years blocks no other transaction for long.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,17 +49,17 @@ from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
 from merkatd.database.scheduler.step_store import OUTSTANDING, STEPS
 
 BATCH = 5_000
-"""About how many rows of a table one transaction deletes at most."""
+"""Approximate maximum number of rows of a table that one transaction deletes."""
 _ROWS = 50
-"""As many rows as this a period or a day is taken to have in a table."""
+"""Assumed number of rows per period or day in a table."""
 _AS_AN_ACCOUNT = 10
-"""An account takes as long as so many rows: its entries are given to its owner one by one."""
+"""Rows that take as long as an account, whose entries are moved to its owner one by one."""
 
 _ENDED = (PeriodState.CHARGED, PeriodState.FAILED, PeriodState.WATCHED)
 
 
 class RetentionTimes(StrEnum):
-    """How long rows are kept."""
+    """The retention times of rows."""
 
     DETAILS = "details"
     HISTORY = "history"
@@ -96,23 +97,23 @@ KEPT: Mapping[str, RetentionTimes] = {
     "vm_group_vms": RetentionTimes.DETAILS,
     "vm_groups": RetentionTimes.HISTORY,
 }
-"""By table."""
+"""The retention time of each table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """The oldest that is kept."""
+    """The oldest rows to keep."""
 
     details_period: int
-    """The first period whose details are kept,"""
+    """The first period whose details are kept."""
     details_s: float
-    """and when it was, in seconds since the epoch."""
+    """The time of that period, in seconds since the epoch."""
     history_s: float
-    """Since when history is kept."""
+    """The time from which on history is kept."""
 
 
 def tidy(connection: sa.Connection, horizon: Horizon, most: int = BATCH) -> bool:
-    """Delete one batch of each table's rows that are too old; whether there may be more."""
+    """Delete one batch of old rows of each table; return whether there may be more."""
     counts = [rule(connection, horizon, most) for rule in _RULES]
     return any(count >= most for count in counts)
 
@@ -127,7 +128,7 @@ def _drop(
     old: sa.ColumnElement[bool],
     most: int,
 ) -> int:
-    """Delete old rows, of at most so many values of the column; how many values they had."""
+    """Delete the old rows of at most `most` values of a column; return the number of values."""
     column = table.c[name]
     found = list(connection.scalars(sa.select(column).where(old).distinct().limit(most)))
     for some in chunks(found):
@@ -138,7 +139,7 @@ def _drop(
 def _drop_periods(
     connection: sa.Connection, table: sa.Table[Any], old: sa.ColumnElement[bool], most: int
 ) -> int:
-    """The same by periods, of which each has many rows."""
+    """Delete the old rows of some periods; return their approximate number."""
     return _ROWS * _drop(connection, table, "period", old, max(most // _ROWS, 1))
 
 
@@ -148,13 +149,13 @@ def _allocations(connection: sa.Connection, horizon: Horizon, most: int) -> int:
 
 
 def _steps(connection: sa.Connection, horizon: Horizon, most: int) -> int:
-    """Those that ended; a step that is under way stays, however old."""
+    """Delete ended steps; steps under way stay, however old they are."""
     old = (STEPS.c.period < horizon.details_period) & STEPS.c.state.not_in(OUTSTANDING)
     return _drop_periods(connection, STEPS, old, most)
 
 
 def _memories(connection: sa.Connection, horizon: Horizon, _most: int) -> int:
-    """What strategies remembered; that of the newest periods is used."""
+    """Delete the strategies' memory of old periods; strategies use only the newest."""
     connection.execute(
         sa.update(PERIODS)
         .where(PERIODS.c.number < horizon.details_period, PERIODS.c.memory.is_not(None))
@@ -177,14 +178,14 @@ def _doings(connection: sa.Connection, horizon: Horizon, most: int) -> int:
 
 
 def _plans(connection: sa.Connection, horizon: Horizon, most: int) -> int:
-    """Those that ended; the newest plan is shown."""
+    """Delete ended plans except the newest plan, which commands show."""
     newest = connection.scalar(sa.select(sa.func.max(PLANS.c.id))) or 0
     old = (PLANS.c.ended_s < horizon.details_s) & (PLANS.c.id < newest)
     return _drop(connection, PLANS, "id", old, most)
 
 
 def _rounds(connection: sa.Connection, horizon: Horizon, most: int) -> int:
-    """All but the newest of each kind, from which the next one is due."""
+    """Delete rounds except the newest of each kind, from which the next is scheduled."""
     newest = sa.select(sa.func.max(ROUNDS.c.number)).group_by(ROUNDS.c.kind)
     kept = list(connection.scalars(newest))
     old = (ROUNDS.c.at_s < horizon.details_s) & ROUNDS.c.number.not_in(kept)
@@ -202,7 +203,7 @@ def _shortfalls(connection: sa.Connection, horizon: Horizon, most: int) -> int:
 
 
 def _periods(connection: sa.Connection, horizon: Horizon, most: int) -> int:
-    """Those that ended and of which nothing else is kept."""
+    """Delete ended periods to which no other kept row refers."""
     number = PERIODS.c.number
     used = [
         number.in_(sa.select(table.c.period))
@@ -216,7 +217,7 @@ def _periods(connection: sa.Connection, horizon: Horizon, most: int) -> int:
 
 
 def _last_period(connection: sa.Connection, horizon: Horizon) -> int:
-    """The newest period that belongs to no kept history; its charges have become days."""
+    """Return the newest period to delete: older than the history, its charges added up to days."""
     query = sa.select(sa.func.max(PERIODS.c.number)).where(PERIODS.c.started_s < horizon.history_s)
     last = connection.scalar(query) or 0
     return min(last, rolled_up_to(connection), horizon.details_period - 1)
@@ -227,7 +228,7 @@ def _notes(connection: sa.Connection, horizon: Horizon, most: int) -> int:
 
 
 def _orders(connection: sa.Connection, horizon: Horizon, most: int) -> int:
-    """The newest order about each subject is in force."""
+    """Delete orders except the newest about each subject, which is in force."""
     newest = list(connection.scalars(sa.select(sa.func.max(ORDERS.c.id)).group_by(ORDERS.c.host)))
     old = (ORDERS.c.at_s < horizon.history_s) & ORDERS.c.id.not_in(newest)
     return _drop(connection, ORDERS, "id", old, most)
@@ -248,7 +249,7 @@ def _accounts(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     return _AS_AN_ACCOUNT * drop_accounts(connection, horizon.history_s, horizon.details_s, few)
 
 
-# Rows that others refer to go after those.
+# Referring rows are deleted before the rows to which they refer.
 _RULES: tuple[_Rule, ...] = (
     _allocations,
     _steps,

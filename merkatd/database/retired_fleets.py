@@ -1,6 +1,6 @@
-"""Retiring: platforms, groups and applications that ended long ago go with all they had.
+"""Deletion of platforms, groups and applications that ended long ago, with their VMs and accounts.
 
-Each function deletes at most `most` of what ended before a time, and returns how many it were.
+Each function deletes at most `most` objects that ended before a time, and returns their number.
 """
 
 from typing import Any
@@ -22,19 +22,19 @@ from merkatd.database.ledger.usage_store import USES
 
 
 def drop_platform_vms(connection: sa.Connection, before_s: float, most: int) -> int:
-    """Delete ended VMs of platforms; return how many."""
+    """Delete ended VMs of platforms; return their number."""
     return _drop_vms(connection, MEMBERS, MEMBERS.c.platform, before_s, most)
 
 
 def drop_group_vms(connection: sa.Connection, before_s: float, most: int) -> int:
-    """Delete ended VMs of groups; return how many."""
+    """Delete ended VMs of groups; return their number."""
     return _drop_vms(connection, GROUP_VMS, GROUP_VMS.c.vm_group, before_s, most)
 
 
 def _drop_vms(
     connection: sa.Connection, table: sa.Table, owner: sa.Column[int], before_s: float, most: int
 ) -> int:
-    """Delete ended VMs but for each owner's highest number: the next VM's number is one more."""
+    """Delete ended VMs, but keep each owner's highest number, from which the next one follows."""
     highest = sa.select(sa.func.max(table.c.number).label("number"), owner.label("owner"))
     last = highest.group_by(owner).subquery()
     kept = sa.select(table.c.create_key).join(
@@ -53,14 +53,14 @@ def _keys(
     kept: sa.Select[Any],
     most: int,
 ) -> list[str]:
-    """Some of the old keys. MySQL deletes from no table that the same statement reads."""
+    """Return some of the old keys. MySQL can't delete from a table that the statement reads."""
     return list(connection.scalars(sa.select(column).where(old, column.not_in(kept)).limit(most)))
 
 
 def drop_platforms(
     connection: sa.Connection, before_s: float, unused_before_s: float, most: int
 ) -> int:
-    """Those that ended, with their VMs and what was done; sooner if they never had a VM."""
+    """Delete ended platforms with their VMs and actions; sooner if they never had a VM."""
     ended_s = PLATFORMS.c.since_s
     unused = PLATFORMS.c.id.not_in(sa.select(MEMBERS.c.platform)) & (ended_s < unused_before_s)
     old = PLATFORMS.c.state.in_(OVER) & ((ended_s < before_s) | unused)
@@ -80,7 +80,7 @@ def drop_platforms(
 def drop_vm_groups(
     connection: sa.Connection, before_s: float, unused_before_s: float, most: int
 ) -> int:
-    """Those that ended, with their VMs; sooner if they never had one."""
+    """Delete ended groups with their VMs; sooner if they never had a VM."""
     there = sa.select(GROUP_VMS.c.vm_group).where(GROUP_VMS.c.gone_s.is_(None))
     ended_s = VM_GROUPS.c.ended_s
     unused = VM_GROUPS.c.id.not_in(sa.select(GROUP_VMS.c.vm_group)) & (ended_s < unused_before_s)
@@ -96,9 +96,9 @@ def drop_vm_groups(
 def drop_accounts(
     connection: sa.Connection, before_s: float, unused_before_s: float, most: int
 ) -> int:
-    """Those of applications that ended, hold nothing, and belong to no platform that is kept.
+    """Delete the empty accounts of ended applications that belong to no kept platform.
 
-    One on which nothing moved but its budget goes sooner: it says nothing of what was paid.
+    An account that only its budget moved is deleted sooner: it has no record of payments.
     """
     used = sa.select(PLATFORMS.c.account).where(PLATFORMS.c.account.is_not(None))
     paid = (
@@ -131,5 +131,5 @@ def drop_accounts(
 
 
 def _highest(connection: sa.Connection, column: sa.Column[int]) -> int:
-    """The highest id: SQLite would give it again, were its row deleted."""
+    """Return the highest id. Its row must stay: otherwise SQLite would assign the id again."""
     return connection.scalar(sa.select(sa.func.max(column))) or 0

@@ -1,4 +1,4 @@
-"""The first tables."""
+"""The first tables: accounts, bids, periods, steps, transactions, entries, prices, allocations."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 revision = "0001"
 down_revision = None
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 LONG_BLOB = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
@@ -24,7 +24,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make them all."""
+    """Create the tables."""
     op.create_table(
         "accounts",
         sa.Column("id", SERIAL, nullable=False),
@@ -177,7 +177,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them, those that refer to others first."""
+    """Drop the tables, referring ones first."""
     for name in (
         "steps",
         "shortfalls",

@@ -1,4 +1,4 @@
-"""Who acts, and what administrators ordered."""
+"""Tables of the lease and of administrators' orders."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 STORAGE: dict[str, Any] = {
     "mysql_engine": "InnoDB",
@@ -21,7 +21,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make the two tables."""
+    """Create the tables."""
     op.create_table(
         "leases",
         sa.Column("name", sa.String(length=32), nullable=False),
@@ -45,6 +45,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     op.drop_table("orders")
     op.drop_table("leases")

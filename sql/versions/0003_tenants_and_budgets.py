@@ -1,4 +1,4 @@
-"""Tenants and their weights, budgets, rounds, notes, arrears, and what VMs were charged."""
+"""Tables of tenants, weights, budgets, rounds, notes, arrears, and the charges of VMs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 revision = "0003"
 down_revision = "0002"
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 LONG_BLOB = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
@@ -24,7 +24,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "arrears",
         sa.Column("vm", sa.Integer(), autoincrement=False, nullable=False),
@@ -120,7 +120,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     for name in (
         "uses",
         "tenants",

@@ -1,4 +1,4 @@
-"""Virtual platforms, their VMs, and what was done to them."""
+"""Tables of virtual platforms, their VMs, and the actions on them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 revision = "0004"
 down_revision = "0003"
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 STORAGE: dict[str, Any] = {
@@ -23,7 +23,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "platforms",
         sa.Column("id", SERIAL, nullable=False),
@@ -88,6 +88,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     for name in ("platform_doings", "platform_vms", "platforms"):
         op.drop_table(name)

@@ -1,4 +1,4 @@
-"""Groups of VMs with a spending rate, and their VMs."""
+"""Tables of groups with a spending rate, and of their VMs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 revision = "0006"
 down_revision = "0005"
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 STORAGE: dict[str, Any] = {
@@ -23,7 +23,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "vm_groups",
         sa.Column("id", SERIAL, nullable=False),
@@ -65,6 +65,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     for name in ("vm_group_vms", "vm_groups"):
         op.drop_table(name)

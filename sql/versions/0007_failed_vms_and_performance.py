@@ -1,4 +1,4 @@
-"""When a platform's VM was found to have failed, and the performance that its tenant wants now."""
+"""Columns for the time of a platform VM's failure, and for the performance set by the tenant."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,12 +8,12 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Add the columns; until somebody changes it, the performance is the template's."""
+    """Add the columns; NULL means the performance of the template."""
     op.add_column("platforms", sa.Column("performance", sa.Double(), nullable=True))
     op.add_column("platform_vms", sa.Column("failed_s", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the columns."""
     op.drop_column("platforms", "performance")
     op.drop_column("platform_vms", "failed_s")

@@ -1,4 +1,4 @@
-"""Plans that wait for approval, and what another scheduler would be compared with."""
+"""Tables of plans that need approval, and of comparisons with another scheduler."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 revision = "0008"
 down_revision = "0007"
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 STORAGE: dict[str, Any] = {
@@ -23,7 +23,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "plans",
         sa.Column("id", SERIAL, nullable=False),
@@ -56,6 +56,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     for name in ("comparisons", "plans"):
         op.drop_table(name)

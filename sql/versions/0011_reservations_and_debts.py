@@ -8,7 +8,7 @@ from alembic import op
 revision = "0011"
 down_revision = "0010"
 
-# A migration says what was true on its day; it doesn't follow the code.
+# Copies of the code's definitions: a migration must not change when the code does.
 STORAGE: dict[str, Any] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
@@ -20,7 +20,7 @@ STORAGE: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Add them; nothing is reserved yet, and what was missing until now is owed by no owner."""
+    """Add columns and tables; nothing is reserved, and earlier shortfalls become no debts."""
     for name in ("reserved", "debt"):
         column = sa.Column(name, sa.BigInteger(), server_default="0", nullable=False)
         op.add_column("accounts", column)
@@ -41,7 +41,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take them away; counts of arrears begin anew."""
+    """Drop columns and tables; arrears start again from zero."""
     op.drop_table("arrears")
     _arrears("vm")
     op.drop_table("reservations")

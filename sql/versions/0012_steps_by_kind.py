@@ -1,4 +1,4 @@
-"""An index for questions about migrations: they are few among the steps of a day."""
+"""An index of steps by kind, for queries about migrations, which are few among a day's steps."""
 
 from alembic import op
 
@@ -12,5 +12,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the index."""
     op.drop_index("ix_steps_kind_planned_s", "steps")

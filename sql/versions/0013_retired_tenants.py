@@ -1,4 +1,4 @@
-"""When a tenant was retired: its user is not among OpenNebula's users any more."""
+"""A column for the time of a tenant's retirement, after OpenNebula's user was removed."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,10 +8,10 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Add the column; no tenant is retired yet."""
+    """Add the column; NULL means an active tenant."""
     op.add_column("tenants", sa.Column("retired_s", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:
-    """Drop it: retired tenants count as tenants again."""
+    """Drop the column: retired tenants become active again."""
     op.drop_column("tenants", "retired_s")

@@ -1,4 +1,4 @@
-"""Arrears count intervals, of which a short period is a part."""
+"""Arrears as parts of intervals: a short period counts as a part of an interval."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,12 +8,12 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Make room for parts; what was counted so far stays."""
+    """Allow fractions; existing counts stay."""
     _change(sa.Integer(), sa.Double())
 
 
 def downgrade() -> None:
-    """Take whole intervals again."""
+    """Allow only whole intervals."""
     _change(sa.Double(), sa.Integer())
 
 

@@ -81,7 +81,7 @@ class TestBid:
     ) -> None:
         """What is not said stays as it was; the expected share and cost come true."""
         out = shell.ok("bid web-0 --cpu 9").out
-        assert out.startswith("VM 0 (web-0) bids from the next period on:")
+        assert out.startswith("VM 0 (web-0) bids, from the next period on:")
         word = daemon.frontend.read(lambda c: bid_store.newest_bids(c, [0]))[0]
         assert (word.bid, word.source) == ({"cpu": 9.0, "memory": 1.0}, "xmlrpc")
         expected = json.loads(shell.ok("bid web-0 --json").out)["resources"][0]
@@ -174,7 +174,7 @@ class TestPlan:
             lambda c: (period_store.newest(c), journal.recent(c, journal.StepFilter(), 999))
         )
         out = shell.ok("plan").out
-        assert "A dry run: nothing is done and nothing is stored." in out
+        assert "Dry run: nothing is done or stored." in out
         assert "gains " in out
         assert "; after " in out
         planned = json.loads(shell.ok("plan --json").out)
@@ -217,7 +217,7 @@ class TestDaemon:
         assert daemon.frontend.scheduler.paused
         assert "PAUSED" in shell.ok("top --once").out
         assert "paused             true" in shell.ok("status").out
-        assert shell.ok("resume").out.startswith("Going on")
+        assert shell.ok("resume").out.startswith("Resumed: ")
         assert not daemon.frontend.scheduler.paused
 
     def test_the_saved_snapshot_is_the_one_that_was_decided_from(
@@ -241,7 +241,7 @@ class TestDaemon:
         new = Daemon()
         monkeypatch.setattr("merkatd.commands.ask_daemon.ask", new.ask)
         assert "period             -" in shell.ok("status").out
-        assert "There was no period yet." in shell.ok("top --once").out
+        assert "No period has ended yet." in shell.ok("top --once").out
         assert shell.ok("plan").out.startswith("Period 1, ")
         assert shell.ok("log").out.startswith("PERIOD")
         for words in ("list vms", "price", "explain 0", "bid 0", "snapshot save x"):

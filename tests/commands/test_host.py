@@ -19,12 +19,12 @@ def test_a_drained_host_is_emptied_and_shown_as_drained(daemon: Daemon, shell: S
     assert hosts_of(daemon) == {0, 1}
     said = shell.ok("host drain host001").out
     assert said.startswith("host001 is drained: ")
-    assert "VMs are to be moved away" in said
+    assert "VMs will be moved away" in said
     daemon.period(4)
     assert hosts_of(daemon) == {0}
     rows = shell.ok("list hosts --csv -l ID,STAT,NOTE").lines
     assert "1,drain,drained and empty" in rows
-    assert shell.ok("host drain 1").out == "host001 is drained already: no VM is there.\n"
+    assert shell.ok("host drain 1").out == "host001 is already drained: it has no VMs.\n"
 
 
 def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, shell: Shell) -> None:
@@ -39,7 +39,7 @@ def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, sh
     given = frontend.read(order_store.history)
     assert [(one.what, one.host) for one in given] == [("drain", 1)]
     assert given[0].who
-    assert shell.ok("host undrain 1").out == "host001 takes VMs again, from the next period on.\n"
+    assert shell.ok("host undrain 1").out == "host001 takes VMs again from the next period on.\n"
     assert shell.ok("host undrain 1").out == "host001 was not drained.\n"
     new = [frontend.vm(9.0) for _ in range(2)]
     daemon.period(12)
@@ -60,7 +60,7 @@ def test_a_host_that_nobody_knows_is_refused(daemon: Daemon, shell: Shell) -> No
 def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
     """Periods begin again when somebody says so, and not because it was started."""
     shell.ok("pause")
-    assert shell.ok("pause").out.startswith("Paused already")
+    assert shell.ok("pause").out.startswith("Already paused")
     frontend = daemon.frontend
     frontend.start_daemon()
     frontend.scheduler.start()
@@ -101,7 +101,7 @@ def test_a_host_can_be_drained_before_there_was_a_period(
     daemon = Daemon()
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", daemon.ask)
     vm = daemon.frontend.vm()
-    assert shell.ok("host drain host000").out == "host000 is drained: no VM is there.\n"
+    assert shell.ok("host drain host000").out == "host000 is drained: it has no VMs.\n"
     daemon.period(2)
     assert daemon.frontend.host_of(vm) == 1
     daemon.frontend.close()

@@ -98,7 +98,7 @@ class TestRelease:
         daemon.frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "embedded.limits.set"))
         said = shell("release", "--yes", "--csv")
         assert said.code == 1
-        assert "5 VMs have not everything back" in said.err
+        assert "5 VMs are not fully restored" in said.err
         assert len(said.lines) == 6
 
     def test_only_what_is_paused_is_released(self, daemon: Daemon) -> None:

@@ -14,7 +14,7 @@ class TestTenant:
     def test_the_list_shows_everybody_and_the_supply(self, asked: Shell) -> None:
         """And what is in the treasury; credits add up."""
         out = asked.ok("tenant list").out
-        assert "Supply 1,000,000 credits" in out
+        assert "Supply: 1,000,000 credits" in out
         assert " 0  oneadmin  oneadmin " in out
         row = json.loads(asked.ok("tenant list --json").out)[0]
         assert (row["id"], row["weight"]) == (0, 1.0)
@@ -51,7 +51,7 @@ class TestTenant:
     def test_a_period_that_was_void_is_given_back_once(self, shell: Shell) -> None:
         """With the reason on record."""
         before = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
-        assert "were given back" in shell("tenant", "refund", "2", "--why", "power cut").out
+        assert "Refunded " in shell("tenant", "refund", "2", "--why", "power cut").out
         after = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
         assert after > before
         shell("tenant", "refund", "2", "--why", "power cut")
@@ -60,14 +60,14 @@ class TestTenant:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            ("tenant show", "TENANT is right"),
-            ("tenant list 5", "tenant list is right"),
-            ("tenant weight 5", "TENANT X is right"),
-            ("tenant weight 5 many", "a number is right"),
-            ("tenant grant 5 nan", "a number is right"),
-            ("tenant grant 5 1e40", "a number is right"),
-            ("tenant list --group 5", "--group: only with weight"),
-            ("tenant refund 5", "--why TEXT goes with refund"),
+            ("tenant show", "expected: merkatd tenant show TENANT"),
+            ("tenant list 5", "expected: merkatd tenant list"),
+            ("tenant weight 5", "expected: merkatd tenant weight TENANT X"),
+            ("tenant weight 5 many", "expected a number"),
+            ("tenant grant 5 nan", "expected a number"),
+            ("tenant grant 5 1e40", "expected a number"),
+            ("tenant list --group 5", "--group can be used only with weight"),
+            ("tenant refund 5", "refund needs --why TEXT"),
         ],
     )
     def test_wrong_words_are_refused(self, asked: Shell, words: str, says: str) -> None:
@@ -103,7 +103,7 @@ class TestBudget:
         assert "budget 40, replenishment 2" in shell.ok("tenant show 0").out
         assert "can't be moved" in shell.refused(f"budget {opened.application} --amount 1e12")
         assert "there is no application 99" in shell.refused("budget 99")
-        assert "APPLICATION goes with" in shell.refused("budget --amount 5", 2)
+        assert "--replenishment need an APPLICATION" in shell.refused("budget --amount 5", 2)
 
 
 class TestStatement:
@@ -121,7 +121,7 @@ class TestStatement:
         assert sum(int(row["MICRO"]) for row in rows) == -whole["movements"]["charge"]
         # Three periods of a minute are charged, and each VM from its first second on.
         assert all(3 / 60 <= float(row["HOURS"]) < 3 / 60 + 3 / 3600 for row in rows)
-        assert "every credit is accounted for" in asked.ok("statement 0").out
+        assert "Every credit is accounted for" in asked.ok("statement 0").out
 
     def test_a_month_without_anything_is_empty(self, asked: Shell) -> None:
         """And one that is none is refused."""

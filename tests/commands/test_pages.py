@@ -72,7 +72,7 @@ def test_the_page_of_merkatd_names_all_commands(shell: Shell) -> None:
     out = shell.ok("manual").out
     for name in COMMANDS:
         assert f"\\fB{name}\\fR" in out
-    assert "no command is called 'nope'; there are: bid, budget, check" in shell.refused(
+    assert "unknown command 'nope'; expected one of: bid, budget, check" in shell.refused(
         "manual nope", 2
     )
 

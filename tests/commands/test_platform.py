@@ -57,11 +57,11 @@ class TestPlatform:
         )
         said = shell.ok("platform show 1").out
         assert "is running" in said
-        assert "On track: done 30 min before its deadline" in said
+        assert "On track: expected to end 30 min before its deadline" in said
         assert "25.0% of its work is done" in said
         assert "Spent" in said
-        assert "Prices now, of a period in market default: a core " in said
-        assert "All that its VMs can use costs " in said
+        assert "Prices per period in market default now: a core " in said
+        assert "The most that its VMs can use costs " in said
         assert "VM 0 in nodes: running, gets 200 % of a core" in said
         assert "manager: starting: its conditions are met" in said
         row = json.loads(shell.ok("platform list --json").out)[0]
@@ -75,7 +75,7 @@ class TestPlatform:
         assert daemon.answer("platform", platform=1)["budget"] == 60_000
         assert "suspending" in shell.ok("platform suspend 1").out
         daemon.period(3)
-        assert "it waits to be resumed" in shell.ok("platform show 1").out
+        assert "`merkatd platform resume` continues it" in shell.ok("platform show 1").out
         assert "resuming" in shell.ok("platform resume 1").out
         daemon.period(3)
         assert "stopping" in shell.ok("platform stop 1").out
@@ -91,17 +91,17 @@ class TestPlatform:
         assert "cancelled" in said
         assert "the least deadline that could be met" in said
         shown = shell.ok("platform show 1").out
-        assert "What it would have taken: the least deadline that could be met is" in shown
-        assert "the rest went back" in shown
+        assert "It would have needed: the least deadline that could be met is" in shown
+        assert "the rest returned to its tenant" in shown
 
     @pytest.mark.parametrize(
         ("words", "code", "said"),
         [
-            ("platform submit x.toml", 2, "--tenant TENANT goes with submit"),
-            ("platform show", 2, "merkatd platform show ID is right"),
-            ("platform list 3", 2, "merkatd platform list is right"),
-            ("platform update 1", 2, "one at least"),
-            ("platform stop 1 --budget 3", 2, "go with update"),
+            ("platform submit x.toml", 2, "submit needs --tenant TENANT"),
+            ("platform show", 2, "expected: merkatd platform show ID"),
+            ("platform list 3", 2, "expected: merkatd platform list"),
+            ("platform update 1", 2, "update needs at least one"),
+            ("platform stop 1 --budget 3", 2, "other verbs accept none"),
             ("platform show x", 2, "a whole number"),
             ("platform show 7", 1, "platform 7 does not exist"),
             ("platform submit /nowhere --tenant ann", 1, "No such file"),

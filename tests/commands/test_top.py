@@ -71,7 +71,7 @@ class TestQuote:
         wanted = json.loads(asked.ok("quote web-0 --want-cpu 200 --json").out)["resources"][0]
         again = json.loads(asked.ok(f"quote web-0 --cpu {wanted['bid']!r} --json").out)
         assert again["resources"][0]["share"] == pytest.approx(200)
-        assert "is had for no bid" in asked.ok("quote web-0 --want-cpu 401").out
+        assert "no bid gets that share" in asked.ok("quote web-0 --want-cpu 401").out
         both = asked.refused("quote web-0 --cpu 1 --want-cpu 2")
         assert "only one of the two may be given" in both
 

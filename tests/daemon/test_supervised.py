@@ -57,7 +57,7 @@ def test_a_daemon_says_when_it_is_ready_that_it_lives_and_that_it_ends(
         assert [listener.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
         daemon.send_signal(signal.SIGTERM)
         rest = iter(
-            lambda: listener.recv(4096), b"STOPPING=1\nSTATUS=Ending after the work in hand"
+            lambda: listener.recv(4096), b"STOPPING=1\nSTATUS=Stopping after the current work"
         )
         assert set(rest) <= {b"WATCHDOG=1"}
         assert daemon.wait(PATIENCE_S) == 0
@@ -94,4 +94,4 @@ def test_an_abstract_address_is_understood() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(f"\0merkat-{os.getpid()}")
         SystemdNotifier({"NOTIFY_SOCKET": f"@merkat-{os.getpid()}"}, Clock()).ending()
-        assert heard(listener) == ["STOPPING=1\nSTATUS=Ending after the work in hand"]
+        assert heard(listener) == ["STOPPING=1\nSTATUS=Stopping after the current work"]

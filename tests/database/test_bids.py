@@ -111,7 +111,7 @@ def test_a_vm_that_is_gone_bids_no_more(connection: sa.Connection) -> None:
 @pytest.mark.parametrize("amount", [math.nan, math.inf, -0.5])
 def test_what_is_no_bid_can_t_be_said(amount: float) -> None:
     """The refusal names the VM, the resource and what would be right."""
-    with pytest.raises(ValueError, match=r"VM 1 can't bid .* for cpu: a bid is a finite number"):
+    with pytest.raises(ValueError, match=r"VM 1: a bid for cpu must be a finite number"):
         word(1, amount, 0.0)
 
 

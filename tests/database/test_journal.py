@@ -113,7 +113,7 @@ def test_steps_behind_one_that_is_left_out_are_left_out(connection: sa.Connectio
     free = deploy(4, period=2, after=("another plan's",))
     recorded = journal.record(connection, [blocked, behind, last, free], 1.0)
     assert recorded.recorded == (free,)
-    assert "which must come first, was left out" in recorded.left_out[last.id]
+    assert "which must be done first, was left out" in recorded.left_out[last.id]
 
 
 def test_recording_a_plan_again_changes_nothing(connection: sa.Connection) -> None:

@@ -78,7 +78,9 @@ def test_a_failed_period_keeps_its_reason_and_ends_there(connection: sa.Connecti
     found = period_store.newest(connection)
     assert found is not None
     assert (found.state, found.failure) == (PeriodState.FAILED, "the server did not answer")
-    with pytest.raises(PeriodStateError, match="period 1 is failed; only one that is continued"):
+    with pytest.raises(
+        PeriodStateError, match="period 1 is failed; to become decided it must be continued"
+    ):
         period_store.decided(connection, number, 6.0, "tabu", {})
 
 
@@ -140,7 +142,7 @@ def test_prices_keep_infinity(connection: sa.Connection) -> None:
 @pytest.mark.parametrize("price", [math.nan, -1.0])
 def test_what_is_no_price_is_refused(connection: sa.Connection, price: float) -> None:
     """Neither NaN nor a negative number is a price."""
-    with pytest.raises(ValueError, match="a price is a number of at least 0"):
+    with pytest.raises(ValueError, match="a price must be a number of at least 0"):
         price_store.store_prices(connection, begin(connection), {"default": {"cpu": price}})
 
 

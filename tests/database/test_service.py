@@ -223,7 +223,7 @@ def test_results_of_the_driver_stay_inside(engine: sa.Engine, clock: Clock) -> N
         say(connection)
         return connection.execute(sa.text("SELECT 1"))
 
-    with pytest.raises(TypeError, match="dies with its thread"):
+    with pytest.raises(TypeError, match="invalid outside its thread"):
         now(database.run(leak))
     assert now(database.read(bid_store.newest_bids)) == {}
 

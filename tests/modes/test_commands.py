@@ -29,11 +29,11 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_mode_is_shown_ordered_and_given_back(daemon: Daemon, shell: Shell) -> None:
     """In words that say what it does."""
-    assert shell.ok("mode").out == "The mode is on: all that is decided is done.\n"
+    assert shell.ok("mode").out == "The mode is on: all decisions are carried out.\n"
     assert "The mode is ask: VMs are placed" in shell.ok("mode ask").out
     said = shell.ok("mode ask").lines
     assert said[0].startswith("The mode is ask already")
-    assert said[1].startswith("So it was ordered; configured is on")
+    assert said[1].startswith("It was set by an order; the configuration says on")
     assert shell.ok("mode configured").lines[0].startswith("The mode is on")
     assert "invalid choice" in shell.refused("mode off", 2)
     daemon.period()
@@ -50,9 +50,9 @@ def test_every_command_says_that_nothing_is_done(mode: Mode, daemon: Daemon, she
     for words in ASKING:
         said = shell(*words.split())
         assert said.code == 0, said
-        assert said.err.startswith(f"merkatd: mode {mode}: what is decided is")
-        assert said.err.endswith("nothing of it is done\n")
-        assert "nothing of it is done" not in shell(*words.split(), "--json").out
+        assert said.err.startswith(f"merkatd: mode {mode}: decisions are ")
+        assert said.err.endswith("not carried out\n")
+        assert "not carried out" not in shell(*words.split(), "--json").out
 
 
 def test_the_live_view_says_so(daemon: Daemon, shell: Shell) -> None:
@@ -99,14 +99,14 @@ def test_a_plan_is_refused(daemon: Daemon, shell: Shell) -> None:
 
 def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
     """How many, how often the same, and each."""
-    assert "No VM was placed" in shell.ok("shadow").out
+    assert "No other scheduler placed a VM" in shell.ok("shadow").out
     shell("mode", "shadow")
     daemon.period()
     for vm in (0, 1):
         daemon.frontend.bench.ok("one.vm.deploy", vm, 1)
     daemon.period()
     said = shell("shadow")
-    assert said.lines[0] == "2 VMs were placed by another scheduler, 1 (50 %) as by Merkat."
+    assert said.lines[0] == "Another scheduler placed 2 VMs, 1 (50 %) on Merkat's own choice."
     assert "Merkat would move" in said.lines[1]
     assert len(said.lines) == 5
     rows = shell("shadow", "-l", "NAME,THEIRS,SAME", "--csv", "--no-header").lines
@@ -114,7 +114,7 @@ def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
     daemon.frontend.bench.ok("one.vm.migrate", 0, 0, True, False, -1, 0)
     daemon.period()
     daemon.period()
-    assert any(line.startswith("1 were moved by others") for line in shell("shadow").lines)
+    assert any(line.startswith("Other schedulers moved 1 VMs") for line in shell("shadow").lines)
     rows = shell("shadow", "-l", "FROM,THEIRS", "--csv", "--no-header", "--limit", "1").lines
     assert rows == ["host001,host000"]
 

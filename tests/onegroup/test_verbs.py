@@ -152,7 +152,7 @@ class TestRefusals:
             ("quota 100", 2, "quota is a verb for OpenNebula's groups of users"),
             ("addadmin 1 2", 2, "OpenNebula"),
             ("manual nope", 2, "unknown verb 'nope'"),
-            ("list -l NOPE", 2, "no column is called 'NOPE'"),
+            ("list -l NOPE", 2, "unknown column 'NOPE'"),
         ],
     )
     def test_what_is_wrong_is_said_in_a_line(

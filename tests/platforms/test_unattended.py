@@ -118,7 +118,7 @@ def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
     row = row_of(site, broken)
     assert row["unattended"] == WHY
     said = " ".join(lines_of(row, None))
-    assert f"The daemon fails to look after it: {WHY}. Its VMs and their bids stay" in said
+    assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in said
     assert row_of(site, other)["unattended"] is None
 
 

@@ -161,7 +161,7 @@ class TestWithSqlite:
             },
             before={"merkatd plan refuse": arrive},
         )
-        assert "1 VMs were placed by another scheduler" in told["merkatd shadow"]
+        assert "Another scheduler placed 1 VMs" in told["merkatd shadow"]
         assert there[1] == there[0] + 1
 
     def test_changing_watching_and_maintaining(self, lite: Machine) -> None:

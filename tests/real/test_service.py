@@ -88,7 +88,7 @@ class TestStarted:
     def test_start_returns_when_it_is_ready(self, system: PidOne) -> None:
         """Not before: the control socket answers at once."""
         started(system)
-        assert system.show("StatusText") == "Sharing the cloud; `merkatd status` tells more"
+        assert system.show("StatusText") == "Running; see `merkatd status`"
         until(lambda: periods(system) > 1, "periods", patience_s=PATIENCE_S)
 
     def test_it_has_no_rights(self, system: PidOne) -> None:

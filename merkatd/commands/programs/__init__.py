@@ -1,1 +1,1 @@
-"""Verbs that are programs of their own."""
+"""Commands that work without a running daemon, and `run`, the daemon itself."""

@@ -1,4 +1,4 @@
-"""`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price."""
+"""The command `demo`: a cloud whose tenants' bids and deadlines divide it by price."""
 
 import argparse
 import math
@@ -13,55 +13,56 @@ from merkatd.demo.demo_site import DemoOptions
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `demo`."""
     usual = DemoOptions()
     parser.add_argument(
         "--plain",
         action="store_true",
-        help="write a log instead of drawing, as is done where the output is no terminal",
+        help="write a log instead of drawing; the default if the output is not a terminal",
     )
     parser.add_argument(
         "--seconds",
         type=_above_zero,
         default=usual.seconds,
         metavar="N",
-        help=f"end after so long (default: {usual.seconds:g})",
+        help=f"end after N seconds (default: {usual.seconds:g})",
     )
     parser.add_argument(
         "--seed",
         type=_seed,
         default=usual.seed,
         metavar="N",
-        help=f"another number, another story (default: {usual.seed})",
+        help=f"seed of the random events (default: {usual.seed})",
     )
     parser.add_argument(
         "--speed",
         type=_speed,
         default=usual.speed,
         metavar="N",
-        help=f"seconds of the cloud in one of ours, at most {_FASTEST:g}; a period has 60"
-        f" (default: {usual.speed:g})",
+        help=f"simulated seconds per real second, at most {_FASTEST:g}; a period has 60 simulated"
+        f" seconds (default: {usual.speed:g})",
     )
     parser.add_argument(
         "--hosts",
         type=_hosts,
         default=usual.hosts,
         metavar="N",
-        help=f"hosts, and VMs in proportion, at most {_MOST_HOSTS} (default: {usual.hosts})",
+        help=f"number of hosts, at most {_MOST_HOSTS}; VMs grow in proportion (default:"
+        f" {usual.hosts})",
     )
     parser.add_argument(
         "--hypervisor",
         choices=("embedded", "libvirt"),
         default="embedded",
-        help="libvirt: real guests on this machine, which is the only host"
-        " (default: embedded, simulated hosts)",
+        help="embedded: simulated hosts; libvirt: real guests, with this machine as the only host"
+        " (default: embedded)",
     )
 
 
 def run_demo(arguments: argparse.Namespace) -> int:
-    """0 where it ended by itself or with Ctrl-C."""
+    """Run the demo; return 0 if it ended by itself or with Ctrl-C."""
     reactor = asyncio_reactor()
-    # They import what imports the reactor.
+    # These modules import the reactor, so it must be installed first.
     from merkatd.demo.demo_program import show  # noqa: PLC0415
     from merkatd.demo.real_guests import GuestsError  # noqa: PLC0415
 
@@ -74,7 +75,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> DemoOptions:
-    """Raises GuestsError where real guests are wanted and there can be none."""
+    """Return the options. Raise GuestsError if this machine can't run the real guests asked for."""
     options = DemoOptions(
         seconds=arguments.seconds,
         seed=arguments.seed,
@@ -111,7 +112,7 @@ def _within(text: str, above: float, most: float) -> float:
     if above < value <= most and value < math.inf:
         return value
     limit = "" if most == math.inf else f" and at most {most:g}"
-    raise argparse.ArgumentTypeError(f"{text}: a number above {above:g}{limit} is right")
+    raise argparse.ArgumentTypeError(f"{text}: expected a number above {above:g}{limit}")
 
 
 def _seed(text: str) -> int:
@@ -129,21 +130,21 @@ def _whole(text: str, least: int, most: int) -> int:
         value = least - 1
     if least <= value <= most:
         return value
-    raise argparse.ArgumentTypeError(f"{text}: a whole number from {least} to {most} is right")
+    raise argparse.ArgumentTypeError(f"{text}: expected a whole number from {least} to {most}")
 
 
 DEMO = Verb(
     "demo",
-    summary="watch a simulated cloud divide itself by price",
+    summary="watch tenants divide a simulated cloud by price",
     description="""\
-`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price.
+`merkatd demo`: watch tenants with bids and deadlines divide a cloud by price.
 
-It runs the daemon on the embedded cloud, in a temporary directory that is removed at the end,
-with a cloud's minute in a second. While it runs, all other commands work from a second
+The demo runs the daemon on the embedded cloud, in a temporary directory that it removes at the end.
+A simulated minute takes a second. While the demo runs, all other commands work from a second
 terminal with the --config that it shows. It ends by itself, or with Ctrl-C.
 
-With --hypervisor libvirt the cloud's one host is this machine: real guests run on its libvirtd,
-which the tenants' bids slow down and speed up. They are ended with the demo.
+With --hypervisor libvirt, this machine is the cloud's only host: real guests run on its libvirtd,
+and the tenants' bids slow them down and speed them up. The guests end with the demo.
 """,
     add_arguments=add_demo_arguments,
     run=run_demo,

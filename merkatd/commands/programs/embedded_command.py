@@ -1,4 +1,4 @@
-"""`embedded`."""
+"""The command `embedded`: an OpenNebula-compatible cloud in a process of its own."""
 
 from __future__ import annotations
 
@@ -23,33 +23,43 @@ from merkatd.embedded.rpc_server import RpcServer, serve
 from merkatd.embedded.state_file import SqliteStore, StateError
 
 _REST_S = 60.0
-"""Between two looks at whether a whole collection of garbage is due."""
+"""Seconds between two checks whether a full garbage collection is due."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the options of the embedded cloud."""
     parser.add_argument("--listen", default="127.0.0.1:2633", metavar="HOST:PORT",
-                        help="where to answer; port 0 picks one")  # fmt: skip
-    parser.add_argument("--hosts", type=int, default=8, help="how many hosts a new cloud has")
+                        help="address of the XML-RPC server; port 0 picks a free one")  # fmt: skip
+    parser.add_argument("--hosts", type=int, default=8, help="number of hosts of a new cloud")
     parser.add_argument("--cpu", type=int, default=8, help="cores of each host")
     parser.add_argument("--memory", default="16GiB", help="memory of each host")
-    parser.add_argument("--file", type=Path, help="TOML file that describes a new cloud instead")
-    parser.add_argument("--password", default="opennebula", help="oneadmin's in a new cloud")
-    parser.add_argument("--state", type=Path, help="SQLite file that outlives the process")
-    parser.add_argument("--speed", type=float, default=1.0, help="how fast its time runs")
-    parser.add_argument("--seed", type=int, default=0, help="of all its randomness")
+    parser.add_argument(
+        "--file",
+        type=Path,
+        help="TOML file that describes a new cloud, instead of the options above",
+    )
+    parser.add_argument(
+        "--password", default="opennebula", help="oneadmin's password in a new cloud"
+    )
+    parser.add_argument(
+        "--state", type=Path, help="SQLite file in which the cloud survives restarts"
+    )
+    parser.add_argument(
+        "--speed", type=float, default=1.0, help="simulated seconds per real second"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve a cloud until SIGTERM or SIGINT; prints its address once it answers."""
-    from twisted.internet import reactor as installed  # noqa: PLC0415 - whichever was installed
+    """Serve a cloud until SIGTERM or SIGINT; print its address once it accepts calls."""
+    from twisted.internet import reactor as installed  # noqa: PLC0415 - it must be installed first
 
     reactor: Any = installed
     store = None
     try:
         host, port = _address(arguments.listen)
         if arguments.speed <= 0:
-            _wrong(f"--speed must be above 0, not {arguments.speed}")
+            _wrong(f"--speed must be above 0 (got {arguments.speed})")
         store = SqliteStore(arguments.state) if arguments.state else None
         cloud = _cloud(arguments, store, reactor)
         server = serve(cloud, reactor, host, port)
@@ -68,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _end(server: RpcServer, cloud: EmbeddedCloud) -> None:
-    # No call may be answered that is not written down.
+    # Close the state file last: every answered call must be stored.
     await server.stop()
     cloud.close()
 
@@ -81,7 +91,7 @@ def _announce(endpoint: str) -> None:
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        _wrong(f"--listen must be HOST:PORT, not {text!r}")
+        _wrong(f"--listen must be HOST:PORT (got {text!r})")
     return host, int(port)
 
 
@@ -101,7 +111,7 @@ def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: An
 
 
 def add_embedded_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `embedded`."""
     add_arguments(parser)
 
 
@@ -116,7 +126,7 @@ EMBEDDED = Verb(
     "embedded",
     summary="run an embedded OpenNebula-compatible cloud",
     description="""\
-`merkatd embedded`: an embedded cloud as a process of its own.""",
+`merkatd embedded`: run an embedded, OpenNebula-compatible cloud in a process of its own.""",
     add_arguments=add_embedded_arguments,
     run=run_embedded,
 )

@@ -1,4 +1,4 @@
-"""`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states."""
+"""The command `experiment`: the paper's figures and tables, repeated in virtual time."""
 
 import argparse
 from pathlib import Path
@@ -8,13 +8,13 @@ from merkatd.commands.terminal.command_verb import Verb
 
 
 def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("what", choices=("list", "run", "report"), help="what to do")
+    """Add the options of `experiment`."""
+    parser.add_argument("what", choices=("list", "run", "report"), help="list, run or report")
     parser.add_argument(
         "name",
         nargs="?",
         metavar="NAME",
-        help="an experiment, as listed, or the file of a scenario (FILE.toml)",
+        help="an experiment's name, or the file of a scenario (FILE.toml)",
     )
     parser.add_argument(
         "--trace",
@@ -23,33 +23,40 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
         help="take the jobs from this trace (Standard Workload Format, plain or .gz)",
     )
     parser.add_argument(
-        "--seeds", type=command_parser.count, default=4, metavar="N", help="repeat it so often (4)"
+        "--seeds",
+        type=command_parser.count,
+        default=4,
+        metavar="N",
+        help="number of repetitions (4)",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="few and small runs: only to see that it works"
+        "--quick", action="store_true", help="few and small runs, only to check that it works"
     )
     parser.add_argument(
         "--output",
         type=Path,
         default=Path("experiments"),
         metavar="FOLDER",
-        help="where rows and figures are kept (experiments)",
+        help="the folder for rows and figures (experiments)",
     )
     parser.add_argument(
-        "--processes", type=command_parser.count, metavar="N", help="at a time; all cores otherwise"
+        "--processes",
+        type=command_parser.count,
+        metavar="N",
+        help="number of parallel processes (all cores)",
     )
     parser.add_argument(
         "--cluster",
         nargs="?",
         const="",
         metavar="ADDRESS",
-        help="hand the runs to a Dask cluster; without an address to two local workers",
+        help="run on a Dask cluster; without an address on two local workers",
     )
 
 
 def run_experiment(arguments: argparse.Namespace) -> int:
-    """Load the simulator, which nothing else here needs, and let it work."""
-    from simulator import experiment_cli  # noqa: PLC0415 - loads scipy's statistics: half a second
+    """Run the experiment in the simulator, which no other command loads."""
+    from simulator import experiment_cli  # noqa: PLC0415 - loading scipy.stats takes half a second
 
     return experiment_cli.run(arguments)
 
@@ -58,10 +65,11 @@ EXPERIMENT = Verb(
     "experiment",
     summary="repeat the paper's evaluation in virtual time",
     description="""\
-`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states.
+`merkatd experiment`: repeat the paper's figures and tables in virtual time, beside its numbers.
 
-`list` shows what there is. `run NAME`, or a scenario's `FILE.toml`, runs it on all cores, one
-process a run; a run that was ended goes on where it was. `report NAME` prints again what is stored.
+`list` lists the experiments. `run NAME`, or a scenario's `FILE.toml`, runs it on all cores, one
+process per run; an interrupted experiment continues with its missing runs. `report NAME` prints the
+stored results again.
 """,
     add_arguments=add_experiment_arguments,
     run=run_experiment,

@@ -1,4 +1,4 @@
-"""`completion`, `manual`."""
+"""Commands that print shell completion and manual pages: `completion`, `manual`."""
 
 import argparse
 
@@ -11,28 +11,28 @@ from merkatd.commands.terminal.table_columns import shortened
 
 
 def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `completion`."""
     parser.add_argument(
         "shell", metavar="SHELL", choices=tuple(SHELLS), help=f"one of {', '.join(SHELLS)}"
     )
 
 
 def run_completion(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the completion script."""
     print("\n".join(SHELLS[arguments.shell](model_of(arguments.parser()))))
     return 0
 
 
 COMPLETION = Verb(
     "completion",
-    summary="print a script that completes words in bash or zsh",
+    summary="print a completion script for bash or zsh",
     description="""\
-`merkatd completion`: a script that completes commands, options and names in your shell.
+`merkatd completion`: print a script that completes commands, options and names in your shell.
 
     merkatd completion bash > ~/.local/share/bash-completion/completions/merkatd
     merkatd completion zsh > ~/.zfunc/_merkatd
 
-Names of VMs and hosts are asked of the daemon that the usual configuration names.
+The script asks the daemon of the default configuration for the names of VMs and hosts.
 """,
     add_arguments=add_completion_arguments,
     run=run_completion,
@@ -40,20 +40,20 @@ Names of VMs and hosts are asked of the daemon that the usual configuration name
 
 
 def add_manual_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `manual`."""
     parser.add_argument(
-        "command", metavar="COMMAND", nargs="?", help="the command; without one: merkatd itself"
+        "command", metavar="COMMAND", nargs="?", help="the command (default: merkatd itself)"
     )
 
 
 def run_manual(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the manual page."""
     program = model_of(arguments.parser())
     wanted = arguments.command
     known = {command.name for command in program.commands}
     if wanted is not None and wanted not in known:
-        there = ", ".join(sorted(known))
-        why = f"no command is called {shortened(wanted)}; there are: {there}"
+        names = ", ".join(sorted(known))
+        why = f"unknown command {shortened(wanted)}; expected one of: {names}"
         return complain("manual", why, WRONG_WORDS)
     print("\n".join(page(program, wanted)))
     return 0
@@ -63,7 +63,7 @@ MANUAL = Verb(
     "manual",
     summary="print the manual page of a command, as roff",
     description="""\
-`merkatd manual`: the manual page of a command, or of all of them together.
+`merkatd manual`: print the manual page of a command, or of merkatd itself.
 
 merkatd manual explain | man -l -
 """,

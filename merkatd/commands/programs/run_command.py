@@ -1,8 +1,8 @@
-"""`run`: the daemon in the foreground, with systemd and its log.
+"""The command `run`: the daemon in the foreground, its log, and its messages to systemd.
 
-A message is a datagram to the socket that the environment names; where it names none, as in a
-terminal, nothing is told. That it lives is told by the reactor, between other things: one that
-is stuck falls silent, and systemd starts the daemon again.
+A message is a datagram to the socket that the environment names; without that variable, as in a
+terminal, the daemon sends none. The reactor's thread sends the watchdog messages: if it is stuck
+they stop, and systemd restarts the daemon.
 """
 
 import argparse
@@ -47,57 +47,57 @@ _MICROSECONDS = 1_000_000
 
 
 class SystemdNotifier:
-    """Whoever started us and waits for word."""
+    """Sender of the daemon's state to systemd."""
 
     def __init__(self, environment: Mapping[str, str], clock: Any) -> None:
         self._address = environment.get("NOTIFY_SOCKET", "")
         self._every_s = _watchdog_s(environment) / 2
-        self._living = LoopingCall(self._tell, "WATCHDOG=1")
-        self._living.clock = clock
+        self._watchdog = LoopingCall(self._send, "WATCHDOG=1")
+        self._watchdog.clock = clock
 
     def ready(self, status: str) -> None:
-        """The first period has begun; from now on it is told in time that we live."""
-        self._tell(f"READY=1\nSTATUS={status}")
-        if self._every_s > 0 and not self._living.running:
-            self._living.start(self._every_s)
+        """Announce that the daemon works, and start the watchdog messages."""
+        self._send(f"READY=1\nSTATUS={status}")
+        if self._every_s > 0 and not self._watchdog.running:
+            self._watchdog.start(self._every_s)
 
     def reloading(self) -> None:
-        """The configuration is being read anew; `ready` says when that is over."""
+        """Announce a reload of the configuration; `ready` announces its end."""
         at_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        self._tell(f"RELOADING=1\nMONOTONIC_USEC={at_us}\nSTATUS=Reading the configuration anew")
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={at_us}\nSTATUS=Reloading the configuration")
 
     def ending(self) -> None:
-        """The work in hand is being finished."""
-        self._tell("STOPPING=1\nSTATUS=Ending after the work in hand")
+        """Announce that the daemon finishes its current work and stops."""
+        self._send("STOPPING=1\nSTATUS=Stopping after the current work")
 
     def stop(self) -> None:
-        """Nothing more is told."""
-        if self._living.running:
-            self._living.stop()
+        """Stop the watchdog messages."""
+        if self._watchdog.running:
+            self._watchdog.stop()
 
-    def _tell(self, message: str) -> None:
+    def _send(self, message: str) -> None:
         if not self._address:
             return
-        # An address that begins with @ is Linux's abstract one, whose first byte is zero.
+        # An address that begins with @ is in Linux's abstract namespace: its first byte is zero.
         address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
             way.setblocking(False)
             try:
                 way.sendto(message.encode(), address)
             except OSError:
-                return  # whoever no longer listens has no use for it
+                return  # systemd does not listen: the daemon works without it
 
 
 def _watchdog_s(environment: Mapping[str, str]) -> float:
-    """After how long without a word we count as stuck; 0 where nobody watches this process."""
+    """Return the seconds after which systemd restarts a silent daemon; 0 without a watchdog."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
-    said = environment.get("WATCHDOG_USEC", "")
-    return int(said) / _MICROSECONDS if said.isascii() and said.isdigit() else 0.0
+    limit = environment.get("WATCHDOG_USEC", "")
+    return int(limit) / _MICROSECONDS if limit.isascii() and limit.isdigit() else 0.0
 
 
 class Written:
-    """The log. Raises OSError where the file can't be opened."""
+    """The daemon's log. The constructor raises OSError if the file can't be opened."""
 
     def __init__(self, config: Config) -> None:
         self._path = config.log_file
@@ -105,30 +105,30 @@ class Written:
         self._predicate: Any = LogLevelFilterPredicate(defaultLogLevel=_level(config))
 
     def begin(self) -> None:
-        """Write all events from now on."""
-        file: Any = textFileLogObserver(self)  # type: ignore[arg-type]  # Twisted's interfaces
-        sparing: Any = Sparing(file)  # have no types
+        """Start to write all events."""
+        file: Any = textFileLogObserver(self)  # type: ignore[arg-type]  # Twisted has no types
+        sparing: Any = Sparing(file)
         observer: Any = FilteringLogObserver(sparing, [self._predicate])
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 
     def again(self, config: Config) -> None:
-        """Write the events of this level on; the file may have been moved away.
+        """Apply the log level and open the log file again: it may have been renamed.
 
-        Raises OSError where the file can't be opened; then they go where they went before.
+        Raise OSError if the file can't be opened; the log then continues in the old file.
         """
         self._predicate.defaultLogLevel = _level(config)
         if self._path is not None:
             new, old = _opened(self._path), self._stream
             self._stream = new
-            with contextlib.suppress(OSError):  # a full disk: what it still held is lost
+            with contextlib.suppress(OSError):  # a full disk: buffered lines are lost
                 old.close()
 
     def write(self, text: str) -> None:
-        """Write what Twisted made of an event."""
+        """Write an event, formatted by Twisted."""
         self._stream.write(text)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Flush the log."""
         self._stream.flush()
 
 
@@ -142,26 +142,26 @@ def _level(config: Config) -> LogLevel:
     return level
 
 
-_STATUS = "Sharing the cloud; `merkatd status` tells more"
+_STATUS = "Running; see `merkatd status`"
 _THREADS = 10
 _EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `run`."""
     parser.add_argument(
         "--paused",
         action="store_true",
-        help="begin no period before `merkatd resume`: for a look with `merkatd plan` first",
+        help="start no period before `merkatd resume`, to check `merkatd plan` first",
     )
     add_config(parser)
 
 
 def run_daemon(arguments: argparse.Namespace) -> int:
-    """Run until SIGTERM or SIGINT; the work in hand is finished first.
+    """Run the daemon until SIGTERM or SIGINT; it finishes its current work first.
 
-    At SIGHUP the configuration is read anew; one with mistakes leaves the old one in force. At
-    the start it has an exit code of its own, after which systemd does not try again.
+    SIGHUP reloads the configuration; the old one stays in force if the new one has mistakes. At the
+    start, mistakes lead to an exit code of their own, after which systemd does not try again.
     """
     keep_private()
     config = read_config("run", arguments.config)
@@ -185,14 +185,14 @@ def run_daemon(arguments: argparse.Namespace) -> int:
 
 
 def _use_daemon_threads(reactor: Any) -> None:
-    """Look names up on threads that don't keep the process alive when the name server hangs."""
+    """Resolve names on threads that don't keep the process alive when the name server hangs."""
     threads = reactor.threadpool = DaemonThreads(_THREADS, "reactor")
     reactor.callWhenRunning(threads.start)
     reactor.addSystemEventTrigger("during", "shutdown", threads.stop)
 
 
 class _Running:
-    """The daemon inside the reactor's life."""
+    """The daemon's start, reloads and stop, driven by the reactor."""
 
     def __init__(self, reactor: Any, written: Written, file: Path | None) -> None:
         self._reactor = reactor
@@ -207,9 +207,9 @@ class _Running:
         self.code = 0
 
     def begin(self, config: Config, paused: bool) -> None:
-        """Start it; where that fails, end with the reason."""
-        # The reactor's own handlers complain of being told twice, as `timeout` and many a
-        # supervisor tell.
+        """Start the daemon; if that fails, write the reason and stop the reactor."""
+        # The reactor's own handlers raise an error at a second signal, which `timeout` and many
+        # supervisors send.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._reload))
@@ -225,7 +225,7 @@ class _Running:
             self._reload()
 
     def _reload(self) -> None:
-        """Read the configuration anew; while it starts, once it has."""
+        """Reload the configuration; during the start, remember the reload for later."""
         if self._daemon is None:
             self._reload_wanted = True
             return
@@ -239,19 +239,19 @@ class _Running:
             problem = Problem((), str(getattr(error, "strerror", None) or error))
             configuration.refuse(ConfigError(str(self._file), [problem]))
         else:
-            self._write_on(configuration)
+            self._reopen_log(configuration)
         self._supervisor.ready(self._daemon.scheduler.configuration or _STATUS)
 
-    def _write_on(self, configuration: Reloading) -> None:
+    def _reopen_log(self, configuration: Reloading) -> None:
         try:
             self._written.again(configuration.config)
         except OSError as error:
-            configuration.lacks(f"the log goes on in its old file: {error.strerror}")
+            configuration.lacks(f"the log continues in its old file: {error.strerror}")
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
         if isinstance(error, CancelledError) and self._stopping:
-            sys.stderr.write("merkatd run: the daemon was told to end before it had started\n")
+            sys.stderr.write("merkatd run: the daemon was stopped before it had started\n")
         elif isinstance(error, _EXPECTED):
             sys.stderr.write(f"merkatd run: {error}\n")
         else:
@@ -260,7 +260,7 @@ class _Running:
         self._stop()
 
     def _stop(self) -> None:
-        """A reactor can be stopped once only."""
+        """Stop the reactor, at most once: a second stop is an error in Twisted."""
         if not self._stopping:
             self._stopping = True
             self._supervisor.ending()
@@ -274,7 +274,7 @@ class _Running:
         self._supervisor.stop()
 
     def end(self) -> Any:
-        """The reactor waits for what this returns; what is half started is started first."""
+        """Return a Deferred for which the reactor waits; a start under way is finished first."""
         return ensureDeferred(self._end())
 
 
@@ -282,7 +282,7 @@ RUN = Verb(
     "run",
     summary="run the daemon",
     description="""\
-`merkatd run`: the daemon, in the foreground, until it is told to end.""",
+`merkatd run`: run the daemon in the foreground, until SIGTERM or Ctrl-C.""",
     add_arguments=add_run_arguments,
     run=run_daemon,
 )

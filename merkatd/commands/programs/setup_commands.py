@@ -1,4 +1,4 @@
-"""`check`, `driver`."""
+"""Commands that set Merkat up: `check`, `driver`."""
 
 import argparse
 import shutil
@@ -15,27 +15,29 @@ from merkatd.opennebula.preflight.inquiry import CallRefusedError, calling, inqu
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `check`."""
     parser.add_argument(
-        "--offline", action="store_true", help="check the file alone, and ask no server"
+        "--offline",
+        action="store_true",
+        help="check only the file, without connecting to OpenNebula",
     )
     add_config(parser)
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """0 when the daemon would start with it and work."""
+    """Check the configuration and the cloud; return 0 if the daemon would start and work."""
     config = read_config("check", arguments.config)
     if config is None:
         return NOT_DONE
     chosen = arguments.config or (INSTALLED if INSTALLED.exists() else "all defaults")
     markets = ", ".join(f"{name} ({one.strategy})" for name, one in config.markets.items())
-    print(f"{chosen}: right; cloud: {config.cloud.kind}; markets: {markets}")
+    print(f"{chosen}: valid; cloud: {config.cloud.kind}; markets: {markets}")
     if arguments.offline or config.cloud.kind is not CloudKind.OPENNEBULA:
         return DONE
-    return _ask(config)
+    return _check_cloud(config)
 
 
-def _ask(config: Config) -> int:
+def _check_cloud(config: Config) -> int:
     wish = AdviceInput(
         driver_mode=config.cloud.mode is CloudMode.DRIVER,
         simulated_hosts=config.hypervisor.kind is HypervisorKind.EMBEDDED,
@@ -66,14 +68,13 @@ def _ask(config: Config) -> int:
 
 CHECK = Verb(
     "check",
-    summary="check a configuration, and the cloud that it is for",
+    summary="check a configuration and its cloud",
     description="""\
-`merkatd check`: whether a configuration is right, and what it will meet on its OpenNebula.
+`merkatd check`: check a configuration, and the OpenNebula server that it names.
 
-Every problem is told, not only the first. With an OpenNebula configured the server is asked
-for its version, which mode fits it, who else balances there, which clusters belong to no
-market, and whether the login has the rights that are needed. Errors end with exit code 1,
-warnings do not.
+The command reports every problem, not only the first. On the OpenNebula server it checks the
+version, the mode that fits it, other schedulers that balance there, clusters without a market,
+and the rights of the login. Errors lead to exit code 1, warnings do not.
 """,
     add_arguments=add_check_arguments,
     run=run_check,
@@ -84,15 +85,18 @@ _FILES = {"place": 0o755, "optimize": 0o755, "ask.py": 0o644}
 
 
 def add_driver_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Add the options of `driver`."""
     parser.add_argument(
-        "directory", metavar="DIRECTORY", type=Path, help="where the driver is written to"
+        "directory",
+        metavar="DIRECTORY",
+        type=Path,
+        help="the directory in which to write the driver",
     )
     add_config(parser)
 
 
 def run_driver(arguments: argparse.Namespace) -> int:
-    """Copy the scripts, and say beside them where the daemon is."""
+    """Copy the driver's scripts, and write the daemon's socket to a file beside them."""
     config = read_config("driver", arguments.config)
     if config is None:
         return NOT_DONE
@@ -117,11 +121,11 @@ DRIVER = Verb(
     "driver",
     summary="write the scheduler driver for OpenNebula 7",
     description="""\
-`merkatd driver`: write the scheduler driver that OpenNebula runs from 7.0 on.
+`merkatd driver`: write the scheduler driver that OpenNebula runs since version 7.0.
 
-DIRECTORY is remotes/scheduler/merkat, below OpenNebula's /var/lib/one. The driver asks the
-daemon on the socket of the configuration; where the daemon acts by itself (mode daemon), or is
-away, the answer is that nothing is to be done. Files of that directory are written anew.
+DIRECTORY is remotes/scheduler/merkat, below OpenNebula's /var/lib/one. The driver asks the daemon
+on the driver socket of the configuration. If the daemon acts by itself (mode daemon) or is not
+running, the driver answers that there is nothing to do. Existing files are overwritten.
 """,
     add_arguments=add_driver_arguments,
     run=run_driver,

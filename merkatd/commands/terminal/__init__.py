@@ -1,4 +1,4 @@
-"""Tables on the screen and for programs: the one printer of all commands."""
+"""Tables as text for a screen and as CSV, JSON and XML: the output of all commands."""
 
 from merkatd.commands.terminal.table_columns import (
     Column,

@@ -1,4 +1,4 @@
-"""The words of all commands, read off their parsers: the source of manual pages and completion."""
+"""A model of all commands, read from their parsers: the source of manual pages and completion."""
 
 import argparse
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from merkatd.commands.terminal.output import Tables
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An option, or a word that stands by itself."""
+    """An option or a positional argument."""
 
     flags: tuple[str, ...]
-    """Empty for a word that stands by itself."""
+    """The option's spellings; empty for a positional argument."""
     value: str | None
-    """What stands behind the option: FILE, VM, N, ...; or in the place of the word."""
+    """The placeholder of the value: FILE, VM, N, ...; None for an option without a value."""
     choices: tuple[str, ...]
     help: str
     repeated: bool
@@ -24,7 +24,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command."""
+    """A command."""
 
     name: str
     summary: str
@@ -34,16 +34,16 @@ class Command:
 
     @property
     def options(self) -> tuple[Argument, ...]:
-        """Those with a dash."""
+        """Return the options."""
         return tuple(one for one in self.arguments if one.flags)
 
     @property
     def positionals(self) -> tuple[Argument, ...]:
-        """Those without."""
+        """Return the positional arguments."""
         return tuple(one for one in self.arguments if not one.flags)
 
     def flags_with_value(self, value: str) -> Iterator[str]:
-        """The options behind which such a value stands."""
+        """Yield the spellings of the options that take this value."""
         for option in self.options:
             if option.value == value:
                 yield from option.flags
@@ -51,7 +51,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ProgramModel:
-    """All of them."""
+    """The program: its own options and all its commands."""
 
     name: str
     summary: str
@@ -61,8 +61,8 @@ class ProgramModel:
 
 
 def model_of(parser: argparse.ArgumentParser) -> ProgramModel:
-    """What a parser with commands knows."""
-    assert isinstance(parser, Parser)  # noqa: S101 - for the type alone: cli makes no other
+    """Return the model of a parser with commands."""
+    assert isinstance(parser, Parser)  # noqa: S101 - only for mypy: cli makes no other parser
     commands: list[Command] = []
     options = []
     version = ""

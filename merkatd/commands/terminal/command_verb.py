@@ -1,4 +1,4 @@
-"""A verb of a command line: what it is called, what it takes, what it does."""
+"""The definition of a command: its name, its help, its arguments and its function."""
 
 import argparse
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One of a command's verbs."""
+    """The definition of a command."""
 
     name: str
     summary: str
     description: str
-    """For its help and its manual page."""
+    """Text for the help and the manual page."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]

@@ -1,4 +1,4 @@
-"""Completion scripts for bash and zsh, from the words of the commands."""
+"""Completion scripts for bash and zsh, from the model of the commands."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,16 +9,16 @@ _ASKED = {
     "HOST": "list hosts --csv --no-header --list NAME",
     "GROUP": "list --csv --no-header --list ID",
 }
-"""The words with which a program lists what can stand for a value, by the value's name."""
+"""Arguments of the command that lists the possible values, by the value's placeholder."""
 
 
 def bash(program: ProgramModel) -> list[str]:
-    """To be sourced by bash."""
+    """Return a script for bash to source."""
     return list(_bash(program))
 
 
 def zsh(program: ProgramModel) -> list[str]:
-    """To be put on zsh's fpath as _PROGRAM."""
+    """Return a script for zsh's fpath, under the name _PROGRAM."""
     return list(_zsh(program))
 
 
@@ -65,7 +65,10 @@ def _bash(program: ProgramModel) -> Iterator[str]:
 
 
 def _bash_names(program: str) -> tuple[str, ...]:
-    """Names come from strangers: compgen would run what stands in them, so it never sees them."""
+    """Return the function that completes names of VMs and hosts.
+
+    Tenants choose names, and compgen would run commands in them: it must never receive a name.
+    """
     return (
         f"_{program}_names() {{",
         '    local name word="$1"',
@@ -88,7 +91,7 @@ def _bash_values(program: ProgramModel, command: Command, argument: Argument) ->
 
 
 def _values(command: Command, argument: Argument) -> tuple[str, ...]:
-    """The words that can stand there, where they are known beforehand."""
+    """Return the possible values that are known without the daemon."""
     if argument.choices:
         return argument.choices
     if argument.value in {"COLUMNS", "FILTER"}:
@@ -98,7 +101,7 @@ def _values(command: Command, argument: Argument) -> tuple[str, ...]:
 
 
 def _lines(words: str) -> str:
-    """Words for compgen, which are separated as IFS says: a line each."""
+    """Return words for compgen, one per line, as the script's IFS demands."""
     return "$'" + "\\n".join(words.split()) + "'"
 
 
@@ -148,7 +151,7 @@ def _zsh(program: ProgramModel) -> Iterator[str]:
 
 
 def _zsh_option(program: ProgramModel, command: Command, option: Argument) -> Iterator[str]:
-    """One spec a spelling; each excludes the others unless the option may be repeated."""
+    """Yield a spec per spelling; each excludes the others unless the option can be repeated."""
     for flag in option.flags:
         start = "*" if option.repeated else f"({' '.join(option.flags)})"
         behind = ""
@@ -159,7 +162,7 @@ def _zsh_option(program: ProgramModel, command: Command, option: Argument) -> It
 
 def _zsh_values(program: ProgramModel, command: Command, argument: Argument) -> str:
     if argument.value in _ASKED:
-        # Outside zsh's own quotes: the words are one argument, which is split there.
+        # zsh passes the words as one argument; the function splits them with ${=1}.
         return f'_{program.name}_names "{_ASKED[argument.value]}"'
     if argument.value == "FILE":
         return "_files"
@@ -168,7 +171,7 @@ def _zsh_values(program: ProgramModel, command: Command, argument: Argument) -> 
 
 
 def _plain(text: str) -> str:
-    """Without what means something inside a spec."""
+    """Return the text without characters that are special in a spec."""
     return "".join("" if char in "[]\\" else ";" if char == ":" else char for char in text)
 
 

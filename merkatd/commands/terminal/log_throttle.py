@@ -1,4 +1,4 @@
-"""Fewer lines: of those about connections that could not be taken, one a minute is enough."""
+"""A limit on repeated log lines: one a minute about connections that Twisted could not accept."""
 
 import time
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from typing import Any
 
 _EVERY_S = 60.0
 _NAMESPACE = "twisted.internet.tcp"
-"""Where open files are short, Twisted says so at each turn of the reactor: thousands a second."""
+"""Twisted's module that logs thousands of lines a second when the process lacks open files."""
 
 
 class Sparing:
-    """Hands events on; it counts those that it leaves out, and the next line says how many."""
+    """Log observer that drops repeated events; the next line states how many it dropped."""
 
     def __init__(
         self, observer: Callable[[Any], None], seconds: Callable[[], float] = time.monotonic
@@ -18,10 +18,10 @@ class Sparing:
         self._observer = observer
         self._seconds = seconds
         self._said: dict[str, tuple[float, int]] = {}
-        """By its words: when a line was written last, and how many were left out since."""
+        """Time of the last written line, and number of dropped lines since, by message."""
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """An event."""
+        """Pass an event to the next observer, or drop it."""
         said = event.get("log_format")
         if said is None or not _is_twisteds(event):
             self._observer(event)

@@ -1,19 +1,19 @@
-"""Manual pages in roff, for `man -l`, from the words of the commands."""
+"""Manual pages in roff, for `man -l`, from the model of the commands."""
 
 from collections.abc import Iterator
 
 from merkatd.commands.terminal.command_model import Argument, Command, ProgramModel
 
 EXIT_STATUS = (
-    ("0", "It was done."),
-    ("1", "It could not be done; standard error says why in one line."),
-    ("2", "The words of the command were wrong; standard error says which."),
-    ("130", "It was interrupted with Ctrl-C."),
+    ("0", "The command succeeded."),
+    ("1", "The command failed; one line on standard error states the reason."),
+    ("2", "The arguments were wrong; one line on standard error states which."),
+    ("130", "The command was interrupted with Ctrl-C."),
 )
 
 
 def page(program: ProgramModel, name: str | None) -> list[str]:
-    """The page of the command of this name, or of the whole program."""
+    """Return the page of the command of this name, or of the whole program."""
     for command in program.commands:
         if command.name == name:
             return list(_command_page(program, command))
@@ -49,12 +49,11 @@ def _command_page(program: ProgramModel, command: Command) -> Iterator[str]:
         for column in table.columns:
             yield ".TP"
             yield rf"\fB{_escaped(column.name)}\fR"
-            yield _text(column.doc + ("" if column.default else "; shown when it is asked for"))
+            yield _text(column.doc + ("" if column.default else "; not shown by default"))
     if command.tables:
         yield ".SH UNITS"
         yield _text(
-            "CPU is counted in percent of a core, memory in MiB, bids and costs in credits a"
-            " period."
+            "CPU is in percent of a core, memory in MiB, bids and costs are in credits a period."
         )
     yield from _end(program, ())
 
@@ -92,7 +91,7 @@ def _in_synopsis(argument: Argument) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs as they are, and what is indented as it stands."""
+    """Yield the paragraphs of a text in roff; indented ones keep their line breaks."""
     for number, part in enumerate(text.strip().split("\n\n")):
         if number:
             yield ".PP"
@@ -105,7 +104,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """One line that roff takes as it is."""
+    """Return one line escaped for roff."""
     escaped = _escaped(text)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

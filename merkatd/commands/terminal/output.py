@@ -1,4 +1,4 @@
-"""Rows in the form that the options ask for: which columns, which rows, for people or programs."""
+"""The output options of commands: columns, filters and format of the rows."""
 
 import argparse
 import json
@@ -27,32 +27,32 @@ from merkatd.commands.terminal.screen_text import plain
 from merkatd.commands.terminal.table_columns import column_text
 
 Tables = Mapping[str, ScreenTable]
-"""By what is listed; a command with one table has it under its own name."""
+"""Tables by listed kind; a command with one table uses its own name as the kind."""
 
 Lines = Callable[[Any, int | None], Sequence[str]]
-"""An answer as text for a screen so wide."""
+"""A function that formats an answer as text for a screen of this width (None: no screen)."""
 
 
 class WordsError(Exception):
-    """The words of a command were wrong in a way that only shows once they are all known."""
+    """The arguments of a command don't fit together."""
 
 
 def rows_of(answer: Any) -> Sequence[Mapping[str, Any]]:
-    """An answer that is a list of objects. Raises TypeError."""
+    """Return an answer that is a list of objects. Raise TypeError if it is not."""
     if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
-        raise TypeError("a list of objects was expected")
+        raise TypeError("expected a list of objects")
     return answer
 
 
 def screen_width() -> int | None:
-    """Of the terminal, or as COLUMNS says; None where the output goes into a file or a pipe."""
+    """Return the width of the terminal or COLUMNS; None if the output is a file or a pipe."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return max(shutil.get_terminal_size((80, 24)).columns, 20)
     return None
 
 
 def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool = True) -> None:
-    """The options of every command that shows rows."""
+    """Add the options of every command that shows rows."""
     parser.set_defaults(tables=tables, delay=None)
     group = parser.add_argument_group("output")
     group.add_argument(
@@ -60,7 +60,7 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
         "--list",
         metavar="COLUMNS",
         dest="columns",
-        help="the columns to show, as NAME,NAME; --describe names them",
+        help="the columns to show, as NAME,NAME; --describe lists them",
     )
     group.add_argument(
         "-f",
@@ -69,8 +69,8 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
         dest="filters",
         action="append",
         default=[],
-        help="only rows that meet COLUMN=VALUE, or with != < <= > >= and ~ (contains); several with"
-        " commas or by repeating the option: all must be met",
+        help="show only rows that meet COLUMN=VALUE, or != < <= > >= ~ (contains); to combine"
+        " conditions, separate them with commas or repeat the option: rows must meet all",
     )
     form = group.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print comma-separated values")
@@ -83,15 +83,15 @@ def add_output(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool 
             "--delay",
             metavar="SECONDS",
             type=command_parser.delay,
-            help="show it again every so many seconds, until Ctrl-C",
+            help="refresh every so many seconds, until Ctrl-C",
         )
     group.add_argument(
-        "--describe", action=_Describe, nargs=0, help="say what the columns are, and exit"
+        "--describe", action=_Describe, nargs=0, help="describe the columns, and exit"
     )
 
 
 def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Column]:
-    """The columns asked for, or those that the form shows otherwise."""
+    """Return the columns asked for, or the default columns of the output format."""
     if arguments.columns is not None:
         try:
             return table.chosen(arguments.columns)
@@ -101,7 +101,7 @@ def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Co
 
 
 def chosen_filters(table: ScreenTable, arguments: argparse.Namespace) -> list[Filter]:
-    """All conditions; a row must meet every one."""
+    """Return all conditions; a row must meet every condition."""
     try:
         return [one for text in arguments.filters for one in parse_filters(table, text)]
     except FilterError as error:
@@ -119,14 +119,14 @@ def lines_in_form(
     *,
     whole: bool,
 ) -> Sequence[str]:
-    """An answer in the form that was asked for, as `show_view` says."""
+    """Return an answer in the format of the options; see `show_view` for the parameters."""
     asked = arguments.columns is not None or bool(filters)
     tabular = asked or arguments.csv or arguments.xml or arguments.no_header
     if text is not None and not tabular and not arguments.json:
         return [plain(line) for line in text(answer, screen_width())]
     if arguments.json and whole and not asked:
         if not isinstance(answer, dict):
-            raise TypeError("an object was expected")
+            raise TypeError("expected an object")
         return [json.dumps(answer, indent=2, allow_nan=False)]
     found = [row for row in rows_of(rows(answer)) if all(one.meets(row) for one in filters)]
     return _in_form(arguments, table, columns, found)
@@ -152,7 +152,7 @@ def _in_form(
 
 
 def print_lines(lines: Sequence[str], *, again: bool) -> None:
-    """Print them, in place of what is on a terminal where they are shown again and again."""
+    """Print the lines; with `again`, clear the terminal first."""
     if again and sys.stdout.isatty():
         print("\x1b[H\x1b[2J", end="")
     for line in lines:
@@ -161,13 +161,13 @@ def print_lines(lines: Sequence[str], *, again: bool) -> None:
 
 
 class _Describe(argparse.Action):
-    """Names the columns at once, as --help does: nothing else needs to be right."""
+    """Print the columns at once, like --help: the other arguments may be missing."""
 
     def __call__(
         self,
         parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
-        values: Any,  # noqa: ARG002 - argparse's way to call an action
+        values: Any,  # noqa: ARG002 - the signature of argparse's actions
         option_string: str | None = None,  # noqa: ARG002 - the same
     ) -> None:
         tables: Tables = parser.get_default("tables")
@@ -178,7 +178,7 @@ class _Describe(argparse.Action):
 
 
 def described(tables: Tables, cells: int) -> list[str]:
-    """The columns of these tables, a line or more each; * marks those shown unless -l is given."""
+    """Return the columns of these tables with their descriptions; * marks default columns."""
     lines = []
     for what, table in tables.items():
         if len(tables) > 1:

@@ -1,4 +1,4 @@
-"""Text on a screen: cut, wrapped, free of control characters; sparklines."""
+"""Text for a screen: cut, wrapped and without control characters; sparklines."""
 
 import textwrap
 import unicodedata
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 
 def plain(text: str) -> str:
-    """The same on one line and without control characters: names come from strangers."""
+    """Return the text on one line without control characters: tenants choose the names in it."""
     if text.isascii() and text.isprintable():
         return text
     return "".join("?" if _is_obeyed(unicodedata.category(char)) else char for char in text)
 
 
 def _is_obeyed(category: str) -> bool:
-    """Control characters, and the separators of lines and paragraphs."""
+    """Return whether a terminal may interpret the character: control, line or paragraph break."""
     return category[0] == "C" or category in {"Zl", "Zp"}
 
 
 def width(text: str) -> int:
-    """How many cells of a terminal it takes."""
+    """Return the number of terminal cells that the text occupies."""
     if text.isascii():
         return len(text)
     return sum(_cells(char) for char in text)
@@ -31,7 +31,7 @@ def _cells(char: str) -> int:
 
 
 def cut(text: str, cells: int) -> str:
-    """As much of it as fits, with an ellipsis where something is missing."""
+    """Return the start of the text that fits, with an ellipsis if something is missing."""
     if width(text) <= cells:
         return text
     if cells < 1:
@@ -46,7 +46,7 @@ def cut(text: str, cells: int) -> str:
 
 
 def padded(text: str, cells: int, *, right: bool) -> str:
-    """Filled up to the width with blanks."""
+    """Return the text filled up to the width with blanks."""
     blanks = " " * max(cells - width(text), 0)
     return blanks + text if right else text + blanks
 
@@ -56,9 +56,9 @@ _GAP = " "
 
 
 def spark(values: Sequence[float | None], most: int = 30) -> str:
-    """The newest `most` values, each between the least and the greatest of them.
+    """Return a sparkline of the newest `most` values, scaled from their least to their greatest.
 
-    A gap stands for None, where there was no price. One that never changed is flat, and low.
+    A gap stands for None (no price). A line of equal values is flat and low.
     """
     shown = list(values)[-most:]
     known = [value for value in shown if value is not None]
@@ -75,7 +75,7 @@ def spark(values: Sequence[float | None], most: int = 30) -> str:
 
 
 def wrapped(text: str, cells: int | None, first: str = "", others: str = "") -> list[str]:
-    """The lines of a text, each behind its indent; one line where there is no screen."""
+    """Return the lines of a text, indented; a single line if `cells` is None."""
     if cells is None:
         return [first + text]
     return textwrap.wrap(text, max(cells, 20), initial_indent=first, subsequent_indent=others) or [

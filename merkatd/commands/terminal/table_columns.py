@@ -1,4 +1,4 @@
-"""What a table's columns are, and which of its rows are wanted."""
+"""The columns of tables, and filters for their rows."""
 
 import math
 import re
@@ -14,31 +14,31 @@ Row = Mapping[str, Any]
 
 
 class ColumnsError(ValueError):
-    """A list of columns that can't be shown; the message names those there are."""
+    """A list names an unknown column; the message lists the known ones."""
 
 
 class ColumnFormat(Enum):
-    """What a column's values are, which settles how people read them."""
+    """The kind of a column's values, which determines their format on a screen."""
 
     TEXT = "text"
     WHOLE = "whole number"
     NUMBER = "number"
-    """One digit behind the point."""
+    """A number with one decimal."""
     CREDITS = "credits"
-    """Four digits that count."""
+    """A number with four significant digits."""
     PRICE = "credits per unit and period"
-    """Six digits that count."""
+    """A number with six significant digits."""
     PART = "part"
-    """Four digits behind the point."""
+    """A number with four decimals."""
     TIME = "time"
     TREND = "trend"
-    """Numbers, oldest first."""
+    """Numbers, oldest first, as a sparkline."""
     LIST = "list"
-    """Words."""
+    """Words, separated by commas."""
 
     @property
     def right(self) -> bool:
-        """Whether the column is aligned at its right edge."""
+        """Return whether the column is aligned at its right edge."""
         return self in {
             ColumnFormat.WHOLE,
             ColumnFormat.NUMBER,
@@ -50,27 +50,27 @@ class ColumnFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; its name in lower case is its key in JSON."""
+    """A column; its name in lower case is its key in JSON."""
 
     name: str
     key: str
     kind: ColumnFormat
     doc: str
     default: bool = True
-    """Shown when no columns are asked for."""
+    """Whether the column is shown if no columns are chosen."""
     least: int | None = None
-    """May be cut down to so many characters where the screen is narrow; None: never cut."""
+    """The width to which the column may be cut on a narrow screen; None: never cut."""
     optional: bool = False
-    """Left out where the screen is too narrow, the last one first."""
+    """Whether the column may be left out on a narrow screen; the last such column goes first."""
     sometimes: bool = False
-    """Left out where no row has it and nobody asked for it: not every good is always sold."""
+    """Whether the column is left out if no row has a value, for example for a good not sold."""
 
     def value(self, row: Row) -> Any:
-        """The value as programs get it."""
+        """Return the value for programs."""
         return row.get(self.key)
 
     def text(self, row: Row) -> str:
-        """The value as people read it; - where there is none."""
+        """Return the value as text for a screen; - if it is missing."""
         value = self.value(row)
         if value is None or value in ("", []):
             return "-"
@@ -79,29 +79,29 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScreenTable:
-    """What can be shown of one kind of thing."""
+    """The columns of one kind of object."""
 
     what: str
-    """The name of a row: an element in XML, with _POOL behind it the element around all."""
+    """The XML element of a row; with _POOL appended, the element around all rows."""
     columns: Sequence[Column]
 
     def names(self) -> list[str]:
-        """All columns, in order."""
+        """Return the names of all columns, in order."""
         return [column.name for column in self.columns]
 
     def default(self) -> list[Column]:
-        """The columns that are shown when none are asked for."""
+        """Return the columns that are shown if none are chosen."""
         return [column for column in self.columns if column.default]
 
     def chosen(self, words: str) -> list[Column]:
-        """The columns of a list like `id,name`. Raises ColumnsError."""
+        """Return the columns of a list like `id,name`. Raise ColumnsError for an unknown name."""
         by_name = {column.name: column for column in self.columns}
         found = []
         for word in words.split(","):
             column = by_name.get(word.strip().upper())
             if column is None:
                 raise ColumnsError(
-                    f"no column is called {shortened(word.strip())}; there are:"
+                    f"unknown column {shortened(word.strip())}; expected one of:"
                     f" {', '.join(self.names())}"
                 )
             found.append(column)
@@ -109,7 +109,7 @@ class ScreenTable:
 
 
 def column_text(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
-    """Without those that are there only sometimes, where no row has them."""
+    """Return the columns without the `sometimes` ones that have no value in any row."""
     return [
         column
         for column in columns
@@ -118,13 +118,13 @@ def column_text(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
 
 
 def shortened(word: str, most: int = 40) -> str:
-    """A word for a message: quoted, on one line, not too long."""
-    said = repr(word)
-    return said if len(said) <= most else f"{said[: most - 3]}..."
+    """Return a word for a message: quoted, on one line, not too long."""
+    quoted = repr(word)
+    return quoted if len(quoted) <= most else f"{quoted[: most - 3]}..."
 
 
 def figure(value: Any) -> str:
-    """A number as people read it: one digit behind the point where it is not whole."""
+    """Return a number as text: with one decimal unless it is whole."""
     return f"{value:,.1f}".removesuffix(".0")
 
 
@@ -157,19 +157,19 @@ _NUMBERS = {
 
 
 class FilterError(ValueError):
-    """A filter that can't be understood; the message says what would be right."""
+    """A filter is invalid; the message says what is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One condition on one column. A value that is not there meets only !=."""
+    """A condition on a column. A missing value meets only !=."""
 
     column: Column
     sign: str
     value: str | float
 
     def meets(self, row: Row) -> bool:
-        """Whether the row is wanted."""
+        """Return whether the row meets the condition."""
         found = self.column.value(row)
         if isinstance(self.value, float):
             if found is None:
@@ -198,7 +198,7 @@ _TEXTUAL: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def parse_filters(table: ScreenTable, words: str) -> list[Filter]:
-    """The filters of a list like `STATE=RUNNING,CPU>100`. Raises FilterError."""
+    """Return the filters of a list like `STATE=RUNNING,CPU>100`. Raise FilterError."""
     return [_parse(table, part) for part in words.split(",")]
 
 
@@ -206,7 +206,7 @@ def _parse(table: ScreenTable, part: str) -> Filter:
     match = _FILTER.fullmatch(part)
     if match is None:
         raise FilterError(
-            f"{shortened(part)}: COLUMN, one of = != < <= > >= ~, and a value are right"
+            f"{shortened(part)}: expected a column, one of = != < <= > >= ~, and a value"
         )
     try:
         column = table.chosen(match["name"])[0]
@@ -215,11 +215,15 @@ def _parse(table: ScreenTable, part: str) -> Filter:
     if column.kind not in _NUMBERS:
         return Filter(column, match["sign"], match["value"])
     if match["sign"] == "~":
-        raise FilterError(f"{column.name} is a number: one of = != < <= > >= is right")
+        raise FilterError(
+            f"{shortened(part)}: {column.name} is a number; expected one of = != < <= > >="
+        )
     try:
         value = float(match["value"])
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        raise FilterError(f"{shortened(part)}: {column.name} is compared with a number")
+        raise FilterError(
+            f"{shortened(part)}: {column.name} is a number; expected a number to compare it with"
+        )
     return Filter(column, match["sign"], value)

@@ -1,4 +1,4 @@
-"""Rows as text for people, and as CSV, JSON and XML for programs."""
+"""The formats of rows: text for a screen; CSV, JSON and XML for programs."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from merkatd.commands.terminal.table_columns import Column, Row, ScreenTable
 
 _GAP = "  "
 _FORMULAS = ("=", "+", "-", "@")
-"""How formulas begin."""
+"""Characters that start a formula in a spreadsheet."""
 
 
 def to_text(
@@ -24,9 +24,9 @@ def to_text(
     header: bool = True,
     fixed: bool = False,
 ) -> list[str]:
-    """Aligned lines that fit into so many cells; None: as wide as need be.
+    """Return aligned lines of at most `cells` cells; None: of any width.
 
-    `fixed`: these very columns were asked for, so that none is left out.
+    With `fixed`, the user chose the columns, so none is left out.
     """
     shown = list(columns) if cells is None or fixed else _fitting(columns, rows, cells)
     texts = [[plain(column.text(row)) for column in shown] for row in rows]
@@ -49,7 +49,7 @@ def to_text(
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list[Column]:
-    """Without optional columns where there is no room: empty ones first, then the last."""
+    """Leave out optional columns until the rest fits: empty ones first, then from the last on."""
     shown = list(columns)
     while _least_width(shown, rows) > cells:
         optional = [column for column in shown if column.optional]
@@ -61,7 +61,7 @@ def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list
 
 
 def _least_width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
-    """The width when everything that can be cut is cut."""
+    """Return the width of the table with all columns cut as far as they can be."""
     total = len(_GAP) * (len(columns) - 1)
     for column in columns:
         natural = max((width(plain(column.text(row))) for row in rows), default=0)
@@ -71,7 +71,7 @@ def _least_width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
 
 
 def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> list[int]:
-    """The widest of those that can be cut gives way, until all fit or none can give more."""
+    """Narrow the widest column that can be cut, until all fit or none can be cut further."""
     found = list(widths)
     too_many = sum(found) + len(_GAP) * (len(found) - 1) - cells
     while too_many > 0:
@@ -93,10 +93,10 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> l
 
 
 def to_csv(columns: Sequence[Column], rows: Sequence[Row], *, header: bool = True) -> list[str]:
-    """RFC 4180, numbers as they are; nothing where there is no value.
+    """Return CSV (RFC 4180) with unformatted numbers; a missing value is empty.
 
-    Names come from strangers: control characters are replaced, and a text that a spreadsheet would
-    take for a formula begins with an apostrophe.
+    Tenants choose the names in it: control characters are replaced, and a text that a spreadsheet
+    would take for a formula gets an apostrophe in front.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -123,13 +123,16 @@ def _cell(value: Any) -> str:
 
 
 def to_json(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """A list of objects; null where there is no value."""
+    """Return a JSON list of objects; a missing value is null."""
     values = [{column.name.lower(): column.value(row) for column in columns} for row in rows]
     return json.dumps(values, indent=2, allow_nan=False)
 
 
 def to_xml(table: ScreenTable, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """As OpenNebula's pools: an element a row, an element a column, empty without a value."""
+    """Return XML like OpenNebula's pools: an element per row, with an element per column.
+
+    The element of a missing value is empty.
+    """
     lines = [f"<{table.what}_POOL>"]
     for row in rows:
         lines.append(f"  <{table.what}>")
@@ -141,4 +144,4 @@ def to_xml(table: ScreenTable, columns: Sequence[Column], rows: Sequence[Row]) -
 
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document can hold, escaped or not."""
+"""Characters that XML 1.0 forbids, escaped or not."""

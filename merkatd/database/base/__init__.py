@@ -1,1 +1,1 @@
-"""What all stores stand on."""
+"""The base of all stores: engine, transactions, savepoints, table definitions."""

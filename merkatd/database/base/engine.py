@@ -1,9 +1,9 @@
-"""The engine behind a URL; everything that is said to SQLite alone.
+"""The SQLAlchemy engine of a database URL, with the settings of SQLite and MariaDB.
 
-Python's driver begins transactions by itself, and late: two readers that both go on to
-write would then refuse each other. Here the driver is told to keep its hands off, and each
-transaction that may write takes the lock at its start, so that what it reads stays true
-until it commits. Readers see the last committed state and hold nobody up.
+Python's SQLite driver begins transactions by itself, and late: two transactions that first read and
+then write would block each other. This module disables that. A transaction that may write takes
+the write lock at its start, so that the rows it reads stay unchanged until it commits. Transactions
+that only read see the last committed state and block nothing.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import StaticPool
 
 READ_ONLY = "merkat_read_only"
-"""The execution option of a connection that promises not to write."""
+"""The execution option of a connection that only reads."""
 PRAGMAS = (
     "PRAGMA busy_timeout = 5000",
     "PRAGMA journal_mode = WAL",
@@ -24,16 +24,16 @@ PRAGMAS = (
     "PRAGMA foreign_keys = ON",
 )
 _PRIMARY = 0xFF
-"""The bits of an extended result code that hold the primary one."""
+"""The bits of an extended result code that are the primary code."""
 
 
 def is_memory(url: sa.URL) -> bool:
-    """Whether the database lives in memory, and so in a single connection."""
+    """Return whether the database is in memory, and so in a single connection."""
     return url.get_backend_name() == "sqlite" and url.database in {None, "", ":memory:"}
 
 
 def prepare(engine: sa.Engine) -> None:
-    """Make every connection durable and every transaction say when it begins."""
+    """Make commits durable and begin transactions explicitly, on every connection."""
     if not is_memory(engine.url) and engine.url.database:
         Path(engine.url.database).parent.mkdir(parents=True, exist_ok=True)
     event.listen(engine, "connect", _connected)
@@ -41,7 +41,7 @@ def prepare(engine: sa.Engine) -> None:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether SQLite gave up waiting for somebody else's lock."""
+    """Return whether SQLite gave up waiting for the lock of another connection."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & _PRIMARY in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -63,29 +63,29 @@ _HOW = {
     "pymysql": "MySQL and MariaDB need the Python package pymysql: pip install 'merkat[mysql]'",
 }
 SILENCE_S = 75.0
-"""A connection to a server that says nothing for so long is given up, and the work begun anew.
+"""Seconds without an answer after which a connection is closed and the transaction is retried.
 
-Nothing may tell that the other end is gone: a machine without power, a firewall that has forgotten
-the connection. A transaction waits for a lock for 50 s at most.
+A server without power, or a firewall that forgot the connection, sends no error. The limit must
+exceed the 50 s for which a transaction waits for a lock at most.
 """
 IDLE_S = 30
-"""After so long without a word in an open transaction MariaDB ends the connection.
+"""Seconds without a query after which MariaDB closes a connection with an open transaction.
 
-The transaction of a daemon whose machine is gone would keep its locks for hours, and with them the
-lease.
+Otherwise the transaction of a daemon whose machine failed would keep its locks for hours, and with
+them the lease.
 """
 _CONNECT_S = 10
 _UNKNOWN_VARIABLE = 1193
 
 
 class MissingDriverError(RuntimeError):
-    """The database's Python module is not installed; the message says which."""
+    """The database's Python driver is not installed; the message names it."""
 
 
 def make_engine(url: str, connections: int = 4, silence_s: float | None = None) -> sa.Engine:
-    """An engine with at most so many connections, one to each thread that uses it.
+    """Return an engine with at most `connections` connections, one per thread that uses it.
 
-    A MariaDB that says nothing for `silence_s` is given up. Raises MissingDriverError.
+    A connection to MariaDB fails after `silence_s` without an answer. Raise MissingDriverError.
     """
     parsed = sa.make_url(url)
     options: dict[str, Any] = {
@@ -99,7 +99,7 @@ def make_engine(url: str, connections: int = 4, silence_s: float | None = None) 
         options["connect_args"] = {"connect_timeout": _CONNECT_S} | limits
     if is_memory(parsed):
         options = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
-    # Errors are logged, and what is stored may hold tenants' secrets: VMs' templates do.
+    # Errors are logged, and parameters may contain tenants' secrets, as VM templates do.
     try:
         engine = sa.create_engine(parsed, hide_parameters=True, **options)
     except ModuleNotFoundError as error:
@@ -114,7 +114,7 @@ def make_engine(url: str, connections: int = 4, silence_s: float | None = None) 
 
 
 def _bound(connection: Any, _record: Any) -> None:
-    """Let the server end a transaction whose client says nothing. MySQL can't do that."""
+    """Let the server end idle transactions. MySQL lacks this variable."""
     with connection.cursor() as cursor:
         try:
             cursor.execute(f"SET SESSION idle_transaction_timeout = {IDLE_S:d}")
@@ -124,5 +124,5 @@ def _bound(connection: Any, _record: Any) -> None:
 
 
 def connections_of(engine: sa.Engine, wanted: int) -> int:
-    """How many threads may use the engine at a time."""
+    """Return the number of threads that may use the engine at a time."""
     return 1 if is_memory(engine.url) else wanted

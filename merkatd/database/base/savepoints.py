@@ -1,4 +1,4 @@
-"""Work for many in one transaction: what fails for one is undone for it alone, and kept for it."""
+"""Savepoints: independent pieces of work in one transaction, each undone alone if it fails."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,18 +11,18 @@ Result = TypeVar("Result")
 
 
 class Apart:
-    """Does work for one after the other in a transaction."""
+    """Runs work for several keys in one transaction, and records which keys failed."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self.failed: dict[int, Exception] = {}
-        """By key: what was raised for each of those that failed."""
+        """The exception of each failed key."""
 
     def run(self, key: int, work: Callable[[], Result], otherwise: Result) -> Result:
-        """Return what the work for one returns; `otherwise` where it fails.
+        """Run the work of a key and return its result, or `otherwise` if it fails.
 
-        Where it fails nothing of what it wrote is kept. Nothing is done any more for one that has
-        failed before. An error that ends the whole transaction is raised.
+        The writes of failed work are undone. A key that failed before is skipped. An error that
+        ends the whole transaction is raised.
         """
         if key in self.failed:
             return otherwise
@@ -35,7 +35,7 @@ class Apart:
         return found
 
     def look(self, key: int, work: Callable[[], Result], otherwise: Result) -> Result:
-        """Do the same for work that writes nothing."""
+        """Do the same for work that only reads, without a savepoint."""
         if key in self.failed:
             return otherwise
         try:

@@ -1,4 +1,4 @@
-"""What all tables have in common; arrays as compressed blobs."""
+"""Common definitions of all tables, and the storage of arrays in compressed blobs."""
 
 import json
 import zlib
@@ -13,17 +13,17 @@ from sqlalchemy.dialects import mysql
 _MARK = b"MKA1"
 _LENGTH_BYTES = 4
 _KINDS = "biuf"
-"""Kinds of numpy types that may be stored: flags and numbers, never objects."""
+"""Kinds of numpy types that can be stored: flags and numbers, never objects."""
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def pack(arrays: Arrays) -> bytes:
-    """The arrays with their names, types and shapes, compressed."""
+    """Return the arrays with their names, types and shapes, compressed."""
     columns = []
     parts = []
     for name, array in arrays.items():
         if array.dtype.kind not in _KINDS:
-            raise TypeError(f"array {name!r} holds {array.dtype}; only flags and numbers are kept")
+            raise TypeError(f"array {name!r} must contain flags or numbers (got {array.dtype})")
         stored = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         columns.append([name, stored.dtype.str, list(array.shape)])
         parts.append(stored.tobytes())
@@ -33,9 +33,9 @@ def pack(arrays: Arrays) -> bytes:
 
 
 def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a blob; ValueError where it is not one of ours, or damaged."""
+    """Return the arrays of a blob. Raise ValueError if it has another format or is damaged."""
     if blob[: len(_MARK)] != _MARK:
-        raise ValueError(f"a blob of arrays starts with {_MARK!r}, not with {blob[:4]!r}")
+        raise ValueError(f"a blob of arrays must start with {_MARK!r} (got {blob[:4]!r})")
     try:
         data = zlib.decompress(blob[len(_MARK) :])
     except zlib.error as error:
@@ -63,10 +63,10 @@ METADATA = sa.MetaData(
     }
 )
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""A number that the server gives: SQLite only counts in columns that are called INTEGER."""
+"""A number that the server assigns. SQLite assigns numbers only in columns of type INTEGER."""
 LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 LONG_BLOB = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
-"""Up to 16 MiB, where MySQL's own TEXT and BLOB hold 64 KiB at most."""
+"""Up to 16 MiB; MySQL's TEXT and BLOB are limited to 64 KiB."""
 STORAGE: dict[str, Any] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
@@ -75,17 +75,17 @@ STORAGE: dict[str, Any] = {
     "mariadb_charset": "utf8mb4",
     "mariadb_collate": "utf8mb4_bin",
 }
-"""Names and references are compared byte by byte, as SQLite does without being told."""
+"""Table options. The collation compares text byte by byte, as SQLite does by default."""
 CHUNK = 500
-"""How many values an IN list may hold: far below the limits of every server."""
+"""Maximum number of values in an IN list, far below the limits of every server."""
 
 
 def table(name: str, columns: type[Columns], *more: sa.schema.SchemaItem) -> sa.Table[Columns]:
-    """A table of the common metadata, stored alike on every server."""
+    """Return a table of the common metadata, with the same storage on every server."""
     return sa.Table(name, METADATA, columns, *more, **STORAGE)
 
 
 def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """The items in pieces that fit into an IN list."""
+    """Yield the items in pieces that fit into an IN list."""
     for first in range(0, len(items), CHUNK):
         yield items[first : first + CHUNK]

@@ -1,4 +1,4 @@
-"""What a transaction is to its callers, which failures are retried, and dry runs."""
+"""The interface of transactions, the classes of their errors, retries, and dry runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from merkatd.database.base import engine
 _MYSQL_PASSING = frozenset(
     {
         1020,  # a row changed since this transaction read it
-        1205,  # waited too long for a lock
-        1213,  # deadlock, this transaction was chosen to give way
+        1205,  # lock wait timeout
+        1213,  # deadlock; the server rolled this transaction back
         1040,  # too many connections
-        1053,  # the server is being shut down
-        1927,  # the connection was ended by an administrator
-        2002,  # nobody answers at the socket: it may be starting again
-        2003,  # nobody answers at the address
+        1053,  # the server is shutting down
+        1927,  # an administrator closed the connection
+        2002,  # no server at the socket; it may be restarting
+        2003,  # no server at the address
         2006,  # the server has gone away
         2013,  # connection lost during a query
-        4031,  # disconnected because nothing was said for long
+        4031,  # disconnected because the connection was idle
     }
 )
 _MYSQL_OF_DATA = frozenset(
@@ -34,25 +34,25 @@ _MYSQL_OF_DATA = frozenset(
 
 
 class LostRaceError(Exception):
-    """Somebody else wrote the same thing at the same time; another look will show it."""
+    """Another transaction wrote the same row at the same time; a retry will read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a transaction is tried, and how long it waits in between."""
+    """The number of attempts of a transaction, and the waits between them."""
 
     attempts: int = 6
     first_wait_s: float = 0.05
     longest_wait_s: float = 2.0
 
     def wait_s(self, attempt: int, draw: float) -> float:
-        """The wait after attempt 1, 2, ...; `draw` in [0, 1) takes up to half of it away."""
+        """Return the wait after attempt 1, 2, ...; `draw` in [0, 1) shortens it by up to half."""
         full = min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1))
         return full * (1.0 - draw / 2.0)
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same transaction may succeed when it is run again from its start."""
+    """Return whether the same transaction may succeed if it is run again from its start."""
     if isinstance(error, LostRaceError):
         return True
     if not isinstance(error, sa.exc.DBAPIError) or error.orig is None:
@@ -64,7 +64,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_of_data(error: Exception) -> bool:
-    """Return whether a value is one that no column can hold, however often it is stored."""
+    """Return whether a value does not fit its column, so that a retry can't help."""
     if not isinstance(error, sa.exc.DBAPIError) or error.orig is None:
         return False
     first = error.orig.args[0] if error.orig.args else None
@@ -72,13 +72,13 @@ def is_of_data(error: Exception) -> bool:
 
 
 def ends_transaction(error: Exception) -> bool:
-    """Return whether nothing more can be done in the transaction in which this was raised.
+    """Return whether the error makes the whole transaction unusable.
 
-    Everything else is the fault of the value or the work at hand, and passes with them.
+    Any other error concerns only the current value or work; the transaction can continue.
     """
     if isinstance(error, sa.exc.IntegrityError) or is_of_data(error):
         return False
-    if isinstance(error, sa.exc.StatementError):  # also what a value can't be made into
+    if isinstance(error, sa.exc.StatementError):  # also values that can't be converted
         return isinstance(error, sa.exc.DBAPIError)
     return isinstance(error, sa.exc.SQLAlchemyError | LostRaceError)
 
@@ -87,17 +87,17 @@ Result = TypeVar("Result")
 
 
 class Transactions(Protocol):
-    """A database, or one that is only open to whoever may act."""
+    """A database, or a wrapper that lets only the leading daemon use it."""
 
     async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, once its transaction is committed."""
+        """Return the result of `work` after its transaction is committed."""
 
     async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, from one consistent state; it must not write."""
+        """Return the result of `work`, which reads one consistent state and must not write."""
 
 
 class _Undone(Exception, Generic[Result]):  # noqa: N818 - nothing went wrong
-    """Takes a result out of a transaction, which is rolled back for it."""
+    """Carries a result out of a transaction so that the transaction is rolled back."""
 
     def __init__(self, result: Result) -> None:
         super().__init__()
@@ -105,13 +105,13 @@ class _Undone(Exception, Generic[Result]):  # noqa: N818 - nothing went wrong
 
 
 class DryRunTransactions:
-    """A database for a dry run."""
+    """A database that rolls back every transaction, for dry runs."""
 
     def __init__(self, database: Transactions) -> None:
         self._database = database
 
     async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns; all that it wrote is rolled back."""
+        """Return the result of `work`, and roll back its writes."""
 
         def undone(connection: sa.Connection) -> Result:
             raise _Undone(work(connection))
@@ -123,5 +123,5 @@ class DryRunTransactions:
             return result
 
     async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns."""
+        """Return the result of `work`."""
         return await self._database.read(work)

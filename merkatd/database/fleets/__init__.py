@@ -1,1 +1,1 @@
-"""Platforms, groups and the VMs they own."""
+"""Tables of virtual platforms, groups and their VMs."""

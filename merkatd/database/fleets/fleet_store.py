@@ -1,4 +1,4 @@
-"""Fleets: the VMs of virtual platforms, each known by its key before it exists."""
+"""The table of the VMs of virtual platforms; a VM has a key before it has an id."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,32 +30,32 @@ MEMBERS = table("platform_vms", MemberColumns, sa.Index(None, "platform"), sa.In
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformMember:
-    """One VM of a platform, there or about to be."""
+    """A VM of a platform, which exists or is about to be created."""
 
     key: str
     platform: int
     cluster: str
     number: int
-    """It is the how-manieth of its platform, from 1 on."""
+    """The VM's sequence number within its platform, from 1 on."""
     vm: int | None = None
-    """Its id, once it was seen."""
+    """The VM's id, once the daemon has seen the VM."""
     leaving: bool = False
-    """Whether it is to be ended."""
+    """Whether the VM is about to be ended."""
     gone_s: float | None = None
 
 
 class Refusals(NamedTuple):
-    """Of the creation of one VM."""
+    """Refusals of the creation of a VM."""
 
     times: int = 0
     why: str = ""
-    """The newest answer,"""
+    """The newest answer."""
     period: int = 0
-    """and the period in which that came."""
+    """The period of the newest answer."""
 
 
 def add_platform_members(connection: sa.Connection, members: Iterable[PlatformMember]) -> None:
-    """New ones."""
+    """Store new VMs of platforms."""
     rows = [
         {
             "create_key": one.key,
@@ -75,11 +75,11 @@ def add_platform_members(connection: sa.Connection, members: Iterable[PlatformMe
 def bind_vms(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> tuple[int, ...]:
-    """Learn the ids of VMs that were seen with a key: of those whose owner is the platform's.
+    """Store the ids of the VMs that have a platform's key and its owner.
 
-    Anybody may write any key into a template of his own. One that comes after it was given up
-    is to be ended. Return those VMs whose platform's controller fails now: it was not there to
-    bid for them.
+    The owner must match because tenants can write any key into their own templates. A VM that
+    appears after the daemon gave it up is marked to be ended. Return the VMs of platforms whose
+    controller fails now: it could not bid for them.
     """
     query = (
         sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform)
@@ -108,17 +108,17 @@ def bind_vms(
 
 
 def mark_leaving(connection: sa.Connection, keys: Iterable[str]) -> None:
-    """These are to be ended."""
+    """Mark these VMs as about to be ended."""
     _change_members(connection, keys, leaving=True)
 
 
 def mark_failed(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
-    """These have failed: they are to be ended, and others made in their place."""
+    """Mark these VMs as failed: they are about to be ended and replaced."""
     _change_members(connection, keys, leaving=True, failed_s=at_s)
 
 
 def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str], list[float]]:
-    """By platform and cluster: when VMs had failed since then, oldest first."""
+    """Return the times of VM failures since then, by platform and cluster, oldest first."""
     query = sa.select(MEMBERS.c.platform, MEMBERS.c.cluster, MEMBERS.c.failed_s)
     found: dict[tuple[int, str], list[float]] = {}
     rows = connection.execute(
@@ -130,14 +130,14 @@ def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str],
 
 
 def mark_gone(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
-    """These are gone, or were never made."""
+    """Mark these VMs as gone or never created."""
     _change_members(connection, keys, leaving=True, gone_s=at_s)
 
 
 def living_members(
     connection: sa.Connection, platform: int | None = None
 ) -> tuple[PlatformMember, ...]:
-    """All that are not gone, of one platform or of all, in the order in which they were added."""
+    """Return the VMs that are not gone, of one platform or of all, in order of their numbers."""
     query = sa.select(MEMBERS).where(MEMBERS.c.gone_s.is_(None))
     if platform is not None:
         query = query.where(MEMBERS.c.platform == platform)
@@ -157,14 +157,14 @@ def living_members(
 
 
 def highest_numbers(connection: sa.Connection) -> dict[int, int]:
-    """By platform: the highest number it ever gave."""
+    """Return the highest VM number of each platform."""
     query = sa.select(MEMBERS.c.platform, sa.func.max(MEMBERS.c.number))
     rows = connection.execute(query.group_by(MEMBERS.c.platform))
     return {platform: number for platform, number in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusals]:
-    """By key: how often the creation of its VM was refused, and the newest answer."""
+    """Return the refusals of the creation of VMs, by key."""
     found: dict[str, Refusals] = {}
     for some in chunks(sorted(keys)):
         query = sa.select(STEPS.c.create_key, STEPS.c.reply, STEPS.c.period)
@@ -178,7 +178,7 @@ def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusa
 
 
 def applications(connection: sa.Connection) -> dict[int, int]:
-    """By VM id: the account that pays for it, of all VMs of platforms."""
+    """Return the account that pays for each VM of a platform, by VM id."""
     query = (
         sa.select(MEMBERS.c.vm, PLATFORMS.c.account)
         .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)

@@ -1,4 +1,4 @@
-"""Groups: VM templates, each with a spending rate and a number of VMs (the paper's `groups`)."""
+"""The table of groups: VM template, spending rate and number of VMs (the paper's `groups`)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
@@ -34,35 +34,35 @@ VM_GROUPS = table("vm_groups", GroupColumns, sa.Index(None, "ended_s"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """One group."""
+    """A group."""
 
     id: int = -1
-    """-1 for one that is not stored yet."""
+    """The group's id; -1 before it is stored."""
     token: str
-    """Of its creation, which counts once."""
+    """Token of the creation request: a repeated request creates no second group."""
     name: str
     owner: int
     user_group: int
-    """OpenNebula's group of users that its permissions speak of."""
+    """OpenNebula's group of users to which the group bits of `permissions` apply."""
     permissions: int
-    """Nine bits: use, manage, admin of the owner, of the group, of all others."""
+    """Nine bits: use, manage and admin of the owner, of the group of users, of all others."""
     market: str
     template: str
-    """Of its VMs, in OpenNebula's words."""
+    """OpenNebula's template of its VMs."""
     spending_rate: float
-    """Credits for each core that its VMs use for a period."""
+    """Credits a period for each core that its VMs use."""
     nvm: int
-    """How many VMs it is to have."""
+    """The number of VMs that it should have."""
     ending: bool = False
-    """It was deleted: its VMs are ended."""
+    """Whether the group was deleted and its VMs are being ended."""
     why: str = ""
-    """What went otherwise than it was asked for, last."""
+    """The most recent problem of the group."""
     created_s: float
     ended_s: float | None = None
 
     @property
     def rate_of_a_vm(self) -> float:
-        """What each VM bids: its part of the spending rate (section 3.2)."""
+        """Return the bid of each VM: an equal part of the spending rate (section 3.2)."""
         return self.spending_rate / max(self.nvm, 1)
 
 
@@ -70,33 +70,33 @@ _NAMES = tuple(field.name for field in fields(GroupRow))
 
 
 def add(connection: sa.Connection, group: GroupRow) -> GroupRow:
-    """Store a new group; the same with its id."""
+    """Store a new group, and return it with its id."""
     row = {name: getattr(group, name) for name in _NAMES if name != "id"}
     given = connection.execute(sa.insert(VM_GROUPS).values(**row)).inserted_primary_key
     if given is None:
-        raise LookupError(f"group {group.name!r} was given no id")
+        raise LookupError(f"the database assigned no id to group {group.name!r}")
     return replace(group, id=int(given[0]))
 
 
 def change(connection: sa.Connection, group: int, **values: Any) -> None:
-    """Other values from now on, by the names of `Group`."""
+    """Change values of a group, by the field names of `GroupRow`."""
     connection.execute(sa.update(VM_GROUPS).where(VM_GROUPS.c.id == group).values(**values))
 
 
 def created_by(connection: sa.Connection, token: str) -> GroupRow | None:
-    """The group of this creation."""
+    """Return the group of this creation token."""
     rows = connection.execute(sa.select(VM_GROUPS).where(VM_GROUPS.c.token == token))
     return next((_loaded(row) for row in rows), None)
 
 
 def get(connection: sa.Connection, group: int) -> GroupRow | None:
-    """The group of this id, also one that is over."""
+    """Return the group of this id, also if it has ended."""
     rows = connection.execute(sa.select(VM_GROUPS).where(VM_GROUPS.c.id == group))
     return next((_loaded(row) for row in rows), None)
 
 
 def locked(connection: sa.Connection, group: int) -> GroupRow | None:
-    """The same, and nobody else changes it until the transaction ends."""
+    """Return the group and lock its row until the transaction ends."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.id == group).with_for_update()
     return next((_loaded(row) for row in connection.execute(query)), None)
 
@@ -104,7 +104,7 @@ def locked(connection: sa.Connection, group: int) -> GroupRow | None:
 def living(
     connection: sa.Connection, owner: int | None = None, *, lock: bool = False
 ) -> tuple[GroupRow, ...]:
-    """All that are not over, or those of an owner, oldest first; locked, they stay as they are."""
+    """Return all groups that have not ended, or an owner's, oldest first; lock them if asked."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.ended_s.is_(None)).order_by(VM_GROUPS.c.id)
     if owner is not None:
         query = query.where(VM_GROUPS.c.owner == owner)
@@ -119,25 +119,28 @@ def permitting(
     bit: int,
     owner: int | None = None,
 ) -> tuple[GroupRow, ...]:
-    """Those that are not over and permit this to a user, oldest first; of one owner if given.
+    """Return the groups that have not ended and permit an action to a user, oldest first.
 
-    `bit` is that of all others' three, as in `merkatd.groups.group_orders`.
+    With `owner`, return only that owner's. `bit` is the action's bit among the three of all
+    others, as in `merkatd.groups.group_orders`.
     """
-    said = VM_GROUPS.c.permissions
+    permissions = VM_GROUPS.c.permissions
     conditions: list[sa.ColumnElement[bool]] = [VM_GROUPS.c.ended_s.is_(None)]
     if owner is not None:
         conditions.append(VM_GROUPS.c.owner == owner)
     classes = sa.or_(
-        sa.and_(VM_GROUPS.c.owner == user, said.bitwise_and(bit << 6) != 0),
-        sa.and_(VM_GROUPS.c.user_group.in_(sorted(user_groups)), said.bitwise_and(bit << 3) != 0),
-        said.bitwise_and(bit) != 0,
+        sa.and_(VM_GROUPS.c.owner == user, permissions.bitwise_and(bit << 6) != 0),
+        sa.and_(
+            VM_GROUPS.c.user_group.in_(sorted(user_groups)), permissions.bitwise_and(bit << 3) != 0
+        ),
+        permissions.bitwise_and(bit) != 0,
     )
     query = sa.select(VM_GROUPS).where(*conditions, classes).order_by(VM_GROUPS.c.id)
     return tuple(_loaded(row) for row in connection.execute(query))
 
 
 def of_ids(connection: sa.Connection, ids: set[int]) -> tuple[GroupRow, ...]:
-    """Those of these ids, oldest first."""
+    """Return the groups of these ids, oldest first."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.id.in_(sorted(ids))).order_by(VM_GROUPS.c.id)
     return tuple(_loaded(row) for row in connection.execute(query))
 

@@ -1,4 +1,4 @@
-"""The VMs of groups (the paper's `vms`), each known by its key before it exists."""
+"""The table of the VMs of groups (the paper's `vms`); a VM has a key before it has an id."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -31,24 +31,24 @@ GROUP_VMS = table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """One VM of a group, there or about to be."""
+    """A VM of a group, which exists or is about to be created."""
 
     create_key: str
     vm_group: int
     owner: int
-    """Whose it is: its group's owner when it was asked for."""
+    """The VM's owner: the group's owner at the time of the creation request."""
     number: int
-    """It is the how-manieth of its group, from 1 on."""
+    """The VM's sequence number within its group, from 1 on."""
     vm: int | None = None
-    """Its id, once it was seen."""
+    """The VM's id, once the daemon has seen the VM."""
     leaving: bool = False
-    """Whether it is to be ended."""
+    """Whether the VM is about to be ended."""
     gone_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a VM of a group bids, over how many its group's spending rate is spread, and which."""
+    """A VM's bid, the number of VMs that share its group's spending rate, and the group's id."""
 
     bid: float
     nvm: int
@@ -56,7 +56,7 @@ class Rate:
 
 
 def add_group_members(connection: sa.Connection, vms: Iterable[GroupMember]) -> None:
-    """New ones."""
+    """Store new VMs of groups."""
     rows = [asdict(one) for one in vms]
     if rows:
         connection.execute(sa.insert(GROUP_VMS), rows)
@@ -65,10 +65,10 @@ def add_group_members(connection: sa.Connection, vms: Iterable[GroupMember]) -> 
 def bind_group_vms(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> None:
-    """Learn the ids of VMs that were seen with a key.
+    """Store the ids of the VMs that have a group's key and its owner.
 
-    Anybody may write any key into a template: only a VM of the right owner counts. One that
-    comes after it was given up is to be ended.
+    The owner must match because tenants can write any key into their own templates. A VM that
+    appears after the daemon gave it up is marked to be ended.
     """
     for key, vm, late in _newly_seen(connection, keys, owners):
         _change_group_members(
@@ -77,19 +77,19 @@ def bind_group_vms(
 
 
 def mark_group_leaving(connection: sa.Connection, keys: Iterable[str]) -> None:
-    """These are to be ended."""
+    """Mark these VMs as about to be ended."""
     _change_group_members(connection, keys, leaving=True)
 
 
 def mark_group_gone(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
-    """These are gone, or were never made."""
+    """Mark these VMs as gone or never created."""
     _change_group_members(connection, keys, leaving=True, gone_s=at_s)
 
 
 def living_group_members(
     connection: sa.Connection, group: int | None = None
 ) -> tuple[GroupMember, ...]:
-    """All that are not gone, of one group or of all, in the order in which they were added."""
+    """Return the VMs that are not gone, of one group or of all, in order of their numbers."""
     query = sa.select(GROUP_VMS).where(GROUP_VMS.c.gone_s.is_(None))
     if group is not None:
         query = query.where(GROUP_VMS.c.vm_group == group)
@@ -98,7 +98,7 @@ def living_group_members(
 
 
 def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list[int]]:
-    """By group, the ids of those of its VMs that were made and are not gone, in their order."""
+    """Return the ids of each group's VMs that exist, in order of their numbers."""
     found: dict[int, list[int]] = {group: [] for group in vm_groups}
     columns = (GROUP_VMS.c.vm_group, GROUP_VMS.c.vm)
     for some in chunks(sorted(found)):
@@ -111,14 +111,14 @@ def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list
 
 
 def highest_group_numbers(connection: sa.Connection) -> dict[int, int]:
-    """By group: the highest number it ever gave."""
+    """Return the highest VM number of each group."""
     query = sa.select(GROUP_VMS.c.vm_group, sa.func.max(GROUP_VMS.c.number))
     rows = connection.execute(query.group_by(GROUP_VMS.c.vm_group))
     return {row[0]: row[1] for row in rows}
 
 
 def rates(connection: sa.Connection) -> dict[int, Rate]:
-    """By VM id: the part of its group's spending rate that each VM has."""
+    """Return each VM's part of its group's spending rate, by VM id."""
     rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None))).all()
     there = Counter(row.vm_group for row in rows)
     return {row.vm: _rate(row, there[row.vm_group]) for row in rows if row.vm is not None}
@@ -127,7 +127,7 @@ def rates(connection: sa.Connection) -> dict[int, Rate]:
 def rates_of_new(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> dict[int, Rate]:
-    """The same for VMs that were seen with a key, but whose ids nobody has learned yet."""
+    """Return the same for VMs that were seen with a key, but whose ids are not stored yet."""
     seen = {key: vm for key, vm, late in _newly_seen(connection, keys, owners) if not late}
     if not seen:
         return {}
@@ -154,7 +154,7 @@ _RATES = (
 
 
 def _rate(row: Any, there: int) -> Rate:
-    """Its part of the rate: VMs that are to end share in it until they are gone."""
+    """Return a VM's part of the rate; VMs about to be ended share in it until they are gone."""
     nvm = max(row.nvm, there, 1)
     return Rate(row.spending_rate / nvm, nvm, row.vm_group)
 
@@ -162,7 +162,7 @@ def _rate(row: Any, there: int) -> Rate:
 def _newly_seen(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> list[tuple[str, int, bool]]:
-    """Key and id of each VM whose id can be learned now, and whether it was given up before."""
+    """Return key and id of each VM whose id can be stored now, and whether it was given up."""
     columns = (GROUP_VMS.c.create_key, GROUP_VMS.c.gone_s, GROUP_VMS.c.owner)
     waiting = connection.execute(sa.select(*columns).where(GROUP_VMS.c.vm.is_(None))).all()
     if not waiting:

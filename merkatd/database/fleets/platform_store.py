@@ -1,4 +1,4 @@
-"""Virtual platforms, and what was done to them."""
+"""Tables of virtual platforms and of the actions on them."""
 
 import json
 from collections import Counter
@@ -30,37 +30,37 @@ class DoingColumns(TypedColumns):
 DOINGS = table(
     "platform_doings",
     DoingColumns,
-    # NULLs are not equal to each other: what no controller asked for claims no id.
+    # NULLs are not equal to each other: actions without a controller's id don't conflict.
     sa.UniqueConstraint("platform", "action"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformAction:
-    """One thing that was done, or refused."""
+    """An action on a platform, done or refused."""
 
     platform: int
     at_s: float
     who: str
     what: str
     text: str
-    """Why; where it was refused, why that."""
+    """The reason for the action, or for its refusal."""
     action: str | None = None
-    """The controller's own id of it."""
+    """The controller's own id of the action."""
     refused: bool = False
 
 
 def add_action(connection: sa.Connection, doing: PlatformAction) -> None:
-    """Write it down, in the transaction in which it is done."""
+    """Store an action, in the transaction in which it is done."""
     row = {name: getattr(doing, name) for name in _ACTION_NAMES}
     try:
         connection.execute(sa.insert(DOINGS), row)
     except sa.exc.IntegrityError as error:
-        raise LostRaceError(f"action {doing.action} was taken by somebody else") from error
+        raise LostRaceError(f"another transaction stored action {doing.action} first") from error
 
 
 def replace_action(connection: sa.Connection, doing: PlatformAction) -> None:
-    """Write it down instead of the last one of its kind: of what repeats, the newest is kept."""
+    """Store an action in place of the last one of its kind, so that repetitions take one row."""
     connection.execute(
         sa.delete(DOINGS).where(
             DOINGS.c.platform == doing.platform,
@@ -72,13 +72,13 @@ def replace_action(connection: sa.Connection, doing: PlatformAction) -> None:
 
 
 def find_action(connection: sa.Connection, platform: int, action: str) -> PlatformAction | None:
-    """What became of an action, if it was taken before."""
+    """Return the stored action of this id, if any."""
     query = sa.select(DOINGS).where(DOINGS.c.platform == platform, DOINGS.c.action == action)
     return next((_doing(row) for row in connection.execute(query)), None)
 
 
 def recent(connection: sa.Connection, platform: int, limit: int = 20) -> tuple[PlatformAction, ...]:
-    """The newest, newest first."""
+    """Return the newest actions, newest first."""
     query = sa.select(DOINGS).where(DOINGS.c.platform == platform)
     rows = connection.execute(query.order_by(DOINGS.c.id.desc()).limit(limit))
     return tuple(_doing(row) for row in rows)
@@ -92,11 +92,11 @@ def _doing(row: sa.Row[Any]) -> PlatformAction:
 
 
 OVER = ("done", "cancelled", "failed")
-"""The states that nothing leads out of."""
+"""The final states."""
 TROUBLE: Final = "trouble"
-"""In a report: why the controller fails now."""
+"""The key of a report under which the controller's current failure is stored."""
 LISTED_OVER = 100
-"""Lists show as many of the newest platforms that are over; the others are shown by their ids."""
+"""Maximum number of ended platforms in a list, the newest; older ones are found by id."""
 
 
 class PlatformColumns(TypedColumns):
@@ -136,46 +136,46 @@ PLATFORMS = table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformRow:
-    """One platform."""
+    """A virtual platform."""
 
     id: int = -1
-    """-1 for one that is not stored yet."""
+    """The platform's id; -1 before it is stored."""
     token: str
-    """Of its submission, which counts once."""
+    """Token of the submission: a repeated submission creates no second platform."""
     owner: int
     name: str
     account: int | None
-    """Who pays for its VMs: its application's account."""
+    """The account of its application, which pays for its VMs."""
     template: str
-    """As it was submitted,"""
+    """The template as submitted."""
     vm_templates: Mapping[str, str]
-    """and what it said of each cluster's VMs, in OpenNebula's words."""
+    """OpenNebula's VM template of each cluster."""
     state: str
     why: str = ""
-    """Why it is in this state,"""
+    """The reason for its state."""
     needs: str = ""
-    """and what it would take to leave it."""
+    """The missing conditions for its start or resumption."""
     ending: str | None = None
-    """What it will be once all its VMs are gone."""
+    """Its state after all its VMs are gone."""
     held: bool = False
-    """Suspended by its tenant: nobody else resumes it."""
+    """Whether its tenant suspended it: then only an order resumes it."""
     submitted_s: float
     since_s: float
-    """When it came into its state."""
+    """When it entered its state."""
     started_s: float | None = None
     deadline_s: float | None
     sizes: Mapping[str, int]
-    """By cluster: how many VMs it is to have."""
+    """The number of VMs that each cluster should have."""
     report: Mapping[str, Any] | None = None
-    """What its controller said last of how it fares."""
+    """Its controller's latest report of its progress."""
     memory: Any = None
-    """What its controller wants to find again."""
+    """Data that its controller stores for its next start."""
     performance: float | None = None
-    """What it is to reach, where its tenant has said otherwise than the template."""
+    """The performance to reach, if its tenant changed the template's."""
     claim_price: float | None = None
-    """Up to which price of CPU it wants to run, where its controller has said so,"""
+    """The highest CPU price at which it wants to run, if its controller made a claim."""
     claim_units: float | None = None
-    """and how much of it."""
+    """The amount of CPU that its controller claimed."""
 
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
@@ -183,45 +183,45 @@ _PLATFORM_NAMES = tuple(field.name for field in fields(PlatformRow))
 
 
 def add(connection: sa.Connection, platform: PlatformRow) -> PlatformRow:
-    """Store a new platform; the same with its id."""
+    """Store a new platform, and return it with its id."""
     row = {name: _stored(name, getattr(platform, name)) for name in _PLATFORM_NAMES if name != "id"}
     result = connection.execute(sa.insert(PLATFORMS).values(**row))
     given = result.inserted_primary_key
     if given is None:
-        raise LookupError(f"platform {platform.name!r} was given no id")
+        raise LookupError(f"the database assigned no id to platform {platform.name!r}")
     return replace(platform, id=int(given[0]))
 
 
 def change(connection: sa.Connection, platform: int, **values: Any) -> None:
-    """Other values from now on, by the names of `Platform`."""
+    """Change values of a platform, by the field names of `PlatformRow`."""
     row = {name: _stored(name, value) for name, value in values.items()}
     connection.execute(sa.update(PLATFORMS).where(PLATFORMS.c.id == platform).values(**row))
 
 
 def get(connection: sa.Connection, platform: int) -> PlatformRow | None:
-    """The platform of this id."""
+    """Return the platform of this id."""
     return next(iter(_selected(connection, [PLATFORMS.c.id == platform])), None)
 
 
 def submitted(connection: sa.Connection, token: str) -> PlatformRow | None:
-    """The platform of this submission."""
+    """Return the platform of this submission token."""
     return next(iter(_selected(connection, [PLATFORMS.c.token == token])), None)
 
 
 def locked(connection: sa.Connection, platform: int) -> PlatformRow | None:
-    """The same, and nobody else changes it until the transaction ends."""
+    """Return the platform and lock its row until the transaction ends."""
     query = sa.select(PLATFORMS).where(PLATFORMS.c.id == platform).with_for_update()
     return next((_loaded(row) for row in connection.execute(query)), None)
 
 
 def living(connection: sa.Connection, owner: int | None = None) -> tuple[PlatformRow, ...]:
-    """All that are not over, or those of one owner; oldest first."""
+    """Return all platforms that have not ended, or an owner's, oldest first."""
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
 
 
 def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
-    """Return how many platforms of each owner were told to start since then, with a claim."""
+    """Return how many platforms with a claim started since then, by owner."""
     query = (
         sa.select(PLATFORMS.c.owner, sa.func.count())
         .where(PLATFORMS.c.started_s >= since_s, PLATFORMS.c.claim_units.is_not(None))
@@ -231,7 +231,10 @@ def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
 
 
 def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:
-    """Ids of all that are not over, and of so many newest of an owner that ended since then."""
+    """Return the ids of platforms that have not ended, or ended since then.
+
+    Of the ended platforms, return each owner's `most` newest.
+    """
     query = sa.select(PLATFORMS.c.id, PLATFORMS.c.owner, PLATFORMS.c.state).where(
         PLATFORMS.c.state.not_in(OVER) | (PLATFORMS.c.since_s >= since_s)
     )
@@ -245,14 +248,17 @@ def remembered(connection: sa.Connection, since_s: float, most: int) -> frozense
 
 
 def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[PlatformRow, ...]:
-    """Those of these ids, oldest first."""
+    """Return the platforms of these ids, oldest first."""
     return _selected(connection, [PLATFORMS.c.id.in_(sorted(set(ids)))])
 
 
 def listed(
     connection: sa.Connection, owner: int | None = None, over: int = LISTED_OVER
 ) -> tuple[PlatformRow, ...]:
-    """All that are not over, and the newest of those that are; or of one owner. Oldest first."""
+    """Return the platforms that have not ended and the newest ended ones, oldest first.
+
+    With `owner`, return only that owner's platforms.
+    """
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     ended = sa.select(PLATFORMS).where(PLATFORMS.c.state.in_(OVER), *mine)
     newest = connection.execute(ended.order_by(PLATFORMS.c.id.desc()).limit(over))
@@ -286,5 +292,5 @@ def _loaded(row: sa.Row[Any]) -> PlatformRow:
 
 
 def is_in_trouble(report: str | None) -> bool:
-    """Whether a report, as it is stored, says that the platform's controller fails now."""
+    """Return whether a stored report says that the platform's controller fails now."""
     return report is not None and bool(json.loads(report).get(TROUBLE))

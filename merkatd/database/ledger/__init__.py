@@ -1,1 +1,1 @@
-"""The books."""
+"""Tables of money: accounts, entries, budgets, charges, reservations, tenants and use."""

@@ -1,11 +1,12 @@
-"""Accounts: who holds how many micro-credits.
+"""The table of accounts, each with a balance in micro-credits.
 
-A balance changes only together with the entries that explain it (`entries.post`). Issuance
-owes what all others hold, so the sum over all accounts is zero; no other account can owe.
+A balance changes only together with entries that explain it (`entry_store.post`). The balance of
+the issuance account is minus the sum of all others, so the sum over all accounts is zero. No other
+balance can be negative.
 
-A payer's balance has a reserved part, which waits for charges of periods that are decided
-(`reservations`). A tenant's account also keeps the owner's debt (`debts`): what charges could
-not take. A debt is no entry, so it is no part of any balance.
+A part of a payer's balance can be reserved for the charges of decided periods
+(`reservation_store`). A tenant's account also has the owner's debt: charges that it could not pay.
+A debt is no entry, so it is not part of any balance.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +21,11 @@ from merkatd.database.base.schema import SERIAL, chunks, table
 from merkatd.database.base.transactions import LostRaceError
 
 NOBODY = -1
-"""The owner of accounts that belong to no user: NULLs would escape the unique key."""
+"""The owner of accounts without a user. NULL would not do: the unique key ignores NULLs."""
 
 
 class AccountKind(StrEnum):
-    """What an account is for."""
+    """The purpose of an account."""
 
     ISSUANCE = "issuance"
     TREASURY = "treasury"
@@ -58,30 +59,30 @@ _CHANGED_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
-    """An account and what it holds."""
+    """An account and its balance."""
 
     id: int
     kind: AccountKind
     owner: int | None
-    """The OpenNebula user it belongs to."""
+    """The id of the OpenNebula user that owns the account."""
     name: str
     balance: int
-    """Micro-credits."""
+    """Balance in micro-credits."""
     reserved: int = 0
-    """The part of the balance that waits for charges."""
+    """The part of the balance that is reserved for charges."""
     debt: int = 0
-    """On a tenant's account: micro-credits that the owner still owes for earlier periods."""
+    """The owner's debt for earlier periods in micro-credits; only on a tenant's account."""
 
     @property
     def free(self) -> int:
-        """The part of the balance that may be moved."""
+        """Return the part of the balance that is not reserved."""
         return self.balance - self.reserved
 
 
 def ensure(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
 ) -> AccountRow:
-    """The account of this kind, owner and name, opened empty where there is none yet."""
+    """Return the account of this kind, owner and name; open an empty one if it is missing."""
     found = find(connection, kind, owner, name)
     if found is not None:
         return found
@@ -89,7 +90,9 @@ def ensure(
     try:
         connection.execute(sa.insert(ACCOUNTS), row)
     except sa.exc.IntegrityError as error:
-        raise LostRaceError(f"somebody else opened the {kind} account {name!r}") from error
+        raise LostRaceError(
+            f"another transaction opened the {kind} account {name!r} first"
+        ) from error
     opened = find(connection, kind, owner, name)
     if opened is None:
         raise LookupError(f"the {kind} account {name!r} of user {owner} was not stored")
@@ -97,19 +100,19 @@ def ensure(
 
 
 def issuance(connection: sa.Connection) -> AccountRow:
-    """The one account that owes what all others hold."""
+    """Return the issuance account, whose balance is minus the sum of all others."""
     return ensure(connection, AccountKind.ISSUANCE, name="issuance")
 
 
 def treasury(connection: sa.Connection) -> AccountRow:
-    """The one account that incomes are paid from and charges are paid to."""
+    """Return the treasury, which pays incomes and receives charges."""
     return ensure(connection, AccountKind.TREASURY, name="treasury")
 
 
 def find(
     connection: sa.Connection, kind: AccountKind, owner: int | None = None, name: str = ""
 ) -> AccountRow | None:
-    """The account of this kind, owner and name."""
+    """Return the account of this kind, owner and name."""
     row = connection.execute(
         sa.select(ACCOUNTS).where(
             ACCOUNTS.c.kind == kind, ACCOUNTS.c.owner == _stored(owner), ACCOUNTS.c.name == name
@@ -119,14 +122,14 @@ def find(
 
 
 def get(connection: sa.Connection, ids: Iterable[int]) -> dict[int, AccountRow]:
-    """Those of these accounts that exist."""
+    """Return the accounts of these ids that exist, by id."""
     return _selected(connection, ids, lock=False)
 
 
 def lock(connection: sa.Connection, ids: Iterable[int]) -> dict[int, AccountRow]:
-    """The same, and nobody else changes them until the transaction ends.
+    """Return the same, and lock the rows until the transaction ends.
 
-    Always in the order of ids, so that two transactions can't wait for each other.
+    Rows are locked in the order of ids, so that two transactions can't wait for each other.
     """
     return _selected(connection, ids, lock=True)
 
@@ -134,25 +137,25 @@ def lock(connection: sa.Connection, ids: Iterable[int]) -> dict[int, AccountRow]
 def of_owner(
     connection: sa.Connection, owner: int, *, locked: bool = False
 ) -> tuple[AccountRow, ...]:
-    """The accounts of an OpenNebula user, oldest first: the tenant's own is the first."""
+    """Return the accounts of an OpenNebula user, oldest first: the tenant's own is the first."""
     query = sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == owner).order_by(ACCOUNTS.c.id)
     rows = connection.execute(query.with_for_update() if locked else query)
     return tuple(_account(row) for row in rows)
 
 
 def held_by(connection: sa.Connection, owner: int) -> int:
-    """What all accounts of an OpenNebula user hold together, in micro-credits."""
+    """Return the sum of all balances of an OpenNebula user, in micro-credits."""
     query = sa.select(sa.func.sum(ACCOUNTS.c.balance)).where(ACCOUNTS.c.owner == owner)
     return int(connection.scalar(query) or 0)
 
 
 def ids_of_owner(connection: sa.Connection, owner: int) -> frozenset[int]:
-    """The ids of all accounts of an OpenNebula user."""
+    """Return the ids of all accounts of an OpenNebula user."""
     return frozenset(connection.scalars(sa.select(ACCOUNTS.c.id).where(ACCOUNTS.c.owner == owner)))
 
 
 def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, int]:
-    """By user id: the account of each of these users, where the user is a tenant."""
+    """Return the account ids of those of these users that are tenants, by user id."""
     found: dict[int, int] = {}
     for some in chunks(sorted(set(owners))):
         query = sa.select(ACCOUNTS.c.owner, ACCOUNTS.c.id)
@@ -164,7 +167,7 @@ def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, in
 def every(
     connection: sa.Connection, kind: AccountKind | None = None, *, locked: bool = False
 ) -> tuple[AccountRow, ...]:
-    """All accounts, or all of one kind, oldest first."""
+    """Return all accounts, or all of one kind, oldest first."""
     query = sa.select(ACCOUNTS).order_by(ACCOUNTS.c.id)
     if kind is not None:
         query = query.where(ACCOUNTS.c.kind == kind)
@@ -173,9 +176,9 @@ def every(
 
 
 def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[AccountRow, ...]:
-    """All accounts but those of applications that hold no credits; oldest first.
+    """Return all accounts except empty ones of applications, oldest first.
 
-    Accounts of applications that are over are kept for as long as their history is.
+    There are many empty ones: accounts of ended applications are kept as long as their history.
     """
     empty = (ACCOUNTS.c.kind == AccountKind.APPLICATION) & (ACCOUNTS.c.balance == 0)
     query = sa.select(ACCOUNTS).where(~empty).order_by(ACCOUNTS.c.id)
@@ -184,7 +187,7 @@ def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[Account
 
 
 def of_applications(connection: sa.Connection, budgets: sa.Select[Any]) -> tuple[AccountRow, ...]:
-    """The accounts of applications, of those whose ids the query finds; oldest first."""
+    """Return the accounts of the applications whose ids the query selects, oldest first."""
     query = sa.select(ACCOUNTS).where(
         ACCOUNTS.c.kind == AccountKind.APPLICATION, ACCOUNTS.c.id.in_(budgets)
     )
@@ -192,14 +195,17 @@ def of_applications(connection: sa.Connection, budgets: sa.Select[Any]) -> tuple
 
 
 def lock_books(connection: sa.Connection) -> None:
-    """Wait until no other transaction moves credits, and keep others from it until the end.
+    """Take the lock that lets one transaction at a time move credits.
 
     # Note [One transaction at a time moves credits]
-    MariaDB reads a transaction's rows as they were at its first plain read. A transaction that
-    reads balances, waits for a lock and then posts would decide from what was true before the
-    wait. So every function that moves credits begins with this lock, and takes what it decides
-    from rows that it read for update (`lock`, `of_owner`, `every` with `locked`), which are
-    always the present ones. The row of the treasury is the lock.
+    In MariaDB all plain reads of a transaction see the rows as they were at its first plain read. A
+    transaction that reads balances, waits for a lock and then posts would decide from old balances.
+    So every function that moves credits takes this lock first, and decides only from rows read for
+    update (`lock`, `of_owner` and `every` with `locked`), which are always current. The lock is the
+    row of the treasury.
+
+    Example: a balance is 100. Transactions A and B both read it; A takes 80 and commits. B would
+    still see 100 and try to take 80 too. With the lock, B reads after A's commit: 20.
     """
     treasury_row = sa.select(ACCOUNTS.c.id).where(
         ACCOUNTS.c.kind == AccountKind.TREASURY,
@@ -211,21 +217,21 @@ def lock_books(connection: sa.Connection) -> None:
 
 
 def add(connection: sa.Connection, column: str, changes: Mapping[int, int]) -> None:
-    """Add to a column of the accounts with these ids."""
+    """Add a change to a column of each of these accounts, by id."""
     todo = [(account, change) for account, change in sorted(changes.items()) if change]
     for first in range(0, len(todo), _CHANGED_AT_ONCE):
         some = todo[first : first + _CHANGED_AT_ONCE]
-        # Written out: one statement for each account would be a round trip each.
+        # One statement for many accounts: one per account would take a round trip each.
         whens = " ".join(f"WHEN {account:d} THEN {change:d}" for account, change in some)
         which = ", ".join(f"{account:d}" for account, _ in some)
         name = ACCOUNTS.c[column].name
         connection.exec_driver_sql(
-            f"UPDATE accounts SET {name} = {name} + CASE id {whens} END WHERE id IN ({which})"  # noqa: S608 - a column of ours and whole numbers
+            f"UPDATE accounts SET {name} = {name} + CASE id {whens} END WHERE id IN ({which})"  # noqa: S608 - a column's name and whole numbers
         )
 
 
 def debtors(connection: sa.Connection) -> tuple[AccountRow, ...]:
-    """The accounts of all tenants that owe, locked."""
+    """Return the accounts of all tenants with a debt, and lock their rows."""
     query = sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id)
     return tuple(_account(row) for row in connection.execute(query.with_for_update()))
 

@@ -1,4 +1,4 @@
-"""Budgets: what each application was given at first, and how it is replenished."""
+"""The table of applications' budgets: initial amount and replenishment."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind, Account
 
 
 class BudgetColumns(TypedColumns):
-    """The columns of `budgets`; an application is known by the id of its account."""
+    """The columns of `budgets`; an application's id is the id of its account."""
 
     account: Named[int] = Column(
         sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
@@ -27,27 +27,27 @@ class BudgetColumns(TypedColumns):
 BUDGETS = table("budgets", BudgetColumns)
 
 LISTED_OVER = 100
-"""As many of a tenant's newest budgets that are over are listed."""
+"""Maximum number of ended budgets in the list of a tenant, the newest."""
 _TENANTS = ACCOUNTS.alias("tenant_accounts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRow:
-    """The budget of one application, in micro-credits."""
+    """The budget of an application, in micro-credits."""
 
     application: int
-    """Its id, which is that of its account."""
+    """The application's id, which is the id of its account."""
     name: str
     owner: int
     initial: int
-    """Replenishment never lifts the balance above this."""
+    """The amount up to which the balance is replenished."""
     replenishment: int
-    """What its tenant adds at every replenishment."""
+    """The amount that each replenishment adds from its tenant's account."""
     balance: int
     reserved: int
-    """The part of the balance that waits for charges."""
+    """The part of the balance that is reserved for charges."""
     debt: int
-    """What its owner owes for earlier periods, whichever account was short."""
+    """The owner's debt for earlier periods, whichever account could not pay."""
     opened_s: float
     ended_s: float | None
 
@@ -55,7 +55,7 @@ class BudgetRow:
 def store(
     connection: sa.Connection, account: int, initial: int, replenishment: int, at_s: float
 ) -> None:
-    """The budget of an application that has none yet."""
+    """Store the budget of a new application."""
     row = {
         "account": account,
         "initial": initial,
@@ -66,25 +66,25 @@ def store(
 
 
 def change(connection: sa.Connection, account: int, initial: int, replenishment: int) -> None:
-    """Other amounts from now on; no credits are moved."""
+    """Change the amounts of a budget; no credits are moved."""
     query = sa.update(BUDGETS).where(BUDGETS.c.account == account)
     connection.execute(query.values(initial=initial, replenishment=replenishment))
 
 
 def end(connection: sa.Connection, account: int, at_s: float) -> None:
-    """The application is over."""
+    """Store the end of an application."""
     connection.execute(sa.update(BUDGETS).where(BUDGETS.c.account == account).values(ended_s=at_s))
 
 
 def get(connection: sa.Connection, application: int, *, locked: bool = False) -> BudgetRow | None:
-    """The budget of this application; `locked`: as it is now, until the transaction ends."""
+    """Return the budget of this application; `locked`: the current row, locked."""
     query = _query().where(BUDGETS.c.account == application)
     rows = connection.execute(query.with_for_update() if locked else query)
     return next((_budget(row) for row in rows), None)
 
 
 def ended_among(connection: sa.Connection, applications: Iterable[int]) -> frozenset[int]:
-    """Those of these applications that are over."""
+    """Return which of these applications have ended, and lock their rows."""
     found: set[int] = set()
     for some in chunks(sorted(set(applications))):
         query = sa.select(BUDGETS.c.account).where(
@@ -95,7 +95,7 @@ def ended_among(connection: sa.Connection, applications: Iterable[int]) -> froze
 
 
 def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
-    """Of a tenant's applications that are not over, and of the newest of the others."""
+    """Return the budgets of a tenant's applications: all open ones and the newest ended ones."""
     mine = _query().where(ACCOUNTS.c.owner == owner)
     still = connection.execute(mine.where(BUDGETS.c.ended_s.is_(None)))
     over = mine.where(BUDGETS.c.ended_s.is_not(None)).order_by(None)
@@ -105,14 +105,14 @@ def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
 
 
 def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[BudgetRow, ...]:
-    """Of all applications that are not over."""
+    """Return the budgets of all applications that have not ended."""
     query = _query().where(BUDGETS.c.ended_s.is_(None))
     rows = connection.execute(query.with_for_update() if locked else query)
     return tuple(_budget(row) for row in rows)
 
 
 def open_accounts(connection: sa.Connection) -> tuple[AccountRow, ...]:
-    """The accounts of all applications that are not over."""
+    """Return the accounts of all applications that have not ended."""
     still = sa.select(BUDGETS.c.account).where(BUDGETS.c.ended_s.is_(None))
     return account_store.of_applications(connection, still)
 

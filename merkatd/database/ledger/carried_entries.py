@@ -1,8 +1,10 @@
-"""Carrying forward: transactions that nobody asks for any more become one a kind.
+"""Carrying forward: transactions older than the kept history are merged into one per kind.
 
-The sum of each account stays as it is, and so does every balance. The one transaction of a kind
-moves credits between all accounts that its transactions moved credits between, at the time of
-the newest of them.
+The sum of each account and every balance stay unchanged. The merged transaction of a kind has the
+sum of the entries of each account, and the time of the newest merged transaction.
+
+Example: an account was charged 3, 4 and 5 credits in three old periods. Afterwards the transaction
+`carried/charge` has one entry of -12 for it, and the three transactions are deleted.
 """
 
 from collections import Counter
@@ -16,12 +18,11 @@ from merkatd.database.ledger.entry_store import AFTER_SLASH, ENTRIES, TRANSACTIO
 
 _PREFIX = "carried/"
 OF_BUDGETS = (TransactionKind.BUDGET, TransactionKind.REPLENISHMENT)
-"""Kinds that move credits between an application and its owner alone: both together have neither
-more nor less by them."""
+"""Kinds that move credits only between an application and its owner."""
 
 
 def carry_forward(connection: sa.Connection, before_s: float, most: int) -> int:
-    """Merge the oldest transactions, of those before then; how many they were."""
+    """Merge at most `most` of the oldest transactions before then; return their number."""
     columns = TRANSACTIONS.c
     query = (
         sa.select(columns.id, columns.kind, columns.at_s)
@@ -67,7 +68,7 @@ def _merge(connection: sa.Connection, kind: str, numbers: Sequence[int], at_s: f
 
 
 def _add(connection: sa.Connection, transaction: int, moved: Counter[int]) -> None:
-    """Add these amounts to a transaction's entries; an entry of nothing goes."""
+    """Add these amounts to a transaction's entries; delete entries that become zero."""
     query = sa.select(ENTRIES.c.account_id, ENTRIES.c.amount)
     mine = ENTRIES.c.transaction_id == transaction
     for account, amount in connection.execute(query.where(mine)):
@@ -85,10 +86,10 @@ def _add(connection: sa.Connection, transaction: int, moved: Counter[int]) -> No
 
 
 def hand_over(connection: sa.Connection, applications: Sequence[int]) -> list[int]:
-    """Give the entries of these empty accounts to their owners' accounts.
+    """Move the entries of these empty accounts to their owners' accounts.
 
-    Return those for which that was done. An account whose owner has no account stays as it is, and
-    so does one with entries that are neither carried nor between it and its owner.
+    Return the accounts whose entries were moved. An account is skipped if its owner has no account,
+    or if it has entries that are neither carried nor between it and its owner.
     """
     done = []
     for application in applications:

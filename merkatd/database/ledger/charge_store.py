@@ -1,7 +1,7 @@
-"""What a period costs each payer, and who is in arrears.
+"""Charges of periods, shortfalls of payers, and arrears of owners.
 
-After some days the charges of a day become one; the periods of which that was done are known
-by the newest of them, and nothing can be charged or given back for them any more.
+After some days, the charges of a day are merged into one per payer (`rollup_store`). For periods
+that were merged, nothing can be charged or refunded any more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,20 +27,20 @@ class ArrearsColumns(TypedColumns):
 
     owner: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
     periods: Named[float] = Column(sa.Double())
-    """Intervals, of which a short period is a part."""
+    """Length of the arrears in intervals; a short period counts as a part of an interval."""
 
 
 ARREARS = table("arrears", ArrearsColumns)
 
 
 def load(connection: sa.Connection) -> dict[int, float]:
-    """By owner."""
+    """Return the arrears by owner."""
     rows = connection.execute(sa.select(ARREARS.c.owner, ARREARS.c.periods))
     return {owner: count for owner, count in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def replace(connection: sa.Connection, counts: Mapping[int, float]) -> None:
-    """Keep these counts and no others from now on."""
+    """Replace all arrears by these."""
     if load(connection) == dict(counts):
         return
     connection.execute(sa.delete(ARREARS))
@@ -50,13 +50,13 @@ def replace(connection: sa.Connection, counts: Mapping[int, float]) -> None:
 
 
 def forget(connection: sa.Connection, owners: Iterable[int]) -> None:
-    """Drop the counts of these owners."""
+    """Delete the arrears of these owners."""
     for some in chunks(sorted(set(owners))):
         connection.execute(sa.delete(ARREARS).where(ARREARS.c.owner.in_(some)))
 
 
 class ShortfallColumns(TypedColumns):
-    """The columns of `shortfalls`: what was owed for a period and could not be taken."""
+    """The columns of `shortfalls`: amounts owed for a period that an account could not pay."""
 
     period: Named[int] = Column(
         sa.Integer(), sa.ForeignKey("periods.number"), primary_key=True, autoincrement=False
@@ -74,19 +74,19 @@ _PAYERS = frozenset({AccountKind.TENANT, AccountKind.APPLICATION})
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What charging a period came to, in micro-credits by account."""
+    """The result of charging a period, in micro-credits by account."""
 
     taken: Mapping[int, int]
-    """Posted now."""
+    """Amounts posted now."""
     missing: Mapping[int, int]
-    """Owed, recorded as a shortfall and not posted."""
+    """Amounts recorded as shortfalls and not posted."""
     before: frozenset[int]
-    """Charged for this period by an earlier call; left as they were."""
+    """Accounts that an earlier call charged for this period; this call skipped them."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnpaidCharge:
-    """What an account could not pay for a period."""
+    """A shortfall: the amount that an account could not pay for a period."""
 
     period: int
     account: int
@@ -95,15 +95,15 @@ class UnpaidCharge:
 
 
 def reference_of(period: int, account: int) -> str:
-    """The reference of the one charge of a payer for a period."""
+    """Return the reference of the charge of a payer for a period."""
     return f"charge/{period}/{account}"
 
 
 def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s: float) -> Charged:
-    """Take what is owed for a period from each account to the treasury, at most what is free.
+    """Move the amounts owed for a period to the treasury, from each account at most its free part.
 
-    The first call for a period and an account settles it: later ones change nothing, also
-    where the account could not pay then and could now.
+    The first call for a period and an account settles it: later calls change nothing, even if the
+    account could not pay then and could now.
     """
     due = {account: amount for account, amount in owed.items() if _checked(account, amount)}
     if period <= rolled_up_to(connection):
@@ -119,7 +119,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
             continue
         payer = payers.get(account)
         if payer is None or payer.kind not in _PAYERS:
-            raise UnknownAccountError(f"there is no tenant or application with account {account}")
+            raise UnknownAccountError(f"account {account} belongs to no tenant or application")
         taken[account] = amount = min(due[account], max(payer.free, 0))
         if amount < due[account]:
             missing[account] = due[account] - amount
@@ -131,7 +131,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
 
 
 def refund(connection: sa.Connection, period: int, at_s: float) -> int:
-    """Give back all that was charged for a period, once; the micro-credits that were."""
+    """Refund all charges of a period, once; return the refunded micro-credits."""
     treasury = account_store.treasury(connection).id
     postings = []
     for reference, number in entry_store.transactions_below(
@@ -148,9 +148,9 @@ def refund(connection: sa.Connection, period: int, at_s: float) -> int:
 
 
 def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) -> None:
-    """Take so much off the shortfalls of these accounts, the newest first: it is not owed any more.
+    """Reduce the shortfalls of these accounts by an amount that is not owed any more.
 
-    What was collected of a debt paid the oldest ones.
+    Start with the newest: the collected part of a debt paid the oldest ones.
     """
     query = sa.select(SHORTFALLS).where(SHORTFALLS.c.account.in_(debtors), SHORTFALLS.c.missing > 0)
     for row in connection.execute(query.order_by(SHORTFALLS.c.period.desc())).all():
@@ -163,13 +163,13 @@ def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) ->
 
 
 def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:
-    """The accounts that were charged for a period."""
+    """Return the accounts that were charged for a period."""
     found = entry_store.transactions_below(connection, f"charge/{period}/")
     return frozenset(int(reference.rpartition("/")[2]) for reference in found)
 
 
 def missing_between(connection: sa.Connection, owner: int, since_s: float, until_s: float) -> int:
-    """What a user owed and could not pay from one time up to and without another."""
+    """Return the sum of a user's shortfalls from `since_s` until before `until_s`."""
     theirs = (ACCOUNTS.c.id == SHORTFALLS.c.account) & (ACCOUNTS.c.owner == owner)
     query = (
         sa.select(sa.func.sum(SHORTFALLS.c.missing))
@@ -180,7 +180,7 @@ def missing_between(connection: sa.Connection, owner: int, since_s: float, until
 
 
 def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:
-    """The shortfalls of a period by account."""
+    """Return the shortfalls of a period by account."""
     query = sa.select(SHORTFALLS.c.account, SHORTFALLS.c.missing)
     rows = connection.execute(query.where(SHORTFALLS.c.period == period))
     return {account: missing for account, missing in rows}  # noqa: C416 - rows are no pairs to mypy
@@ -189,16 +189,18 @@ def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:
 def shortfalls_of(
     connection: sa.Connection, account: int, limit: int = 100
 ) -> tuple[UnpaidCharge, ...]:
-    """The newest shortfalls of an account, newest first."""
+    """Return the newest shortfalls of an account, newest first."""
     query = sa.select(SHORTFALLS).where(SHORTFALLS.c.account == account)
     rows = connection.execute(query.order_by(SHORTFALLS.c.period.desc()).limit(limit))
     return tuple(UnpaidCharge(row.period, row.account, row.at_s, row.missing) for row in rows)
 
 
 def _checked(account: int, amount: int) -> bool:
-    """Whether anything is owed; BookingError where that can't be said."""
+    """Return whether an amount is owed. Raise BookingError for an invalid amount."""
     if type(amount) is not int or not 0 <= amount <= entry_store.MAX_AMOUNT:
-        raise BookingError(f"account {account} can't owe {amount!r} micro-credits for a period")
+        raise BookingError(
+            f"account {account}: a charge must be 0 to {entry_store.MAX_AMOUNT} (got {amount!r})"
+        )
     return amount > 0
 
 

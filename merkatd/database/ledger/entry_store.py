@@ -1,7 +1,6 @@
-"""Transactions and entries: every movement, double, at most once; and whether the books balance.
+"""Transactions and entries of the double-entry ledger, and its audit.
 
-A transaction is known by its reference. Whoever posts it again, after a crash or a lost
-answer, changes nothing.
+A transaction has a unique reference: posting it again, after a crash for example, changes nothing.
 """
 
 from collections import Counter
@@ -21,24 +20,24 @@ from merkatd.database.ledger.reservation_store import RESERVATIONS
 
 AFTER_SLASH = chr(ord("/") + 1)
 MAX_AMOUNT = 2**62
-"""No balance may go beyond this many micro-credits, in either direction."""
+"""Maximum absolute value of a balance, in micro-credits."""
 
 
 class TransactionKind(StrEnum):
-    """Why credits move."""
+    """The reason why credits move."""
 
     ISSUE = "issue"
-    """Between issuance and treasury: the supply changes."""
+    """Between issuance and treasury: a change of the supply."""
     INCOME = "income"
     """From the treasury to a tenant, at a renewal."""
     GRANT = "grant"
-    """From the treasury to a tenant, by an administrator's word."""
+    """From the treasury to a tenant, by an administrator's order."""
     BUDGET = "budget"
     """Between a tenant and one of its applications."""
     REPLENISHMENT = "replenishment"
     CHARGE = "charge"
     DEBT = "debt"
-    """From a tenant or one of its applications to the treasury: what the owner owed."""
+    """From a tenant or one of its applications to the treasury: collection of the owner's debt."""
     REFUND = "refund"
     RETIREMENT = "retirement"
     """From a removed user's accounts to the treasury."""
@@ -55,7 +54,7 @@ class TransactionColumns(TypedColumns):
 
 
 class EntryColumns(TypedColumns):
-    """The columns of `entries`; the key leads with the account, as statements do."""
+    """The columns of `entries`; the key starts with the account, for statements."""
 
     account_id: Named[int] = Column(
         sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
@@ -74,15 +73,15 @@ ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
 
 
 class BookingError(ValueError):
-    """A movement of credits that may not be made as it was asked for."""
+    """A movement of credits is invalid."""
 
 
 class UnbalancedError(BookingError):
-    """Credits would appear or vanish."""
+    """The entries of a transaction don't sum to zero."""
 
 
 class OverdrawnError(BookingError):
-    """An account would owe credits."""
+    """A balance would become negative."""
 
 
 class UnknownAccountError(BookingError):
@@ -91,26 +90,26 @@ class UnknownAccountError(BookingError):
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """A transaction to be posted: by account, the micro-credits it gains or loses."""
+    """A transaction to post."""
 
     kind: TransactionKind
     reference: str
     amounts: Mapping[int, int]
-    """Nothing at all is allowed: then only the reference is taken."""
+    """Micro-credits that each account gains or loses; if empty, only the reference is stored."""
 
     def __post_init__(self) -> None:
         wrong = [amount for amount in self.amounts.values() if type(amount) is not int]
         if wrong:
-            raise BookingError(f"{self.reference}: {wrong[0]!r} is not whole micro-credits")
+            raise BookingError(f"{self.reference}: an amount must be an int (got {wrong[0]!r})")
         if sum(self.amounts.values()) != 0:
             raise UnbalancedError(
-                f"{self.reference}: entries must sum to zero, not to {sum(self.amounts.values())}"
+                f"{self.reference}: entries must sum to 0 (got {sum(self.amounts.values())})"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """One line of an account's history."""
+    """An entry of an account's history."""
 
     transaction: int
     at_s: float
@@ -120,10 +119,9 @@ class EntryRow:
 
 
 def post(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> frozenset[str]:
-    """Post those that were not posted before, and move the balances; their references.
+    """Post the postings that are new, change the balances, and return the new references.
 
-    All or nothing: where one can't be posted an error says why, and the transaction of the
-    caller must not be committed.
+    An error means that a posting is invalid: then the caller must not commit its transaction.
     """
     done = posted(connection, [posting.reference for posting in postings])
     return post_new(
@@ -137,13 +135,13 @@ def post_new(
     at_s: float,
     held: Mapping[int, AccountRow] | None = None,
 ) -> frozenset[str]:
-    """The same for those of which the caller knows that none was posted before.
+    """Do the same for postings that the caller knows to be new.
 
-    `held` are accounts that it has locked already, as they are.
+    `held` are the accounts that the caller has already locked and read.
     """
     references = frozenset(posting.reference for posting in postings)
     if len(references) != len(postings):
-        raise BookingError("the same reference was given to two postings")
+        raise BookingError("two postings have the same reference")
     moved: Counter[int] = Counter()
     for posting in postings:
         moved.update(posting.amounts)
@@ -154,14 +152,14 @@ def post_new(
 
 
 def posted(connection: sa.Connection, references: Iterable[str]) -> frozenset[str]:
-    """Those of the references that were posted already."""
+    """Return which of the references are already posted."""
     return frozenset(_ids(connection, references))
 
 
 def of_account(
     connection: sa.Connection, account: int, since_s: float, until_s: float
 ) -> tuple[EntryRow, ...]:
-    """The entries of an account from one time up to and without another, oldest first."""
+    """Return the entries of an account from `since_s` until before `until_s`, oldest first."""
     columns = TRANSACTIONS.c
     query = (
         sa.select(columns.id, columns.at_s, columns.kind, columns.reference, ENTRIES.c.amount)
@@ -178,7 +176,7 @@ def of_account(
 def sums(
     connection: sa.Connection, account: int, since_s: float, until_s: float | None
 ) -> dict[TransactionKind, int]:
-    """What moved on an account from one time up to and without another, by kind."""
+    """Return the sums of an account's entries from `since_s` until before `until_s`, by kind."""
     query = (
         sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
         .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
@@ -193,9 +191,9 @@ def sums(
 def sums_of_owner(
     connection: sa.Connection, owner: int, since_s: float, until_s: float | None
 ) -> dict[TransactionKind, int]:
-    """What moved on all accounts of an OpenNebula user together, by kind.
+    """Return the sums of the entries of all accounts of an OpenNebula user, by kind.
 
-    One query for all: a user's applications leave an account each, for a year.
+    One query reads all accounts: each application leaves an account, by default for a year.
     """
     query = (
         sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
@@ -211,7 +209,7 @@ def sums_of_owner(
 def moved_of_owner(
     connection: sa.Connection, owner: int, since_s: float
 ) -> tuple[tuple[float, int], ...]:
-    """What came or went on all accounts of a user since a time, and when; by account, in turn."""
+    """Return time and amount of the entries of all accounts of a user, ordered by account."""
     query = (
         sa.select(TRANSACTIONS.c.at_s, ENTRIES.c.amount)
         .select_from(_of_owner(owner))
@@ -222,7 +220,7 @@ def moved_of_owner(
 
 
 def _of_owner(owner: int) -> sa.Join:
-    """The entries of all accounts of an OpenNebula user, with their transactions."""
+    """Return the join of a user's entries with their accounts and transactions."""
     theirs = (ACCOUNTS.c.id == ENTRIES.c.account_id) & (ACCOUNTS.c.owner == owner)
     return sa.join(
         sa.join(ENTRIES, ACCOUNTS, theirs),
@@ -232,8 +230,8 @@ def _of_owner(owner: int) -> sa.Join:
 
 
 def transactions_below(connection: sa.Connection, prefix: str) -> dict[str, int]:
-    """The transactions whose references go on behind this prefix, which ends in a slash: ids."""
-    # As a range, since LIKE would use the index on some servers only.
+    """Return the ids of transactions by reference, for a prefix that ends in a slash."""
+    # A range of references: LIKE uses the index only on some servers.
     query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id).where(
         TRANSACTIONS.c.reference > prefix, TRANSACTIONS.c.reference < prefix[:-1] + AFTER_SLASH
     )
@@ -242,7 +240,7 @@ def transactions_below(connection: sa.Connection, prefix: str) -> dict[str, int]
 
 
 def amounts_of(connection: sa.Connection, transaction: int) -> dict[int, int]:
-    """By account, what a transaction moved."""
+    """Return the amounts of a transaction's entries by account."""
     query = sa.select(ENTRIES.c.account_id, ENTRIES.c.amount)
     rows = connection.execute(query.where(ENTRIES.c.transaction_id == transaction))
     return {account: amount for account, amount in rows}  # noqa: C416 - rows are no pairs to mypy
@@ -255,16 +253,18 @@ def _check(
     for number, amount in moved.items():
         account = held.get(number) or further.get(number)
         if account is None:
-            raise UnknownAccountError(f"there is no account {number}")
+            raise UnknownAccountError(f"account {number} does not exist")
         balance = account.balance + amount
         if account.kind is not AccountKind.ISSUANCE and balance < account.reserved and amount < 0:
             kept = f", {account.reserved} of them reserved for charges" if account.reserved else ""
             raise OverdrawnError(
-                f"account {number} ({account.kind} {account.name!r}) holds {account.balance}"
-                f" micro-credits{kept}; {-amount} can't be taken from it"
+                f"account {number} ({account.kind} {account.name!r}) has {account.balance}"
+                f" micro-credits{kept}: {-amount} can't be taken from it"
             )
         if abs(balance) > MAX_AMOUNT:
-            raise BookingError(f"account {number} can't hold {balance} micro-credits")
+            raise BookingError(
+                f"account {number}: the balance would be {balance}, beyond {MAX_AMOUNT}"
+            )
 
 
 def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> None:
@@ -275,7 +275,7 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
     try:
         connection.execute(sa.insert(TRANSACTIONS), rows)
     except sa.exc.IntegrityError as error:
-        raise LostRaceError("somebody else posted the same transaction") from error
+        raise LostRaceError("another transaction posted the same reference first") from error
     later = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
     found = connection.execute(later.where(TRANSACTIONS.c.id > newest))
     ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
@@ -300,30 +300,30 @@ def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a look at all the books found, in micro-credits."""
+    """The result of a check of the whole ledger: 0 and empty if it is sound."""
 
     total: int
-    """The sum over all accounts: zero."""
+    """The sum of all balances, in micro-credits."""
     unbalanced: tuple[int, ...]
-    """Transactions whose entries don't sum to zero: none."""
+    """Transactions whose entries don't sum to zero."""
     wrong: tuple[int, ...]
-    """Accounts whose balance isn't the sum of their entries: none."""
+    """Accounts whose balance isn't the sum of their entries."""
     misreserved: tuple[int, ...] = ()
-    """Accounts that reserve more than they hold, or not the sum of their reservations: none."""
+    """Accounts that reserve more than their balance, or not the sum of their reservations."""
 
     @property
     def sound(self) -> bool:
-        """Whether all is as it must be."""
+        """Return whether the ledger has no error."""
         return self.total == 0 and not (self.unbalanced or self.wrong or self.misreserved)
 
 
 def total(connection: sa.Connection) -> int:
-    """The sum over all accounts, which is zero: quick, however many entries there are."""
+    """Return the sum of all balances, which must be zero; fast, as it reads no entries."""
     return int(connection.scalar(sa.select(sa.func.sum(ACCOUNTS.c.balance))) or 0)
 
 
 def audit(connection: sa.Connection) -> Audit:
-    """Add up everything there is."""
+    """Check all accounts, transactions and reservations."""
     amount = sa.func.coalesce(sa.func.sum(ENTRIES.c.amount), 0)
     unbalanced = (
         sa.select(ENTRIES.c.transaction_id).group_by(ENTRIES.c.transaction_id).having(amount != 0)

@@ -1,4 +1,4 @@
-"""What administrators and policies did with money, and which rounds are done."""
+"""Notes about actions of administrators and policies on money, and rounds of regular actions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from merkatd.database.base.transactions import LostRaceError
 
 
 class NoteKind(StrEnum):
-    """What was done."""
+    """The kind of action."""
 
     SUPPLY = "supply"
     RENEWAL = "renewal"
@@ -38,19 +38,19 @@ NOTES = table("notes", NoteColumns, sa.Index(None, "kind", "at_s"), sa.Index(Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One thing that was done."""
+    """A note about an action."""
 
     at_s: float
     kind: NoteKind
     who: str
-    """Who did it, in words."""
+    """The author of the action, as text."""
     owner: int | None = None
-    """The tenant it concerns."""
+    """The tenant that the action concerns, if any."""
     text: str
 
 
 def add(connection: sa.Connection, note: Note) -> None:
-    """Write it down, in the transaction in which it is done."""
+    """Store a note, in the transaction of its action."""
     row = {
         "at_s": note.at_s,
         "kind": note.kind,
@@ -69,7 +69,7 @@ def recent(
     owner: int | None = None,
     since_s: float | None = None,
 ) -> tuple[Note, ...]:
-    """The newest notes, newest first."""
+    """Return the newest notes, newest first."""
     query = sa.select(NOTES).order_by(NOTES.c.id.desc()).limit(limit)
     if kind is not None:
         query = query.where(NOTES.c.kind == kind)
@@ -84,18 +84,18 @@ def recent(
 
 
 class RoundKind(StrEnum):
-    """What is done."""
+    """The kind of regular action."""
 
     RENEWAL = "renewal"
     REPLENISHMENT = "replenishment"
     SUPPLY = "supply"
-    """A look at the supply."""
+    """A check of the supply."""
     RETIREMENT = "retirement"
-    """Of one tenant, not of all."""
+    """The retirement of one tenant."""
 
 
 class RoundColumns(TypedColumns):
-    """The columns of `rounds`: when each was done."""
+    """The columns of `rounds`."""
 
     kind: Named[str] = Column(sa.String(16), primary_key=True)
     number: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
@@ -104,33 +104,33 @@ class RoundColumns(TypedColumns):
 
 ROUNDS = table("rounds", RoundColumns)
 _DRIFT_S = 5.0
-"""The most by which the clocks of two daemons differ, or one clock while NTP adjusts it."""
+"""Tolerated difference between two daemons' clocks, or of one clock that NTP adjusts."""
 
 
 def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | None:
-    """The number of the newest round, and when it was done."""
+    """Return number and time of the newest round of this kind."""
     query = sa.select(ROUNDS.c.number, ROUNDS.c.at_s).where(ROUNDS.c.kind == kind)
     row = connection.execute(query.order_by(ROUNDS.c.number.desc()).limit(1)).one_or_none()
     return None if row is None else (row.number, row.at_s)
 
 
 def begin_round(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
-    """The number of a round that is done in this transaction."""
+    """Store a new round, which takes place in this transaction, and return its number."""
     before = newest(connection, kind)
     number = 1 if before is None else before[0] + 1
     try:
         connection.execute(sa.insert(ROUNDS), {"kind": kind, "number": number, "at_s": at_s})
     except sa.exc.IntegrityError as error:
-        raise LostRaceError(f"somebody else did {kind} {number}") from error
+        raise LostRaceError(f"another transaction stored {kind} {number} first") from error
     return number
 
 
 def round_due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: float) -> bool:
-    """Whether an interval has passed since the newest round, or there was none.
+    """Return whether an interval has passed since the newest round, or there was none.
 
-    A round that is dated an interval ahead was done while the clock was wrong: it stops none now.
-    One that is dated less far ahead gets the present date, so the next one is an interval away,
-    and not further. Each round takes an interval by which the clock moves, forward or back.
+    A round dated an interval or more ahead was stored while the clock was wrong: one is due now.
+    A round dated less far ahead gets the present date, so that the next one is at most an interval
+    away. So a clock that jumps, forward or back, shifts rounds by at most an interval.
     """
     before = newest(connection, kind)
     if before is None:

@@ -1,7 +1,7 @@
-"""Reservations: what the charge of a decided period can take from each payer at most.
+"""The table of reservations: the most that the charge of a decided period can take from a payer.
 
-A reservation is a part of a balance, not a movement: it is neither posted nor spent. Each row
-is also counted in its account's `reserved`, so the sum of an account's rows is that column.
+A reservation is a part of a balance and moves no credits. The column `reserved` of an account is
+the sum of its reservations.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ RESERVATIONS = table("reservations", ReservationColumns, sa.Index(None, "account
 
 
 def of_period(connection: sa.Connection, period: int) -> dict[int, int]:
-    """By account: what is reserved for the charge of a period."""
+    """Return the reserved amounts of a period by account."""
     columns = RESERVATIONS.c
     query = sa.select(columns.account, columns.amount).where(columns.period == period)
     rows = connection.execute(query)
@@ -37,7 +37,7 @@ def of_period(connection: sa.Connection, period: int) -> dict[int, int]:
 
 
 def store(connection: sa.Connection, period: int, amounts: Mapping[int, int]) -> None:
-    """Reserve these amounts for a period that has no reservations yet; the caller has the lock."""
+    """Reserve these amounts for a period without reservations; the caller must have the lock."""
     rows = [
         {"period": period, "account": account, "amount": amount}
         for account, amount in sorted(amounts.items())
@@ -49,7 +49,7 @@ def store(connection: sa.Connection, period: int, amounts: Mapping[int, int]) ->
 
 
 def release(connection: sa.Connection, period: int) -> dict[int, int]:
-    """Free what is reserved for a period; by account, how much that was."""
+    """Delete the reservations of a period; return their amounts by account."""
     held = of_period(connection, period)
     if held:
         connection.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.period == period))

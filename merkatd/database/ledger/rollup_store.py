@@ -1,7 +1,10 @@
-"""Rollups: after some days the charges of all periods of a day become one charge a payer.
+"""Rollups: after some days, the charges of all periods of a day are merged into one per payer.
 
-What is rolled up sums to the same; no balance changes. Which periods that was done for is
-known by the newest of them.
+The sums stay the same, and no balance changes. The table `rollups` stores the newest period that
+was rolled up.
+
+Example: a payer was charged 2 credits in each of the 1,440 periods of day 20,000. Afterwards one
+transaction, `day/20000/charge/ACCOUNT`, moves 2,880 credits from it to the treasury.
 """
 
 from collections import Counter, defaultdict
@@ -28,16 +31,16 @@ ROLLUPS = table("rollups", RollupColumns)
 _ROLLED = (TransactionKind.CHARGE, TransactionKind.REFUND)
 
 _Moves = dict[str, Counter[int]]
-"""By account, of each reference."""
+"""Amounts by account, of each reference."""
 
 
 def rolled_up_to(connection: sa.Connection) -> int:
-    """The newest period whose charges are kept by the day alone; 0 where there is none."""
+    """Return the newest period that was rolled up, 0 if there is none."""
     return connection.scalar(sa.select(sa.func.max(ROLLUPS.c.period))) or 0
 
 
 def roll_up(connection: sa.Connection, before: int, most_periods: int, at_s: float) -> int:
-    """Roll up the oldest periods, of those before this one; how many there were."""
+    """Roll up the oldest periods before this one; return their number."""
     done = rolled_up_to(connection)
     query = sa.select(PERIODS.c.number).where(PERIODS.c.number > done, PERIODS.c.number < before)
     found = list(connection.scalars(query.order_by(PERIODS.c.number).limit(most_periods)))
@@ -64,7 +67,7 @@ def _collect(
     period: int,
     days: Mapping[tuple[int, TransactionKind], _Moves],
 ) -> list[int]:
-    """Add the movements of a period to their days; the ids of its transactions."""
+    """Add the movements of a period to their days; return the ids of its transactions."""
     prefix = f"{kind}/{period}/"
     columns = TRANSACTIONS.c
     query = (
@@ -85,7 +88,7 @@ def _collect(
 
 
 def _add(connection: sa.Connection, day: int, kind: TransactionKind, moves: _Moves) -> None:
-    """Add the movements to the day's transactions, of which some may be there already."""
+    """Add the movements to the day's transactions, of which some may exist already."""
     ids = _ids(connection, moves)
     new = [
         {"at_s": float(day * DAY_S), "kind": kind, "reference": reference}

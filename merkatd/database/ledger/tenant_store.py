@@ -1,4 +1,4 @@
-"""Tenants: the OpenNebula users that are known, their groups, and what weight each has."""
+"""The tables of tenants (OpenNebula users that have an account) and of their weights."""
 
 import math
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from merkatd.database.base.schema import table
 from merkatd.database.base.transactions import LostRaceError
 
 DEFAULT_WEIGHT = 1.0
-"""Of a tenant for whom and for whose group no weight was set."""
+"""The weight of a tenant if neither its own nor its group's weight is set."""
 MOST_WEIGHT = 1e6
 LONGEST_NAME = 128
-"""OpenNebula's names are no longer; those of others are cut."""
+"""OpenNebula's limit on names; longer names are cut."""
 
 
 class TenantColumns(TypedColumns):
@@ -29,7 +29,7 @@ class TenantColumns(TypedColumns):
 
 
 class UserGroupColumns(TypedColumns):
-    """The columns of `tenant_groups`: those for which a weight was set."""
+    """The columns of `tenant_groups`: OpenNebula's groups of users that have a weight."""
 
     id: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
     weight: Named[float] = Column(sa.Double())
@@ -41,23 +41,23 @@ GROUPS = table("tenant_groups", UserGroupColumns)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRow:
-    """One tenant."""
+    """A tenant."""
 
     owner: int
     """OpenNebula's id of the user."""
     name: str | None
     group: int | None
-    """OpenNebula's id of the user's group, where it is known."""
+    """OpenNebula's id of the user's group, if known."""
     own_weight: float | None
-    """Set for this tenant alone."""
+    """The weight that is set for this tenant."""
     group_weight: float | None
-    """Set for all of its group."""
+    """The weight that is set for its group."""
     retired_s: float | None = None
-    """When it was retired, because OpenNebula had removed its user."""
+    """The time of its retirement, after its user was removed from OpenNebula."""
 
     @property
     def weight(self) -> float:
-        """Its own, or its group's, or what everybody has."""
+        """Return its own weight, else its group's, else the default."""
         for weight in (self.own_weight, self.group_weight):
             if weight is not None:
                 return weight
@@ -71,71 +71,71 @@ def ensure_tenants(
     name: str | None = None,
     group: int | None = None,
 ) -> bool:
-    """Know this tenant from now on, and what is newly known of it; whether it was a stranger."""
+    """Store a tenant, or its new name and group; return whether the tenant is new."""
     name = None if name is None else name[:LONGEST_NAME]
     known = connection.execute(sa.select(TENANTS).where(TENANTS.c.owner == owner)).one_or_none()
-    said: dict[str, Any] = {"name": name, "group_id": group}
+    facts: dict[str, Any] = {"name": name, "group_id": group}
     if known is None:
         try:
-            connection.execute(sa.insert(TENANTS), {"owner": owner, "met_s": at_s, **said})
+            connection.execute(sa.insert(TENANTS), {"owner": owner, "met_s": at_s, **facts})
         except sa.exc.IntegrityError as error:
-            raise LostRaceError(f"somebody else met tenant {owner}") from error
+            raise LostRaceError(f"another transaction stored tenant {owner} first") from error
         return True
-    new = {key: value for key, value in said.items() if value not in {None, getattr(known, key)}}
+    new = {key: value for key, value in facts.items() if value not in {None, getattr(known, key)}}
     if new:
         connection.execute(sa.update(TENANTS).where(TENANTS.c.owner == owner).values(**new))
     return False
 
 
 def every(connection: sa.Connection) -> tuple[TenantRow, ...]:
-    """All tenants, by id."""
+    """Return all tenants, ordered by id."""
     return _selected(connection, None)
 
 
 def active(connection: sa.Connection) -> tuple[TenantRow, ...]:
-    """All tenants that are not retired, by id."""
+    """Return all tenants that are not retired, ordered by id."""
     return tuple(one for one in every(connection) if one.retired_s is None)
 
 
 def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
-    """Retire a tenant that is known; None: it is a tenant again."""
+    """Retire a tenant; with None, make it active again."""
     change = sa.update(TENANTS).where(TENANTS.c.owner == owner)
     connection.execute(change.values(retired_s=at_s))
 
 
 def get(connection: sa.Connection, owner: int) -> TenantRow | None:
-    """The tenant of this id."""
+    """Return the tenant of this id."""
     return next(iter(_selected(connection, owner)), None)
 
 
 def groups(connection: sa.Connection) -> dict[int, float]:
-    """The weights of groups that have one."""
+    """Return the weights of groups that have one."""
     rows = connection.execute(sa.select(GROUPS.c.id, GROUPS.c.weight).order_by(GROUPS.c.id))
     return {group: weight for group, weight in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def set_weight(connection: sa.Connection, owner: int, weight: float | None) -> None:
-    """Give a tenant that is known a weight of its own; None: that of its group again."""
+    """Set a tenant's own weight; None removes it."""
     values = {"weight": None if weight is None else checked(weight)}
     connection.execute(sa.update(TENANTS).where(TENANTS.c.owner == owner).values(**values))
 
 
 def set_group_weight(connection: sa.Connection, group: int, weight: float | None) -> None:
-    """Give a group a weight, which all its tenants have that have none of their own."""
+    """Set the weight of a group's tenants without a weight of their own; None removes it."""
     connection.execute(sa.delete(GROUPS).where(GROUPS.c.id == group))
     if weight is not None:
         connection.execute(sa.insert(GROUPS), {"id": group, "weight": checked(weight)})
 
 
 def checked(weight: float) -> float:
-    """The weight; ValueError where it can't be one."""
+    """Return the weight. Raise ValueError if it is invalid."""
     if not (math.isfinite(weight) and 0 <= weight <= MOST_WEIGHT):
-        raise ValueError(f"weight {weight}: a number from 0 to {MOST_WEIGHT:g} is right")
+        raise ValueError(f"weight must be a number from 0 to {MOST_WEIGHT:g} (got {weight})")
     return float(weight)
 
 
 def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
-    """By id: the names of those whose name is known; with or without the retired ones."""
+    """Return the known names of tenants by id, with or without retired ones."""
     query = sa.select(TENANTS.c.owner, TENANTS.c.name)
     rows = connection.execute(query if retired else query.where(TENANTS.c.retired_s.is_(None)))
     return {owner: name for owner, name in rows if name is not None}

@@ -1,4 +1,4 @@
-"""What each VM was charged in a period, and used and was charged in a day."""
+"""The charges of each VM in a period, and its use and charges by day."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,32 +29,32 @@ DETAILS = table("details", DetailColumns, sa.Index(None, "folded", "period"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detail:
-    """What the VMs were charged for one period; a row each."""
+    """The charges of a period, with a row per VM."""
 
     period: int
     at_s: float
-    """When the charges were posted."""
+    """The time at which the charges were posted."""
     vm: Ints
     account: Ints
-    """Who paid."""
+    """[vms]: the account that paid."""
     seconds: Floats
-    """[vms]: for how long each was charged."""
+    """[vms]: the charged time."""
     allocation: Floats
-    """[vms, resources]: of CPU and memory, or of network and disk too where one was sold."""
+    """[vms, resources]: CPU and memory, and also network and disk if one of them was sold."""
     charged: Ints
-    """[vms, resources]: micro-credits."""
+    """[vms, resources]: charges in micro-credits."""
     names: Sequence[str]
 
 
 def store(connection: sa.Connection, detail: Detail) -> None:
-    """Keep what a period came to."""
+    """Store the charges of a period."""
     names = "\n".join(name.replace("\n", " ") for name in detail.names).encode()
     data = pack(
         {
             "vm": detail.vm,
             "account": detail.account,
             "seconds": detail.seconds,
-            # Seven digits are enough for core-hours; credits are whole.
+            # float32 has seven digits, enough for core-hours; credits are integers.
             "allocation": detail.allocation.astype(np.float32),
             "charged": detail.charged,
             "names": np.frombuffer(names, dtype=np.uint8),
@@ -65,32 +65,32 @@ def store(connection: sa.Connection, detail: Detail) -> None:
 
 
 def has_details(connection: sa.Connection, period: int) -> bool:
-    """Whether there are details of this period."""
+    """Return whether details of this period are stored."""
     query = sa.select(DETAILS.c.period).where(DETAILS.c.period == period)
     return connection.scalar(query) is not None
 
 
 def load(connection: sa.Connection, period: int) -> Detail | None:
-    """The details of a period; None where there are none, or they were forgotten."""
+    """Return the details of a period, None if they are missing or deleted."""
     row = connection.execute(sa.select(DETAILS).where(DETAILS.c.period == period)).one_or_none()
     return None if row is None else _detail(row)
 
 
 def unfolded(connection: sa.Connection, limit: int) -> tuple[Detail, ...]:
-    """The oldest details that were not added to the days yet."""
+    """Return the oldest details that are not yet added to the days."""
     query = sa.select(DETAILS).where(DETAILS.c.folded.is_(False))
     rows = connection.execute(query.order_by(DETAILS.c.period).limit(limit))
     return tuple(_detail(row) for row in rows)
 
 
 def mark_folded(connection: sa.Connection, last: int) -> None:
-    """All up to this period are in the days now."""
+    """Mark the details up to this period as added to the days."""
     query = sa.update(DETAILS).where(DETAILS.c.folded.is_(False), DETAILS.c.period <= last)
     connection.execute(query.values(folded=True))
 
 
 def forget(connection: sa.Connection, before: int) -> None:
-    """Drop the details of periods before this one, as far as they are in the days."""
+    """Delete the details of periods before this one that are added to the days."""
     query = sa.delete(DETAILS).where(DETAILS.c.folded.is_(True), DETAILS.c.period < before)
     connection.execute(query)
 
@@ -103,7 +103,7 @@ def _detail(row: sa.Row[Any]) -> Detail:
         at_s=row.at_s,
         vm=arrays["vm"],
         account=arrays["account"],
-        # Earlier versions kept one number for all.
+        # Earlier versions stored one number for all VMs.
         seconds=np.broadcast_to(arrays["seconds"], len(arrays["vm"])).astype(float),
         allocation=arrays["allocation"].astype(float),
         charged=arrays["charged"],
@@ -112,7 +112,7 @@ def _detail(row: sa.Row[Any]) -> Detail:
 
 
 class UseColumns(TypedColumns):
-    """The columns of `uses`; the key leads with the account, as statements do."""
+    """The columns of `uses`; the key starts with the account, for statements."""
 
     account: Named[int] = Column(
         sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
@@ -136,29 +136,29 @@ USES = table("uses", UseColumns, sa.Index(None, "day"))
 
 @dataclass(frozen=True, slots=True)
 class DailyUse:
-    """What a VM used on a day, or in a month, and what one account paid for it."""
+    """The use of a VM on a day or in a month, and the costs that one account paid."""
 
     account: int
     day: int
-    """Counted from the epoch."""
+    """The day, counted from the epoch."""
     vm: int
     name: str
     seconds: float
     cpu_s: float
-    """Percent of a core x seconds,"""
+    """CPU in percent of a core x seconds."""
     memory_s: float
-    """and MiB x seconds."""
+    """Memory in MiB x seconds."""
     cpu_cost: int
     memory_cost: int
     network_s: float = 0.0
-    """Mbit/s x seconds, where network is sold,"""
+    """Network in Mbit/s x seconds, if sold."""
     disk_s: float = 0.0
-    """and MiB/s x seconds, where disks are."""
+    """Disk in MiB/s x seconds, if sold."""
     network_cost: int = 0
     disk_cost: int = 0
 
     def plus(self, other: "DailyUse") -> "DailyUse":
-        """Both together, with the other's day and name."""
+        """Return the sum of both, with the other's day and name."""
         return DailyUse(
             self.account,
             other.day,
@@ -177,13 +177,13 @@ class DailyUse:
 
 
 def of_day(connection: sa.Connection, day: int) -> tuple[DailyUse, ...]:
-    """Everybody's on one day."""
+    """Return the uses of all VMs on a day."""
     rows = connection.execute(sa.select(USES).where(USES.c.day == day))
     return tuple(_use(row) for row in rows)
 
 
 def of_owner(connection: sa.Connection, owner: int, first: int, last: int) -> tuple[DailyUse, ...]:
-    """Those that an OpenNebula user's accounts paid for, from the first day to the last."""
+    """Return the uses that a user's accounts paid for, from the first day to the last."""
     theirs = (ACCOUNTS.c.id == USES.c.account) & (ACCOUNTS.c.owner == owner)
     query = (
         sa.select(USES)
@@ -195,7 +195,7 @@ def of_owner(connection: sa.Connection, owner: int, first: int, last: int) -> tu
 
 
 def replace_day(connection: sa.Connection, day: int, uses: Iterable[DailyUse]) -> None:
-    """These are the uses of the day from now on."""
+    """Replace the uses of a day."""
     connection.execute(sa.delete(USES).where(USES.c.day == day))
     rows = [{name: getattr(use, name) for name in DailyUse.__dataclass_fields__} for use in uses]
     if rows:

@@ -1,1 +1,1 @@
-"""What the scheduler keeps."""
+"""Tables of the scheduler: periods, steps, plans, prices, bids, orders and the lease."""

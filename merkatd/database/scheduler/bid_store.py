@@ -1,8 +1,12 @@
-"""Bids: the newest word on each VM wins, wherever it came from; older words are kept.
+"""The tables of bids: the most recent bid of each VM applies, whatever its source.
 
-Words are in the order in which they were stored, whatever a clock says. Only a template's word may
-come late: it is as old as the look that found it, so it does not count where another word was said
-since that look began.
+All bids stay on record in `bid_words`, in the order in which they were stored; clocks don't matter.
+Only a bid from a template can arrive late: it is as old as the read of the pool that found it. So
+it does not apply if another bid for the VM was stored after that read began.
+
+Example: a read begins when the newest bid has number 5. A tenant bids 3 credits for VM 1 through
+XML-RPC (number 6). The read then delivers the VM's template with 2 credits: it is recorded, but the
+VM keeps bidding 3.
 """
 
 import json
@@ -20,7 +24,7 @@ from merkatd.database.base.transactions import LostRaceError
 
 
 class BidSource(StrEnum):
-    """Where a word came from."""
+    """The source of a bid."""
 
     TEMPLATE = "template"
     XMLRPC = "xmlrpc"
@@ -29,7 +33,7 @@ class BidSource(StrEnum):
 
 
 class BidColumns(TypedColumns):
-    """The columns of `bids`: the present word on each VM."""
+    """The columns of `bids`: the bid of each VM in force."""
 
     vm: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
     bid: Named[str] = Column(LONG_TEXT)
@@ -39,7 +43,7 @@ class BidColumns(TypedColumns):
 
 
 class WordColumns(TypedColumns):
-    """The columns of `bid_words`: every word there ever was."""
+    """The columns of `bid_words`: all bids on record."""
 
     id: Named[int] = Column(SERIAL, primary_key=True)
     vm: Named[int] = Column(sa.Integer())
@@ -54,41 +58,41 @@ WORDS = table("bid_words", WordColumns, sa.Index(None, "vm", "at_s"), sa.Index(N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
-    """One word on what a VM bids: credits per period, by resource."""
+    """A bid for a VM: credits per period, by resource."""
 
     vm: int
     bid: Mapping[str, float]
     source: BidSource
     at_s: float
     template_hash: str | None = None
-    """Given with a word from a template: the hash of the text it was read from."""
+    """The hash of the template's text, if the bid comes from a template."""
 
     def __post_init__(self) -> None:
         for resource, amount in self.bid.items():
             if not (math.isfinite(amount) and amount >= 0):
                 raise ValueError(
-                    f"VM {self.vm} can't bid {amount} for {resource}: a bid is a finite number"
-                    " of at least 0"
+                    f"VM {self.vm}: a bid for {resource} must be a finite number of at least 0"
+                    f" (got {amount})"
                 )
 
 
 def newest(connection: sa.Connection) -> int:
-    """The number of the newest word on any VM, 0 before the first."""
+    """Return the number of the newest bid on record, 0 before the first."""
     return connection.scalar(sa.select(sa.func.max(WORDS.c.id))) or 0
 
 
 def record_bids(
     connection: sa.Connection, words: Sequence[Bid], began: int | None = None
 ) -> frozenset[int]:
-    """Keep these words, at most one a VM; the VMs whose bid they are from now on.
+    """Record these bids, at most one per VM; return the VMs for which they are now in force.
 
-    `began` is the number of the newest word when the look began from which templates' words are. A
-    template's word on a VM of which another was said since is kept for the record and changes
-    nothing. Its text counts as read: that it is read again would only take back the later word.
+    `began` is the number of the newest bid at the start of the read that found the templates. A
+    template's bid is only recorded if another bid for its VM was stored after that. Its text still
+    counts as read: reading it again would wrongly replace the later bid.
     """
     by_vm = {word.vm: word for word in words}
     if len(by_vm) != len(words):
-        raise ValueError("at most one word a VM can be said at a time")
+        raise ValueError("a call can record at most one bid per VM")
     present = newest_bids(connection, by_vm)
     late = _overtaken(connection, words, began)
     new = [word for vm, word in by_vm.items() if vm not in present]
@@ -104,7 +108,7 @@ def record_bids(
 
 
 def read_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> None:
-    """Remember the text last read of VMs that have a bid, where it held no new word."""
+    """Store the hash of the template last read, for VMs that have a bid."""
     if hashes:
         query = sa.update(BIDS).where(BIDS.c.vm == sa.bindparam("which"))
         connection.execute(
@@ -114,15 +118,15 @@ def read_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> None
 
 
 def changed_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> frozenset[int]:
-    """Of these VMs and hashes of their template's text: those to be read, first or again."""
-    # All rows, as nearly all are asked for: in thousands that is quicker than naming them.
+    """Return the VMs whose template is new or has changed since it was last read, by its hash."""
+    # Nearly all rows are needed: reading all is faster than a list of thousands of ids.
     rows = connection.execute(sa.select(BIDS.c.vm, BIDS.c.template_hash))
     read: dict[int, str | None] = {vm: text_hash for vm, text_hash in rows}  # noqa: C416 - rows are no pairs to mypy
     return frozenset(vm for vm, text_hash in hashes.items() if read.get(vm) != text_hash)
 
 
 def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> dict[int, Bid]:
-    """The present bids by VM, of these VMs or of all."""
+    """Return the bids in force by VM, of these VMs or of all."""
     if vms is None:
         return {row.vm: _bid(row) for row in connection.execute(sa.select(BIDS))}
     found = {}
@@ -133,7 +137,7 @@ def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> 
 
 
 def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
-    """What each VM bids at present, without the rest of the word on it."""
+    """Return only the amounts of the bids in force, by VM."""
     by_text: dict[str, Mapping[str, float]] = {}
     found: dict[int, Mapping[str, float]] = {}
     for vm, text in connection.execute(sa.select(BIDS.c.vm, BIDS.c.bid)):
@@ -144,14 +148,14 @@ def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
 
 
 def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[Bid, ...]:
-    """The words on a VM, newest first."""
+    """Return the recorded bids of a VM, newest first."""
     query = sa.select(WORDS).where(WORDS.c.vm == vm)
     query = query.order_by(WORDS.c.id.desc()).limit(limit)
     return tuple(_bid(row) for row in connection.execute(query))
 
 
 def forget(connection: sa.Connection, vms: Iterable[int]) -> None:
-    """Drop the present bids of VMs that are gone; the words stay on record."""
+    """Delete the bids in force of VMs that are gone; they stay on record."""
     for some in chunks(sorted(vms)):
         connection.execute(sa.delete(BIDS).where(BIDS.c.vm.in_(some)))
 
@@ -159,7 +163,7 @@ def forget(connection: sa.Connection, vms: Iterable[int]) -> None:
 def _overtaken(
     connection: sa.Connection, words: Sequence[Bid], began: int | None
 ) -> frozenset[int]:
-    """Of VMs of which a template speaks: those of which another word was said since."""
+    """Return the VMs with a template's bid for which another bid was stored after `began`."""
     if began is None:
         return frozenset()
     vms = {word.vm for word in words if word.source is BidSource.TEMPLATE}
@@ -171,7 +175,7 @@ def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
     try:
         connection.execute(sa.insert(BIDS), rows)
     except sa.exc.IntegrityError as error:
-        raise LostRaceError("somebody else was the first to say a bid") from error
+        raise LostRaceError("another transaction stored a VM's first bid") from error
 
 
 def _replace(connection: sa.Connection, words: list[Bid]) -> None:

@@ -1,4 +1,4 @@
-"""Comparisons: where another scheduler placed or moved a VM, and where Merkat would have."""
+"""The table of comparisons between another scheduler's choice of a host and Merkat's."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,29 +30,29 @@ COMPARISONS = table("comparisons", ComparisonColumns, sa.Index(None, "period"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One VM that another scheduler placed or moved, or that we would have moved."""
+    """A VM that another scheduler placed or moved, or that Merkat would have moved."""
 
     period: int
     at_s: float
     vm: int
     name: str
     theirs: str
-    """The name of the host it chose, or on which it left the VM,"""
+    """The name of the host that the other scheduler chose, or on which it left the VM."""
     ours: str | None
-    """and of ours; None: it would have waited."""
+    """The name of the host that Merkat chose; None: the VM would have waited."""
     why: str
-    """Why there, or why it would have waited."""
+    """Merkat's reason for its host, or for the wait."""
     source: str | None = None
-    """The host that it was on before; None where it was placed."""
+    """The VM's earlier host; None for a new placement."""
 
     @property
     def same(self) -> bool:
-        """Whether both chose the same host."""
+        """Return whether both chose the same host."""
         return self.theirs == self.ours
 
 
 def add(connection: sa.Connection, comparisons: list[Comparison]) -> None:
-    """Keep them, once for each VM and look."""
+    """Store comparisons, once per VM and observation."""
     same = sa.select(COMPARISONS.c.vm, COMPARISONS.c.at_s)
     same = same.where(COMPARISONS.c.period.in_({one.period for one in comparisons}))
     known = {(vm, at_s) for vm, at_s in connection.execute(same)} if comparisons else set()
@@ -72,28 +72,28 @@ def add(connection: sa.Connection, comparisons: list[Comparison]) -> None:
 
 
 def recent(connection: sa.Connection, limit: int) -> tuple[Comparison, ...]:
-    """The newest, newest first."""
+    """Return the newest comparisons, newest first."""
     query = sa.select(COMPARISONS).order_by(COMPARISONS.c.id.desc()).limit(limit)
     return tuple(_comparison(row) for row in connection.execute(query))
 
 
 class Agreement(NamedTuple):
-    """How often two schedulers did the same."""
+    """Counts of equal and different choices of the two schedulers."""
 
     placed: int
-    """VMs that the other one placed,"""
+    """VMs that the other scheduler placed."""
     placed_alike: int
-    """and those of them for which both chose the same host."""
+    """Placed VMs for which both chose the same host."""
     moved: int
-    """Moves of the other one's,"""
+    """VMs that the other scheduler moved."""
     moved_alike: int
-    """and those of them that were ours too."""
+    """Moved VMs for which both chose the same host."""
     ours_alone: int
-    """Moves that only we would have made."""
+    """VMs that only Merkat would have moved."""
 
 
 def agreement(connection: sa.Connection) -> Agreement:
-    """Of all that was compared and is kept."""
+    """Return the agreement over all stored comparisons."""
     source, theirs = COMPARISONS.c.source, COMPARISONS.c.theirs
     same = theirs == COMPARISONS.c.ours
     query = sa.select(

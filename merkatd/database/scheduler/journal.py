@@ -1,8 +1,15 @@
-"""The journal of steps: recorded before they are sent, ended by what was seen; and asked.
+"""The journal of steps: recorded before they are sent, ended by what the daemon observes.
 
-A step goes from planned to sent to confirmed, refused or expired, and never back. Whoever
-moves steps is told which of them really moved: a step that was sent already is not among
-them, so that nobody sends it again.
+# Note [The journal]
+A step goes from planned to sent to confirmed, refused or expired, and never back. Functions that
+change states return the steps that really changed. A step that was sent before is not among them,
+so the daemon never sends a step twice, also after a crash.
+
+Example: period 7 plans to migrate VM 1 from host 0 to host 1. `record` stores the step as planned.
+While it is outstanding, `record` leaves out any other placement step of VM 1. `mark_sent` returns
+it: the daemon sends it. If the daemon dies and calls `mark_sent` again later, it gets an empty set
+and sends nothing. When VM 1 is seen on host 1, `confirm` ends the step, and VM 1 can be placed
+again.
 """
 
 from collections import Counter
@@ -32,27 +39,27 @@ from merkatd.database.scheduler.step_store import (
 
 _NEWEST_FIRST = (STEPS.c.period.desc(), STEPS.c.position.desc(), STEPS.c.id)
 _ASKED = 3
-"""So often a guest is asked to end in order."""
+"""Number of times that a guest is asked to shut down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFilter:
-    """Which steps somebody asks for; None asks for all."""
+    """Conditions on steps; None is no condition."""
 
     vm: int | None = None
     host: int | None = None
     kind: str | None = None
     kinds: AbstractSet[str] | None = None
-    """One of these,"""
+    """Steps of one of these kinds."""
     vms: AbstractSet[int] | None = None
-    """and one of these: more at a time than an IN list holds are the caller's to divide."""
+    """Steps of one of these VMs; the caller must pass at most as many as fit into an IN list."""
     state: StepState | None = None
     first_period: int | None = None
     last_period: int | None = None
     since_s: float | None = None
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """The conditions on rows that these wishes amount to."""
+        """Return the SQL conditions of this filter."""
         given = (
             (self.vm, STEPS.c.vm == self.vm),
             (self.host, STEPS.c.host == self.host),
@@ -68,9 +75,9 @@ class StepFilter:
 
 
 def outstanding(connection: sa.Connection, ended_s: float | None = None) -> tuple[StoredStep, ...]:
-    """The steps that are planned or sent, in the order in which they were recorded.
+    """Return the steps that are planned or sent, in the order in which they were recorded.
 
-    Those of placement that were seen to have ended at the time `ended_s` are among them.
+    Include placement steps that were confirmed or expired at the time `ended_s`.
     """
     which: sa.ColumnElement[bool] = STEPS.c.state.in_(OUTSTANDING)
     if ended_s is not None:
@@ -81,7 +88,7 @@ def outstanding(connection: sa.Connection, ended_s: float | None = None) -> tupl
 
 
 def of_plan(connection: sa.Connection, period: int) -> tuple[StoredStep, ...]:
-    """The steps of one period, in the plan's order."""
+    """Return the steps of a period, in the plan's order."""
     query = sa.select(STEPS).where(STEPS.c.period == period)
     rows = connection.execute(query.order_by(STEPS.c.position, STEPS.c.id))
     return tuple(from_row(row) for row in rows)
@@ -90,18 +97,18 @@ def of_plan(connection: sa.Connection, period: int) -> tuple[StoredStep, ...]:
 def recent(
     connection: sa.Connection, wanted: StepFilter, limit: int = 50
 ) -> tuple[StoredStep, ...]:
-    """The newest of the wanted steps, newest first."""
+    """Return the newest steps that meet the filter, newest first."""
     query = sa.select(STEPS).where(*wanted.conditions()).order_by(*_NEWEST_FIRST).limit(limit)
     return tuple(from_row(row) for row in connection.execute(query))
 
 
 def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[StoredStep, ...]:
-    """What was done to a VM, its creation included, newest first."""
+    """Return the newest steps of a VM, including its creation, newest first."""
     return recent(connection, StepFilter(vm=vm), limit)
 
 
 def deaf(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
-    """Those of these VMs whose guests were asked to end several times, and ran on each time."""
+    """Return the VMs among these whose guests ignored `_ASKED` requests to shut down."""
     found: Counter[int] = Counter()
     for some in chunks(sorted(set(vms))):
         wanted = StepFilter(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
@@ -111,7 +118,7 @@ def deaf(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
 
 
 def creations(connection: sa.Connection, keys: Iterable[str]) -> dict[str, StoredStep]:
-    """The newest creation of each key."""
+    """Return the newest creation of each key."""
     found: dict[str, StoredStep] = {}
     for some in chunks(sorted(keys)):
         query = sa.select(STEPS).where(STEPS.c.create_key.in_(some)).order_by(STEPS.c.period)
@@ -122,20 +129,20 @@ def creations(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Store
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What recording a plan came to."""
+    """The result of recording a plan."""
 
     recorded: tuple[Step, ...]
-    """Recorded now, or by an earlier attempt to record the same plan."""
+    """Steps recorded now, or by an earlier attempt to record the same plan."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """By step id: why a step can't be taken now."""
+    """The reasons for steps that were left out, by step id."""
 
 
 def record(connection: sa.Connection, steps: Iterable[Step], at_s: float) -> Recorded:
     """Record the steps of a plan, in its order, as planned.
 
-    A step is left out where another placement step of its VM is outstanding, where a
-    creation with its key is outstanding or was confirmed, and where a step that must come
-    before it was left out. Recording the same steps again changes nothing.
+    A step is left out if another placement step of its VM is outstanding, if a creation with its
+    key is outstanding or confirmed, or if a step that must come before it was left out. Recording
+    the same steps again changes nothing.
     """
     wanted = list(steps)
     known = _known(connection, [step.id for step in wanted])
@@ -158,9 +165,9 @@ def record(connection: sa.Connection, steps: Iterable[Step], at_s: float) -> Rec
 
 
 def mark_sent(connection: sa.Connection, ids: Iterable[str], at_s: float) -> frozenset[str]:
-    """Move planned steps to sent; only those returned may be sent.
+    """Move planned steps to sent; the caller may send only the returned steps.
 
-    They are the same where this is run again, of which the same time is the sign.
+    A retry of the same transaction returns the same steps; it is recognized by the same time.
     """
     wanted = frozenset(ids)
     moved = _in_state(connection, wanted, (StepState.PLANNED,))
@@ -175,9 +182,9 @@ def confirm(
     at_s: float,
     created: Mapping[str, int] | None = None,
 ) -> frozenset[str]:
-    """Move outstanding steps to confirmed; `created` gives the new VMs of creations by step.
+    """Move outstanding steps to confirmed; `created` has the new VMs of creations by step.
 
-    A planned step can be confirmed too: somebody else may have done what it was about to do.
+    A planned step can be confirmed too, if an administrator did the same before it was sent.
     """
     made = created or {}
     moved = _in_state(connection, {*ids, *made}, OUTSTANDING)
@@ -189,7 +196,7 @@ def confirm(
 
 
 def refuse(connection: sa.Connection, why: Mapping[str, str], at_s: float) -> frozenset[str]:
-    """Move outstanding steps to refused, each with the answer it got."""
+    """Move outstanding steps to refused, each with its answer."""
     return _give_up(connection, StepState.REFUSED, why, at_s)
 
 
@@ -209,9 +216,9 @@ def _give_up(
 
 
 def _drop_texts(connection: sa.Connection, ended: Iterable[str]) -> None:
-    """Forget the templates of creations that have ended.
+    """Delete the templates of ended creations from the journal, to save space.
 
-    A template has up to 32 KiB, steps are kept for a week, and a refused VM is tried again.
+    A template has up to 32 KiB, steps are kept for a week, and a refused creation is repeated.
     """
     for some in chunks(sorted(ended)):
         query = sa.select(STEPS.c.id, STEPS.c.detail)
@@ -228,7 +235,7 @@ def _obstacle(
 ) -> str | None:
     blocked = next((one for one in step.after if one in left_out), None)
     if blocked is not None:
-        return f"step {blocked}, which must come first, was left out: {left_out[blocked]}"
+        return f"step {blocked}, which must be done first, was left out: {left_out[blocked]}"
     vm, key = claimed_vm(step), claimed_key(step)
     if vm is not None and vm in vms:
         return f"step {vms[vm]} of VM {vm} is outstanding"
@@ -247,7 +254,7 @@ def _known(connection: sa.Connection, ids: list[str]) -> set[str]:
 def _claimed(
     connection: sa.Connection, column: sa.Column[Any], values: list[Any]
 ) -> dict[Any, str]:
-    """The steps that claim one of the values, by value."""
+    """Return the steps that claim one of the values, by value."""
     found: dict[Any, str] = {}
     for some in chunks([value for value in values if value is not None]):
         query = sa.select(column, STEPS.c.id).where(column.in_(some))
@@ -258,12 +265,14 @@ def _claimed(
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
     missing = {row["period"] for row in rows} - _periods(connection, rows)
     if missing:
-        raise LookupError(f"steps of period {min(missing)} can't be recorded: it was never begun")
+        raise LookupError(
+            f"steps of period {min(missing)} can't be recorded: the period is not stored"
+        )
     try:
         connection.execute(sa.insert(STEPS), rows)
     except sa.exc.IntegrityError as error:
-        # All was free a moment ago; whoever took something since will be seen next time.
-        raise LostRaceError(f"a step was recorded by somebody else: {error.orig}") from error
+        # The claims were free a moment ago: a retry will see the other transaction's step.
+        raise LostRaceError(f"another transaction recorded a step first: {error.orig}") from error
 
 
 def _periods(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[int]:
@@ -277,9 +286,9 @@ def _in_state(
     states: tuple[StepState, ...],
     *further: sa.ColumnElement[bool],
 ) -> frozenset[str]:
-    """Those of the steps that are in one of the states, locked until the transaction ends.
+    """Return which of the steps are in one of the states, and lock their rows.
 
-    All `further` conditions hold for them too.
+    The steps must also meet all `further` conditions.
     """
     found: set[str] = set()
     for some in chunks(sorted(ids)):

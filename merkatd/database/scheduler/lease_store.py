@@ -1,10 +1,16 @@
-"""The lease: of several daemons on one database one acts, and one that lost it can't go on.
+"""The lease: of several daemons on one database, only the leader acts.
 
-No two clocks are compared. The holder raises a counter again and again; whoever waits for the
-lease watches the counter by its own clock, and takes the lease once it has stood still for
-long enough. Each taking raises the token. Whatever a period writes goes through `hold`, in the
-same transaction: it locks the row and fails where the token has moved on, so that a daemon
-that slept through its successor's beginning writes nothing more.
+# Note [The lease]
+No clocks are compared. The leader raises a counter (`beat`) again and again. A standby daemon
+measures with its own clock how long the counter stands still, and takes the lease after long
+enough. Each taking raises the token. Every transaction of the leader starts with `renew_lease`,
+which locks the row and fails if the token has changed. So a leader that was suspended, and
+meanwhile replaced, can write nothing more.
+
+Example: daemon A takes the lease (token 1, beat 0) and renews it (beat 1). A is suspended; B sees
+token 1, beat 1 stand still and takes the lease (token 2, beat 0). When A continues, `renew_lease`
+with token 1 raises LeaseLostError and A's transaction is rolled back. If B had been late and A had
+renewed first (beat 2), B's `take_lease` would have returned None.
 """
 
 from dataclasses import dataclass
@@ -16,7 +22,7 @@ from merkatd.database.base.schema import table
 from merkatd.database.base.transactions import LostRaceError
 
 _PERIODS = "periods"
-"""What the only lease is for."""
+"""The name of the only lease."""
 
 NOBODY = ""
 
@@ -34,32 +40,32 @@ LEASES = table("leases", LeaseColumns)
 
 
 class LeaseLostError(Exception):
-    """Another daemon has the lease now; nothing of this transaction was kept."""
+    """Another daemon has the lease; the transaction is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease as it stands."""
+    """The state of the lease."""
 
     holder: str
-    """Who acts; empty where the last one gave it back."""
+    """The daemon that leads; empty if the last leader gave the lease back."""
     token: int
     beat: int
-    """Raised by the holder: as long as it moves the holder lives."""
+    """The counter that the leader raises: as long as it changes, the leader is alive."""
 
 
 def read_lease(connection: sa.Connection) -> Lease | None:
-    """The lease as it stands; None where there was never a holder."""
+    """Return the state of the lease, None if no daemon ever had it."""
     query = sa.select(LEASES.c.holder, LEASES.c.token, LEASES.c.beat)
     row = connection.execute(query.where(LEASES.c.name == _PERIODS)).one_or_none()
     return None if row is None else Lease(row.holder, row.token, row.beat)
 
 
 def take_lease(connection: sa.Connection, holder: str, seen: Lease | None) -> int | None:
-    """The token of the new holder; None where the lease is not any more as it was seen.
+    """Take the lease and return its new token, or None if its state is not `seen` any more.
 
-    Taken again by the same holder it has a new token: what an earlier process of that holder
-    has left under way can write nothing more.
+    The token is new even for the same holder, so that transactions of an earlier process of that
+    daemon fail.
     """
     if seen is None:
         if read_lease(connection) is not None:
@@ -68,7 +74,7 @@ def take_lease(connection: sa.Connection, holder: str, seen: Lease | None) -> in
         try:
             connection.execute(sa.insert(LEASES), row)
         except sa.exc.IntegrityError as error:
-            raise LostRaceError("somebody else was the first to take the lease") from error
+            raise LostRaceError("another daemon took the lease first") from error
         return 1
     token = seen.token + 1
     moved = connection.execute(
@@ -80,7 +86,10 @@ def take_lease(connection: sa.Connection, holder: str, seen: Lease | None) -> in
 
 
 def renew_lease(connection: sa.Connection, token: int) -> None:
-    """Raise the counter, and keep others out until the transaction ends. Raises LeaseLostError."""
+    """Raise the counter and lock the lease until the transaction ends.
+
+    Raise LeaseLostError if another daemon has the lease.
+    """
     moved = connection.execute(
         sa.update(LEASES)
         .where(LEASES.c.name == _PERIODS, LEASES.c.token == token, LEASES.c.holder != NOBODY)
@@ -91,7 +100,7 @@ def renew_lease(connection: sa.Connection, token: int) -> None:
 
 
 def give_back(connection: sa.Connection, token: int) -> None:
-    """Let the next one take it at once; nothing where it is another's already."""
+    """Give the lease back, so that a standby daemon can take it at once; ignore a lost lease."""
     connection.execute(
         sa.update(LEASES)
         .where(LEASES.c.name == _PERIODS, LEASES.c.token == token)

@@ -1,4 +1,4 @@
-"""Questions to the journal about migrations: which VMs were moved, and which VMs fail to move."""
+"""Recent migrations in the journal: VMs that were moved, and VMs that fail to move."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from merkatd.database.base.schema import chunks
 from merkatd.database.scheduler.step_store import STEPS, StepState
 
 REMEMBERED_S = 86_400.0
-"""How long a failed migration counts."""
+"""Seconds for which a failed migration counts."""
 
 NOT_SENT = ("never sent", "not sent")
-"""How the answer to a step begins that OpenNebula was never asked for."""
+"""Prefixes of the reply of steps that were never sent to OpenNebula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,17 @@ class Failing:
 
     attempts: int
     last_s: float
-    """When the last attempt ended."""
+    """The end of the last attempt."""
     why: str
-    """Why the last attempt failed, in OpenNebula's words where it said anything."""
+    """The reason of the last failure, from OpenNebula if it gave one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentMigrations:
-    """What became of the migrations of the recent past, by VM id."""
+    """The results of recent migrations, by VM id."""
 
     moved_at_s: Mapping[int, float] = field(default_factory=dict)
-    """When the last confirmed migration ended."""
+    """The end of each VM's last confirmed migration."""
     failing: Mapping[int, Failing] = field(default_factory=dict)
 
 
@@ -65,7 +65,7 @@ def recent(connection: sa.Connection, at_s: float, window_s: float) -> RecentMig
 def _confirmed(
     connection: sa.Connection, since_s: float, vms: Iterable[int] | None = None
 ) -> Iterable[tuple[int, float]]:
-    """Yield VMs with the end of their last confirmed migration, of all VMs or of these."""
+    """Yield each VM, or each of these VMs, with the end of its last confirmed migration."""
     query = (
         sa.select(STEPS.c.vm, sa.func.max(STEPS.c.ended_s))
         .where(

@@ -1,6 +1,6 @@
-"""Orders: what administrators told the daemon to keep to, until they tell it otherwise.
+"""The table of administrators' orders: pause, drained hosts, and the mode.
 
-Every order stays on record with its time and who gave it; the newest one on a subject holds.
+Every order stays on record with its time and its author. The newest order on a subject applies.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from sqlalchemy import Column, Named, TypedColumns
 from merkatd.database.base.schema import SERIAL, table
 
 EVERYTHING = -1
-"""The subject of orders that are about no single host,"""
+"""The subject of the orders to pause and resume."""
 HOW = -2
-"""and of those that say how much is done at all."""
+"""The subject of orders about the mode."""
 LONGEST_NAME = 64
 
 
 class Order(StrEnum):
-    """What can be ordered."""
+    """The kinds of orders."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -34,7 +34,7 @@ class Order(StrEnum):
 
 
 class Mode(StrEnum):
-    """How much of what is decided is done."""
+    """How much of its decisions the daemon carries out."""
 
     DRY = "dry"
     SHADOW = "shadow"
@@ -43,12 +43,12 @@ class Mode(StrEnum):
 
     @property
     def watches(self) -> bool:
-        """Whether nothing at all is done: no step, no limit, no message, no charge."""
+        """Return whether the daemon does nothing: no step, no limit, no message, no charge."""
         return self in {Mode.DRY, Mode.SHADOW}
 
     @property
     def order(self) -> Order:
-        """The order to be so from now on."""
+        """Return the order that sets this mode."""
         return Order(f"mode {self}")
 
 
@@ -58,7 +58,7 @@ _SUBJECTS = {
     **{Mode(one).order: HOW for one in Mode},
     Order.MODE_CONFIGURED: HOW,
 }
-"""Of the orders that are about no single host."""
+"""The subjects of orders that are not about a host."""
 _MODES = {mode.order: mode for mode in Mode}
 
 
@@ -88,9 +88,11 @@ class Given:
 def record_order(
     connection: sa.Connection, what: Order, at_s: float, who: str, host: int | None
 ) -> bool:
-    """Put an order on record; False where it holds already, and nothing is recorded."""
+    """Store an order and return True; return False if it applies already."""
     if (host is None) != (what in _SUBJECTS):
-        raise ValueError(f"{what} is an order about {'a host' if host is None else 'everything'}")
+        raise ValueError(
+            f"{what} is an order {'about a host' if host is None else 'without a host'}"
+        )
     subject = _SUBJECTS[what] if host is None else host
     newest = _newest(connection).get(subject)
     if what is (newest.what if newest else _WITHOUT.get(what, Order.MODE_CONFIGURED)):
@@ -106,22 +108,22 @@ _WITHOUT = {
     Order.DRAIN: Order.UNDRAIN,
     Order.UNDRAIN: Order.UNDRAIN,
 }
-"""By order: what holds as long as nobody said anything; of modes that is the configured one."""
+"""The order that applies by default, for each order; modes default to the configured one."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrdersInForce:
-    """What holds now."""
+    """The orders that apply now."""
 
     paused: bool = False
     drained: frozenset[int] = frozenset()
-    """Ids of hosts."""
+    """Ids of drained hosts."""
     mode: Mode | None = None
-    """None: as configured."""
+    """The ordered mode; None: as configured."""
 
 
 def in_force(connection: sa.Connection) -> OrdersInForce:
-    """What the newest orders amount to."""
+    """Return the orders that apply now."""
     newest = _newest(connection)
     whole, how = newest.get(EVERYTHING), newest.get(HOW)
     return OrdersInForce(
@@ -132,13 +134,13 @@ def in_force(connection: sa.Connection) -> OrdersInForce:
 
 
 def history(connection: sa.Connection, limit: int = 50) -> tuple[Given, ...]:
-    """The orders on record, the newest first."""
+    """Return the newest orders, newest first."""
     query = sa.select(ORDERS).order_by(ORDERS.c.id.desc()).limit(limit)
     return tuple(_given(row) for row in connection.execute(query))
 
 
 def _newest(connection: sa.Connection) -> dict[int, Given]:
-    """By subject."""
+    """Return the newest order of each subject."""
     ids = sa.select(sa.func.max(ORDERS.c.id)).group_by(ORDERS.c.host)
     rows = connection.execute(sa.select(ORDERS).where(ORDERS.c.id.in_(ids)))
     return {row.host: _given(row) for row in rows}

@@ -1,7 +1,7 @@
-"""Periods: what each was given as its number, how far it came, and what its strategy knew.
+"""The table of periods: number, state, times, and the strategy's memory.
 
-A number is one more than the newest stored one, given in the transaction that stores the
-observation. The newest period is never deleted, so no number is given twice.
+The transaction that stores an observation assigns its period the next number. The newest period is
+never deleted, so no number is assigned twice.
 """
 
 import json
@@ -18,19 +18,20 @@ from merkatd.database.base.transactions import LostRaceError
 
 
 class PeriodState(StrEnum):
-    """How far a period came."""
+    """The state of a period."""
 
     OBSERVED = "observed"
     CONTINUED = "continued"
-    """The one before was charged: until this one decides, it is charged by what that one gave."""
+    """Observed, and the period before is charged: until the decision, its allocation continues."""
     DECIDED = "decided"
     ACTED = "acted"
     CHARGED = "charged"
     FAILED = "failed"
     WATCHED = "watched"
-    """Decided, and nothing of it done: it is never charged."""
+    """Decided in a mode that does nothing; never charged."""
     QUARANTINED = "quarantined"
-    """It could not be charged: later ones are, until an administrator makes it void."""
+    """Not charged because of an error; stays so until an administrator refunds it. Later periods
+    are charged."""
 
 
 _CHARGEABLE: Final = frozenset(
@@ -41,7 +42,7 @@ _BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
     PeriodState.CONTINUED: frozenset({PeriodState.OBSERVED}),
     PeriodState.DECIDED: frozenset({PeriodState.OBSERVED, PeriodState.CONTINUED}),
     PeriodState.ACTED: frozenset({PeriodState.DECIDED}),
-    # A daemon that dies while it acts leaves VMs that ran and got their shares.
+    # A daemon that dies while it acts leaves VMs that run and have their shares.
     PeriodState.CHARGED: _CHARGEABLE,
     PeriodState.WATCHED: frozenset({PeriodState.OBSERVED}),
     PeriodState.QUARANTINED: _CHARGEABLE,
@@ -77,7 +78,7 @@ PERIODS = table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodRow:
-    """One period as it is stored; times are None for what has not happened."""
+    """A stored period; times of phases that have not happened are None."""
 
     number: int
     state: PeriodState
@@ -88,14 +89,15 @@ class PeriodRow:
     charged_s: float | None
     failed_s: float | None
     hosts: int
-    """How many hosts and VMs were observed."""
+    """Number of observed hosts."""
     vms: int
+    """Number of observed VMs."""
     strategy: str | None
     failure: str | None
 
 
 class PeriodStateError(ValueError):
-    """A period can't go from where it is to where it was told to go."""
+    """A period can't go from its state to the requested one."""
 
 
 _COLUMNS = [PERIODS.c[name] for name in PeriodRow.__dataclass_fields__]
@@ -104,7 +106,7 @@ _COLUMNS = [PERIODS.c[name] for name in PeriodRow.__dataclass_fields__]
 def begin(
     connection: sa.Connection, started_s: float, observed_s: float, hosts: int, vms: int
 ) -> int:
-    """Store an observation; the number that its period has from now on."""
+    """Store an observation and return the number of its new period."""
     newest = connection.scalar(sa.select(sa.func.max(PERIODS.c.number)))
     number = 1 if newest is None else newest + 1
     row = {
@@ -118,12 +120,12 @@ def begin(
     try:
         connection.execute(sa.insert(PERIODS), row)
     except sa.exc.IntegrityError as error:
-        raise LostRaceError(f"period {number} was begun by somebody else") from error
+        raise LostRaceError(f"another transaction started period {number} first") from error
     return number
 
 
 def begun_by(connection: sa.Connection, started_s: float, observed_s: float) -> int | None:
-    """The newest period, where nothing but this observation is known of it."""
+    """Return the newest period if it has only this observation, else None."""
     found = newest(connection)
     if found is None or found.state is not PeriodState.OBSERVED:
         return None
@@ -131,14 +133,14 @@ def begun_by(connection: sa.Connection, started_s: float, observed_s: float) -> 
 
 
 def decided_at(connection: sa.Connection, number: int, at_s: float) -> bool:
-    """Whether a decision of this time was stored, and nothing since."""
+    """Return whether the last event of the period is a decision of this time."""
     found = get(connection, number)
     states = {PeriodState.DECIDED, PeriodState.WATCHED}
     return found is not None and found.state in states and found.decided_s == at_s
 
 
 def continued(connection: sa.Connection, number: int) -> None:
-    """Store that what the one before gave goes on; belongs into the transaction of its charge."""
+    """Store that the earlier allocation continues; call it in the transaction of its charge."""
     _advance(connection, number, PeriodState.CONTINUED)
 
 
@@ -149,7 +151,7 @@ def decided(
     strategy: str,
     memory: Mapping[str, Any],
 ) -> None:
-    """Store that a decision was made, and what its strategy wants to remember."""
+    """Store that a decision was made, with the strategy's memory."""
     text = json.dumps(memory, separators=(",", ":"), allow_nan=False)
     _advance(
         connection, number, PeriodState.DECIDED, decided_s=at_s, strategy=strategy, memory=text
@@ -157,7 +159,7 @@ def decided(
 
 
 def watched(connection: sa.Connection, number: int, at_s: float, strategy: str) -> None:
-    """Store what would have been decided by; nothing is remembered of what was not done."""
+    """Store a decision that is not carried out, without the strategy's memory."""
     _advance(connection, number, PeriodState.WATCHED, decided_s=at_s, strategy=strategy)
 
 
@@ -167,19 +169,19 @@ def acted(connection: sa.Connection, number: int, at_s: float) -> None:
 
 
 def charged(connection: sa.Connection, number: int, at_s: float) -> None:
-    """Store that the period was charged; belongs into the transaction of its charges."""
+    """Store that the period was charged, in the transaction of its charges."""
     _advance(connection, number, PeriodState.CHARGED, charged_s=at_s)
 
 
 def failed(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
-    """Store that the period was given up, and why."""
+    """Store that the period failed, with the reason."""
     _advance(connection, number, PeriodState.FAILED, failed_s=at_s, failure=why)
 
 
 def give_up(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
     """Store why the period ended, unless it decided.
 
-    One in which an earlier one goes on is still to be charged, and stays what it is.
+    A continued period keeps its state, because it is still to be charged.
     """
     present = get(connection, number)
     if present is None:
@@ -192,12 +194,12 @@ def give_up(connection: sa.Connection, number: int, at_s: float, why: str) -> No
 
 
 def quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
-    """Store that the period could not be charged, and why."""
+    """Store that the period could not be charged, with the reason."""
     _advance(connection, number, PeriodState.QUARANTINED, failed_s=at_s, failure=why)
 
 
 def close_quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> bool:
-    """End the quarantine of a period that is not to be charged; whether it was in quarantine."""
+    """Mark a quarantined period as failed; return whether it was in quarantine."""
     present = get(connection, number)
     if present is None or present.state is not PeriodState.QUARANTINED:
         return False
@@ -206,7 +208,7 @@ def close_quarantine(connection: sa.Connection, number: int, at_s: float, why: s
 
 
 def waits_for_charge(connection: sa.Connection, number: int) -> bool:
-    """Whether the period began and may still be charged."""
+    """Return whether the period is stored and may still be charged."""
     present = get(connection, number)
     return present is not None and present.state in _CHARGEABLE | {PeriodState.OBSERVED}
 
@@ -218,13 +220,13 @@ def first_from(connection: sa.Connection, number: int) -> PeriodRow | None:
 
 
 def first_since(connection: sa.Connection, started_s: float) -> int | None:
-    """The number of the oldest period that began then or later."""
+    """Return the number of the oldest period that started then or later."""
     query = sa.select(sa.func.min(PERIODS.c.number)).where(PERIODS.c.started_s >= started_s)
     return connection.scalar(query)
 
 
 def to_charge(connection: sa.Connection, before: int) -> tuple[PeriodRow, ...]:
-    """The periods before this one that are still to be charged, oldest first."""
+    """Return the periods before this one that are still to be charged, oldest first."""
     due = [
         period
         for state in sorted(_CHARGEABLE)
@@ -235,29 +237,29 @@ def to_charge(connection: sa.Connection, before: int) -> tuple[PeriodRow, ...]:
 
 
 def quarantined(connection: sa.Connection) -> tuple[PeriodRow, ...]:
-    """The newest periods in quarantine, newest first."""
+    """Return the newest periods in quarantine, newest first."""
     return recent(connection, 100, PeriodState.QUARANTINED)
 
 
 def get(connection: sa.Connection, number: int) -> PeriodRow | None:
-    """The period of this number."""
+    """Return the period of this number."""
     return _one(connection, sa.select(*_COLUMNS).where(PERIODS.c.number == number))
 
 
 def newest(connection: sa.Connection) -> PeriodRow | None:
-    """The period begun last."""
+    """Return the newest period."""
     return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
 
 
 def observed(connection: sa.Connection, before: int, limit: int) -> tuple[float, ...]:
-    """When the last periods before this one observed the cloud, oldest first."""
+    """Return the observation times of the last periods before this one, oldest first."""
     query = sa.select(PERIODS.c.observed_s).where(PERIODS.c.number < before)
     rows = connection.scalars(query.order_by(PERIODS.c.number.desc()).limit(limit))
     return tuple(reversed(rows.all()))
 
 
 def newest_decided(connection: sa.Connection) -> int | None:
-    """The number of the newest period that came as far as a decision."""
+    """Return the number of the newest period with a decision."""
     query = sa.select(PERIODS.c.number).where(PERIODS.c.decided_s.is_not(None))
     return connection.scalar(query.order_by(PERIODS.c.number.desc()).limit(1))
 
@@ -265,7 +267,7 @@ def newest_decided(connection: sa.Connection) -> int | None:
 def recent(
     connection: sa.Connection, limit: int, state: PeriodState | None = None
 ) -> tuple[PeriodRow, ...]:
-    """The newest periods, newest first, of one state where it is given."""
+    """Return the newest periods, newest first; with `state`, only those in that state."""
     query = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(limit)
     if state is not None:
         query = query.where(PERIODS.c.state == state)
@@ -273,7 +275,7 @@ def recent(
 
 
 def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
-    """What the strategy remembered in the newest period that it decided; else nothing."""
+    """Return the strategy's memory of the newest period that it decided, or an empty one."""
     text = connection.scalar(
         sa.select(PERIODS.c.memory)
         .where(PERIODS.c.strategy == strategy, PERIODS.c.memory.is_not(None))
@@ -296,10 +298,10 @@ def _advance(connection: sa.Connection, number: int, state: PeriodState, **value
     times = {name: value for name, value in values.items() if name.endswith("_s")}
     same = all(getattr(present, name, None) == at_s for name, at_s in times.items())
     if same and present is not None and present.state is state:
-        return  # moved by the same transaction, whose confirmation was lost
+        return  # an earlier attempt of the same transaction was committed, but not confirmed
     found = "does not exist" if present is None else f"is {present.state}"
     needed = " or ".join(sorted(_BEFORE[state]))
-    raise PeriodStateError(f"period {number} {found}; only one that is {needed} can be {state}")
+    raise PeriodStateError(f"period {number} {found}; to become {state} it must be {needed}")
 
 
 def _one(connection: sa.Connection, query: sa.Select[Any]) -> PeriodRow | None:

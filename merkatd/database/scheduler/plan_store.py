@@ -1,6 +1,6 @@
-"""Plans that wait for an administrator: what was proposed, what was said to it, what became of it.
+"""The table of plans that an administrator must approve: steps, answer and results.
 
-At most one plan stands: it waits, or it was approved and is being carried out.
+At most one plan is standing: it waits, or it is approved and being carried out.
 """
 
 import json
@@ -17,19 +17,19 @@ from merkatd.database.base.schema import LONG_TEXT, SERIAL, table
 from merkatd.database.scheduler.step_store import STEPS, StepState
 
 Key = tuple[str, int, int | None]
-"""Of a step: its kind, its VM and its host. It is the same in every period."""
+"""The kind, VM and host of a step, which identify it across periods."""
 
 
 class PlanState(StrEnum):
-    """How far a plan came."""
+    """The state of a plan."""
 
     WAITING = "waiting"
     APPROVED = "approved"
     DONE = "done"
-    """All was tried that was approved of."""
+    """Every approved step was tried."""
     REFUSED = "refused"
     REPLACED = "replaced"
-    """Something else would be done by now, or nobody need be asked any more."""
+    """The daemon decides something else by now, or the mode needs no approval any more."""
 
 
 STANDING = (PlanState.WAITING, PlanState.APPROVED)
@@ -53,7 +53,7 @@ PLANS = table("plans", PlanColumns, sa.Index(None, "state"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """One step of a plan."""
+    """A step of a plan."""
 
     kind: str
     vm: int
@@ -62,17 +62,17 @@ class Proposed:
     reason: str
     skipped: bool = False
     became: str | None = None
-    """What became of it, in words."""
+    """The step's result, as text."""
 
     @property
     def key(self) -> Key:
-        """What makes it the same step in another period."""
+        """Return the key that identifies the step across periods."""
         return (self.kind, self.vm, self.host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPlan:
-    """A plan and what became of it."""
+    """A plan with its answer and its results."""
 
     id: int
     period: int
@@ -80,25 +80,25 @@ class StoredPlan:
     state: PlanState
     steps: tuple[Proposed, ...]
     who: str | None
-    """Who approved or refused."""
+    """The administrator that approved or refused the plan."""
     approved_s: float | None
     ended_s: float | None
 
     @property
     def declined(self) -> frozenset[Key]:
-        """The steps that are not wanted."""
+        """Return the keys of the refused or skipped steps."""
         if self.state is PlanState.REFUSED:
             return frozenset(step.key for step in self.steps)
         return frozenset(step.key for step in self.steps if step.skipped)
 
 
 def key_of(step: Step) -> Key:
-    """What makes a step the same in another period."""
+    """Return the key that identifies the step across periods."""
     return (step.kind, step.vm, getattr(step, "host", None))
 
 
 def proposed(step: Step) -> Proposed:
-    """A step as it is shown to whoever has to approve."""
+    """Return a step as it is shown to administrators."""
     return Proposed(
         kind=step.kind,
         vm=step.vm,
@@ -109,19 +109,19 @@ def proposed(step: Step) -> Proposed:
 
 
 def newest(connection: sa.Connection) -> StoredPlan | None:
-    """The plan that was made last."""
+    """Return the newest plan."""
     rows = connection.execute(sa.select(PLANS).order_by(PLANS.c.id.desc()).limit(1))
     return next((_plan(row) for row in rows), None)
 
 
 def get(connection: sa.Connection, plan: int) -> StoredPlan | None:
-    """The plan of this number, locked until the transaction ends."""
+    """Return the plan of this number, and lock its row until the transaction ends."""
     rows = connection.execute(sa.select(PLANS).where(PLANS.c.id == plan).with_for_update())
     return next((_plan(row) for row in rows), None)
 
 
 def put(connection: sa.Connection, period: int, steps: Sequence[Proposed], at_s: float) -> None:
-    """A new plan; the one that waited stands no more. Without steps there is none."""
+    """Store a new plan in place of the waiting one; without steps, only remove that one."""
     waiting = sa.update(PLANS).where(PLANS.c.state == PlanState.WAITING)
     connection.execute(waiting.values(state=PlanState.REPLACED, ended_s=at_s))
     if steps:
@@ -130,7 +130,7 @@ def put(connection: sa.Connection, period: int, steps: Sequence[Proposed], at_s:
 
 
 def withdraw(connection: sa.Connection, at_s: float) -> None:
-    """No plan stands any more."""
+    """End the standing plan, if any."""
     standing = sa.update(PLANS).where(PLANS.c.state.in_(STANDING))
     connection.execute(standing.values(state=PlanState.REPLACED, ended_s=at_s))
 
@@ -138,7 +138,7 @@ def withdraw(connection: sa.Connection, at_s: float) -> None:
 def approve(
     connection: sa.Connection, plan: StoredPlan, skipped: frozenset[int], who: str, at_s: float
 ) -> None:
-    """Approve of it, but for the steps with these numbers, which begin at 1."""
+    """Approve a plan, except for the steps with these numbers, which begin at 1."""
     steps = [
         replace(step, skipped=number in skipped) for number, step in enumerate(plan.steps, start=1)
     ]
@@ -146,20 +146,20 @@ def approve(
 
 
 def refuse(connection: sa.Connection, plan: StoredPlan, who: str, at_s: float) -> None:
-    """Refuse all of it."""
+    """Refuse a plan."""
     _change(connection, plan, state=PlanState.REFUSED, steps=plan.steps, who=who, ended_s=at_s)
 
 
 def finish(
     connection: sa.Connection, plan: StoredPlan, became: Mapping[Key, str], at_s: float
 ) -> None:
-    """Nothing more of it is tried."""
+    """End an approved plan, with the results of its steps."""
     steps = [replace(step, became=became.get(step.key)) for step in plan.steps]
     _change(connection, plan, state=PlanState.DONE, steps=steps, ended_s=at_s)
 
 
 def followed(connection: sa.Connection, plan: StoredPlan) -> StoredPlan:
-    """The plan, with what is known by now of the steps that were sent."""
+    """Return the plan with the present results of its steps."""
     if plan.approved_s is None:
         return plan
     found = tried(connection, plan)
@@ -168,15 +168,15 @@ def followed(connection: sa.Connection, plan: StoredPlan) -> StoredPlan:
 
 
 def tried(connection: sa.Connection, plan: StoredPlan) -> dict[Key, str]:
-    """By step of an approved plan, of those that were sent since, how far they came."""
+    """Return the results of an approved plan's steps that were sent, by step."""
     query = sa.select(STEPS).where(STEPS.c.planned_s >= plan.approved_s)
     vms = {step.vm for step in plan.steps}
     found = {}
     for row in connection.execute(query.order_by(STEPS.c.period)):
         never_sent = row.state == StepState.EXPIRED and row.sent_s is None
         if row.vm in vms and not never_sent:
-            said = f"{row.state}: {row.reply}" if row.reply else row.state
-            found[(row.kind, row.vm, row.host)] = said
+            result = f"{row.state}: {row.reply}" if row.reply else row.state
+            found[(row.kind, row.vm, row.host)] = result
     return found
 
 

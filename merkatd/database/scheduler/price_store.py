@@ -1,4 +1,4 @@
-"""Prices and allocations of each period."""
+"""The tables of prices and allocations of each period."""
 
 import math
 from collections.abc import Mapping
@@ -27,27 +27,24 @@ ALLOCATIONS = table("allocations", AllocationColumns)
 
 
 def store_allocations(connection: sa.Connection, period: int, arrays: Arrays) -> None:
-    """Keep the arrays of a period, rows in the order in which they are given.
-
-    In place of those that it had.
-    """
+    """Store the arrays of a period, in place of earlier ones."""
     connection.execute(sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period == period))
     connection.execute(sa.insert(ALLOCATIONS), {"period": period, "data": pack(arrays)})
 
 
 def load_allocations(connection: sa.Connection, period: int) -> dict[str, npt.NDArray[Any]] | None:
-    """The arrays of a period; None where it has none or they were forgotten."""
+    """Return the arrays of a period, None if they are missing or deleted."""
     data = connection.scalar(sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == period))
     return None if data is None else unpack(data)
 
 
 def newest(connection: sa.Connection) -> int | None:
-    """The number of the newest period that has any."""
+    """Return the number of the newest period with allocations."""
     return connection.scalar(sa.select(sa.func.max(ALLOCATIONS.c.period)))
 
 
 Prices = Mapping[str, Mapping[str, float]]
-"""By market and resource: credits per unit and period."""
+"""Credits per unit and period, by market and resource."""
 
 
 class PriceColumns(TypedColumns):
@@ -66,7 +63,7 @@ PRICES = table("prices", PriceColumns, sa.Index(None, "market", "period"))
 
 @dataclass(frozen=True, slots=True)
 class PricePoint:
-    """The price of one resource of a market in one period."""
+    """The price of a resource of a market in a period."""
 
     period: int
     started_s: float
@@ -75,7 +72,7 @@ class PricePoint:
 
 
 def store_prices(connection: sa.Connection, period: int, prices: Prices) -> None:
-    """Keep a period's prices; infinite where no price clears."""
+    """Store a period's prices; a price is infinite if no price clears."""
     rows = [
         {"period": period, "market": market, "resource": resource, "price": _stored(price)}
         for market, by_resource in prices.items()
@@ -86,7 +83,7 @@ def store_prices(connection: sa.Connection, period: int, prices: Prices) -> None
 
 
 def load_prices(connection: sa.Connection, period: int) -> dict[str, dict[str, float]]:
-    """The prices of a period by market and resource."""
+    """Return the prices of a period by market and resource."""
     found: dict[str, dict[str, float]] = {}
     query = sa.select(PRICES.c.market, PRICES.c.resource, PRICES.c.price)
     for market, resource, price in connection.execute(query.where(PRICES.c.period == period)):
@@ -97,7 +94,7 @@ def load_prices(connection: sa.Connection, period: int) -> dict[str, dict[str, f
 def history(
     connection: sa.Connection, market: str, since_s: float, limit: int = 10_000
 ) -> tuple[PricePoint, ...]:
-    """The newest prices of a market in periods started since then, oldest first."""
+    """Return the newest prices of a market in periods started since then, oldest first."""
     query = (
         sa.select(PRICES.c.period, PERIODS.c.started_s, PRICES.c.resource, PRICES.c.price)
         .join(PERIODS, PERIODS.c.number == PRICES.c.period)
@@ -112,7 +109,7 @@ def history(
 def daily(
     connection: sa.Connection, since_s: float, until_s: float
 ) -> list[dict[tuple[str, str], float]]:
-    """The average prices of the days in between that had periods, oldest first."""
+    """Return the average prices of each day in between that had periods, oldest first."""
     query = (
         sa.select(PERIODS.c.started_s, PRICES.c.market, PRICES.c.resource, PRICES.c.price)
         .join(PERIODS, PERIODS.c.number == PRICES.c.period)
@@ -130,9 +127,9 @@ def daily(
 
 
 def _stored(price: float) -> float | None:
-    """No server but SQLite keeps an infinity; NULL stands for it."""
+    """Return the stored form of a price: NULL for infinity, which only SQLite could store."""
     if math.isnan(price) or price < 0:
-        raise ValueError(f"a price is a number of at least 0, not {price}")
+        raise ValueError(f"a price must be a number of at least 0 (got {price})")
     return None if math.isinf(price) else price
 
 

@@ -1,4 +1,4 @@
-"""Steps as rows: what of a step is a column, what is kept beside, and how one is read back."""
+"""The table of steps: its columns, and the conversion between steps and rows."""
 
 import json
 from collections.abc import Mapping
@@ -27,18 +27,18 @@ from merkatd.database.base.schema import LONG_TEXT, table
 
 
 class StepState(StrEnum):
-    """How far a step came. The first two are outstanding, the others final."""
+    """The state of a step. The first two are outstanding, the others final."""
 
     PLANNED = "planned"
-    """Recorded, certainly not sent."""
+    """Recorded, and certainly not sent."""
     SENT = "sent"
-    """On its way: it may have happened."""
+    """Sent; it may have taken effect."""
     CONFIRMED = "confirmed"
-    """Seen to have happened."""
+    """Its effect was observed."""
     REFUSED = "refused"
     """Answered with an error."""
     EXPIRED = "expired"
-    """Given up."""
+    """Ended without an observed effect."""
 
 
 OUTSTANDING: Final = (StepState.PLANNED, StepState.SENT)
@@ -46,7 +46,7 @@ OUTSTANDING: Final = (StepState.PLANNED, StepState.SENT)
 PLACEMENT: Final = frozenset(
     kind.kind for kind in (Create, Deploy, Migrate, Suspend, Resume, Stop, Terminate)
 )
-"""Kinds of steps that change where or whether a VM runs: one outstanding at a time a VM."""
+"""Kinds of steps that change where or whether a VM runs; one per VM can be outstanding."""
 
 _KINDS: Final[Mapping[str, type[Step]]] = {
     kind.kind: kind
@@ -84,7 +84,7 @@ class StepColumns(TypedColumns):
     sent_s: Named[float | None] = Column(sa.Double())
     ended_s: Named[float | None] = Column(sa.Double())
     reply: Named[str | None] = Column(LONG_TEXT)
-    # The two below are NULL where nothing is claimed: no server holds NULLs to be equal.
+    # The two claims below are NULL if nothing is claimed: the unique keys ignore NULLs.
     outstanding_vm: Named[int | None] = Column(sa.Integer(), unique=True)
     live_key: Named[str | None] = Column(sa.String(64), unique=True)
 
@@ -103,7 +103,7 @@ STEPS = table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredStep:
-    """A step and what became of it."""
+    """A step with its state and its result."""
 
     step: Step
     state: StepState
@@ -111,18 +111,18 @@ class StoredStep:
     sent_s: float | None
     ended_s: float | None
     reply: str | None
-    """The answer it got, or why it was given up."""
+    """The answer to the step, or the reason why it expired."""
     created: int | None = None
-    """The VM that a confirmed creation made."""
+    """The VM that a confirmed creation created."""
 
     @property
     def id(self) -> str:
-        """The identity of the step."""
+        """Return the step's id."""
         return self.step.id
 
 
 def to_row(step: Step, position: int, at_s: float) -> dict[str, Any]:
-    """The row of a step that is about to be recorded."""
+    """Return the row of a new step."""
     rest = {
         entry.name: getattr(step, entry.name)
         for entry in fields(step)
@@ -147,22 +147,22 @@ def to_row(step: Step, position: int, at_s: float) -> dict[str, Any]:
 
 
 def without_text(detail: str) -> str:
-    """Return the detail of a creation without the VM's template, which is only for sending."""
+    """Return the detail of a creation without the VM's template, which only sending needs."""
     return json.dumps(json.loads(detail) | {"template": ""}, allow_nan=False)
 
 
 def claimed_vm(step: Step) -> int | None:
-    """The VM that no other placement step may touch while this one is outstanding."""
+    """Return the VM for which no other placement step can be outstanding, if any."""
     return step.vm if step.kind in PLACEMENT and not isinstance(step, Create) else None
 
 
 def claimed_key(step: Step) -> str | None:
-    """The key that no other creation may use unless this one is refused or expires."""
+    """Return the key that no other creation can use unless this one is refused or expires."""
     return step.key if isinstance(step, Create) else None
 
 
 def from_row(row: sa.Row[Any]) -> StoredStep:
-    """The step of a row of the whole table, with what became of it."""
+    """Return the stored step of a row that has all columns."""
     step, created = _step(row)
     return StoredStep(
         step=step,
@@ -191,5 +191,5 @@ def _step(row: sa.Row[Any]) -> tuple[Step, int | None]:
 
 
 def _tuples(value: Any) -> Any:
-    """JSON knows no tuples; values of steps are made of nothing else."""
+    """Return a JSON value with tuples for lists: steps have no lists."""
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
