@@ -103,7 +103,11 @@ def test_kinds_are_found_by_name_alone(tmp_path: Any) -> None:
     assert class_of("controller", "best_effort", tmp_path) is BestEffort
     assert class_of("controller", "mine", tmp_path).__name__ == "Mine"
     assert set(known_kinds(tmp_path)) == {*CONTROLLERS, "empty", "mine"}
-    for kind, why in (("../mine", "there is no"), ("Mine", "there is no"), ("empty", "not 0")):
+    for kind, why in (
+        ("../mine", "must be one of"),
+        ("Mine", "must be one of"),
+        ("empty", "got 0"),
+    ):
         with pytest.raises(UnknownError, match=why):
             class_of("controller", kind, folder if "/" in kind else tmp_path)
 

@@ -52,7 +52,7 @@ def test_the_least_wait_is_no_reason_to_grow_before_anybody_waits_too_long() -> 
 def test_a_template_that_can_not_be_is_given_up_at_once() -> None:
     """With what would be right."""
     for parameters, why in (
-        ({"workers": "nobody"}, "there are head, workers"),
+        ({"workers": "nobody"}, "(got head, workers)"),
         ({"batch": "maui"}, "slurm, gridengine"),
     ):
         site = Site(parameters=parameters)
