@@ -82,7 +82,7 @@ class GroupQuestions:
         rate, count = _rate(given), _count(given, least=1)
         if rate is None or count is None:
             raise QuestionError(
-                "rate and count: both the spending rate and the number of VMs needed"
+                "rate and count: the spending rate and the number of VMs are required"
             )
         market = self._market(text(given, "market"))
         new = await self.keeper.create(

@@ -76,13 +76,13 @@ class Channel(HTTPChannel):
         if self._began_s is None:
             self._began_s = self.heard_s
         self._in_a_row = 0
-        super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
+        super().dataReceived(data)  # type: ignore[no-untyped-call]  # untyped in Twisted
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
         """Note that the call is complete: from now on the server's time limit applies."""
         self._began_s = None
         self.has_called = True
-        super().allContentReceived()  # type: ignore[no-untyped-call]  # so it is
+        super().allContentReceived()  # type: ignore[no-untyped-call]  # untyped in Twisted
 
     def headerReceived(self, line: bytes) -> bool:  # noqa: N802 - Twisted's name
         """Read a header line; return False if the request is rejected.
@@ -96,7 +96,7 @@ class Channel(HTTPChannel):
             return self._refuse(b"411 Length Required")
         if named == b"content-length" and len(value.strip()) > _LENGTH_DIGITS:
             return self._refuse(b"400 Bad Request")
-        read: bool = super().headerReceived(line)  # type: ignore[no-untyped-call]  # so it is
+        read: bool = super().headerReceived(line)  # type: ignore[no-untyped-call]  # untyped in Twisted
         return read
 
     def _refuse(self, status: bytes) -> bool:
@@ -150,7 +150,7 @@ class Channel(HTTPChannel):
     def _next(self, request: Any) -> None:
         if self.persistent:
             self._leaves()
-        super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
+        super().requestDone(request)  # type: ignore[no-untyped-call]  # untyped in Twisted
 
     def _go_on(self, request: Any) -> None:
         self._later, self._in_a_row = None, 0
@@ -169,7 +169,7 @@ class Channel(HTTPChannel):
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
         """Go on after the client has read the written data."""
         self._in_a_row = 0
-        super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
+        super().resumeProducing()  # type: ignore[no-untyped-call]  # untyped in Twisted
         request, self._answered_call = self._answered_call, None
         if request is not None:
             self._next(request)
@@ -212,7 +212,7 @@ class Channel(HTTPChannel):
         """Close the connection; Twisted calls this too. TLS still delivers arriving data."""
         self._is_ending = True
         self.heard_s = self._seconds()
-        super().loseConnection()  # type: ignore[no-untyped-call]  # so it is
+        super().loseConnection()  # type: ignore[no-untyped-call]  # untyped in Twisted
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -225,4 +225,4 @@ class Channel(HTTPChannel):
             self._later = None
         self._leaves()
         self.factory.gone(self)
-        super().connectionLost(reason)  # type: ignore[no-untyped-call]  # so it is
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]  # untyped in Twisted

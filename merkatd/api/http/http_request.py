@@ -90,7 +90,7 @@ class Connection(Protocol):
         """Send a response, then close the connection."""
 
 
-class HttpCall(_Request):  # type: ignore[misc]  # so it is
+class HttpCall(_Request):  # type: ignore[misc]  # untyped in Twisted
     """An HTTP request."""
 
     content: BytesIO

@@ -87,7 +87,7 @@ class _Tls(TLSMemoryBIOProtocol):
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Read arriving data; compute nothing before the first message is complete."""
         if self._early is None:
-            super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
+            super().dataReceived(data)  # type: ignore[no-untyped-call]  # untyped in Twisted
             return
         self._early += data
         if self._waiting is None and first_message_is_whole(self._early):
@@ -100,7 +100,7 @@ class _Tls(TLSMemoryBIOProtocol):
         waits, self._early = self._early is not None, None
         if waits and self._waiting is not None:
             self._waiting.cancel()
-        super().connectionLost(reason)  # type: ignore[no-untyped-call]  # so it is
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]  # untyped in Twisted
 
     def _begin(self) -> None:
         early, self._early = self._early, None
@@ -133,7 +133,7 @@ class TlsFactory(TLSMemoryBIOFactory):
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         """Return the connection, or None if it is rejected: Twisted then closes its socket."""
         channel = self.wrappedFactory.buildProtocol(addr)
-        return None if channel is None else _Tls(self, channel)  # type: ignore[no-untyped-call]  # so it is
+        return None if channel is None else _Tls(self, channel)  # type: ignore[no-untyped-call]  # untyped in Twisted
 
     def in_turn(self, channel: Any, work: Callable[[], None]) -> Deferred[None]:
         """Do the work in a turn of the channel's address, or at once for a trusted proxy."""
