@@ -8,8 +8,10 @@ from tests.daemon.harness import Site
 from tests.daemon.processes import until
 
 
-@pytest.mark.parametrize("name", ["holder", "ssh_secret"])
-def test_a_spoiled_file_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"), [("holder", "is not UTF-8 text"), ("ssh_secret", "holds no ")]
+)
+def test_a_spoiled_file_is_named(tmp_path: Path, name: str, why: str) -> None:
     """In one line, and the daemon ends."""
     site = Site(tmp_path, 1)
     try:
@@ -21,7 +23,7 @@ def test_a_spoiled_file_is_named(tmp_path: Path, name: str) -> None:
         until(lambda: not made.running, "the daemon ends")
         said = made.said()
         assert said.strip().splitlines() == [said.strip()]
-        assert f"{path} holds no " in said
+        assert f"{path} {why}" in said
         assert "remove it, and a new one is made" in said
     finally:
         site.close()
