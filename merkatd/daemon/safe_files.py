@@ -28,7 +28,7 @@ def once_written(path: Path, text: str) -> str:
     try:
         said = path.read_text().strip() if path.exists() else ""
     except UnicodeDecodeError:
-        raise StartError(f"{path} is not UTF-8 text; remove it to get a new one") from None
+        raise StartError(f"{path} is not UTF-8 text; remove it, and a new one is made") from None
     if not said:
         written(path, text)
         said = text.strip()

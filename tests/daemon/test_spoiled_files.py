@@ -8,8 +8,10 @@ from tests.daemon.harness import Site
 from tests.daemon.processes import until
 
 
-@pytest.mark.parametrize("name", ["holder", "ssh_secret"])
-def test_a_spoiled_file_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"), [("holder", "is not UTF-8 text"), ("ssh_secret", "holds no ")]
+)
+def test_a_spoiled_file_is_named(tmp_path: Path, name: str, why: str) -> None:
     """In one line, and the daemon ends."""
     site = Site(tmp_path, 1)
     try:
