@@ -64,7 +64,7 @@ class Demand:
     """[lines]: the level at which a line begins."""
     slope: tuple[Floats, Floats]
     fixed: tuple[Floats, Floats]
-    """[lines + 1] each, as `slope`: sums over the lines before a line, and their rounding errors."""
+    """[lines + 1] each, as `slope`: sums over the lines before a line, and rounding errors."""
     present: dict[int, int] = field(default_factory=dict)
     """Cache by pool: the bend below its level."""
 
