@@ -40,7 +40,7 @@ def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, sh
     assert [(one.what, one.host) for one in given] == [("drain", 1)]
     assert given[0].who
     assert shell.ok("host undrain 1").out == "host001 takes VMs again from the next period on.\n"
-    assert shell.ok("host undrain 1").out == "host001 was not drained.\n"
+    assert shell.ok("host undrain 1").out == "host001 was not drained: nothing to undo.\n"
     new = [frontend.vm(9.0) for _ in range(2)]
     daemon.period(12)
     frontend.start_daemon()

@@ -89,7 +89,7 @@ def test_only_issuance_may_owe(connection: sa.Connection) -> None:
     """An overdraft is refused with what the account holds, and nothing has changed."""
     one, other = opened(connection, [100, 0])
     before = balances(connection)
-    with pytest.raises(OverdrawnError, match=r"holds 100 micro-credits; 101 can't"):
+    with pytest.raises(OverdrawnError, match=r"has 100 micro-credits: 101 can't"):
         entry_store.post(connection, [move("too much", one, other, 101)], 1.0)
     with pytest.raises(UnknownAccountError, match="999"):
         entry_store.post(connection, [move("nowhere", one, 999, 1)], 1.0)

@@ -155,7 +155,7 @@ def test_what_a_transaction_was_given_is_never_logged(engine: sa.Engine, clock: 
     done.addErrback(expected)
     said = [formatEvent(event) for event in logged]
     assert len(said) == 2
-    assert all("lost is run again" in one and "hush" not in one for one in said)
+    assert all("lost failed and is retried" in one and "hush" not in one for one in said)
 
 
 # PyMySQL leaves it to the garbage collector to close the socket of an attempt that failed.

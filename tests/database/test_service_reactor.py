@@ -40,7 +40,7 @@ def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path
         pytest.raises(UnavailableError, match="Can't connect") as refused,
     ):
         on_a_reactor(main)
-    assert sum("migrations is run again" in formatEvent(event) for event in logged) == 2
+    assert sum("migrations failed and is retried" in formatEvent(event) for event in logged) == 2
     assert "hush" not in str(refused.value)
     assert "merkat:***@localhost" in str(refused.value)
     del refused
