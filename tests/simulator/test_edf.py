@@ -80,7 +80,7 @@ def test_operations_cost_what_they_cost() -> None:
 
 def test_one_larger_than_everything() -> None:
     """Is named at once."""
-    with pytest.raises(TooLargeError, match="wants 5 of 4"):
+    with pytest.raises(TooLargeError, match="needs 5 of 4"):
         edf([application(0, 1, 5, 9)], 4, FREE)
 
 

@@ -41,7 +41,7 @@ def test_backfilling_goes_by_what_users_say() -> None:
 @pytest.mark.parametrize("queue", [fcfs, easy])
 def test_a_job_larger_than_everything(queue: object) -> None:
     """Is named at once."""
-    with pytest.raises(TooLargeError, match="wants 5 of 4"):
+    with pytest.raises(TooLargeError, match="needs 5 of 4"):
         queue([job(0, 1, 5)], 4)  # type: ignore[operator]
 
 
