@@ -9,7 +9,7 @@ from tests.daemon.processes import until
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("holder", "is not UTF-8 text"), ("ssh_secret", "holds no ")]
+    ("name", "why"), [("holder", "is not UTF-8 text"), ("ssh_secret", "must contain 32 bytes")]
 )
 def test_a_spoiled_file_is_named(tmp_path: Path, name: str, why: str) -> None:
     """In one line, and the daemon ends."""
@@ -23,7 +23,7 @@ def test_a_spoiled_file_is_named(tmp_path: Path, name: str, why: str) -> None:
         until(lambda: not made.running, "the daemon ends")
         said = made.said()
         assert said.strip().splitlines() == [said.strip()]
-        assert str(path) in said
+        assert f"{path} {why}" in said
         assert "remove it" in said
     finally:
         site.close()
