@@ -142,7 +142,8 @@ def test_a_refusal_says_what_would_be_right(world: World) -> None:
     """Which file a wrong login came from, and what a poor one lacks."""
     client = world.login("oneadmin:wrong", origin="/etc/merkat/one_auth")
     with pytest.raises(
-        OneAuthenticationError, match=r"'oneadmin' from /etc/merkat/one_auth is not"
+        OneAuthenticationError,
+        match=r"not accept the login of 'oneadmin' from /etc/merkat/one_auth",
     ):
         world.run(client.host_pool())
     world.call("one.user.allocate", "ann", "pw")

@@ -143,7 +143,7 @@ def test_how_oned_is_asked(name: str, arguments: str, expected: object) -> None:
 def test_what_can_t_be_asked(name: str, arguments: str) -> None:
     """It is an error of that action."""
     (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
-    with pytest.raises(ValueError, match=r"no action|needs|invalid literal"):
+    with pytest.raises(ValueError, match=r"not an action|needs|invalid literal"):
         call(found, 7)
 
 

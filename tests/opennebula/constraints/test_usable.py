@@ -194,7 +194,7 @@ class TestDatastores:
         assert why(HOSTS, estate, wants=VmRequirements(image_mib=((1, 4096),))) == (
             "image datastore images: 2.0 GiB free, 4.0 GiB needed"
         )
-        assert "image datastore 8 is not there" in (
+        assert "image datastore 8 does not exist" in (
             why(HOSTS, estate, wants=VmRequirements(image_mib=((8, 1),)))
         )
 
