@@ -57,7 +57,7 @@ class TestRelease:
         """Full sizes, OpenNebula's own weights; the daemon is paused and sets nothing again."""
         found = rows(shell, "release --yes")
         assert [row["id"] for row in found] == list(range(5))
-        assert all("no quota" in row["did"] and row["problem"] is None for row in found)
+        assert all("no CPU quota" in row["did"] and row["problem"] is None for row in found)
         assert daemon.frontend.scheduler.paused
         for row in rows(shell, "limits"):
             assert row["set_cpu"] is None

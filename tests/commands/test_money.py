@@ -44,7 +44,7 @@ class TestTenant:
         assert after - before == 12_500_000
         shell.ok("tenant grant 0 -12.5")
         assert json.loads(shell.ok("tenant show 0 -j").out)["micro"] == before
-        assert "tenant 0 holds" in shell.refused("tenant grant 0 -2000000")
+        assert "tenant 0 has" in shell.refused("tenant grant 0 -2000000")
         assert "the treasury holds" in shell.refused("tenant grant 0 3e12")
 
     @pytest.mark.usefixtures("daemon")
@@ -78,7 +78,7 @@ class TestTenant:
         ("words", "says"),
         [
             ("tenant show nobody", "no tenant has the id or name 'nobody'"),
-            ("tenant show 99", "user 99 is no tenant"),
+            ("tenant show 99", "user 99 is not a tenant"),
             ("tenant weight 0 -1", "a number from 0"),
             ("tenant grant 0 0", "the amount of a grant must not be 0"),
         ],
@@ -128,5 +128,5 @@ class TestStatement:
         whole = json.loads(asked.ok("statement 0 --month 1970-03 -j").out)
         assert (whole["lines"], whole["movements"]) == ([], {})
         assert whole["opening"] == whole["closing"]
-        assert "a month like 2026-05 is right" in asked.refused("statement 0 --month 2026-13")
+        assert "a month must look like 2026-05" in asked.refused("statement 0 --month 2026-13")
         assert "no tenant" in asked.refused("statement eve")

@@ -138,7 +138,7 @@ def test_a_log_that_can_not_be_opened_refuses_nothing(daemon: Running) -> None:
     log.mkdir()
     daemon.write(interval="100ms", mode="dry")
     said = daemon.reload()
-    assert said == "in force, but the log goes on in its old file: Is a directory"
+    assert said == "in force, but the log continues in its old file: Is a directory"
     status = daemon.status()
     assert status["configuration"] == said
     assert (status["mode"], status["interval_s"]) == ("dry", 0.1)

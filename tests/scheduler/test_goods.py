@@ -187,7 +187,7 @@ def test_without_them_nothing_is_sold_or_set() -> None:
         seen = ran(plain, 3).seen
         assert seen.snapshot.resources == ("cpu", "memory")
         assert throttled(plain, heavy) == (-1, -1)
-        with pytest.raises(QuestionError, match="network is not sold; cpu, memory are"):
+        with pytest.raises(QuestionError, match="network is not sold; sold: cpu, memory"):
             ask(plain, "bid", vm=str(light), network=3.0)
         assert "network" not in ask(plain, "vms")[0]
         plain.world_settings |= {"goods": BOTH, "markets": (MarketRules(default_bid=ONES),)}

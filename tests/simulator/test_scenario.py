@@ -86,7 +86,7 @@ def test_a_trace_lies_beside_it(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "[[workload]] or [[application]]: at least one table is required"),
-        ("nodes = 3\n[[workload]]\n", "nodes: is unknown"),
+        ("nodes = 3\n[[workload]]\n", "nodes: unknown key"),
         ("[cloud]\nnode = 3\n[[workload]]\n", "did you mean 'nodes'?"),
         ('systems = ["edv"]\n[[workload]]\n', "did you mean 'edf'?"),
         ("levels = []\n[[workload]]\n", "must be a list of at least one value"),

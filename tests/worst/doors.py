@@ -55,7 +55,9 @@ def _head(text: str) -> None:
     channel.dataReceived(text.encode())
 
 
-_RECORDED = (Path(__file__).parent.parent / "driver" / "recorded" / "place74.xml").read_text()
+_RECORDED = (
+    Path(__file__).parent.parent / "opennebula/driver/recorded" / "place74.xml"
+).read_text()
 _BEFORE, _, _AFTER = _RECORDED.partition("<USER_TEMPLATE>")
 
 CONTROL = Parser(
