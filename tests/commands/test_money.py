@@ -45,7 +45,7 @@ class TestTenant:
         shell.ok("tenant grant 0 -12.5")
         assert json.loads(shell.ok("tenant show 0 -j").out)["micro"] == before
         assert "tenant 0 has" in shell.refused("tenant grant 0 -2000000")
-        assert "the treasury holds" in shell.refused("tenant grant 0 3e12")
+        assert "the treasury has" in shell.refused("tenant grant 0 3e12")
 
     @pytest.mark.usefixtures("daemon")
     def test_a_period_that_was_void_is_given_back_once(self, shell: Shell) -> None:
