@@ -14,6 +14,7 @@ import numpy.typing as npt
 Scalar = TypeVar("Scalar", bound=np.generic)
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+AnyInts = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -147,11 +148,26 @@ def _fields(table: type[Table]) -> tuple[Field[Any], ...]:
     return tuple(entry for entry in fields(table) if "form" in entry.metadata)
 
 
-def _row(ids: Ints, wanted: int) -> int:
-    row = int(np.searchsorted(ids, wanted))
-    if row == len(ids) or ids[row] != wanted:
-        raise KeyError(wanted)
-    return row
-
-
 NOWHERE = -1
+
+
+def row_of(ids: AnyInts, wanted: int) -> int | None:
+    """Return the row of an id, None if it is missing; `ids` ascend."""
+    row = int(np.searchsorted(ids, wanted))
+    return row if row < len(ids) and ids[row] == wanted else None
+
+
+def rows_of(ids: Ints, wanted: Ints) -> Ints:
+    """Return the row of each wanted id, NOWHERE for missing ones; `ids` ascend."""
+    if not len(ids):
+        return np.full(len(wanted), NOWHERE)
+    rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[rows] == wanted, rows, NOWHERE)
+
+
+def values_of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:
+    """Return the value of each wanted id, `missing` for missing ones; `ids` ascend."""
+    if not len(ids):
+        return np.full(len(wanted), missing)
+    rows = rows_of(ids, wanted)
+    return np.where(rows != NOWHERE, values[rows], missing)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
+from merkatd.cluster.columns import row_of
 from merkatd.demo.demo_script import Character
 from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
 from merkatd.demo.display_state import (
@@ -69,8 +70,7 @@ def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     # The allocations are for the whole plan, including steps that are not sent.
     for step in latest.decided.decision.plan:
         if isinstance(step, Deploy | Migrate):
-            row = int(np.searchsorted(vms.id, step.vm))
-            place[row] = int(np.searchsorted(snapshot.hosts.id, step.host))
+            place[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
     return place
 
 
@@ -112,9 +112,8 @@ def limits_set(latest: Announcement) -> int:
 
 def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> DisplayedDecision:
     vms = latest.seen.snapshot.vms
-    row = int(np.searchsorted(vms.id, vm))
-    known = row < len(vms.id) and vms.id[row] == vm
-    tenant = cast.get(int(vms.owner[row]), NOBODY) if known else NOBODY
+    row = row_of(vms.id, vm)
+    tenant = NOBODY if row is None else cast.get(int(vms.owner[row]), NOBODY)
     return DisplayedDecision(period=latest.period, tenant=tenant, what=what, why=why)
 
 
@@ -125,14 +124,14 @@ def _step_text(latest: Announcement, step: Step) -> str:
 
 
 def _host_name(latest: Announcement, host: int) -> str:
-    known = latest.seen.snapshot.hosts
-    return known.name[int(np.searchsorted(known.id, host))]
+    snapshot = latest.seen.snapshot
+    return snapshot.hosts.name[snapshot.host_row(host)]
 
 
 def _vm_name(latest: Announcement, vm: int) -> str:
     vms = latest.seen.snapshot.vms
-    row = int(np.searchsorted(vms.id, vm))
-    return vms.name[row] if row < len(vms.id) and vms.id[row] == vm else f"VM {vm}"
+    row = row_of(vms.id, vm)
+    return f"VM {vm}" if row is None else vms.name[row]
 
 
 def cores_of(latest: Announcement | None, user: int) -> float:

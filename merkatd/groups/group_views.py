@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from merkatd.cluster.columns import NOWHERE, rows_of
 from merkatd.database.fleets import group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GroupMember
@@ -17,7 +18,6 @@ from merkatd.scheduler.phases.announce import Announcement
 
 Row = dict[str, Any]
 RUNNING = "RUNNING"
-_NOWHERE = -1
 
 
 class Sights:
@@ -49,11 +49,10 @@ class Sights:
 
     def _rows_of(self, vms: Sequence[int]) -> list[int]:
         """Return the snapshot's rows of these VMs, in this order, without VMs it lacks."""
-        if self._latest is None or not len(self._latest.seen.snapshot.vms):
+        if self._latest is None:
             return []
-        known, wanted = self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64)
-        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        found: list[int] = rows[known[rows] == wanted].tolist()
+        rows = rows_of(self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64))
+        found: list[int] = rows[rows != NOWHERE].tolist()
         return found
 
     def vm(self, one: GroupMember) -> Row:
@@ -67,7 +66,7 @@ class Sights:
         host = int(self._hosts[row])
         return known | {
             "state": self._latest.seen.observation.vm_words[row],
-            "host": None if host == _NOWHERE else snapshot.hosts.name[host],
+            "host": None if host == NOWHERE else snapshot.hosts.name[host],
             "bid": float(snapshot.vms.bid[row, CPU]),
             "cpu": float(decision.allocations[row, CPU]),
         }

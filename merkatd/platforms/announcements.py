@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import VmState
+from merkatd.cluster.columns import row_of
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import fleet_store, platform_store
@@ -210,10 +210,8 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
     vms, allocations = snapshot.vms, announcement.decided.decision.allocations
     found = []
     for one in members:
-        if one.vm is None:
-            continue
-        row = int(np.searchsorted(vms.id, one.vm))
-        if row == len(vms.id) or vms.id[row] != one.vm:
+        row = None if one.vm is None else row_of(vms.id, one.vm)
+        if one.vm is None or row is None:
             continue
         found.append(
             VmNow(

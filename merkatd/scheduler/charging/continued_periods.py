@@ -22,7 +22,7 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, rows_of
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
@@ -30,7 +30,6 @@ from merkatd.scheduler.charging.charged_records import Books
 from merkatd.scheduler.charging.owed_amounts import most_owed
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.observation.under_way import rows_of
 
 _OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
 """Columns without a row for each VM."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster.columns import values_of
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
@@ -32,10 +33,8 @@ class Computed:
 
     def of(self, wanted: Ints) -> Floats:
         """[wanted]: the counters of these VMs, NaN for unknown ones."""
-        if not len(self.vm):
-            return np.full(len(wanted), np.nan)
-        rows = np.minimum(np.searchsorted(self.vm, wanted), len(self.vm) - 1)
-        return np.where(self.vm[rows] == wanted, self.cpu_s[rows], np.nan)
+        counters: Floats = values_of(self.vm, self.cpu_s, wanted, np.nan)
+        return counters
 
 
 NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))

@@ -19,7 +19,7 @@ from hashlib import blake2b
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES, MarketRules
 
@@ -57,9 +57,9 @@ def _wanted(seen: Observation, host_market: Ints, markets: Sequence[MarketRules]
     names = {market.name: row for row, market in enumerate(markets)}
     found = _first_possible(seen, host_market, len(markets))
     for vm, attributes in seen.attributes.items():
-        named = names.get(attributes.get("MERKAT_MARKET", ""))
-        if named is not None:
-            found[int(np.searchsorted(seen.vm_id, vm))] = named
+        named, row = names.get(attributes.get("MERKAT_MARKET", "")), row_of(seen.vm_id, vm)
+        if named is not None and row is not None:
+            found[row] = named
     return found
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import GoodsSettings
 from merkatd.scheduler.observation.bidders import TemplateBids, amount
@@ -36,8 +37,8 @@ def with_goods(
     size = most[np.minimum(market, len(most) - 1)]
     reserved = np.zeros_like(size)
     for vm, wish in wishes.items():
-        if wish.most:
-            row = int(np.searchsorted(seen.vm_id, vm))
+        row = row_of(seen.vm_id, vm) if wish.most else None
+        if row is not None:
             reserved[row] = [wish.most.get(name, 0.0) for name in goods.further]
     return replace(
         seen,

@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, rows_of
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
-from merkatd.scheduler.observation.under_way import rows_of
 
 FREE = 3
 """The number of free starts within the time below, of guests that stopped or are squeezed."""

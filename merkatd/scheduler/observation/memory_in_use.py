@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, rows_of
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
-from merkatd.scheduler.observation.under_way import rows_of
 
 LEAST_MIB = 256.0
 """The used memory that a guest keeps regardless of its bid, up to `floor_part` of its size."""

@@ -30,7 +30,7 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, row_of, rows_of
 from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
@@ -49,7 +49,6 @@ from merkatd.scheduler.observation.under_way import (
     kept_from,
     less,
     on_sources,
-    rows_of,
     under_way,
 )
 
@@ -198,8 +197,10 @@ def _caps_and_floors(
     cap = seen.vm_size.copy()
     floor = np.zeros_like(cap)
     floor[:, MEMORY] = needed_memory(seen, use, markets, market)
-    bounded = {vm: wish for vm, wish in known.wishes.items() if wish.most or wish.least}
-    for row, wish in zip(np.searchsorted(seen.vm_id, list(bounded)), bounded.values(), strict=True):
+    for vm, wish in known.wishes.items():
+        row = row_of(seen.vm_id, vm) if wish.most or wish.least else None
+        if row is None:
+            continue
         for at, resource in enumerate(resources):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
             least = wish.least.get(resource, 0.0) if holds[row, at] else 0.0

@@ -19,8 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from merkatd.cluster import (
     Create,
     Deploy,
@@ -32,6 +30,7 @@ from merkatd.cluster import (
     Terminate,
     VmState,
 )
+from merkatd.cluster.columns import row_of
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import Rhythm
@@ -115,8 +114,8 @@ def _limit_s(step: Step, rhythm: Rhythm) -> float:
 
 
 def _look(seen: Observation, vm: int) -> _Look | None:
-    row = int(np.searchsorted(seen.vm_id, vm))
-    if row == len(seen.vm_id) or seen.vm_id[row] != vm:
+    row = row_of(seen.vm_id, vm)
+    if row is None:
         return None
     state = VmState(int(seen.vm_state[row]))
     return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
@@ -137,9 +136,8 @@ def _created(step: Create, seen: Observation) -> _Outcome:
     vm = seen.keys.get(step.key)
     if vm is None:
         return "no VM with its key was seen"
-    row = int(np.searchsorted(seen.vm_id, vm))
-    there = row < len(seen.vm_id) and seen.vm_id[row] == vm
-    if there and seen.vm_owner[row] != step.owner:
+    row = row_of(seen.vm_id, vm)
+    if row is not None and seen.vm_owner[row] != step.owner:
         # Creating a VM and giving it to its owner are two calls. A repeated creation with the same
         # key completes it.
         return f"VM {vm} was created, but does not belong to its owner yet"

@@ -5,19 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, row_of, rows_of
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES
-
-
-def rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """Return the row of each wanted id, NOWHERE for missing ones."""
-    if len(ids) == 0:
-        return np.full(len(wanted), NOWHERE)
-    rows = np.searchsorted(ids, wanted)
-    rows = np.minimum(rows, len(ids) - 1)
-    return np.where(ids[rows] == wanted, rows, NOWHERE)
 
 
 def under_way(
@@ -31,16 +22,16 @@ def under_way(
     state, (host, source) = seen.vm_state.copy(), _between_hosts(seen, host)
     for stored in waiting:
         step = stored.step
-        row = int(rows_of(seen.vm_id, np.array([step.vm]))[0])
-        if row == NOWHERE or source[row] != NOWHERE:
+        row = row_of(seen.vm_id, step.vm)
+        if row is None or source[row] != NOWHERE:
             continue
         if isinstance(step, Deploy | Migrate):
-            target = int(rows_of(seen.host_id, np.array([step.host]))[0])
-            if target != NOWHERE:
+            target = row_of(seen.host_id, step.host)
+            if target is not None:
                 host[row] = target
         if isinstance(step, Migrate):
-            left = int(rows_of(seen.host_id, np.array([step.source]))[0])
-            source[row] = NOWHERE if left == host[row] else left
+            left = row_of(seen.host_id, step.source)
+            source[row] = NOWHERE if left is None or left == host[row] else left
         if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NOWHERE:
             state[row] = VmState.BUSY
     return state, host, source

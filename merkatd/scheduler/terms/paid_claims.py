@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NOWHERE, rows_of
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
@@ -18,7 +18,7 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import memory_in_use
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
-from merkatd.scheduler.observation.under_way import kept_from, reserved_again, rows_of
+from merkatd.scheduler.observation.under_way import kept_from, reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
