@@ -10,8 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from merkatd.base.backoff import Backoff
-from merkatd.base.clock import OwnedExecutor, Threads
-from merkatd.base.deferreds import Time
+from merkatd.base.clock import Clock, OwnedExecutor, Threads
 from merkatd.database import migrations
 from merkatd.database.base import engine as engine_module
 from merkatd.database.base.engine import SILENCE_S, MissingDriverError, connections_of, make_engine
@@ -49,7 +48,7 @@ class Database:
         self,
         engine: sa.Engine,
         executor: OwnedExecutor,
-        clock: Time,
+        clock: Clock,
         rng: np.random.Generator,
         backoff: Backoff = BACKOFF,
         first: OwnedExecutor | None = None,
@@ -240,7 +239,7 @@ def _name(work: object) -> str:
     return name
 
 
-def _passed(clock: Time, seconds: float) -> Deferred[None]:
+def _passed(clock: Clock, seconds: float) -> Deferred[None]:
     """Return a Deferred that fires after so many seconds of the clock."""
     waiting: Deferred[None] = Deferred(lambda _: call.cancel())
     call = clock.callLater(seconds, waiting.callback, None)

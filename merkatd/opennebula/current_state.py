@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.base.clock import Executor
-from merkatd.base.deferreds import Time, in_parallel
+from merkatd.base.clock import Clock, Executor
+from merkatd.base.deferreds import in_parallel
 from merkatd.cluster import HostState, Step
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.pools.one_states import host_state
@@ -52,7 +52,7 @@ class VmCheck(NamedTuple):
 class VmChecks:
     """Reads the current state of VMs, several with each call."""
 
-    def __init__(self, client: Client, clock: Time) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._wanted: dict[int, list[Deferred[VmCheck]]] = {}

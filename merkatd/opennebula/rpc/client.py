@@ -15,7 +15,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredSemaphore
 
 from merkatd.base.backoff import Backoff
-from merkatd.base.deferreds import Time, within
+from merkatd.base.clock import Clock
+from merkatd.base.deferreds import within
 from merkatd.opennebula.rpc.errors import (
     NOT_CALLED,
     LongAnswerError,
@@ -53,7 +54,7 @@ class Client:
         self,
         transport: Transport,
         session: str,
-        clock: Time,
+        clock: Clock,
         *,
         timeout_s: float = 30.0,
         in_flight: int = 8,
