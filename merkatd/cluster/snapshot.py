@@ -75,11 +75,6 @@ class Snapshot:
             if isinstance(value, Table):
                 yield entry.name, value
 
-    def stages_of(self, job: int) -> slice:
-        """Return the rows of the stages of one job."""
-        first, last = np.searchsorted(self.stages.job, [job, job + 1])
-        return slice(int(first), int(last))
-
     def host_row(self, host_id: int) -> int:
         """Return the row of the host with this id; raise KeyError if there is none."""
         return _known_row(self.hosts.id, host_id)

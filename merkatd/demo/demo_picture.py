@@ -105,11 +105,6 @@ def _subject(latest: Announcement, vm: int) -> str:
     return f"{_vm_name(latest, vm)}{' waits' if waits else ''}"
 
 
-def limits_set(latest: Announcement) -> int:
-    """Return the number of changed limits."""
-    return sum(isinstance(step, OnHost) for step in latest.decided.steps)
-
-
 def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> DisplayedDecision:
     vms = latest.seen.snapshot.vms
     row = row_of(vms.id, vm)

@@ -250,11 +250,6 @@ class HostPool:
         return list(found.values())
 
 
-def read_hosts(pool: str) -> list[HostRow]:
-    """Return the hosts of a pool's text, without a cache."""
-    return HostPool().read(pool)
-
-
 def with_facts(
     hosts: Sequence[HostRow],
     load: Mapping[int, HostLoad],
