@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from merkatd.cluster.columns import NOWHERE, rows_of
 from merkatd.database.fleets import group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
-from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_orders import letters, octal
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
@@ -108,7 +108,7 @@ def rows(
 
 def group_view(connection: sa.Connection, group: GroupRow, latest: Announcement | None) -> Row:
     """Return the full view of a group."""
-    sights, members = Sights(latest), group_vm_store.living_group_members(connection, group.id)
+    sights, members = Sights(latest), GROUP_MEMBERS.living(connection, group.id)
     made = [one.vm for one in members if one.vm is not None]
     return summary(group, made, sights) | {
         "template": group.template,

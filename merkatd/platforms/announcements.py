@@ -10,8 +10,8 @@ from merkatd.cluster import VmState
 from merkatd.cluster.columns import row_of
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import Apart
-from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import budget_store
 from merkatd.database.ledger.budget_store import BudgetRow
@@ -87,7 +87,7 @@ def attended_platforms(
     if not living:
         return {}
     members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
-    for one in fleet_store.living_members(connection):
+    for one in PLATFORM_VMS.living(connection):
         members.get(one.platform, []).append(one)
     held = {one.application: one for one in budget_store.open_ones(connection)}
     ahead_s = world.believed.ahead_s
