@@ -1,4 +1,4 @@
-"""Columns and tables: array types, column declarations, lookup by id, the constant for no host.
+"""Columns and tables: array types, column declarations, lookup by id, the constants for none.
 
 A table is a frozen dataclass whose fields are columns. Each field declares its type once, here. The
 JSON form, the compact form and the checks all follow from it.
@@ -6,7 +6,7 @@ JSON form, the compact form and the checks all follow from it.
 
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -148,7 +148,12 @@ def _fields(table: type[Table]) -> tuple[Field[Any], ...]:
     return tuple(entry for entry in fields(table) if "form" in entry.metadata)
 
 
-NOWHERE = -1
+NO_ROW: Final = -1
+"""A reference to no row of another table."""
+NO_HOST: Final = NO_ROW
+NO_MARKET: Final = NO_ROW
+NO_OWNER: Final = -1
+"""The id of no user and of no account."""
 
 
 def row_of(ids: AnyInts, wanted: int) -> int | None:
@@ -158,11 +163,11 @@ def row_of(ids: AnyInts, wanted: int) -> int | None:
 
 
 def rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """Return the row of each wanted id, NOWHERE for missing ones; `ids` ascend."""
+    """Return the row of each wanted id, NO_ROW for missing ones; `ids` ascend."""
     if not len(ids):
-        return np.full(len(wanted), NOWHERE)
+        return np.full(len(wanted), NO_ROW)
     rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where(ids[rows] == wanted, rows, NOWHERE)
+    return np.where(ids[rows] == wanted, rows, NO_ROW)
 
 
 def values_of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:
@@ -170,4 +175,4 @@ def values_of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:
     if not len(ids):
         return np.full(len(wanted), missing)
     rows = rows_of(ids, wanted)
-    return np.where(rows != NOWHERE, values[rows], missing)
+    return np.where(rows != NO_ROW, values[rows], missing)

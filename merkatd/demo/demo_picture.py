@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
-from merkatd.cluster.columns import row_of
+from merkatd.cluster.columns import NO_HOST, row_of
 from merkatd.demo.demo_script import Character
 from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
 from merkatd.demo.display_state import (
@@ -19,7 +19,7 @@ from merkatd.demo.display_state import (
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.base.goals import Goal
 
-NOBODY = -1
+NO_TENANT = -1
 CPU, MEMORY = 0, 1
 CORE_UNITS, GIB_UNITS = 100.0, 1024.0
 Cast = Mapping[int, int]
@@ -47,7 +47,7 @@ def hosts(latest: Announcement, cast: Cast) -> tuple[DisplayedHost, ...]:
                     (
                         VmBar(
                             vm=int(vms.id[at]),
-                            tenant=cast.get(int(vms.owner[at]), NOBODY),
+                            tenant=cast.get(int(vms.owner[at]), NO_TENANT),
                             cpu=float(given[at, CPU]),
                             memory=float(given[at, MEMORY]),
                         )
@@ -66,7 +66,7 @@ def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     snapshot = latest.seen.snapshot
     vms = snapshot.vms
     on = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
-    place = np.where(on, vms.host, NOBODY)
+    place = np.where(on, vms.host, NO_HOST)
     # The allocations are for the whole plan, including steps that are not sent.
     for step in latest.decided.decision.plan:
         if isinstance(step, Deploy | Migrate):
@@ -77,8 +77,8 @@ def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 def counts(latest: Announcement) -> tuple[int, int]:
     """Return the number of VMs on hosts or on their way, and the number of pending VMs."""
     place = _places(latest)
-    pending = (latest.seen.snapshot.vms.state == VmState.PENDING) & (place == NOBODY)
-    return int((place != NOBODY).sum()), int(pending.sum())
+    pending = (latest.seen.snapshot.vms.state == VmState.PENDING) & (place == NO_HOST)
+    return int((place != NO_HOST).sum()), int(pending.sum())
 
 
 def decisions(
@@ -108,7 +108,7 @@ def _subject(latest: Announcement, vm: int) -> str:
 def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> DisplayedDecision:
     vms = latest.seen.snapshot.vms
     row = row_of(vms.id, vm)
-    tenant = NOBODY if row is None else cast.get(int(vms.owner[row]), NOBODY)
+    tenant = NO_TENANT if row is None else cast.get(int(vms.owner[row]), NO_TENANT)
     return DisplayedDecision(period=latest.period, tenant=tenant, what=what, why=why)
 
 
@@ -133,7 +133,7 @@ def cores_of(latest: Announcement | None, user: int) -> float:
     """Return the cores that a user's VMs may use together."""
     if latest is None:
         return 0.0
-    rows = (latest.seen.snapshot.vms.owner == user) & (_places(latest) != NOBODY)
+    rows = (latest.seen.snapshot.vms.owner == user) & (_places(latest) != NO_HOST)
     return float(latest.decided.decision.allocations[rows, CPU].sum()) / CORE_UNITS
 
 
@@ -196,7 +196,7 @@ def pending_of(latest: Announcement | None, user: int) -> int:
     if latest is None:
         return 0
     vms = latest.seen.snapshot.vms
-    waits = (vms.state == VmState.PENDING) & (_places(latest) == NOBODY)
+    waits = (vms.state == VmState.PENDING) & (_places(latest) == NO_HOST)
     return int((waits & (vms.owner == user)).sum())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster.columns import NOWHERE, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
 from merkatd.database.fleets import group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
@@ -52,7 +52,7 @@ class Sights:
         if self._latest is None:
             return []
         rows = rows_of(self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64))
-        found: list[int] = rows[rows != NOWHERE].tolist()
+        found: list[int] = rows[rows != NO_ROW].tolist()
         return found
 
     def vm(self, one: GroupMember) -> Row:
@@ -66,7 +66,7 @@ class Sights:
         host = int(self._hosts[row])
         return known | {
             "state": self._latest.seen.observation.vm_words[row],
-            "host": None if host == NOWHERE else snapshot.hosts.name[host],
+            "host": None if host == NO_HOST else snapshot.hosts.name[host],
             "bid": float(snapshot.vms.bid[row, CPU]),
             "cpu": float(decision.allocations[row, CPU]),
         }

@@ -20,7 +20,7 @@ from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.claims import claim_of, claims_of
 from merkatd.platforms.lifecycle.funds import wanted_amounts
 from merkatd.platforms.lifecycle.new_vms import OUT_OF_SIGHT
-from merkatd.platforms.lifecycle.platform_template import NOBODY
+from merkatd.platforms.lifecycle.platform_template import NO_CONTROLLER
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
@@ -94,7 +94,7 @@ def attended_platforms(
 
     def look(platform: PlatformRow) -> Attended | None:
         template = parsed(platform.template)
-        if template.controller == NOBODY:
+        if template.controller == NO_CONTROLLER:
             return None
         budget = None if platform.account is None else held.get(platform.account)
         standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)

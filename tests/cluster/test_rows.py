@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from merkatd.cluster.columns import NOWHERE, row_of, rows_of, values_of
+from merkatd.cluster.columns import NO_HOST, row_of, rows_of, values_of
 
 IDS = np.array([2, 5, 9])
 NO_IDS = np.zeros(0, dtype=np.int64)
@@ -21,8 +21,8 @@ def test_the_row_of_an_id(wanted: int, row: int | None) -> None:
 def test_the_rows_of_ids() -> None:
     """In the order of the wanted ids."""
     wanted = np.array([9, 0, 2, 6, 10])
-    assert rows_of(IDS, wanted).tolist() == [2, NOWHERE, 0, NOWHERE, NOWHERE]
-    assert rows_of(NO_IDS, wanted).tolist() == [NOWHERE] * 5
+    assert rows_of(IDS, wanted).tolist() == [2, NO_HOST, 0, NO_HOST, NO_HOST]
+    assert rows_of(NO_IDS, wanted).tolist() == [NO_HOST] * 5
     assert rows_of(IDS, NO_IDS).tolist() == []
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from html import unescape
 from math import ceil
 
+from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.one_states import DONE
-from merkatd.opennebula.pools.vm_pool import NOWHERE, VmRow
+from merkatd.opennebula.pools.vm_pool import VmRow
 from merkatd.opennebula.rpc.xml_elements import UnreadableError, amount_of
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN
 from merkatd.scheduler.base.ports import GuestRecord as RunRecord
@@ -66,7 +67,7 @@ def read_record(
         group=int(found["group"]),
         state=int(found["state"]),
         life=int(found["life"]),
-        host=NOWHERE,
+        host=NO_HOST,
         cpu=cpu,
         vcpus=vcpus or 1,
         size_cores=vcpus or ceil(cpu),
@@ -108,7 +109,7 @@ def last_host(end: str) -> int:
     """Return the last history record's host, from the end of an outline. Raise UnreadableError."""
     last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
-        return NOWHERE
+        return NO_HOST
     found = _LAST_PLACE.fullmatch(last)
     if found is None:
         raise UnreadableError("OpenNebula's own record of the VM's host can't be read")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
-from merkatd.cluster.columns import NOWHERE, row_of, rows_of
+from merkatd.cluster.columns import NO_ROW, row_of, rows_of
 from merkatd.scheduler.base.ports import GuestRecord
 
 
@@ -31,7 +31,7 @@ class LastRecords(Mapping[int, GuestRecord]):
         if not len(self._vm):
             return np.zeros(len(vms), dtype=bool), np.zeros((len(vms), 3), dtype=np.int64)
         rows = rows_of(self._vm, vms)
-        return rows != NOWHERE, self._columns[rows]
+        return rows != NO_ROW, self._columns[rows]
 
     def __getitem__(self, vm: int) -> GuestRecord:
         row = row_of(self._vm, vm)

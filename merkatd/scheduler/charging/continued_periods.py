@@ -22,7 +22,7 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import VmState
-from merkatd.cluster.columns import NOWHERE, rows_of
+from merkatd.cluster.columns import NO_HOST, rows_of
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
@@ -72,7 +72,7 @@ def columns_from_now_on(
         found |= {"rests": rests, "resumed": np.zeros_like(found["allocation"])}
     found["placed"] = found["placed"] & ~runs
     found["runs"] = runs
-    found["host"] = np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host[rows]]
+    found["host"] = np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
     found["seen_s"] = np.array([seen.snapshot.now_s])
     found |= {name: values[rows] for name, values in looks.kept(seen.observation).items()}
     counters = used_cpu.columns_for_charge(seen, markets, arrays) if "rate" in arrays else {}

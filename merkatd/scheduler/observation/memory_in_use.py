@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE, rows_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.hard_constraints import HardConstraints
@@ -91,7 +91,7 @@ def kept(
     for_now = _for_now(snapshot, last, held, basis.interval_s)
     for market in np.unique(vms.market[runs]).tolist():
         view = market_view(snapshot, market)
-        here = np.flatnonzero(view.place != NOWHERE)
+        here = np.flatnonzero(view.place != NO_HOST)
         rows, host = view.vms[here], view.place[here]
         mine = runs[rows]
         sure = np.where(mine, np.maximum(paid, least)[rows], found[rows, MEMORY])
@@ -138,7 +138,7 @@ def _for_now(
         had = np.where(_ran(last), last["allocation"][:, MEMORY], 0.0)
         vms = snapshot.vms
         row = rows_of(last["vm"], vms.id)
-        there = row != NOWHERE
+        there = row != NO_ROW
         bid = np.where(there, last["bid"][row, MEMORY], np.inf) if len(had) else np.inf
         steady = there & (vms.bid[:, MEMORY] >= bid * (1 - _CLOSE))
         before = np.where(steady, had[row], 0.0) if len(had) else np.zeros(len(vms))
@@ -163,12 +163,12 @@ def _for_waiting(
     `uses` and `sure` are for the VMs that have a place.
     """
     asked = np.zeros(len(view.hosts))
-    pending = view.vms[view.place == NOWHERE]
+    pending = view.vms[view.place == NO_HOST]
     bid = snapshot.vms.bid[pending, MEMORY]
     able = pending[(bid > 0) & _paid_for(snapshot, view, floor, pending)]
     if not len(able) or not len(view.hosts):
         return asked
-    here = np.flatnonzero(view.place != NOWHERE)
+    here = np.flatnonzero(view.place != NO_HOST)
     host, rows = view.place[here], view.vms[here]
     room = view.capacity.copy()
     for column in range(room.shape[1]):

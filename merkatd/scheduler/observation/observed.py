@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot, Step, UsageHistory
-from merkatd.cluster.columns import NOWHERE, rows_of, values_of
+from merkatd.cluster.columns import NO_HOST, rows_of, values_of
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.limits import EnforcedLimits
@@ -97,7 +97,7 @@ class RecentUse:
             self._samples.clear()
             before = None
         answers = ~np.isin(seen.host_id, list(use.away))
-        host = values_of(seen.vm_id, seen.vm_host, use.vm_id, NOWHERE)
+        host = values_of(seen.vm_id, seen.vm_host, use.vm_id, NO_HOST)
         there = seen.host_id[answers]
         known = np.isin(host, there)
         vm, cpu_s = use.vm_id[known], use.cpu_s[known]
@@ -123,9 +123,9 @@ class RecentUse:
             for kind, column in enumerate(columns):
                 used = sample.used[:, kind]
                 vms[row, :, column] = values_of(sample.vm, used, seen.vm_id, np.nan)
-                counts = (on != NOWHERE) & ~np.isnan(used)
+                counts = (on != NO_HOST) & ~np.isnan(used)
                 sums = np.bincount(on[counts], used[counts], len(seen.host_id))
-                silent = np.bincount(on[on != NOWHERE], minlength=len(seen.host_id)) > 0
+                silent = np.bincount(on[on != NO_HOST], minlength=len(seen.host_id)) > 0
                 silent &= np.bincount(on[counts], minlength=len(seen.host_id)) == 0
                 hosts[row, :, column] = np.where(there & ~silent, sums, np.nan)
         return UsageHistory(np.array([sample.at_s for sample in samples]), vms, hosts)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import Decision, Ints, OnHost, Plan, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import journal, period_store, price_store
@@ -107,7 +107,7 @@ def _columns_for_charge(
         "floor": vms.floor,
         "bid": vms.bid,
         "vcpus": vms.vcpus,
-        "host": np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host],
+        "host": np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host],
         "allocation": decision.allocations,
         "price": decision.prices,
         "runs": runs & (seen.observation.vm_host >= 0),

@@ -30,7 +30,7 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import RESTING, Stop, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_MARKET
 from merkatd.currency import credits_of
 from merkatd.currency.solvency import due_for_suspension, gives_back
 from merkatd.database.scheduler import journal
@@ -69,7 +69,7 @@ class Barred:
         late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
         vms = seen.snapshot.vms
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
-        rows = np.flatnonzero(there & (vms.market != NOWHERE))
+        rows = np.flatnonzero(there & (vms.market != NO_MARKET))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
         rests = vms.id[np.isin(vms.state, RESTING)].tolist()
         kept = self._owners.keys() | frozenset(started) | frozenset(rests)

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.cluster import Snapshot
-from merkatd.cluster.columns import NOWHERE, row_of
+from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
 from merkatd.currency import MICRO
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow
@@ -131,8 +131,8 @@ def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodReco
     """Return the record of a period from its view."""
     vms, hosts = now.snapshot.vms, now.snapshot.hosts
     order, host_order = np.argsort(vms.id), np.argsort(hosts.id)
-    there = now.host != NOWHERE
-    host = np.full(len(vms), NOWHERE)
+    there = now.host != NO_HOST
+    host = np.full(len(vms), NO_HOST)
     host[there] = hosts.id[now.host[there]]
     return PeriodRecord(
         period=period,
@@ -167,8 +167,8 @@ def moment_before(
         at_s=period.started_s,
         vm=_small(arrays["vm"][order]),
         owner=_small(arrays["owner"][order]),
-        application=_small(arrays.get("application", np.full(count, NOWHERE))[order]),
-        host=np.full(count, NOWHERE, np.int32),
+        application=_small(arrays.get("application", np.full(count, NO_ROW))[order]),
+        host=np.full(count, NO_HOST, np.int32),
         bid=_rough(arrays["bid"][order]),
         given=_rough(arrays["allocation"][order]),
         used=np.full((count, resources), np.nan, np.float32),
