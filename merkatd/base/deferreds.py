@@ -4,11 +4,18 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from merkatd.base.clock import Clock
 
 Result = TypeVar("Result")
+
+
+def wait_seconds(clock: Clock, seconds: float) -> Deferred[None]:
+    """Return a Deferred that fires after this time; cancelling it ends the wait."""
+    time: Any = clock  # an IReactorTime to Twisted
+    return deferLater(time, seconds)
 
 
 async def within(

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Clock, OwnedExecutor, Threads
+from merkatd.base.deferreds import wait_seconds
 from merkatd.database import migrations
 from merkatd.database.base import engine as engine_module
 from merkatd.database.base.engine import SILENCE_S, MissingDriverError, connections_of, make_engine
@@ -194,7 +195,7 @@ class Database:
                     error=str(error),
                     attempt=failures,
                 )
-            await _passed(self._clock, wait_s)
+            await wait_seconds(self._clock, wait_s)
 
 
 class First:
@@ -237,13 +238,6 @@ def _name(work: object) -> str:
         work = work.func
     name: str = getattr(work, "__qualname__", type(work).__qualname__)
     return name
-
-
-def _passed(clock: Clock, seconds: float) -> Deferred[None]:
-    """Return a Deferred that fires after so many seconds of the clock."""
-    waiting: Deferred[None] = Deferred(lambda _: call.cancel())
-    call = clock.callLater(seconds, waiting.callback, None)
-    return waiting
 
 
 class _Caller:

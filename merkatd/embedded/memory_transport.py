@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 
+from merkatd.base.deferreds import wait_seconds
 from merkatd.embedded.machines.faults import FaultKind
 from merkatd.embedded.model.errors import OneFault
 
@@ -46,9 +47,7 @@ class MemoryTransport:
         if verdict.fate is FaultKind.HANG:
             await Deferred[None]()
         if verdict.delay_s > 0:
-            waited: Deferred[None] = Deferred()
-            self._cloud.world.clock.callLater(verdict.delay_s, waited.callback, None)
-            await waited
+            await wait_seconds(self._cloud.world.clock, verdict.delay_s)
         if verdict.fate is FaultKind.LOSE:
             raise ConnectionDropped("the connection was lost before the answer")
         if verdict.fate is FaultKind.GARBAGE:

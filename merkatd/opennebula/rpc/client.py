@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredSemaphore
+from twisted.internet.defer import DeferredSemaphore
 
 from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Clock
-from merkatd.base.deferreds import within
+from merkatd.base.deferreds import wait_seconds, within
 from merkatd.opennebula.rpc.errors import (
     NOT_CALLED,
     LongAnswerError,
@@ -109,12 +109,7 @@ class Client:
                 late = self._clock.seconds() + pause_s >= until_s
                 if late or self._backoff.is_over(failures) or not repeatable:
                     raise
-            await self._pass(pause_s)
-
-    async def _pass(self, pause_s: float) -> None:
-        over: Deferred[None] = Deferred()
-        self._clock.callLater(pause_s, over.callback, None)
-        await over
+            await wait_seconds(self._clock, pause_s)
 
     async def _once(
         self, method: str, arguments: tuple[Any, ...], about: str, limit_s: float
