@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import xmlrpc.client
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,11 @@ from twisted.internet.defer import Deferred
 from merkatd.base.deferreds import wait_seconds
 from merkatd.embedded.machines.faults import FaultKind
 from merkatd.embedded.model.errors import OneFault
+from merkatd.syntax.template_parser import UNSENDABLE
 
 if TYPE_CHECKING:
     from merkatd.embedded.cloud import CallReply, EmbeddedCloud
     from merkatd.embedded.methods.call import Plain
-
-_UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class ConnectionDropped(ConnectionError):  # noqa: N818 - named like the connection errors
@@ -57,7 +55,7 @@ class MemoryTransport:
 def carried(value: Any) -> Plain:
     """Return a value as it arrives at the other end of an XML-RPC connection."""
     if isinstance(value, str):
-        if _UNSENDABLE.search(value):
+        if UNSENDABLE.search(value):
             raise ValueError("XML can't carry this text's control characters")
         return value.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(value, bool | float):

@@ -144,17 +144,7 @@ def _created(step: Create, seen: Observation) -> _Outcome:
     return True
 
 
-def _deployed(step: Deploy, vm: _Look | None) -> _Outcome:
-    if vm is None:
-        return "the VM is gone"
-    if vm.state is VmState.BUSY:
-        return None
-    if vm.state is VmState.RUNNING:
-        return True if vm.host == step.host else f"it runs on host {vm.host}"
-    return f"it is {vm.words}"
-
-
-def _migrated(step: Migrate, vm: _Look | None) -> _Outcome:
+def _arrived(step: Deploy | Migrate, vm: _Look | None) -> _Outcome:
     if vm is None:
         return "the VM is gone"
     if vm.state is VmState.BUSY:
@@ -182,8 +172,8 @@ def _in_state(wanted: VmState) -> Callable[[Step, _Look | None], _Outcome]:
 
 
 _OUTCOMES: Mapping[str, Callable[[Any, _Look | None], _Outcome]] = {
-    Deploy.kind: _deployed,
-    Migrate.kind: _migrated,
+    Deploy.kind: _arrived,
+    Migrate.kind: _arrived,
     Suspend.kind: _in_state(VmState.SUSPENDED),
     Resume.kind: _in_state(VmState.RUNNING),
     Stop.kind: _in_state(VmState.ABSENT),
