@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import (
+    BIDDING,
+    ON_HOST,
     Bools,
     Deploy,
     HostState,
@@ -21,9 +23,6 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.cluster.columns import NO_HOST, NO_MARKET
-
-_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
-_BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +74,7 @@ class Occupancy:
 def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     """Return the occupancy of the snapshot's hosts before and after the plan."""
     vms = snapshot.vms
-    now = np.where(np.isin(vms.state, _ON_HOST), vms.host, NO_HOST)
+    now = np.where(np.isin(vms.state, ON_HOST), vms.host, NO_HOST)
     then = now.copy()
     ended = np.zeros(len(vms), dtype=bool)
     arrival: dict[int, Step] = {}
@@ -97,7 +96,7 @@ def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     running = runs & _serves(snapshot, now)
     starting = (vms.state == VmState.PENDING) & (now == NO_HOST)
     told = (vms.market != NO_MARKET) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Occupancy(now, then, told, np.isin(vms.state, _BIDDING), arrival, resumed)
+    return Occupancy(now, then, told, np.isin(vms.state, BIDDING), arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:

@@ -16,6 +16,7 @@ from enum import StrEnum
 import numpy as np
 
 from merkatd.cluster import (
+    BIDDING,
     Decision,
     Deploy,
     Ints,
@@ -24,15 +25,12 @@ from merkatd.cluster import (
     Snapshot,
     Stop,
     Terminate,
-    VmState,
 )
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.market.error import errors
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import bid_that_buys
 from merkatd.market.share import share
-
-BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 _CLOSE = 1e-9
 """Shares that differ by less than this part of the cap count as equal."""

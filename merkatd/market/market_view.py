@@ -8,13 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster import BIDDING, ON_HOST, Bools, Floats, HostState, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.market.price import PriceRule
 from merkatd.market.share import Share, share
-
-_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
-_BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,11 +136,11 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
     vms = snapshot.vms
     here = local[vms.host]
     member = vms.market != NO_MARKET
-    on_host = np.isin(vms.state, _ON_HOST) & (here != NO_HOST)
+    on_host = np.isin(vms.state, ON_HOST) & (here != NO_HOST)
     pending = (vms.state == VmState.PENDING) & (vms.market == market)
     rows = np.flatnonzero(member & (on_host | pending))
 
-    bids = np.isin(vms.state[rows], _BIDDING)[:, np.newaxis]
+    bids = np.isin(vms.state[rows], BIDDING)[:, np.newaxis]
     size = vms.cap[rows]
     floor = np.minimum(vms.floor[rows], size)
     reserve = _reserve(snapshot, market)

@@ -11,11 +11,10 @@ from typing import Self
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot
+from merkatd.cluster import BIDDING, Bools, Floats, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.claim_prices import ClaimPrices, Claims, PricedClaim
 from merkatd.market.demand import Bidder, Demand
-from merkatd.market.explanation import BIDDING
 from merkatd.market.market_view import market_view, total_of
 from merkatd.market.price import PriceRule, bid_that_buys, charges, price
 from merkatd.market.quoted_place import Quote

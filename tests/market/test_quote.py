@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster import BIDDING, Floats, HostState, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.demand import Bidder, Demand, _Lines
-from merkatd.market.explanation import BIDDING
 from merkatd.market.market_view import market_view
 from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.quote import LEAST_BID, Quotes

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 
-from merkatd.cluster import Create, Resume, Step, Suspend, VmState
+from merkatd.cluster import BIDDING, Create, Resume, Step, Suspend, VmState
 from merkatd.database.fleets.fleet_store import PlatformMember, Refusals
 from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts, FleetView
 from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, PlatformState
@@ -181,4 +181,4 @@ def _is_active(one: PlatformMember, sight: PlatformFleetView) -> bool:
     if one.vm is None:
         return one.key in sight.creating
     state = sight.state_of(one)
-    return state is None or state in {VmState.PENDING, VmState.RUNNING, VmState.BUSY}
+    return state is None or state in BIDDING

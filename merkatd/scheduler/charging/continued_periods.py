@@ -21,7 +21,7 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import VmState
+from merkatd.cluster import ACTIVE
 from merkatd.cluster.columns import NO_HOST, rows_of
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
@@ -63,7 +63,7 @@ def columns_from_now_on(
     vms = seen.snapshot.vms
     rows = rows_of(vms.id, found["vm"])
     state, host = vms.state[rows], seen.observation.vm_host[rows]
-    runs = np.isin(state, (VmState.RUNNING, VmState.BUSY)) & (host >= 0)
+    runs = np.isin(state, ACTIVE) & (host >= 0)
     rests = held_memory.rests(vms)[rows]
     if "rests" in found:
         # A resumed VM keeps the amount that its bid buys.

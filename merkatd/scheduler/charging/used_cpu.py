@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, VmState
 from merkatd.cluster.columns import values_of
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import MarketRules
@@ -110,7 +110,7 @@ def columns_for_charge(
         records = seen.observation.records
         if records is not None and "read_s" in last:
             # The counter of a guest that started after the last period was never read.
-            unread = np.isnan(cpu_s) & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+            unread = np.isnan(cpu_s) & np.isin(vms.state, ACTIVE)
             unread &= records.ran_from_s >= np.floor(last["read_s"].max(initial=-math.inf))
             read_s = np.where(unread, np.fmin(records.ran_from_s, read_s), read_s)
         rows = _rows_before(seen, last)
@@ -136,7 +136,7 @@ def _rows_before(seen: Observed, last: Mapping[str, Any]) -> Ints:
     if records is None or "record" not in last:
         return found
     now = np.column_stack([records.seq, records.ran_from_s])
-    runs = np.isin(seen.snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
+    runs = np.isin(seen.snapshot.vms.state, ACTIVE)
     before = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
     for row in np.flatnonzero(runs).tolist():
         at = before.get(int(seen.snapshot.vms.id[row]))

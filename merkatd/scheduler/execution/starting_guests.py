@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import (
+    ACTIVE,
     RESTING,
     Balloon,
     Bools,
@@ -90,7 +91,7 @@ def _places(
     """Return, by VM id, the hosts of all running VMs, and of the VMs that may start."""
     vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
     there = dict(zip(vms, places, strict=True))
-    on = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    on = np.isin(seen.observation.vm_state, ACTIVE)
     others = {vm: there[vm] for vm in seen.observation.vm_id[on].tolist() if there[vm] >= 0}
     stay = {vm: there[vm] for vm in watched}
     begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, rows_of
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
@@ -217,7 +217,7 @@ def _is_squeezed(seen: Observed) -> Bools:
 
 def _may_start(state: Ints) -> Bools:
     """[vms]: whether the VM has no guest yet, and may get one before the next period."""
-    found: Bools = ~np.isin(state, (VmState.RUNNING, VmState.BUSY))
+    found: Bools = ~np.isin(state, ACTIVE)
     return found
 
 

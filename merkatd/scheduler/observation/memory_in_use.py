@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.market_view import MarketView, market_view
@@ -82,7 +82,7 @@ def kept(
     every = np.minimum(basis.most_part * size, LEAST_MIB)
     least = np.minimum(use, every)
     paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
-    runs = basis.sold & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    runs = basis.sold & np.isin(vms.state, ACTIVE)
     waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
     found = floor.copy()
     found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, Suspend, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.currency import MICRO, credits_of
 from merkatd.currency.solvency import (
@@ -47,7 +47,7 @@ def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Affo
     if not len(vms):
         return Afforded(seen)
     inside = vms.market != NO_MARKET
-    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
+    runs = np.isin(vms.state, ACTIVE) & inside
     keeps = rests(vms)
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, HostState, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, rows_of
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
@@ -131,7 +131,7 @@ def _fixed(seen: Observed) -> Floats:
     """
     vms = seen.snapshot.vms
     held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
-    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & (vms.market != NO_MARKET)
+    runs = np.isin(vms.state, ACTIVE) & (vms.market != NO_MARKET)
     return np.where(runs & ~seen.in_force.balloon, np.nan_to_num(held), 0.0)
 
 

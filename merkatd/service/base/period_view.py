@@ -7,12 +7,12 @@ import numpy as np
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import shown
-from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
+from merkatd.cluster import BIDDING, Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.market.explanation import BIDDING, hosts_after
+from merkatd.market.explanation import hosts_after
 from merkatd.market.price import charges
 from merkatd.market.quote import Quotes
 from merkatd.scheduler.base.ports import Observation

@@ -8,12 +8,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
-from merkatd.cluster import HostState, VmState
+from merkatd.cluster import BIDDING, HostState, VmState
 from merkatd.cluster.columns import NO_HOST
 from merkatd.currency import MICRO
 from merkatd.database.scheduler import bid_store
 from merkatd.market.error import errors
-from merkatd.market.explanation import BIDDING
 from merkatd.market.market_view import market_view
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments
