@@ -53,7 +53,7 @@ class ColumnType:
         """Return a column with the default in each of `rows` rows."""
         if self.what == "scores" or (self.what == "vector" and self.later):
             return np.zeros((rows, 0))
-        return np.full(rows, -1 if self.what == "reference" else self.default)
+        return np.full(rows, NO_ROW if self.what == "reference" else self.default)
 
 
 def whole(default: Any = MISSING) -> Any:
