@@ -21,10 +21,11 @@ class Backoff:
         """Return whether there is no other try after this number of failures in a row."""
         return self.retries is not None and failures > self.retries
 
-    def wait_s(self, failures: int, draw: float) -> float:
+    def wait_s(self, failures: int, draw: float = 1.0) -> float:
         """Return the wait after this number of failures in a row.
 
-        `draw`, from 0 to 1, is random: it sets the part of the wait.
+        `draw`, from 0 to 1, is random: it sets the part of the wait. Where one process decides for
+        all, nothing needs to be spread.
         """
         # A larger exponent overflows a float.
         doubled = self.first_s * 2.0 ** min(max(failures - 1, 0), 1000)

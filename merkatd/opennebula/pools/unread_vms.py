@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import unescape
 from math import ceil
 
+from merkatd.base.backoff import Backoff
 from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.one_states import DONE
 from merkatd.opennebula.pools.vm_pool import VmRow
@@ -15,7 +16,7 @@ from merkatd.opennebula.rpc.xml_elements import UnreadableError, amount_of
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN
 from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
-FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
+TEXT_BACKOFF = Backoff(first_s=60.0, longest_s=3600.0)
 MOST_OF_AN_OWNER = 8 << 20
 """The most bytes of long texts of all VMs of an owner that are read in each period."""
 
@@ -146,7 +147,7 @@ def beyond(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[in
 class _Rest:
     why: str
     until_s: float
-    for_s: float
+    failures: int
     kept: VmRow | None
 
 
@@ -175,8 +176,8 @@ class Resting:
     def rest(self, vm: int, why: str, now_s: float, kept: VmRow | None = None) -> None:
         """Don't read a VM's texts for some time, which doubles each time."""
         before = self._rests.get(vm)
-        for_s = FIRST_REST_S if before is None else min(before.for_s * 2, LONGEST_REST_S)
-        self._rests[vm] = _Rest(why, now_s + for_s, for_s, kept)
+        failures = 1 if before is None else before.failures + 1
+        self._rests[vm] = _Rest(why, now_s + TEXT_BACKOFF.wait_s(failures), failures, kept)
 
     def wake(self, vm: int) -> None:
         """Read a VM like all others again, or forget it if it is gone."""
