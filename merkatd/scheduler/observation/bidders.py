@@ -57,8 +57,8 @@ def _wanted(seen: Observation, host_market: Ints, markets: Sequence[MarketRules]
     names = {market.name: row for row, market in enumerate(markets)}
     found = _first_possible(seen, host_market, len(markets))
     for vm, attributes in seen.attributes.items():
-        named, row = names.get(attributes.get("MERKAT_MARKET", "")), row_of(seen.vm_id, vm)
-        if named is not None and row is not None:
+        named = names.get(attributes.get("MERKAT_MARKET", ""))
+        if named is not None and (row := row_of(seen.vm_id, vm)) is not None:
             found[row] = named
     return found
 

@@ -32,7 +32,7 @@ def with_goods(
     unknown = np.full_like(capacity, np.nan)
     most = np.zeros((int(host_market.max(initial=-1)) + 2, len(goods.further)))
     np.maximum.at(most, host_market[:-1], capacity)
-    # NO_HOST selects the last row: goods of hosts without a market can't be used.
+    # NO_MARKET selects the last row: goods of hosts without a market can't be used.
     most[-1] = 0.0
     size = most[np.minimum(market, len(most) - 1)]
     reserved = np.zeros_like(size)

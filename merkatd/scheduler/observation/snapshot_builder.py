@@ -30,7 +30,7 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
-from merkatd.cluster.columns import NO_MARKET, NO_ROW, row_of, rows_of
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, rows_of
 from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
@@ -197,9 +197,10 @@ def _caps_and_floors(
     cap = seen.vm_size.copy()
     floor = np.zeros_like(cap)
     floor[:, MEMORY] = needed_memory(seen, use, markets, market)
-    for vm, wish in known.wishes.items():
-        row = row_of(seen.vm_id, vm) if wish.most or wish.least else None
-        if row is None:
+    bounded = {vm: wish for vm, wish in known.wishes.items() if wish.most or wish.least}
+    rows = rows_of(seen.vm_id, np.array(list(bounded), dtype=np.int64)).tolist()
+    for row, wish in zip(rows, bounded.values(), strict=True):
+        if row == NO_ROW:
             continue
         for at, resource in enumerate(resources):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
