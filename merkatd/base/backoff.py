@@ -1,41 +1,40 @@
-"""Delays before a process that ended is restarted: short at first, then longer, then no more."""
+"""Waits before another try: short at first, then longer, and in the end no more tries."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """The limits of restarts."""
+class Backoff:
+    """The waits between tries; they double with each failure in a row."""
 
-    least_s: float
-    """The shortest wait."""
-    most_s: float
-    """The longest wait."""
-    tries: int
-    """Failed starts in a row after which there is no restart."""
+    first_s: float
+    """The wait after the first failure, before the spread."""
+    longest_s: float
+    """The longest wait, before the spread."""
+    retries: int | None = None
+    """The most retries in a row; None if there is no limit."""
+    spread: tuple[float, float] = (0.5, 1.0)
+    """The smallest and the largest part of a wait: a random part between them spreads the tries of
+    many over time."""
 
+    def is_over(self, failures: int) -> bool:
+        """Return whether there is no other try after this number of failures in a row."""
+        return self.retries is not None and failures > self.retries
 
-@dataclass(frozen=True, slots=True)
-class RestartHistory:
-    """The failed starts of a process so far."""
+    def wait_s(self, failures: int, draw: float = 1.0) -> float:
+        """Return the wait after this number of failures in a row.
 
-    failures: int = 0
-    """Failed starts in a row."""
-
-    def after(self, lived_s: float, patience: Patience) -> "RestartHistory":
-        """Return the history after one more end.
-
-        If the process lived longer than the longest wait, the count starts again at 1.
+        `draw`, from 0 to 1, is random: it sets the part of the wait. Where one process decides for
+        all, nothing needs to be spread.
         """
-        return replace(self, failures=1 if lived_s > patience.most_s else self.failures + 1)
-
-    def wait_s(self, patience: Patience, draw: float) -> float | None:
-        """Return the wait before the next start, or None for no restart.
-
-        `draw`, from 0 to 1, is random: it spreads the restarts of many processes over time.
-        """
-        if self.failures > patience.tries:
-            return None
         # A larger exponent overflows a float.
-        doubled = patience.least_s * 2.0 ** min(max(self.failures - 1, 0), 1000)
-        return min(doubled, patience.most_s) * (0.5 + draw / 2)
+        doubled = self.first_s * 2.0 ** min(max(failures - 1, 0), 1000)
+        least, most = self.spread
+        return min(doubled, self.longest_s) * (least + (most - least) * draw)
+
+    def failures_after(self, failures: int, lived_s: float) -> int:
+        """Return the number of failures in a row after one more, of a process that ran for a time.
+
+        If it ran for longer than the longest wait, the count starts again at 1.
+        """
+        return 1 if lived_s > self.longest_s else failures + 1

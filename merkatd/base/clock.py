@@ -16,8 +16,18 @@ from twisted.python.threadpool import ThreadPool
 Result = TypeVar("Result")
 
 
+class DelayedCall(Protocol):
+    """The used part of Twisted's IDelayedCall: a call that is scheduled for later."""
+
+    def active(self) -> bool:
+        """Return whether the call is still due."""
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+
+
 class Clock(Protocol):
-    """The time of a reactor, or a virtual time."""
+    """The used part of IReactorTime: any reactor, or a `twisted.internet.task.Clock`."""
 
     def seconds(self) -> float:
         """Return the current time in seconds."""
@@ -25,7 +35,16 @@ class Clock(Protocol):
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> Any:
-        """Call `call` after `delay` seconds."""
+        """Return the `DelayedCall` that calls `call` after `delay` seconds."""
+
+
+class ThreadClock(Clock, Protocol):
+    """A clock that any thread may read, and the way back from other threads to the reactor's."""
+
+    def callFromThread(  # noqa: N802 - Twisted's name
+        self, call: Callable[..., object], /, *arguments: object
+    ) -> object:
+        """Call a function on the reactor's thread."""
 
 
 class Executor(Protocol):

@@ -1,28 +1,25 @@
 """Waiting for coroutines: with a time limit, in parallel, or one run shared by many callers."""
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Coroutine, Iterable
+from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
+
+from merkatd.base.clock import Clock
 
 Result = TypeVar("Result")
 
 
-class Time(Protocol):
-    """The used part of IReactorTime: any reactor, or a `twisted.internet.task.Clock`."""
-
-    def seconds(self) -> float:
-        """Return the current time in seconds."""
-
-    def callLater(  # noqa: N802 - Twisted's name
-        self, delay: float, call: Callable[..., object], /, *arguments: object
-    ) -> Any:
-        """Call `call` after `delay` seconds."""
+def wait_seconds(clock: Clock, seconds: float) -> Deferred[None]:
+    """Return a Deferred that fires after this time; cancelling it ends the wait."""
+    time: Any = clock  # an IReactorTime to Twisted
+    return deferLater(time, seconds)
 
 
 async def within(
-    seconds: float, clock: Time, running: Coroutine[Deferred[Any], Any, Result]
+    seconds: float, clock: Clock, running: Coroutine[Deferred[Any], Any, Result]
 ) -> Result:
     """Return the coroutine's result. If it takes longer, cancel it and raise TimeoutError."""
     deferred = ensureDeferred(running)

@@ -19,6 +19,8 @@ from fractions import Fraction
 from math import isnan
 from typing import Any, Final
 
+SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""The length of each unit that a duration may have in texts."""
 LONGEST_S: Final = 3_650 * 86_400.0
 """Ten years: the longest accepted duration."""
 EARLIEST_S: Final = 0.0
@@ -73,7 +75,7 @@ def utc_text(seconds: float) -> str:
 
 def duration_text(seconds: float) -> str:
     """Return a duration in the largest unit in which it is at least 1."""
-    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
+    for unit, length in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= length:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.3g} s"
@@ -146,10 +148,7 @@ def _powers(names: str, step: int, first: Fraction) -> dict[str, Fraction]:
 _SECONDS: Final = {
     "us": Fraction(1, 1_000_000),
     "ms": Fraction(1, 1_000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3_600),
-    "d": Fraction(86_400),
+    **{name: Fraction(length) for name, length in SECONDS.items()},
 }
 UNITS: Final = (
     Unit(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from merkatd.base.quantities import OutOfBoundsError, checked_duration
+from merkatd.base.quantities import SECONDS, OutOfBoundsError, checked_duration
 
 Value = TypeVar("Value")
 MAX_NUMBER = 1e15
@@ -14,7 +14,6 @@ MOST_PROBLEMS = 20
 _LONGEST_KEY = 40
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)", re.ASCII)
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class TomlTable:
@@ -158,7 +157,7 @@ def duration(value: Any) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('must be a duration like "90s", "45m", "2h" or "1d"')
-    return checked_duration(float(match[1]) * _SECONDS[match[2]])
+    return checked_duration(float(match[1]) * SECONDS[match[2]])
 
 
 def one_of(*known: str) -> Callable[[Any], str]:

@@ -14,7 +14,7 @@ import numpy as np
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.base.backoff import Patience
+from merkatd.base.backoff import Backoff
 from merkatd.bus.hub import Hub
 from merkatd.bus.settings import BusSettings
 from merkatd.bus.socket_paths import endpoint_in
@@ -73,12 +73,12 @@ class PlatformProcesses:
         self._attendant: ActionReceiver | None = None
         self._hub: Hub | None = None
         self._programs: dict[int, Mapping[str, str]] = {}
-        patience = Patience(
-            least_s=settings.restart_least_s,
-            most_s=settings.restart_most_s,
-            tries=settings.restart_tries,
+        backoff = Backoff(
+            first_s=settings.restart_least_s,
+            longest_s=settings.restart_most_s,
+            retries=settings.restart_tries,
         )
-        self._supervisor = Supervisor(home, clock, rng, patience, self._ended)
+        self._supervisor = Supervisor(home, clock, rng, backoff, self._ended)
         self._look: Any = None
 
     @property

@@ -25,9 +25,22 @@ from merkatd.cluster.plan import (
 )
 from merkatd.cluster.snapshot import Snapshot, UsageHistory
 from merkatd.cluster.urgent import urgent_vms
-from merkatd.cluster.vms import RESTING, RolePolicy, Roles, VmKind, Vms, VmState
+from merkatd.cluster.vms import (
+    ACTIVE,
+    BIDDING,
+    ON_HOST,
+    RESTING,
+    RolePolicy,
+    Roles,
+    VmKind,
+    Vms,
+    VmState,
+)
 
 __all__ = [
+    "ACTIVE",
+    "BIDDING",
+    "ON_HOST",
     "RESTING",
     "Balloon",
     "Bools",

@@ -1,4 +1,4 @@
-"""Columns and tables: array types, column declarations, lookup by id, the constant for no host.
+"""Columns and tables: array types, column declarations, lookup by id, the constants for none.
 
 A table is a frozen dataclass whose fields are columns. Each field declares its type once, here. The
 JSON form, the compact form and the checks all follow from it.
@@ -6,7 +6,7 @@ JSON form, the compact form and the checks all follow from it.
 
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 Scalar = TypeVar("Scalar", bound=np.generic)
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+AnyInts = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -52,7 +53,7 @@ class ColumnType:
         """Return a column with the default in each of `rows` rows."""
         if self.what == "scores" or (self.what == "vector" and self.later):
             return np.zeros((rows, 0))
-        return np.full(rows, -1 if self.what == "reference" else self.default)
+        return np.full(rows, NO_ROW if self.what == "reference" else self.default)
 
 
 def whole(default: Any = MISSING) -> Any:
@@ -147,11 +148,31 @@ def _fields(table: type[Table]) -> tuple[Field[Any], ...]:
     return tuple(entry for entry in fields(table) if "form" in entry.metadata)
 
 
-def _row(ids: Ints, wanted: int) -> int:
+NO_ROW: Final = -1
+"""A reference to no row of another table."""
+NO_HOST: Final = NO_ROW
+NO_MARKET: Final = NO_ROW
+NO_OWNER: Final = -1
+"""The id of no user and of no account."""
+
+
+def row_of(ids: AnyInts, wanted: int) -> int | None:
+    """Return the row of an id, None if it is missing; `ids` ascend."""
     row = int(np.searchsorted(ids, wanted))
-    if row == len(ids) or ids[row] != wanted:
-        raise KeyError(wanted)
-    return row
+    return row if row < len(ids) and ids[row] == wanted else None
 
 
-NOWHERE = -1
+def rows_of(ids: Ints, wanted: Ints) -> Ints:
+    """Return the row of each wanted id, NO_ROW for missing ones; `ids` ascend."""
+    if not len(ids):
+        return np.full(len(wanted), NO_ROW)
+    rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[rows] == wanted, rows, NO_ROW)
+
+
+def values_of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:
+    """Return the value of each wanted id, `missing` for missing ones; `ids` ascend."""
+    if not len(ids):
+        return np.full(len(wanted), missing)
+    rows = rows_of(ids, wanted)
+    return np.where(rows != NO_ROW, values[rows], missing)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
-from merkatd.cluster.columns import ColumnType, Floats, Table, _row, column_types, read_only
+from merkatd.cluster.columns import ColumnType, Floats, Ints, Table, column_types, read_only, row_of
 from merkatd.cluster.hosts import Hosts, Markets, Requirements
 from merkatd.cluster.vms import RolePairs, Roles, Vms
 
@@ -75,18 +75,20 @@ class Snapshot:
             if isinstance(value, Table):
                 yield entry.name, value
 
-    def stages_of(self, job: int) -> slice:
-        """Return the rows of the stages of one job."""
-        first, last = np.searchsorted(self.stages.job, [job, job + 1])
-        return slice(int(first), int(last))
-
     def host_row(self, host_id: int) -> int:
         """Return the row of the host with this id; raise KeyError if there is none."""
-        return _row(self.hosts.id, host_id)
+        return _known_row(self.hosts.id, host_id)
 
     def vm_row(self, vm_id: int) -> int:
         """Return the row of the VM with this id; raise KeyError if there is none."""
-        return _row(self.vms.id, vm_id)
+        return _known_row(self.vms.id, vm_id)
+
+
+def _known_row(ids: Ints, wanted: int) -> int:
+    row = row_of(ids, wanted)
+    if row is None:
+        raise KeyError(wanted)
+    return row
 
 
 class SnapshotError(ValueError):

@@ -39,8 +39,14 @@ class VmState(IntEnum):
     """Held, stopped, undeployed, failed or of an unknown state: holds nothing anywhere."""
 
 
+ACTIVE = (VmState.RUNNING, VmState.BUSY)
+"""States of a VM on a host whose guest runs, or may run while a step is in progress."""
+BIDDING = (VmState.PENDING, *ACTIVE)
+"""States of a VM that bids."""
 RESTING = (VmState.SUSPENDED, VmState.POWERED_OFF)
 """States of a VM on a host that does not run: it holds its floor there, and bids nothing."""
+ON_HOST = (*ACTIVE, *RESTING)
+"""States of a VM that has a host."""
 
 
 class VmKind(IntEnum):

@@ -138,7 +138,6 @@ TENANT_TABLE = ScreenTable(
 _RETIRED_SHOWN = 10
 """Maximum number of retired tenants in the list, the last ones."""
 VERBS = ("list", "show", "weight", "grant", "renew", "refund")
-_QUESTIONS = {"list": "tenants", "weight": "tenant_weight", "grant": "tenant_grant"}
 
 
 def add_tenant_arguments(parser: argparse.ArgumentParser) -> None:

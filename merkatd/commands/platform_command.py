@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from merkatd.base.quantities import credits_text, time_text
+from merkatd.base.quantities import credits_text, duration_text, time_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view, user
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import NotDoneError
@@ -19,7 +19,6 @@ from merkatd.commands.terminal.table_columns import shortened
 _SOLD = {"cpu": ("a core", 100.0), "memory": ("a GiB", 1024.0)}
 """The unit in which the output states a price, and its size in units of the good."""
 _UNCHANGED = "Its VMs and their bids stay unchanged; `merkatd platform stop` ends them."
-_UNITS = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
 def lines_of(answer: Any, cells: int | None) -> Sequence[str]:
@@ -79,7 +78,7 @@ def _track(one: Any) -> Iterator[str]:
         slack = one["slack_s"]
         if slack is not None:
             side = "before" if slack >= 0 else "after"
-            said += f": expected to end {_duration(abs(slack))} {side} its deadline"
+            said += f": expected to end {duration_text(abs(slack))} {side} its deadline"
         yield f"{said}."
     if one["done"] is not None:
         yield f"{one['done']:.1%} of its work is done."
@@ -111,11 +110,6 @@ def _action(one: Any) -> str:
     refused = " REFUSED" if one["refused"] else ""
     text = f": {one['text']}" if one["text"] else ""
     return f"{time_text(one['at_s'])}  {one['who']}: {one['what']}{refused}{text}"
-
-
-def _duration(seconds: float) -> str:
-    unit, length = next(((u, s) for u, s in _UNITS if seconds >= s), ("s", 1.0))
-    return f"{seconds / length:.3g} {unit}"
 
 
 def _price(name: str, price: float | None) -> str:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from merkatd.config.configuration import Config
 from merkatd.config.errors import KeyPath
 from merkatd.config.process_sections import CloudKind, CloudMode
-
-MOST_CREDITS = 4e12
-"""The largest supply: in micro-credits it fits into the ledger's 64 bits, with one bit to spare."""
+from merkatd.currency.credits import MOST_CREDITS
 
 LONGEST_SOCKET = 107
 """The most bytes that Linux allows for the path of a socket."""

@@ -10,8 +10,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.metrics.call_metrics import Calls, CallStatistics
-from merkatd.base.clock import Executor, Threads
-from merkatd.base.deferreds import Time
+from merkatd.base.clock import Clock, Executor, Threads
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, HypervisorKind
 from merkatd.daemon.errors import StartError
@@ -56,7 +55,7 @@ def client_of(
     closing: Closing,
     certain: Callable[[], Awaitable[None]],
     calls: Calls,
-) -> tuple[Client, Time, Callable[[], float]]:
+) -> tuple[Client, Clock, Callable[[], float]]:
     """Return a client of the cloud, the cloud's clock, and a function that gives its wall time."""
     if config.cloud.kind is CloudKind.OPENNEBULA:
         transport = transport_to_cloud(reactor, config, workers)
@@ -86,7 +85,7 @@ def client_of(
     return client, clock, clock.seconds
 
 
-def _speaking(transport: Transport, login: Credentials, clock: Time, config: Config) -> Client:
+def _speaking(transport: Transport, login: Credentials, clock: Clock, config: Config) -> Client:
     return Client(
         transport,
         login.session,

@@ -19,7 +19,7 @@ from merkatd.config.process_sections import CloudKind
 from merkatd.daemon.errors import StartError
 from merkatd.daemon.safe_files import once_written
 from merkatd.database import Database, migrations
-from merkatd.database.scheduler.lease_store import LEASES, NOBODY, Lease, read_lease
+from merkatd.database.scheduler.lease_store import LEASES, NO_HOLDER, Lease, read_lease
 from merkatd.opennebula import Client
 from merkatd.opennebula.current_state import server_leads
 from merkatd.scheduler.leadership import Leading, lease_s_of
@@ -77,7 +77,7 @@ def older_ended(reactor: Any, config: Config) -> Look | None:
     async def look(database: Database) -> None:
         before = await database.read(_older_lease)
         if before is None or before.holder in {
-            NOBODY,
+            NO_HOLDER,
             holder_of(config.state_directory / "holder"),
         }:
             return

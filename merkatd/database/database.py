@@ -9,18 +9,21 @@ import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
-from merkatd.base.clock import OwnedExecutor, Threads
-from merkatd.base.deferreds import Time
+from merkatd.base.backoff import Backoff
+from merkatd.base.clock import Clock, OwnedExecutor, Threads
+from merkatd.base.deferreds import wait_seconds
 from merkatd.database import migrations
 from merkatd.database.base import engine as engine_module
 from merkatd.database.base.engine import SILENCE_S, MissingDriverError, connections_of, make_engine
-from merkatd.database.base.transactions import Retries, is_transient
+from merkatd.database.base.transactions import is_transient
 
 Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
 
 OF_PERIODS = 2
 """Number of threads and connections reserved for periods and the lease."""
+BACKOFF = Backoff(first_s=0.05, longest_s=2.0, retries=5)
+"""The waits before a transaction is run again."""
 _BOUND = (sa.Connection, sa.Result, sa.Row)
 """Types that belong to a transaction and its thread, and are invalid afterwards."""
 
@@ -46,9 +49,9 @@ class Database:
         self,
         engine: sa.Engine,
         executor: OwnedExecutor,
-        clock: Time,
+        clock: Clock,
         rng: np.random.Generator,
-        retries: Retries | None = None,
+        backoff: Backoff = BACKOFF,
         first: OwnedExecutor | None = None,
     ) -> None:
         """`first` runs the transactions of `self.first`, so that they don't queue behind others."""
@@ -60,7 +63,7 @@ class Database:
         """The same database on the threads of periods and the lease."""
         self._clock = clock
         self._rng = rng
-        self._retries = retries or Retries()
+        self._backoff = backoff
         self._log = Logger()
         self._open = True
         self.answered = 0
@@ -77,7 +80,7 @@ class Database:
         reactor: Any,
         rng: np.random.Generator,
         connections: int = 4,
-        retries: Retries | None = None,
+        backoff: Backoff = BACKOFF,
         before: Callable[[Self], Awaitable[None]] | None = None,
     ) -> Self:
         """Open the database of a URL and upgrade its schema.
@@ -93,7 +96,7 @@ class Database:
         # A database in memory has a single connection and so needs a single thread.
         single = engine_module.is_memory(engine.url)
         first = None if single else Threads(reactor, OF_PERIODS, name="periods")
-        opened = cls(engine, executor, reactor, rng, retries, first)
+        opened = cls(engine, executor, reactor, rng, backoff, first)
         try:
             if before is not None:
                 await before(opened)
@@ -176,23 +179,23 @@ class Database:
     async def _retried(
         self, name: str, call: Callable[[], Result], executor: OwnedExecutor
     ) -> Result:
-        attempt = 1
+        failures = 0
         while True:
             try:
                 return await executor.run(call)
             except Exception as error:
-                if attempt >= self._retries.attempts or not is_transient(error):
+                failures += 1
+                if self._backoff.is_over(failures) or not is_transient(error):
                     raise
-                wait_s = self._retries.wait_s(attempt, float(self._rng.random()))
+                wait_s = self._backoff.wait_s(failures, float(self._rng.random()))
                 self._log.info(
                     "Transaction {work} failed and is retried in {wait_s:.3f} s: {error}",
                     work=name,
                     wait_s=wait_s,
                     error=str(error),
-                    attempt=attempt,
+                    attempt=failures,
                 )
-            await _passed(self._clock, wait_s)
-            attempt += 1
+            await wait_seconds(self._clock, wait_s)
 
 
 class First:
@@ -235,13 +238,6 @@ def _name(work: object) -> str:
         work = work.func
     name: str = getattr(work, "__qualname__", type(work).__qualname__)
     return name
-
-
-def _passed(clock: Time, seconds: float) -> Deferred[None]:
-    """Return a Deferred that fires after so many seconds of the clock."""
-    waiting: Deferred[None] = Deferred(lambda _: call.cancel())
-    call = clock.callLater(seconds, waiting.callback, None)
-    return waiting
 
 
 class _Caller:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
+from merkatd.cluster import ACTIVE, Deploy, Migrate, OnHost, Step, VmState
+from merkatd.cluster.columns import NO_HOST, row_of
 from merkatd.demo.demo_script import Character
 from merkatd.demo.demo_tenant import RunningErrand, ScriptPlayer
 from merkatd.demo.display_state import (
@@ -18,7 +19,7 @@ from merkatd.demo.display_state import (
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.base.goals import Goal
 
-NOBODY = -1
+NO_TENANT = -1
 CPU, MEMORY = 0, 1
 CORE_UNITS, GIB_UNITS = 100.0, 1024.0
 Cast = Mapping[int, int]
@@ -46,7 +47,7 @@ def hosts(latest: Announcement, cast: Cast) -> tuple[DisplayedHost, ...]:
                     (
                         VmBar(
                             vm=int(vms.id[at]),
-                            tenant=cast.get(int(vms.owner[at]), NOBODY),
+                            tenant=cast.get(int(vms.owner[at]), NO_TENANT),
                             cpu=float(given[at, CPU]),
                             memory=float(given[at, MEMORY]),
                         )
@@ -64,21 +65,20 @@ def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return [vms]: the host row of each VM after the decided steps are done, -1 for none."""
     snapshot = latest.seen.snapshot
     vms = snapshot.vms
-    on = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
-    place = np.where(on, vms.host, NOBODY)
+    on = np.isin(vms.state, ACTIVE)
+    place = np.where(on, vms.host, NO_HOST)
     # The allocations are for the whole plan, including steps that are not sent.
     for step in latest.decided.decision.plan:
         if isinstance(step, Deploy | Migrate):
-            row = int(np.searchsorted(vms.id, step.vm))
-            place[row] = int(np.searchsorted(snapshot.hosts.id, step.host))
+            place[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
     return place
 
 
 def counts(latest: Announcement) -> tuple[int, int]:
     """Return the number of VMs on hosts or on their way, and the number of pending VMs."""
     place = _places(latest)
-    pending = (latest.seen.snapshot.vms.state == VmState.PENDING) & (place == NOBODY)
-    return int((place != NOBODY).sum()), int(pending.sum())
+    pending = (latest.seen.snapshot.vms.state == VmState.PENDING) & (place == NO_HOST)
+    return int((place != NO_HOST).sum()), int(pending.sum())
 
 
 def decisions(
@@ -105,16 +105,10 @@ def _subject(latest: Announcement, vm: int) -> str:
     return f"{_vm_name(latest, vm)}{' waits' if waits else ''}"
 
 
-def limits_set(latest: Announcement) -> int:
-    """Return the number of changed limits."""
-    return sum(isinstance(step, OnHost) for step in latest.decided.steps)
-
-
 def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> DisplayedDecision:
     vms = latest.seen.snapshot.vms
-    row = int(np.searchsorted(vms.id, vm))
-    known = row < len(vms.id) and vms.id[row] == vm
-    tenant = cast.get(int(vms.owner[row]), NOBODY) if known else NOBODY
+    row = row_of(vms.id, vm)
+    tenant = NO_TENANT if row is None else cast.get(int(vms.owner[row]), NO_TENANT)
     return DisplayedDecision(period=latest.period, tenant=tenant, what=what, why=why)
 
 
@@ -125,21 +119,21 @@ def _step_text(latest: Announcement, step: Step) -> str:
 
 
 def _host_name(latest: Announcement, host: int) -> str:
-    known = latest.seen.snapshot.hosts
-    return known.name[int(np.searchsorted(known.id, host))]
+    snapshot = latest.seen.snapshot
+    return snapshot.hosts.name[snapshot.host_row(host)]
 
 
 def _vm_name(latest: Announcement, vm: int) -> str:
     vms = latest.seen.snapshot.vms
-    row = int(np.searchsorted(vms.id, vm))
-    return vms.name[row] if row < len(vms.id) and vms.id[row] == vm else f"VM {vm}"
+    row = row_of(vms.id, vm)
+    return f"VM {vm}" if row is None else vms.name[row]
 
 
 def cores_of(latest: Announcement | None, user: int) -> float:
     """Return the cores that a user's VMs may use together."""
     if latest is None:
         return 0.0
-    rows = (latest.seen.snapshot.vms.owner == user) & (_places(latest) != NOBODY)
+    rows = (latest.seen.snapshot.vms.owner == user) & (_places(latest) != NO_HOST)
     return float(latest.decided.decision.allocations[rows, CPU].sum()) / CORE_UNITS
 
 
@@ -202,7 +196,7 @@ def pending_of(latest: Announcement | None, user: int) -> int:
     if latest is None:
         return 0
     vms = latest.seen.snapshot.vms
-    waits = (vms.state == VmState.PENDING) & (_places(latest) == NOBODY)
+    waits = (vms.state == VmState.PENDING) & (_places(latest) == NO_HOST)
     return int((waits & (vms.owner == user)).sum())
 
 

@@ -190,7 +190,7 @@ class Demo:
     def _say(self, what: str, why: str) -> None:
         """Show a message before the first period."""
         self._decisions.append(
-            DisplayedDecision(period=0, tenant=demo_picture.NOBODY, what=what, why=why)
+            DisplayedDecision(period=0, tenant=demo_picture.NO_TENANT, what=what, why=why)
         )
         left_s = self._options.seconds
         told = demo_picture.newest(self._decisions)
@@ -219,7 +219,9 @@ class Demo:
         if self._real is not None:
             for player in self._players:
                 await self._real.end_finished(administrator, player)
-            return dict(await self._real.turn(administrator, self._notifier(demo_picture.NOBODY)))
+            return dict(
+                await self._real.turn(administrator, self._notifier(demo_picture.NO_TENANT))
+            )
         vms = sorted(vm for player in self._players if player.now for vm in player.now.alive)
         done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
         return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
@@ -243,7 +245,7 @@ class Demo:
     def _notifier(self, at: int) -> Any:
         def tell(what: str, why: str) -> None:
             period = 0 if self._latest is None else self._latest.period
-            name = "" if at == demo_picture.NOBODY else f"{self._players[at].tenant.name} "
+            name = "" if at == demo_picture.NO_TENANT else f"{self._players[at].tenant.name} "
             self._decisions.append(
                 DisplayedDecision(period=period, tenant=at, what=f"{name}{what}", why=why)
             )

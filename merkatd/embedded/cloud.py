@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from merkatd.base.deferreds import Time
+    from merkatd.base.clock import Clock
     from merkatd.embedded.model.records import Host
     from merkatd.embedded.model.settings import EmbeddedSettings
 
@@ -91,7 +91,7 @@ class EmbeddedCloud:
 
     def __init__(
         self,
-        clock: Time,
+        clock: Clock,
         rng: np.random.Generator,
         settings: EmbeddedSettings | None = None,
         host_size: HostSize | None = None,

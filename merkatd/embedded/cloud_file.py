@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from merkatd.base.deferreds import Time
+from merkatd.base.clock import Clock
 from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
 from merkatd.embedded.methods.user_calls import new_group, new_user
@@ -175,7 +175,7 @@ _EVENTS_PER_TURN = 100
 
 
 def open_cloud(
-    clock: Time, plan: CloudDescription, password: str, seed: int, store: SqliteStore | None
+    clock: Clock, plan: CloudDescription, password: str, seed: int, store: SqliteStore | None
 ) -> EmbeddedCloud:
     """Restore the cloud in the store, or build a new cloud that the store follows."""
     settings = EmbeddedSettings(events_per_turn=_EVENTS_PER_TURN)
@@ -191,7 +191,7 @@ def open_cloud(
     return cloud
 
 
-def clock_of(speed: float, store: SqliteStore | None, reactor: Time) -> ScaledClock:
+def clock_of(speed: float, store: SqliteStore | None, reactor: Clock) -> ScaledClock:
     """Return the world's clock: it ran on while the process was down, and never jumps back."""
     wall_s = world_s = time.time()
     if store is not None:

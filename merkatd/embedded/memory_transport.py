@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import xmlrpc.client
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 
+from merkatd.base.deferreds import wait_seconds
 from merkatd.embedded.machines.faults import FaultKind
 from merkatd.embedded.model.errors import OneFault
+from merkatd.syntax.template_parser import UNSENDABLE
 
 if TYPE_CHECKING:
     from merkatd.embedded.cloud import CallReply, EmbeddedCloud
     from merkatd.embedded.methods.call import Plain
-
-_UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class ConnectionDropped(ConnectionError):  # noqa: N818 - named like the connection errors
@@ -46,9 +45,7 @@ class MemoryTransport:
         if verdict.fate is FaultKind.HANG:
             await Deferred[None]()
         if verdict.delay_s > 0:
-            waited: Deferred[None] = Deferred()
-            self._cloud.world.clock.callLater(verdict.delay_s, waited.callback, None)
-            await waited
+            await wait_seconds(self._cloud.world.clock, verdict.delay_s)
         if verdict.fate is FaultKind.LOSE:
             raise ConnectionDropped("the connection was lost before the answer")
         if verdict.fate is FaultKind.GARBAGE:
@@ -58,7 +55,7 @@ class MemoryTransport:
 def carried(value: Any) -> Plain:
     """Return a value as it arrives at the other end of an XML-RPC connection."""
     if isinstance(value, str):
-        if _UNSENDABLE.search(value):
+        if UNSENDABLE.search(value):
             raise ValueError("XML can't carry this text's control characters")
         return value.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(value, bool | float):

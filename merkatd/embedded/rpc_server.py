@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 from xml.parsers.expat import ExpatError
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
+from merkatd.base.deferreds import wait_seconds
 from merkatd.embedded.machines.faults import FaultKind
 from merkatd.embedded.model.errors import OneFault
 from merkatd.embedded.render.render_cache import PoolReply
@@ -142,7 +143,7 @@ class _Exchange:
             return
         body = await self._render(reply)
         if reply.verdict.delay_s > 0:
-            await self._sleep(reply.verdict.delay_s)
+            await wait_seconds(self._reactor, reply.verdict.delay_s)
         if self._gone:
             return
         if reply.verdict.fate is FaultKind.LOSE:
@@ -169,15 +170,10 @@ class _Exchange:
         for page in pages.wire_pages(_ROWS_PER_PAGE):
             body.append(page)
             if self._reactor.seconds() - turn_s > _TURN_S:
-                await self._sleep(0)
+                await wait_seconds(self._reactor, 0)
                 turn_s = self._reactor.seconds()
         body.append(_TAIL)
         return body
-
-    def _sleep(self, seconds: float) -> Deferred[None]:
-        waited: Deferred[None] = Deferred()
-        self._reactor.callLater(seconds, waited.callback, None)
-        return waited
 
     def _send(self, body: Sequence[bytes]) -> None:
         if self._gone:

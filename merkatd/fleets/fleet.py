@@ -1,12 +1,20 @@
 """The state of a fleet's VMs: which are running, being created, refused or gone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from uuid import UUID
 
-from merkatd.cluster import VmState
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.database.fleets import fleet_store
 from merkatd.database.fleets.fleet_store import Refusals
-from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.database.fleets.member_table import FleetMember
+from merkatd.database.scheduler import journal
+from merkatd.scheduler.observation.observed import Observed
 
 MOST_REFUSALS = 3
 """The number of refusals after which the creation of a VM is given up."""
@@ -19,27 +27,64 @@ class FleetView:
     period: int
     states: Mapping[int, VmState]
     """States by VM id; VMs with a step in progress are BUSY."""
-    ailing: AbstractSet[int]
+    ailing: AbstractSet[int] = frozenset()
     """VMs that exist but can't be read."""
-    creating: AbstractSet[str]
+    creating: AbstractSet[str] = frozenset()
     """Keys of the VMs that are being created."""
-    refused: Mapping[str, Refusals]
-    """Refused creations by key: their number and OpenNebula's reason."""
+    refused: Mapping[str, Refusals] = field(default_factory=dict)
+    """The refusals of VMs that are not created yet, by key."""
     deaf: AbstractSet[int] = frozenset()
     """VMs whose guests don't shut down, however often they are asked to."""
 
-    def is_gone(self, one: GroupMember) -> bool:
-        """Return whether the VM has ended, or was given up before it was created."""
+    def state_of(self, one: FleetMember) -> VmState | None:
+        """Return the state of a member's VM, None if there is none."""
+        return None if one.vm is None else self.states.get(one.vm)
+
+    def is_gone(self, one: FleetMember) -> bool:
+        """Return whether the VM has ended, or was to end before it was created."""
         if one.vm is None:
-            return one.create_key not in self.creating and (
-                one.leaving or self.why_never(one) is not None
-            )
+            return one.leaving and one.key not in self.creating
         return one.vm not in self.states and one.vm not in self.ailing
 
-    def why_never(self, one: GroupMember) -> str | None:
-        """Return why the VM's creation was given up, None if it was not."""
-        refused = self.refused.get(one.create_key, Refusals())
-        return refused.why if one.vm is None and refused.times >= MOST_REFUSALS else None
+    def end_step(self, one: FleetMember, reason: str) -> Step | None:
+        """Return the step that ends a member's VM, None while that is impossible.
+
+        VMs that are held, stopped, undeployed or failed end too: nothing else would end them.
+        """
+        if one.vm is None or self.state_of(one) in {None, VmState.BUSY}:
+            return None
+        return Terminate(period=self.period, vm=one.vm, reason=reason, hard=one.vm in self.deaf)
+
+
+def read_fleet_view(
+    connection: sa.Connection, seen: Observed, members: Sequence[FleetMember]
+) -> FleetView:
+    """Return the view of these members, which are not gone."""
+    observation, snapshot = seen.observation, seen.snapshot
+    # If OpenNebula deploys VMs, the snapshot hides VMs that are not yet due: the observation shows
+    # their states.
+    busy = snapshot.vms.state == int(VmState.BUSY)
+    state = np.where(busy, int(VmState.BUSY), observation.vm_state)
+    states = zip(observation.vm_id.tolist(), state.tolist(), strict=True)
+    creating = {
+        stored.step.key
+        for stored in journal.outstanding(connection)
+        if isinstance(stored.step, Create)
+    }
+    leaving = [one.vm for one in members if one.leaving and one.vm is not None]
+    return FleetView(
+        period=seen.period,
+        states={vm: VmState(state) for vm, state in states},
+        ailing=observation.ailing.keys(),
+        creating=creating,
+        refused=fleet_store.refusals(connection, [one.key for one in members if one.vm is None]),
+        deaf=journal.deaf(connection, leaving),
+    )
+
+
+def creation_key(said: str, entropy: bytes) -> str:
+    """Return a member's key; it can't be guessed without knowing the entropy."""
+    return str(UUID(bytes=blake2b(said.encode(), key=entropy, digest_size=16).digest(), version=4))
 
 
 @dataclass(frozen=True, slots=True)

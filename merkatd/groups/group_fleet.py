@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from uuid import UUID
 
-from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.cluster import Create, Step
+from merkatd.database.fleets.fleet_store import Refusals
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GroupMember
-from merkatd.fleets.fleet import FleetView
+from merkatd.fleets.fleet import MOST_REFUSALS, FleetView, creation_key
 from merkatd.fleets.vm_template_text import has_name, with_attributes
 
 
@@ -25,15 +24,15 @@ class Losses:
 
 def losses(members: Sequence[GroupMember], sight: FleetView) -> Losses:
     """Return the members that are gone."""
-    gone = [one for one in members if sight.is_gone(one)]
+    gone = [one for one in members if sight.is_gone(one) or _why_never(one, sight) is not None]
     unasked = [one for one in gone if not one.leaving]
     said = [
-        f"VM {one.number} could not be made: {sight.why_never(one)}"
+        f"VM {one.number} could not be made: {_why_never(one, sight)}"
         if one.vm is None
         else f"VM {one.vm} ended by itself or was ended outside the group"
         for one in unasked
     ]
-    return Losses(tuple(one.create_key for one in gone), len(unasked), "; ".join(said[-3:]))
+    return Losses(tuple(one.key for one in gone), len(unasked), "; ".join(said[-3:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +64,23 @@ def group_change(
     kept = [one for one in members if not one.leaving]
     wanted = 0 if group.ending else group.nvm
     leave = kept[wanted:]
-    unmade = [
-        one for one in kept[:wanted] if one.vm is None and one.create_key not in sight.creating
-    ]
+    unmade = [one for one in kept[:wanted] if one.vm is None and one.key not in sight.creating]
     further = max(min(wanted - len(kept), room - len(unmade)), 0)
     add = tuple(new(at) for at in range(1, further + 1))
     going = [*(one for one in members if one.leaving), *leave]
-    steps: list[Step] = [
-        _end(one.vm, sight, _why_ended(group))
-        for one in going
-        if one.vm is not None and _can_end(sight.states.get(one.vm))
-    ]
+    reason = _why_ended(group)
+    ends = (sight.end_step(one, reason) for one in going)
+    steps: list[Step] = [step for step in ends if step is not None]
     steps += [make(one) for one in (*unmade, *add)[: max(room, 0)]]
-    return GroupFleetChange(add, tuple(one.create_key for one in leave), tuple(steps))
+    return GroupFleetChange(add, tuple(one.key for one in leave), tuple(steps))
 
 
-def _end(vm: int, sight: FleetView, reason: str) -> Step:
-    return Terminate(period=sight.period, vm=vm, reason=reason, hard=vm in sight.deaf)
-
-
-def _can_end(state: VmState | None) -> bool:
-    # Includes VMs that are held, stopped, undeployed or failed: nothing else would ever end them.
-    return state not in {None, VmState.BUSY}
+def _why_never(one: GroupMember, sight: FleetView) -> str | None:
+    """Return why the VM's creation was given up, None if it was not."""
+    if one.vm is not None or one.key in sight.creating:
+        return None
+    refused = sight.refused.get(one.key, Refusals())
+    return refused.why if refused.times >= MOST_REFUSALS else None
 
 
 def _why_ended(group: GroupRow) -> str:
@@ -108,9 +102,8 @@ def group_member_factory(
 
     def new(at: int) -> GroupMember:
         number = highest + at
-        said = f"group {group.id}/{number}".encode()
-        key = UUID(bytes=blake2b(said, key=entropy, digest_size=16).digest(), version=4)
-        return GroupMember(create_key=str(key), vm_group=group.id, owner=group.owner, number=number)
+        key = creation_key(f"group {group.id}/{number}", entropy)
+        return GroupMember(key=key, vm_group=group.id, owner=group.owner, number=number)
 
     return new
 
@@ -122,7 +115,7 @@ def group_create_step(group: GroupRow, one: GroupMember, period: int) -> Create:
         said["NAME"] = f"{group.name}-{one.number}"
     return Create(
         period=period,
-        key=one.create_key,
+        key=one.key,
         template=with_attributes(group.template, said),
         owner=one.owner,
         reason=f"group {group.id} ({group.name}) is set to {group.nvm} VMs",

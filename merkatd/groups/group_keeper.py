@@ -11,14 +11,13 @@ from uuid import uuid4
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Create, Step, VmState
+from merkatd.cluster import Step
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.base.transactions import Transactions
-from merkatd.database.fleets import fleet_store, group_store, group_vm_store
+from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
-from merkatd.database.fleets.group_vm_store import GroupMember
-from merkatd.database.scheduler import journal
-from merkatd.fleets.fleet import FleetView
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
+from merkatd.fleets.fleet import FleetView, read_fleet_view
 from merkatd.fleets.vm_template_text import has_name
 from merkatd.groups import group_orders
 from merkatd.groups.group_fleet import group_change, group_create_step, group_member_factory, losses
@@ -59,7 +58,7 @@ def review_groups(
     """
     # Lock the groups before reading anything else: then an edit is seen completely or not at all.
     living = {one.id: one for one in group_store.living(connection, lock=True)}
-    present = group_vm_store.living_group_members(connection)
+    present = GROUP_MEMBERS.living(connection)
     # A VM may appear after its group was marked as ended.
     late = {one.vm_group for one in present} - living.keys()
     living |= {one.id: one for one in group_store.of_ids(connection, late)}
@@ -69,8 +68,8 @@ def review_groups(
     for one in present:
         members.get(one.vm_group, []).append(one)
     sight, highest = (
-        _sight(connection, seen, present),
-        group_vm_store.highest_group_numbers(connection),
+        read_fleet_view(connection, seen, present),
+        GROUP_MEMBERS.highest_numbers(connection),
     )
     room, apart, steps = Room(new_vms), Apart(connection), list[Step]()
     for group in living.values():
@@ -80,31 +79,6 @@ def review_groups(
         room.count(group.owner, found)
         steps += found
     return GroupReview(steps, apart.failed)
-
-
-def _sight(connection: sa.Connection, seen: Observed, present: Sequence[GroupMember]) -> FleetView:
-    observation, snapshot = seen.observation, seen.snapshot
-    # If OpenNebula deploys VMs, the snapshot hides VMs that are not yet due: the observation shows
-    # their states.
-    busy = snapshot.vms.state == int(VmState.BUSY)
-    state = np.where(busy, int(VmState.BUSY), observation.vm_state)
-    states = zip(observation.vm_id.tolist(), state.tolist(), strict=True)
-    unmade = [one.create_key for one in present if one.vm is None]
-    creating = {
-        stored.step.key
-        for stored in journal.outstanding(connection)
-        if isinstance(stored.step, Create)
-    }
-    return FleetView(
-        period=seen.period,
-        states={vm: VmState(state) for vm, state in states},
-        ailing=observation.ailing.keys(),
-        creating=creating,
-        refused=fleet_store.refusals(connection, unmade),
-        deaf=journal.deaf(
-            connection, [one.vm for one in present if one.leaving and one.vm is not None]
-        ),
-    )
 
 
 def _tend_one(
@@ -121,8 +95,8 @@ def _tend_one(
     A deleted group without any member left ends.
     """
     lost = losses(known, sight)
-    group_vm_store.mark_group_gone(connection, lost.keys, at_s)
-    members = [one for one in known if one.create_key not in set(lost.keys)]
+    GROUP_MEMBERS.mark_gone(connection, lost.keys, at_s)
+    members = [one for one in known if one.key not in set(lost.keys)]
     group = _fewer(connection, group, lost.unasked, lost.why)
     if group.ending and not members:
         group_store.change(connection, group.id, ended_s=at_s)
@@ -135,8 +109,8 @@ def _tend_one(
         make=lambda one: group_create_step(group, one, sight.period),
         room=room,
     )
-    group_vm_store.add_group_members(connection, result.add)
-    group_vm_store.mark_group_leaving(connection, result.leave)
+    GROUP_MEMBERS.add(connection, result.add)
+    GROUP_MEMBERS.mark_leaving(connection, result.leave)
     return result.steps
 
 

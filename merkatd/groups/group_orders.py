@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency.settings import MoneySettings
-from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS
 from merkatd.ledger import LedgerError, NotFoundError
 
 OWN = 0o600
@@ -162,8 +163,8 @@ def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
     if not named:
         return new.nvm
     there = {
-        vm.vm: vm.create_key
-        for vm in group_vm_store.living_group_members(connection, one.id)
+        vm.vm: vm.key
+        for vm in GROUP_MEMBERS.living(connection, one.id)
         if vm.vm is not None and not vm.leaving
     }
     strangers = named - there.keys()
@@ -174,7 +175,7 @@ def _number(connection: sa.Connection, one: GroupRow, new: Edit) -> int | None:
         raise GroupError(
             f"ending {len(named)} VMs must leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
         )
-    group_vm_store.mark_group_leaving(connection, [there[vm] for vm in named])
+    GROUP_MEMBERS.mark_leaving(connection, [there[vm] for vm in named])
     return nvm
 
 

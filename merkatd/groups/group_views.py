@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
 from merkatd.database.fleets import group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
-from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_orders import letters, octal
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
@@ -17,7 +18,6 @@ from merkatd.scheduler.phases.announce import Announcement
 
 Row = dict[str, Any]
 RUNNING = "RUNNING"
-_NOWHERE = -1
 
 
 class Sights:
@@ -49,11 +49,10 @@ class Sights:
 
     def _rows_of(self, vms: Sequence[int]) -> list[int]:
         """Return the snapshot's rows of these VMs, in this order, without VMs it lacks."""
-        if self._latest is None or not len(self._latest.seen.snapshot.vms):
+        if self._latest is None:
             return []
-        known, wanted = self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64)
-        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        found: list[int] = rows[known[rows] == wanted].tolist()
+        rows = rows_of(self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64))
+        found: list[int] = rows[rows != NO_ROW].tolist()
         return found
 
     def vm(self, one: GroupMember) -> Row:
@@ -67,7 +66,7 @@ class Sights:
         host = int(self._hosts[row])
         return known | {
             "state": self._latest.seen.observation.vm_words[row],
-            "host": None if host == _NOWHERE else snapshot.hosts.name[host],
+            "host": None if host == NO_HOST else snapshot.hosts.name[host],
             "bid": float(snapshot.vms.bid[row, CPU]),
             "cpu": float(decision.allocations[row, CPU]),
         }
@@ -109,7 +108,7 @@ def rows(
 
 def group_view(connection: sa.Connection, group: GroupRow, latest: Announcement | None) -> Row:
     """Return the full view of a group."""
-    sights, members = Sights(latest), group_vm_store.living_group_members(connection, group.id)
+    sights, members = Sights(latest), GROUP_MEMBERS.living(connection, group.id)
     made = [one.vm for one in members if one.vm is not None]
     return summary(group, made, sights) | {
         "template": group.template,

@@ -12,6 +12,7 @@ import numpy as np
 from merkatd.base.clock import Executor, Inline
 from merkatd.base.deferreds import few_at_once
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Pin, Throttle
+from merkatd.cluster.columns import NO_HOST
 from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, EnforcedLimits, Topology
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
@@ -36,7 +37,6 @@ _RATES = {"network": "network_kb_s", "disk": "disk_kib_s"}
 """The hosts' names for the limits of the other goods."""
 _OWN_SHARES_PER_UNIT = 10.24
 _LEAST_SHARES = 2
-_NOWHERE = -1
 
 
 class EmbeddedHypervisors:
@@ -221,7 +221,7 @@ def _runs(answer: Any) -> dict[int, dict[int, int]]:
 def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> GuestUse:
     """Return the tables' columns in the order given, without VMs that are on other hosts."""
     vm_id, host = _whole(tables, "vm"), _whole(tables, "host")
-    here = host == _ints([vms.get(vm, _NOWHERE) for vm in vm_id.tolist()])
+    here = host == _ints([vms.get(vm, NO_HOST) for vm in vm_id.tolist()])
     told = vm_id[here]
     used_mib = _numbers(tables, "used_mib")[here]
     pins = {int(vm): _cores(pins) for table in tables for vm, pins in table["pins"].items()}

@@ -30,7 +30,7 @@ from merkatd.cluster import (
     Terminate,
     urgent_vms,
 )
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.plan import step_id
 from merkatd.limits import limit_reasons
 from merkatd.limits.memory_prospects import Missing, Waits, hosts_without_room, without_prospects
@@ -241,7 +241,7 @@ class _Giving:
         """
         row = self.arrivals[step.id]
         host = self._goes_to[row]
-        starts = self._scene.now[row] == NOWHERE
+        starts = self._scene.now[row] == NO_HOST
         amount = int(self._stock.least[row]) if starts else self._leaves(row)
         pool = self._pool(host)
         leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
@@ -270,7 +270,7 @@ class _Giving:
     def why_never(self, vm: int) -> str:
         """Return why the VM will never have room."""
         stock, row = self._stock, self._snapshot.vm_row(vm)
-        starts = self._scene.now[row] == NOWHERE
+        starts = self._scene.now[row] == NO_HOST
         least = stock.least if starts or stock.adjustable[row] else stock.holds
         return limit_reasons.why_never_room(
             self._snapshot, self._missing[row].host, int(least[row])
@@ -285,7 +285,7 @@ class _Giving:
         stock, changes = self._stock, []
         for step in coming:
             row = self.arrivals[step.id]
-            if self._scene.now[row] != NOWHERE or self._scene.then[row] == NOWHERE:
+            if self._scene.now[row] != NO_HOST or self._scene.then[row] == NO_HOST:
                 continue
             pool, least = self._pool(self._goes_to[row]), int(stock.least[row])
             more = min(max(int(stock.target[row]) - least, 0), pool.now_mib)

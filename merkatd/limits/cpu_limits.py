@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Limit, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits import limit_reasons
 from merkatd.limits.enforced_limits import CPU, UNSET, EnforcedLimits
 from merkatd.limits.occupancy import Occupancy
@@ -109,7 +109,7 @@ def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -
     The highest bid of a host gets the greatest weight, so only the proportions of bids count. VMs
     without a bid or without a host get the least weight.
     """
-    here = host != NOWHERE
+    here = host != NO_HOST
     highest = np.zeros(hosts)
     np.maximum.at(highest, host[here], bid[here])
     of_host = np.where(here, highest[host] if hosts else 0.0, 0.0)
@@ -176,7 +176,7 @@ def limit_steps(
     steps. Steps of arriving VMs come after the step that brings the VM.
     """
     vms, hosts = snapshot.vms, len(snapshot.hosts)
-    bids_here = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
+    bids_here = scene.bidding & (vms.market != NO_MARKET) & (scene.then != NO_HOST)
     bid = np.where(bids_here, vms.bid[:, snapshot.resources.index(CPU)], 0.0)
     bids = np.bincount(scene.then[bids_here], bid[bids_here], hosts)
     whole = in_force.pin_policy | _marked(pinned, len(vms))

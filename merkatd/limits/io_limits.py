@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, Throttle
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits import limit_reasons
 from merkatd.limits.enforced_limits import BEYOND, DISK, NETWORK, EnforcedLimits
 from merkatd.limits.occupancy import Occupancy
@@ -84,7 +84,7 @@ def throttle_steps(
 def _bids(snapshot: Snapshot, scene: Occupancy) -> Floats:
     """Return [hosts, resources]: the sum of the bids on each host after the plan."""
     vms = snapshot.vms
-    there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
+    there = scene.bidding & (vms.market != NO_MARKET) & (scene.then != NO_HOST)
     sums = np.zeros((len(snapshot.hosts), len(snapshot.resources)))
     np.add.at(sums, scene.then[there], vms.bid[there])
     return sums

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.limits.memory_targets import MemoryHoldings
 from merkatd.limits.occupancy import Occupancy
 
@@ -58,7 +58,7 @@ def without_prospects(
         later[row] = max(later[row] - amount, 0)
     for row, amount in left.items():
         later[row] = amount
-    here = scene.now != NOWHERE
+    here = scene.now != NO_HOST
     balloons = np.bincount(scene.now[here], later[here], len(stock.free)).astype(np.int64)
     there = balloons + stock.leaving
     able = set[int]()
@@ -86,7 +86,7 @@ def hosts_without_room(
     migrating away from a host does not count as room.
     """
     least = np.where(stock.adjustable | scene.starting, stock.least, stock.holds)
-    here = scene.now != NOWHERE
+    here = scene.now != NO_HOST
     kept = np.bincount(scene.now[here], least[here], len(stock.free))
     room = stock.free + np.bincount(scene.now[here], stock.holds[here], len(stock.free)) - kept
     found = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import RESTING, Bools, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits.enforced_limits import MEMORY, EnforcedLimits
 from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import MemorySettings
@@ -172,9 +172,9 @@ def memory_holdings(
     least_each = np.where(chosen, need, holds)
     brings = _brought(scene, guests, holds, whole - _by_host(scene.then, least_each, len(whole)))
     more = np.maximum(brings - holds, 0)
-    others = np.where(scene.told, NOWHERE, scene.then)
+    others = np.where(scene.told, NO_HOST, scene.then)
     room = whole - _by_host(others, holds + more, len(whole))
-    rigid = np.where(scene.told & ~chosen, scene.then, NOWHERE)
+    rigid = np.where(scene.told & ~chosen, scene.then, NO_HOST)
     target = holds.copy()
     at = np.flatnonzero(chosen)
     due = _rows(guests, at)
@@ -198,7 +198,7 @@ def memory_holdings(
         adjustable=adjustable,
         free=free,
         room=room,
-        needed=_by_host(np.where(scene.told, scene.then, NOWHERE), least_each, len(whole)),
+        needed=_by_host(np.where(scene.told, scene.then, NO_HOST), least_each, len(whole)),
         brings=brings,
         leaving=leaving,
     )
@@ -224,15 +224,15 @@ def _guests(
 def _held_by_all(snapshot: Snapshot, guests: GuestMemory, floor: Ints) -> Ints:
     vms = snapshot.vms
     size = np.ceil(guests.boots_with).astype(np.int64)
-    holds = np.where(vms.market == NOWHERE, size, holdings(guests))
-    reserving = np.isin(vms.state, RESTING) & (vms.market != NOWHERE)
+    holds = np.where(vms.market == NO_MARKET, size, holdings(guests))
+    reserving = np.isin(vms.state, RESTING) & (vms.market != NO_MARKET)
     return np.where(reserving, floor, holds)
 
 
 def _leaving(snapshot: Snapshot, holds: Ints) -> Ints:
     """Return [hosts]: the memory of leaving VMs beyond their reserve, which capacity excludes."""
     vms, column = snapshot.vms, snapshot.resources.index(MEMORY)
-    reserved = np.where(vms.market == NOWHERE, vms.cap[:, column], vms.floor[:, column])
+    reserved = np.where(vms.market == NO_MARKET, vms.cap[:, column], vms.floor[:, column])
     beyond = np.maximum(holds - np.floor(reserved).astype(np.int64), 0)
     return _by_host(vms.source, beyond, len(snapshot.hosts))
 
@@ -293,7 +293,7 @@ def _rows(guests: GuestMemory, rows: Ints) -> GuestMemory:
 
 
 def _by_host(host: Ints, amount: Ints, hosts: int) -> Ints:
-    """Return [hosts]: the sum over the VMs there, without VMs that are NOWHERE."""
-    there = host != NOWHERE
+    """Return [hosts]: the sum over the VMs there, without VMs that are NO_HOST."""
+    there = host != NO_HOST
     sums: Ints = np.bincount(host[there], amount[there], hosts).astype(np.int64)
     return sums

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import (
+    BIDDING,
+    ON_HOST,
     Bools,
     Deploy,
     HostState,
@@ -20,15 +22,12 @@ from merkatd.cluster import (
     Terminate,
     VmState,
 )
-from merkatd.cluster.columns import NOWHERE
-
-_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
-_BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occupancy:
-    """Host rows of all VMs, [vms]; NOWHERE for a VM without a host."""
+    """Host rows of all VMs, [vms]; NO_HOST for a VM without a host."""
 
     now: Ints
     """Present host."""
@@ -50,7 +49,7 @@ class Occupancy:
             return self
         then, told = self.then.copy(), self.told.copy()
         then[rows] = self.now[rows]
-        told[rows] &= self.now[rows] != NOWHERE
+        told[rows] &= self.now[rows] != NO_HOST
         arrival = {row: step for row, step in self.arrival.items() if row not in set(rows)}
         resumed = {row: step for row, step in self.resumed.items() if row not in set(rows)}
         return replace(self, then=then, told=told, arrival=arrival, resumed=resumed)
@@ -62,20 +61,20 @@ class Occupancy:
         then, told = self.then.copy(), self.told.copy()
         for row, host in hosts.items():
             then[row] = host
-            told[row] |= self.now[row] == NOWHERE
+            told[row] |= self.now[row] == NO_HOST
         return replace(self, then=then, told=told, waits=frozenset(hosts))
 
     @property
     def starting(self) -> Bools:
         """Return [vms]: whether the plan deploys the VM."""
-        starting: Bools = (self.now == NOWHERE) & (self.then != NOWHERE)
+        starting: Bools = (self.now == NO_HOST) & (self.then != NO_HOST)
         return starting
 
 
 def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
     """Return the occupancy of the snapshot's hosts before and after the plan."""
     vms = snapshot.vms
-    now = np.where(np.isin(vms.state, _ON_HOST), vms.host, NOWHERE)
+    now = np.where(np.isin(vms.state, ON_HOST), vms.host, NO_HOST)
     then = now.copy()
     ended = np.zeros(len(vms), dtype=bool)
     arrival: dict[int, Step] = {}
@@ -88,21 +87,21 @@ def occupancy_of(snapshot: Snapshot, plan: Plan) -> Occupancy:
                 arrival[row] = step
             case Stop(vm=vm) | Terminate(vm=vm):
                 row = snapshot.vm_row(vm)
-                then[row], ended[row] = NOWHERE, True
+                then[row], ended[row] = NO_HOST, True
             case Suspend(vm=vm):
                 ended[snapshot.vm_row(vm)] = True
-            case Resume(vm=vm) if now[snapshot.vm_row(vm)] != NOWHERE:
+            case Resume(vm=vm) if now[snapshot.vm_row(vm)] != NO_HOST:
                 resumed[snapshot.vm_row(vm)] = step
     runs = (vms.state == VmState.RUNNING) | ((vms.state == VmState.BUSY) & vms.stays)
     running = runs & _serves(snapshot, now)
-    starting = (vms.state == VmState.PENDING) & (now == NOWHERE)
-    told = (vms.market != NOWHERE) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Occupancy(now, then, told, np.isin(vms.state, _BIDDING), arrival, resumed)
+    starting = (vms.state == VmState.PENDING) & (now == NO_HOST)
+    told = (vms.market != NO_MARKET) & (running | starting) & _serves(snapshot, then) & ~ended
+    return Occupancy(now, then, told, np.isin(vms.state, BIDDING), arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:
     """Return [vms]: whether the VM is on a reachable host of a market."""
     hosts = snapshot.hosts
-    serves = np.append((hosts.market != NOWHERE) & (hosts.state != HostState.OFF), False)
+    serves = np.append((hosts.market != NO_MARKET) & (hosts.state != HostState.OFF), False)
     on_it: Bools = serves[host]
     return on_it

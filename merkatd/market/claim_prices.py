@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.floors import PART
 from merkatd.market.market_view import MarketView
@@ -59,7 +59,7 @@ class ClaimPrices:
     @classmethod
     def of(cls, view: MarketView, at: Ints, claims: Claims) -> Self:
         """Return the prepared market, with each VM on the host in row `at`."""
-        there, kinds = np.flatnonzero(at != NOWHERE), view.capacity.shape[1]
+        there, kinds = np.flatnonzero(at != NO_HOST), view.capacity.shape[1]
         counted = view.counted(PriceRule.PAPER, at)
         bid, none, cap = (of[there].ravel() for of in counted)
         columns = np.arange(kinds)
@@ -82,7 +82,7 @@ class ClaimPrices:
         """Return the claim of a VM of the market."""
         now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
         asked, kept = self.claims.asked[vm].tolist(), self.claims.kept[vm].tolist()
-        return PricedClaim(tuple(asked), tuple(kept), pool, now if pool != NOWHERE else None)
+        return PricedClaim(tuple(asked), tuple(kept), pool, now if pool != NO_ROW else None)
 
     def floor(self, claim: PricedClaim, column: int, bid: float, cap: float) -> float:
         """Return the part of a claim that this bid pays for, if the VM can use at most `cap`."""
@@ -105,7 +105,7 @@ class ClaimPrices:
     def _most(self, pool: int, column: int) -> float:
         """Return the capacity of the VM's host, or of the largest host if it has none."""
         kinds = len(self.bound)
-        if pool != NOWHERE:
+        if pool != NO_ROW:
             return float(self.hosts.capacity[pool * kinds + column])
         return float(self.hosts.capacity[column::kinds].max(initial=0.0))
 
@@ -114,7 +114,7 @@ class ClaimPrices:
         now = None if claim.now is None else claim.now[column]
         left = max(float(self.total[column]) - aside, 0.0)
         levels = [self.market.level(column, left, now, new)]
-        if claim.pool != NOWHERE:
+        if claim.pool != NO_ROW:
             pool = claim.pool * len(self.bound) + column
             left = max(float(self.hosts.capacity[pool]) - aside, 0.0)
             levels.append(self.hosts.level(pool, left, now, new))

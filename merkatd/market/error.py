@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.market_view import market_view
 
 
@@ -56,10 +56,10 @@ def assess_placement(snapshot: Snapshot, host: Ints) -> Assessment:
     largest = np.zeros(len(snapshot.markets))
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
-        local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+        local = np.full(len(snapshot.hosts) + 1, NO_ROW)
         local[view.hosts] = np.arange(len(view.hosts))
         place = local[host[view.vms]]
-        first[view.vms] = view.first(place != NOWHERE).allocation
+        first[view.vms] = view.first(place != NO_HOST).allocation
         shares[view.vms] = view.on_hosts(place).allocation
         shortfall[market] = weighted_shortfall(view.bid, first[view.vms], shares[view.vms])
         found[view.vms] = errors(first[view.vms], shares[view.vms]).max(axis=1, initial=0.0)

@@ -16,6 +16,7 @@ from enum import StrEnum
 import numpy as np
 
 from merkatd.cluster import (
+    BIDDING,
     Decision,
     Deploy,
     Ints,
@@ -24,15 +25,12 @@ from merkatd.cluster import (
     Snapshot,
     Stop,
     Terminate,
-    VmState,
 )
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.market.error import errors
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import bid_that_buys
 from merkatd.market.share import share
-
-BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 _CLOSE = 1e-9
 """Shares that differ by less than this part of the cap count as equal."""
@@ -102,27 +100,27 @@ def hosts_after(snapshot: Snapshot, plan: Plan) -> Ints:
         if isinstance(step, Deploy | Migrate):
             host[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
         elif isinstance(step, Stop | Terminate):
-            host[snapshot.vm_row(step.vm)] = NOWHERE
+            host[snapshot.vm_row(step.vm)] = NO_HOST
     return host
 
 
 def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | None:
     """Return the explanation of the VM in this row; None if it takes no part in a market now."""
     market = int(snapshot.vms.market[row])
-    if market == NOWHERE:
+    if market == NO_MARKET:
         return None
     at = int(snapshot.vms.host[row])
-    if at != NOWHERE:  # a VM on a host takes part in that host's market
+    if at != NO_HOST:  # a VM on a host takes part in that host's market
         market = int(snapshot.hosts.market[at])
     view = market_view(snapshot, market)
     found = np.flatnonzero(view.vms == row)
-    if market == NOWHERE or len(found) == 0:
+    if market == NO_MARKET or len(found) == 0:
         return None
     host = hosts_after(snapshot, decision.plan)
-    local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+    local = np.full(len(snapshot.hosts) + 1, NO_ROW)
     local[view.hosts] = np.arange(len(view.hosts))
     place = local[host[view.vms]]
-    first = view.first(place != NOWHERE).allocation
+    first = view.first(place != NO_HOST).allocation
     on_host = view.on_hosts(place)
     vm = int(found[0])
     asks = snapshot.vms.state[row] in BIDDING
@@ -132,15 +130,15 @@ def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | N
             vm,
             column,
             place,
-            level=float(on_host.level[place[vm], column]) if place[vm] != NOWHERE else 0.0,
+            level=float(on_host.level[place[vm], column]) if place[vm] != NO_HOST else 0.0,
             given=float(decision.allocations[row, column]),
             first=float(first[vm, column]),
             resource=name,
-            asks=asks and place[vm] != NOWHERE,
+            asks=asks and place[vm] != NO_HOST,
         )
         for column, name in enumerate(snapshot.resources)
     )
-    return Explanation(int(host[row]) if place[vm] != NOWHERE else NOWHERE, parts)
+    return Explanation(int(host[row]) if place[vm] != NO_HOST else NO_HOST, parts)
 
 
 def _part(
@@ -158,7 +156,7 @@ def _part(
     """Return the terms for one resource of a VM, on its host or without a host."""
     bid, least, most = (float(of[vm, column]) for of in (view.bid, view.floor, view.cap))
     size = float(view.size[vm, column])
-    nowhere = place[vm] == NOWHERE
+    nowhere = place[vm] == NO_HOST
     there = np.flatnonzero(place == place[vm]) if not nowhere else np.array([], dtype=np.int64)
     capacity = 0.0 if nowhere else float(view.capacity[place[vm], column])
     bids = float(view.bid[there, column].sum())

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import BIDDING, ON_HOST, Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.market.price import PriceRule
 from merkatd.market.share import Share, share
-
-_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
-_BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +31,7 @@ class MarketView:
     capacity: Floats
     """[hosts, resources]: the capacity less the full size of VMs that belong to no market."""
     place: Ints
-    """[vms]: the VM's host; NOWHERE while it is pending."""
+    """[vms]: the VM's host; NO_HOST while it is pending."""
     bid: Floats
     floor: Floats
     cap: Floats
@@ -56,7 +53,7 @@ class MarketView:
     @property
     def usable(self) -> Floats:
         """Return [hosts, resources]: what the VMs on disabled hosts can use; 0 for other hosts."""
-        there = np.flatnonzero(self.place != NOWHERE)
+        there = np.flatnonzero(self.place != NO_HOST)
         found = np.zeros_like(self.capacity)
         np.add.at(found, self.place[there], self.cap[there])
         found[~self.disabled] = 0.0
@@ -64,7 +61,7 @@ class MarketView:
 
     def first(self, taking_part: Bools) -> Share:
         """Return the shares (Eq. 1) with the whole market as one host, for VMs with a place."""
-        return self._divided(np.where(taking_part, 0, NOWHERE), self.total[np.newaxis])
+        return self._divided(np.where(taking_part, 0, NO_ROW), self.total[np.newaxis])
 
     def counted(self, rule: PriceRule, place: Ints) -> tuple[Floats, Floats, Floats]:
         """Return bids, floors and caps as the price counts them, each [vms, resources].
@@ -73,13 +70,13 @@ class MarketView:
         under the clearing rule, where bids do not divide the capacity that floors take.
         """
         here = self.capacity[np.maximum(place, 0)] if len(self.hosts) else 0.0
-        cap = np.where((place != NOWHERE)[:, np.newaxis], np.minimum(self.cap, here), 0.0)
+        cap = np.where((place != NO_HOST)[:, np.newaxis], np.minimum(self.cap, here), 0.0)
         clears = rule is PriceRule.CLEARING
         return self.bid, np.minimum(self.floor, cap) if clears else np.zeros_like(cap), cap
 
     def price_level(self, rule: PriceRule, place: Ints) -> Floats:
         """Return [resources]: the units per credit in the market as one host (1 / price)."""
-        there = np.flatnonzero(place != NOWHERE)
+        there = np.flatnonzero(place != NO_HOST)
         bid, floor, cap = (of[there] for of in self.counted(rule, place))
         pool = np.zeros(len(there), dtype=np.int64)
         level: Floats = _divide(bid, floor, cap, pool, self.total[np.newaxis]).level[0]
@@ -87,7 +84,7 @@ class MarketView:
 
     def host_levels(self, place: Ints) -> Floats:
         """Return [hosts, resources]: the units per credit on each host without claims."""
-        there = np.flatnonzero(place != NOWHERE)
+        there = np.flatnonzero(place != NO_HOST)
         bid, none, cap = (of[there] for of in self.counted(PriceRule.PAPER, place))
         levels: Floats = _divide(bid, none, cap, place[there], self.capacity).level
         return levels
@@ -98,7 +95,7 @@ class MarketView:
 
     def _divided(self, pool: Ints, capacity: Floats) -> Share:
         """Return each pool's resources divided among its VMs; 0 for VMs in no pool."""
-        inside = pool != NOWHERE
+        inside = pool != NO_ROW
         if not inside.all():
             rows = np.flatnonzero(inside)
             part = _divide(self.bid[rows], self.floor[rows], self.cap[rows], pool[rows], capacity)
@@ -133,17 +130,17 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
     table = snapshot.hosts
     works = (table.market == market) & (table.state != HostState.OFF)
     hosts = np.flatnonzero(works)
-    local = np.full(len(works) + 1, NOWHERE)
+    local = np.full(len(works) + 1, NO_ROW)
     local[hosts] = np.arange(len(hosts))
 
     vms = snapshot.vms
     here = local[vms.host]
-    member = vms.market != NOWHERE
-    on_host = np.isin(vms.state, _ON_HOST) & (here != NOWHERE)
+    member = vms.market != NO_MARKET
+    on_host = np.isin(vms.state, ON_HOST) & (here != NO_HOST)
     pending = (vms.state == VmState.PENDING) & (vms.market == market)
     rows = np.flatnonzero(member & (on_host | pending))
 
-    bids = np.isin(vms.state[rows], _BIDDING)[:, np.newaxis]
+    bids = np.isin(vms.state[rows], BIDDING)[:, np.newaxis]
     size = vms.cap[rows]
     floor = np.minimum(vms.floor[rows], size)
     reserve = _reserve(snapshot, market)
@@ -155,7 +152,7 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
         open=table.state[hosts] == HostState.ON,
         disabled=table.state[hosts] == HostState.DISABLED,
         capacity=_left_for_market(snapshot, hosts, here, on_host & ~member),
-        place=np.where(pending[rows], NOWHERE, here[rows]),
+        place=np.where(pending[rows], NO_HOST, here[rows]),
         bid=np.where(bids, vms.bid[rows], 0.0),
         floor=floor,
         cap=np.where(bids, cap, floor),
@@ -166,7 +163,7 @@ def market_view(snapshot: Snapshot, market: int) -> MarketView:
 
 
 def _reserve(snapshot: Snapshot, market: int) -> Floats:
-    if snapshot.markets.reserve.shape[1] == 0 or market == NOWHERE:
+    if snapshot.markets.reserve.shape[1] == 0 or market == NO_MARKET:
         return np.zeros(len(snapshot.resources))
     found: Floats = np.nan_to_num(snapshot.markets.reserve[market])
     return found

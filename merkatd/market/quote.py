@@ -11,11 +11,10 @@ from typing import Self
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import BIDDING, Bools, Floats, Ints, Snapshot
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.claim_prices import ClaimPrices, Claims, PricedClaim
 from merkatd.market.demand import Bidder, Demand
-from merkatd.market.explanation import BIDDING
 from merkatd.market.market_view import market_view, total_of
 from merkatd.market.price import PriceRule, bid_that_buys, charges, price
 from merkatd.market.quoted_place import Quote
@@ -116,10 +115,10 @@ class Quotes:
         the full claims; the snapshot's floors are the parts that present bids pay for.
         """
         view = market_view(snapshot, market)
-        among = np.full(len(snapshot.hosts) + 1, NOWHERE)
+        among = np.full(len(snapshot.hosts) + 1, NO_ROW)
         among[view.hosts] = np.arange(len(view.hosts))
         at = among[host[view.vms]]
-        there = np.flatnonzero(at != NOWHERE)
+        there = np.flatnonzero(at != NO_HOST)
         kinds = len(snapshot.resources)
         columns = np.arange(kinds)
 
@@ -132,7 +131,7 @@ class Quotes:
         counted = view.counted(rule, at)
         together = np.zeros(len(there), dtype=np.int64)
 
-        local = np.full(len(snapshot.vms), NOWHERE)
+        local = np.full(len(snapshot.vms), NO_ROW)
         local[view.vms] = np.arange(len(view.vms))
         order, room = _by_load(
             _sums(view.bid[there], at[there], len(view.hosts)),
@@ -172,13 +171,13 @@ class Quotes:
         Return None for a VM outside the market.
         """
         vm = int(self.local[row])
-        if vm == NOWHERE:
+        if vm == NO_ROW:
             return None
         now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
         floor, cap = tuple(row.floor for row in now), tuple(self.sizes[vm].tolist())
         pool, bids = int(self.at[vm]), self.bidding[vm]
         claim = self.claims.of_vm(vm, pool) if self.claims is not None and bids else None
-        if pool == NOWHERE:
+        if pool == NO_ROW:
             found = self.place_for(floor, cap)
             return replace(found, claim=claim and replace(claim, pool=found.pool))
         priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
@@ -192,7 +191,7 @@ class Quotes:
         Its bid must pay for the floor, if bids pay for claims.
         """
         pool, asked = self._roomy(np.array(floor)), tuple(floor)
-        host = NOWHERE if pool == NOWHERE else int(self.host_rows[pool])
+        host = NO_HOST if pool == NO_ROW else int(self.host_rows[pool])
         claim = None if self.claims is None else PricedClaim(asked, (0.0,) * len(asked), pool, None)
         return QuotedPlace(host, pool, None, None, asked, tuple(cap), claim=claim)
 
@@ -293,7 +292,7 @@ class Quotes:
         The sum runs in the market's order: if all caps just reach the capacity, the last digit
         decides the price.
         """
-        if place.pool == NOWHERE or place.now is None or not self.disabled[place.pool]:
+        if place.pool == NO_ROW or place.now is None or not self.disabled[place.pool]:
             return float(self.total[column])
         caps = self.rows[self.at == place.pool, column, 2]
         own = int(np.flatnonzero(caps == place.now[column].cap)[0])
@@ -304,7 +303,7 @@ class Quotes:
 
     def _counted(self, place: QuotedPlace, column: int, row: Bidder) -> Bidder:
         """Return the row as the price counts it, as in `MarketView.counted`."""
-        if place.pool == NOWHERE:
+        if place.pool == NO_ROW:
             most = float(self.hosts.capacity[column :: len(self.resources)].max(initial=0.0))
         else:
             most = float(self.hosts.capacity[place.pool * len(self.resources) + column])
@@ -315,7 +314,7 @@ class Quotes:
     def _pool(self, place: QuotedPlace, column: int) -> tuple[Demand, int, Bidder | None]:
         """Return the pool in which the VM competes for a resource, and its present row there."""
         old = None if place.now is None else place.now[column]
-        if place.pool == NOWHERE:
+        if place.pool == NO_ROW:
             return self.market, column, old
         return self.hosts, place.pool * len(self.resources) + column, old
 
@@ -327,7 +326,7 @@ class Quotes:
             if len(fits):
                 return int(self.by_load[begin + fits[0]])
             begin, size = begin + size, size * 2
-        return NOWHERE
+        return NO_ROW
 
 
 def _by_load(bids: Floats, capacity: Floats, room: Floats, open_: Ints) -> tuple[Ints, Floats]:

@@ -6,8 +6,8 @@ from xml.sax.saxutils import escape
 
 from twisted.logger import Logger
 
-from merkatd.base.clock import Executor
-from merkatd.base.deferreds import Time, in_parallel
+from merkatd.base.clock import Clock, Executor
+from merkatd.base.deferreds import in_parallel
 from merkatd.cluster import Create, Deploy, Step
 from merkatd.opennebula.current_state import VmChecks
 from merkatd.opennebula.observation_builder import Destination, Pools, Shown, observed_once
@@ -45,7 +45,7 @@ class OpenNebulaCloud:
     def __init__(
         self,
         client: Client,
-        clock: Time,
+        clock: Clock,
         executor: Executor,
         *,
         page_rows: int = 1000,

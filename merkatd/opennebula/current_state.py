@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.base.clock import Executor
-from merkatd.base.deferreds import Time, in_parallel
+from merkatd.base.clock import Clock, Executor
+from merkatd.base.deferreds import in_parallel
 from merkatd.cluster import HostState, Step
+from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.pools.one_states import host_state
 from merkatd.opennebula.pools.unread_vms import last_host
@@ -34,7 +35,6 @@ from merkatd.opennebula.rpc.xml_elements import (
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepReply
 
-NOWHERE = -1
 _MAX_VMS_AT_ONCE = 8
 """The number of waiting VMs at which the next call starts at once."""
 _MOMENT_S = 0.05
@@ -52,7 +52,7 @@ class VmCheck(NamedTuple):
 class VmChecks:
     """Reads the current state of VMs, several with each call."""
 
-    def __init__(self, client: Client, clock: Time) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._wanted: dict[int, list[Deferred[VmCheck]]] = {}
@@ -148,7 +148,7 @@ def _glance(vm: Element) -> VmCheck:
     # by the owner (Note [Texts that forge]).
     records = next(vm.iterchildren("HISTORY_RECORDS", reversed=True), None)
     last = None if records is None or len(records) == 0 else records[-1]
-    return _state(vm, NOWHERE if last is None else whole(children(last), "HID"))
+    return _state(vm, NO_HOST if last is None else whole(children(last), "HID"))
 
 
 def _state(vm: Element, host: int) -> VmCheck:

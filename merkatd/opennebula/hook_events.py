@@ -12,7 +12,7 @@ import zmq
 import zmq.asyncio
 from twisted.logger import Logger
 
-from merkatd.base.deferreds import Time
+from merkatd.base.clock import Clock
 
 _log = Logger()
 
@@ -56,7 +56,7 @@ class Events:
     """Listens for events until it is stopped, whether or not the server sends any."""
 
     def __init__(
-        self, endpoint: str, clock: Time, changed: Callable[[], object], *, gather_s: float = 0.5
+        self, endpoint: str, clock: Clock, changed: Callable[[], object], *, gather_s: float = 0.5
     ) -> None:
         """Call `changed` `gather_s` after an event that matters, once for all events until then."""
         self._clock = clock

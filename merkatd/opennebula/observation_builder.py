@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, VmState
+from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.constraints import LET_ONED_CHOOSE, Feasibility, judge_feasibility
 from merkatd.opennebula.pools.estate_pools import AUTOMATION
 from merkatd.opennebula.pools.estate_reader import EstateReading
 from merkatd.opennebula.pools.host_pool import HostLoad, HostRow, with_facts
 from merkatd.opennebula.pools.one_states import TROUBLED, StateMeaning, host_state, state_meaning
 from merkatd.opennebula.pools.unread_vms import located
-from merkatd.opennebula.pools.vm_pool import KEY, NOWHERE, VmRow
+from merkatd.opennebula.pools.vm_pool import KEY, VmRow
 from merkatd.opennebula.scheduled_actions import Scheduled
 from merkatd.scheduler.base.ports import Observation, Records
 from merkatd.scheduler.base.settings import FURTHER
@@ -125,7 +126,7 @@ class _Place(NamedTuple):
     host: int
     stays: bool = False
     idle: bool = False
-    coming: int = NOWHERE
+    coming: int = NO_HOST
     """The host to which the VM is moving."""
 
 
@@ -138,12 +139,12 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
     record counts has arrived, or is not migrating at all.
     """
     seen: StateMeaning = state_meaning(vm.state, vm.life)
-    if vm.by_record and (not seen.charged or vm.host == NOWHERE):
-        return _Place(VmState.ABSENT, seen.words, NOWHERE)
+    if vm.by_record and (not seen.charged or vm.host == NO_HOST):
+        return _Place(VmState.ABSENT, seen.words, NO_HOST)
     if vm.locked and seen.state is VmState.PENDING:
-        return _Place(VmState.ABSENT, "locked", NOWHERE)
+        return _Place(VmState.ABSENT, "locked", NO_HOST)
     if not seen.charged:
-        return _Place(seen.state, seen.words, NOWHERE)
+        return _Place(seen.state, seen.words, NO_HOST)
     sources = [host for host in charged_on if host != vm.host]
     if not sources:
         return _Place(seen.state, seen.words, vm.host, seen.stays, seen.idle)

@@ -21,7 +21,7 @@ from typing import Final
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from merkatd.base.deferreds import Time
+from merkatd.base.clock import Clock
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import (
     OneBadCallError,
@@ -76,7 +76,7 @@ class Owners:
     """Creates VMs in their owners' names."""
 
     def __init__(
-        self, client: Client, clock: Time, new_token: Callable[[], str] = token_hex
+        self, client: Client, clock: Clock, new_token: Callable[[], str] = token_hex
     ) -> None:
         """Request tokens with the daemon's own `client`."""
         self._client = client

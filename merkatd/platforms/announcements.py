@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import VmState
+from merkatd.cluster.columns import row_of
 from merkatd.currency import MICRO
 from merkatd.database.base.savepoints import Apart
-from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import budget_store
 from merkatd.database.ledger.budget_store import BudgetRow
@@ -20,7 +20,7 @@ from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.claims import claim_of, claims_of
 from merkatd.platforms.lifecycle.funds import wanted_amounts
 from merkatd.platforms.lifecycle.new_vms import OUT_OF_SIGHT
-from merkatd.platforms.lifecycle.platform_template import NOBODY
+from merkatd.platforms.lifecycle.platform_template import NO_CONTROLLER
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import ATTENDED, PlatformState
 from merkatd.protocol.platform_messages import (
@@ -87,14 +87,14 @@ def attended_platforms(
     if not living:
         return {}
     members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
-    for one in fleet_store.living_members(connection):
+    for one in PLATFORM_VMS.living(connection):
         members.get(one.platform, []).append(one)
     held = {one.application: one for one in budget_store.open_ones(connection)}
     ahead_s = world.believed.ahead_s
 
     def look(platform: PlatformRow) -> Attended | None:
         template = parsed(platform.template)
-        if template.controller == NOBODY:
+        if template.controller == NO_CONTROLLER:
             return None
         budget = None if platform.account is None else held.get(platform.account)
         standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)
@@ -210,10 +210,8 @@ def vms_now(members: Sequence[PlatformMember], announcement: Announcement) -> li
     vms, allocations = snapshot.vms, announcement.decided.decision.allocations
     found = []
     for one in members:
-        if one.vm is None:
-            continue
-        row = int(np.searchsorted(vms.id, one.vm))
-        if row == len(vms.id) or vms.id[row] != one.vm:
+        row = None if one.vm is None else row_of(vms.id, one.vm)
+        if one.vm is None or row is None:
             continue
         found.append(
             VmNow(

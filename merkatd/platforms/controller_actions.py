@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency import MICRO
-from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
@@ -93,7 +94,7 @@ def _check_attended(platform: PlatformRow) -> None:
 def _bids(
     connection: sa.Connection, platform: PlatformRow, action_id: str, action: SetBids, at_s: float
 ) -> None:
-    own = {one.vm for one in fleet_store.living_members(connection, platform.id)}
+    own = {one.vm for one in PLATFORM_VMS.living(connection, platform.id)}
     words = []
     for vm, amounts in action.bids.items():
         if vm not in own:
@@ -124,7 +125,7 @@ def _size(
         raise ControllerActionError(f"cluster must be one of {names} (got {action.cluster!r})")
     if PlatformState(platform.state) not in UP_OR_COMING:
         raise ControllerActionError(f"platform {platform.id} is {platform.state}")
-    members = fleet_store.living_members(connection, platform.id)
+    members = PLATFORM_VMS.living(connection, platform.id)
     own = {one.vm: one for one in members if one.cluster == cluster.name}
     strangers = set(action.victims) - own.keys()
     if strangers:
@@ -139,7 +140,7 @@ def _size(
             f"the size of cluster {cluster.name} must be from {cluster.least} to {cluster.most}"
             f" VMs (got {count})"
         )
-    fleet_store.mark_leaving(connection, [one.key for one in victims])
+    PLATFORM_VMS.mark_leaving(connection, [one.key for one in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
     record_size(
         connection,

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency import MICRO
-from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.database.ledger import entry_store
 from merkatd.database.ledger.entry_store import TransactionKind
@@ -51,7 +52,7 @@ def platform_view(
     )
     judged = outlook.judged
     market = market_of(template, world.markets).name
-    members = fleet_store.living_members(connection, one.id)
+    members = PLATFORM_VMS.living(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return summary(connection, one) | {
         "unattended": world.troubles.why(TroubleKind.PLATFORM, one.id),
@@ -77,7 +78,7 @@ def shown_in_part(
 ) -> Row:
     """Return the available parts of a broken platform's view, and why the rest is missing."""
     template = parsed(one.template)
-    members = fleet_store.living_members(connection, one.id)
+    members = PLATFORM_VMS.living(connection, one.id)
     why = world.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
     return summary(connection, one) | {
         "unattended": why,

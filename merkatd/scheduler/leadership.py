@@ -173,7 +173,7 @@ class Leading:
             await self._take(found)
 
     def _free(self, found: Lease) -> bool:
-        if found.holder in {lease_store.NOBODY, self._holder}:
+        if found.holder in {lease_store.NO_HOLDER, self._holder}:
             return True
         return self._now() - self._seen_s >= self._wait_s
 

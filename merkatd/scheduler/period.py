@@ -14,7 +14,7 @@ from typing import TypeVar
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_MARKET
 from merkatd.database.scheduler import order_store, plan_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.database.scheduler.order_store import Mode, Order
@@ -190,7 +190,7 @@ class Scheduler:
             self.foreign.interrupt()
             return
         vms = seen.snapshot.vms
-        managed = frozenset(vms.id[vms.market != NOWHERE].tolist())
+        managed = frozenset(vms.id[vms.market != NO_MARKET].tolist())
         self.foreign.look(seen.observation, seen.under_way, managed)
 
     async def _after(self, world: PeriodContext, mode: Mode, done: PeriodResult) -> None:

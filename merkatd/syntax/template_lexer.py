@@ -48,7 +48,7 @@ _SKIPPED: Final = re.compile(r"(?:[^A-Za-z0-9_=,\]#]+|#[^\n]*\n)+")
 """Skipped outside values: blanks, comments, and characters that begin no token."""
 _SKIPPED_IN_LAST_LINE: Final = re.compile(r"[^A-Za-z0-9_=,\]]+")
 """Skipped in the last line. It has no comments, as no newline ends them: only `#` is skipped."""
-_VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
+VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
 _EQUAL: Final = re.compile(r"=[ \t]*(\n?)")
 _BARE: Final = re.compile(r"[^=# \t\n,\[\]]+")
 _OPEN: Final = re.compile(r"\[[ \t\n]*")
@@ -97,7 +97,7 @@ class _Lexer:
         if equal is not None:
             kind = TemplateTokenKind.EQUAL_EMPTY if equal[1] else TemplateTokenKind.EQUAL
             return TemplateToken(kind, equal[0], at, equal.end())
-        end = _end(_VARIABLE, text, at)
+        end = _end(VARIABLE, text, at)
         return TemplateToken(TemplateTokenKind.VARIABLE, text[at:end], at, end)
 
     def _value(self) -> TemplateToken | None:

@@ -7,7 +7,8 @@ from typing import Final
 from merkatd.syntax.one_template import Attribute, ParseError, Template, Vector, xml_name
 from merkatd.syntax.template_lexer import CDATA_END, TemplateToken, TemplateTokenKind, tokens
 
-_UNSENDABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+UNSENDABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""A character that XML cannot carry."""
 _NO_CDATA: Final = f"Parse error: a value may not contain {CDATA_END}"
 
 
@@ -16,7 +17,7 @@ def parse(text: str, most: int | None = None) -> Template:
 
     A text with more than `most` values is rejected before all of them are read.
     """
-    if _UNSENDABLE.search(text):
+    if UNSENDABLE.search(text):
         raise ParseError("Parse error: the template has characters that XML cannot carry")
     # XML-RPC turns every line end into a newline.
     text = text.replace("\r\n", "\n").replace("\r", "\n")

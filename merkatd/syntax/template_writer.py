@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from merkatd.syntax.one_template import Attribute, Vector
-from merkatd.syntax.template_lexer import CDATA_END
+from merkatd.syntax.template_lexer import CDATA_END, VARIABLE
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 _BARE: Final = re.compile(r"[^=# \t\r\n,\[\]\"]+")
 
 
@@ -28,7 +27,7 @@ def _line(name: str, value: str | Vector) -> str:
 
 
 def _checked(name: str, where: str = "") -> str:
-    if _NAME.fullmatch(name) is None:
+    if VARIABLE.fullmatch(name) is None:
         raise UnwritableError(f"{where}{name}: a name may contain only letters, digits and _")
     return name
 

@@ -40,11 +40,16 @@ class Queued:
         return sum(slow) / len(jobs)
 
 
-def fcfs(jobs: Sequence[SwfJob], procs: int) -> Queued:
-    """Run the jobs, in order of submission, on `procs` processors."""
+def _check_sizes(jobs: Sequence[SwfJob], procs: int) -> None:
+    """Raise TooLargeError if a job needs more processors than there are."""
     largest = max(jobs, key=lambda job: job.procs, default=None)
     if largest is not None and largest.procs > procs:
         raise TooLargeError(f"job {largest.number} needs {largest.procs} of {procs} processors")
+
+
+def fcfs(jobs: Sequence[SwfJob], procs: int) -> Queued:
+    """Run the jobs, in order of submission, on `procs` processors."""
+    _check_sizes(jobs, procs)
     start_s = [inf] * len(jobs)
     free, arrived = procs, 0
     ends: list[tuple[float, int]] = []
@@ -68,9 +73,7 @@ def fcfs(jobs: Sequence[SwfJob], procs: int) -> Queued:
 
 def easy(jobs: Sequence[SwfJob], procs: int) -> Queued:
     """Run the jobs, in order of submission, on `procs` processors."""
-    largest = max(jobs, key=lambda job: job.procs, default=None)
-    if largest is not None and largest.procs > procs:
-        raise TooLargeError(f"job {largest.number} needs {largest.procs} of {procs} processors")
+    _check_sizes(jobs, procs)
     run = _EasyRun(jobs, procs)
     arrived = 0
     while arrived < len(jobs) or run.queue:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Decision, Floats
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.price import PriceRule, charges
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.policies.patience import PatienceSettings
 from simulator.baselines.queue_baselines import TooLargeError
 from simulator.market.application_choices import ApplicationChoices, is_hopeless
-from simulator.market.tenancy import MICRO, NOWHERE, Phase, Tenancy
+from simulator.market.tenancy import MICRO, Phase, Tenancy
 from simulator.market.vm_fleet import act, columns_of, hosts_of, set_speeds, snapshot_of
 from simulator.model.simulated_cloud import RESOURCES, SimulatedCloud
 from simulator.workloads.job_applications import Application, ApplicationOutcome
@@ -225,11 +226,11 @@ class _MarketRun:
 
     def _suspend(self, one: Tenancy) -> None:
         """Suspend the application's VMs to disk; VMs that have not started are withdrawn."""
-        if one.starting_until_s == inf and (one.host == NOWHERE).all():
+        if one.starting_until_s == inf and (one.host == NO_HOST).all():
             one.phase = Phase.WAITING
             return
         one.phase, one.speed = Phase.SUSPENDING, 0.0
-        there = one.host != NOWHERE
+        there = one.host != NO_HOST
         self.counts.suspensions += 1
         self.counts.vm_suspensions += int(there.sum())
         on_disk_s = self.now_s + self.cloud.costs.suspend_s(one.application.memory_mib)

@@ -7,11 +7,11 @@ from math import floor, inf
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import NO_HOST
 from merkatd.currency.income import Refill, replenishments
 from simulator.model.simulated_cloud import CORE, SimulatedCloud
 from simulator.workloads.job_applications import Application
 
-NOWHERE = -1
 MICRO = 1_000_000
 """The ledger's unit: micro-credits."""
 
@@ -47,7 +47,7 @@ class Tenancy:
     phase: Phase = Phase.WAITING
     on_disk: bool = False
     host: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Host by task; NOWHERE while the task is pending."""
+    """Host by task; NO_HOST while the task is pending."""
     busy_until_s: Floats = field(default_factory=lambda: np.zeros(0))
     """End of the start or migration, by task."""
     moved_at_s: Floats = field(default_factory=lambda: np.zeros(0))
@@ -70,7 +70,7 @@ class Tenancy:
     def place(self) -> None:
         """Request the application's VMs."""
         self.phase = Phase.PLACED
-        self.host = np.full(self.application.tasks, NOWHERE)
+        self.host = np.full(self.application.tasks, NO_HOST)
         self.busy_until_s = np.zeros(self.application.tasks)
         self.moved_at_s = np.full(self.application.tasks, np.nan)
         self.starting_until_s = inf
@@ -80,7 +80,7 @@ class Tenancy:
         """Record that the task's VM starts on the host."""
         self.host[task] = host
         self.busy_until_s[task] = ready_s
-        if (self.host != NOWHERE).all():
+        if (self.host != NO_HOST).all():
             self.starting_until_s = float(self.busy_until_s.max())
 
     def work(self, since_s: float, now_s: float) -> None:

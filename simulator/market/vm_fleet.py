@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.cluster.hosts import Hosts, Markets
 from merkatd.cluster.vms import Vms
-from simulator.market.tenancy import NOWHERE, Phase, Tenancy
+from simulator.market.tenancy import Phase, Tenancy
 from simulator.model.simulated_cloud import CORE, RESOURCES, SimulatedCloud
 
 _BUSY, _PENDING, _RUNNING = int(VmState.BUSY), int(VmState.PENDING), int(VmState.RUNNING)
@@ -70,7 +71,7 @@ def snapshot_of(
     host = np.concatenate([one.host for one in there]) if there else np.zeros(0, dtype=np.int64)
     until = np.concatenate([one.busy_until_s for one in there]) if there else np.zeros(0)
     moved_at_s = np.concatenate([one.moved_at_s for one in there]) if there else np.zeros(0)
-    state = np.where(host == NOWHERE, _PENDING, _RUNNING)
+    state = np.where(host == NO_HOST, _PENDING, _RUNNING)
     state[until > now_s] = _BUSY
     memory = columns.spread([one.application.memory_mib for one in there])
     bid = columns.spread([one.bid for one in there])
@@ -91,8 +92,8 @@ def snapshot_of(
         vcpus=np.ones(count, dtype=np.int64),
         moved_at_s=moved_at_s,
         movable=np.ones(count, dtype=bool),
-        requirement=np.full(count, NOWHERE),
-        role=np.full(count, NOWHERE),
+        requirement=np.full(count, NO_ROW),
+        role=np.full(count, NO_ROW),
         dirty_mib_s=np.full(count, np.nan),
         kind=np.ones(count, dtype=np.int64),
     )

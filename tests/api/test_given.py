@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Plan
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.limits import LimitPlan
 from merkatd.service.base.period_view import PeriodView
 from tests.clouds import cloud, hosts_table, vms_table
@@ -36,7 +36,7 @@ amounts = st.tuples(st.floats(0.0, 500.0), st.floats(0.0, 5000.0))
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(NOWHERE, HOSTS - 1), amounts), min_size=1, max_size=9))
+@given(st.lists(st.tuples(st.integers(NO_HOST, HOSTS - 1), amounts), min_size=1, max_size=9))
 def test_no_host_gives_more_than_it_has(rows: list[tuple[int, tuple[float, float]]]) -> None:
     """Wherever VMs are; nobody has more than was decided, and on a host with room all of it."""
     now = shown([place for place, _ in rows], [amount for _, amount in rows])
@@ -48,4 +48,4 @@ def test_no_host_gives_more_than_it_has(rows: list[tuple[int, tuple[float, float
         whole, asked = np.array(WHOLE), decided[there].sum(axis=0)
         assert np.allclose(given_[there].sum(axis=0), np.minimum(asked, whole))
         assert np.allclose(given_[there][:, asked <= whole], decided[there][:, asked <= whole])
-    assert not given_[now.host == NOWHERE].any()
+    assert not given_[now.host == NO_HOST].any()

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from twisted.internet.defer import Deferred
 
-    from merkatd.base.clock import Executor
-    from merkatd.base.deferreds import Time
+    from merkatd.base.clock import Clock, Executor
     from merkatd.opennebula import Transport
     from tests.contract.drivers import Drivers
     from tests.opennebula.worlds import Drive
@@ -45,7 +44,7 @@ class Endpoint:
     admin: str
     """oneadmin's session."""
     drive: Drive
-    clock: Time
+    clock: Clock
     executor: Executor
     drivers: Drivers | None
     """The hosts' drivers, where tests may make them fail."""

@@ -15,7 +15,7 @@ from merkatd.embedded.state_file import SqliteStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from merkatd.base.deferreds import Time
+    from merkatd.base.clock import Clock as AnyClock
 
 PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as its test
 ADMIN = f"oneadmin:{PASSWORD}"
@@ -27,7 +27,7 @@ BOOT_S = 5.0
 
 
 def large_cloud(
-    clock: Time, store: SqliteStore | None = None, hosts: int = HOSTS, vms: int = VMS
+    clock: AnyClock, store: SqliteStore | None = None, hosts: int = HOSTS, vms: int = VMS
 ) -> EmbeddedCloud:
     """The cloud with all VMs deployed, row by row over the hosts; they have yet to boot."""
     cloud = EmbeddedCloud(clock, np.random.default_rng(1))

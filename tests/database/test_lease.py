@@ -48,7 +48,7 @@ def test_given_back_it_is_nobodys(connection: sa.Connection) -> None:
     lease_store.give_back(connection, token)
     found = lease_store.read_lease(connection)
     assert found is not None
-    assert found.holder == lease_store.NOBODY
+    assert found.holder == lease_store.NO_HOLDER
     with pytest.raises(LeaseLostError):
         lease_store.renew_lease(connection, token)
     assert lease_store.take_lease(connection, "b", found) == 2

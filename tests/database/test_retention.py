@@ -5,8 +5,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from merkatd.database.fleets import fleet_store, group_store, platform_store
-from merkatd.database.fleets.fleet_store import MEMBERS, PlatformMember
+from merkatd.database.fleets import group_store, platform_store
+from merkatd.database.fleets.fleet_store import MEMBERS, PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.group_store import VM_GROUPS, GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_VMS, GroupMember
 from merkatd.database.fleets.platform_store import PlatformRow
@@ -73,7 +73,7 @@ def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
         member = PlatformMember(
             key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s
         )
-        fleet_store.add_platform_members(connection, [member])
+        PLATFORM_VMS.add(connection, [member])
     before = account_store.get(connection, [tenant.id])[tenant.id].balance
     while tidy(connection, LATE, most=2):
         pass
@@ -92,7 +92,7 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
         platform(connection, "done", since_s, None) for since_s in (20.0, 21.0, 40.0, 22.0)
     )
     member = PlatformMember(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
-    fleet_store.add_platform_members(connection, [member])
+    PLATFORM_VMS.add(connection, [member])
     tidy(connection, Horizon(0, 30.0, 10.0))
     assert platform_store.get(connection, unused) is None
     assert platform_store.get(connection, used) is not None
@@ -122,7 +122,7 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
         group_store.add(connection, group(str(ended_s), ended_s)).id
         for ended_s in (20.0, 21.0, 40.0, 22.0)
     )
-    vm = GroupMember(create_key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
+    vm = GroupMember(key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
     connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
     tidy(connection, Horizon(0, 30.0, 10.0))
     assert unused not in set(connection.scalars(sa.select(VM_GROUPS.c.id)))
@@ -161,7 +161,7 @@ def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
     one = group_store.add(connection, group("1")).id
     for number, gone_s in enumerate([10.0, 30.0, 10.0, None, 10.0], 1):
         vm = GroupMember(
-            create_key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
+            key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
         )
         connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
     tidy(connection, Horizon(0, 20.0, 0.0))
@@ -193,9 +193,9 @@ def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
         member = PlatformMember(
             key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0
         )
-        fleet_store.add_platform_members(connection, [member])
+        PLATFORM_VMS.add(connection, [member])
     tidy(connection, Horizon(0, 10.0, 0.0))
-    assert fleet_store.highest_numbers(connection) == {one: 3}
+    assert PLATFORM_VMS.highest_numbers(connection) == {one: 3}
     assert list(connection.scalars(sa.select(MEMBERS.c.number))) == [3]
 
 

@@ -14,11 +14,12 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
+from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Inline, OwnedExecutor
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
-from merkatd.database.base.transactions import LostRaceError, Retries, is_transient
-from merkatd.database.database import ClosedError
+from merkatd.database.base.transactions import LostRaceError, is_transient
+from merkatd.database.database import BACKOFF, ClosedError
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 
@@ -65,8 +66,8 @@ def engine(tmp_path: Path) -> Iterator[sa.Engine]:
 
 def inline(engine: sa.Engine, clock: Clock, executor: OwnedExecutor | None = None) -> Database:
     """A database that runs everything at once, three attempts without chance."""
-    retries = Retries(attempts=3, first_wait_s=1.0)
-    return Database(engine, executor or Inline(), clock, np.random.default_rng(0), retries)
+    backoff = Backoff(first_s=1.0, longest_s=2.0, retries=2)
+    return Database(engine, executor or Inline(), clock, np.random.default_rng(0), backoff)
 
 
 def test_what_a_function_returns_comes_back_and_is_committed(
@@ -210,9 +211,10 @@ def test_mysql_s_deadlocks_pass_and_its_other_errors_don_t(
 
 def test_waits_grow_up_to_a_limit() -> None:
     """Twice as long each time, and chance takes at most half away."""
-    retries = Retries(first_wait_s=0.1, longest_wait_s=1.0)
-    assert [retries.wait_s(attempt, 0.0) for attempt in (1, 2, 3, 9)] == [0.1, 0.2, 0.4, 1.0]
-    assert retries.wait_s(1, 0.999) > 0.05
+    waits = [BACKOFF.wait_s(failures, 1.0) for failures in (1, 2, 3, 9)]
+    assert waits == [0.05, 0.1, 0.2, 2.0]
+    assert BACKOFF.wait_s(1, 0.0) == 0.025
+    assert [BACKOFF.is_over(failures) for failures in (5, 6)] == [False, True]
 
 
 def test_results_of_the_driver_stay_inside(engine: sa.Engine, clock: Clock) -> None:

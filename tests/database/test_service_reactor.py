@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
+from merkatd.base.backoff import Backoff
 from merkatd.database import Database
-from merkatd.database.base.transactions import Retries
 from merkatd.database.database import UnavailableError
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
@@ -30,10 +30,10 @@ Result = TypeVar("Result")
 def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path) -> None:
     """A daemon that starts before its server, as after a power cut, tries for a while."""
     url = f"mysql+pymysql://merkat:hush@localhost/merkat?unix_socket={tmp_path / 'none'}"
-    retries = Retries(attempts=3, first_wait_s=0.01)
+    backoff = Backoff(first_s=0.01, longest_s=2.0, retries=2)
 
     async def main(reactor: Any) -> None:
-        await Database.open(url, reactor, np.random.default_rng(0), retries=retries)
+        await Database.open(url, reactor, np.random.default_rng(0), backoff=backoff)
 
     with (
         capturedLogs() as logged,

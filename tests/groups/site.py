@@ -8,9 +8,9 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.currency import micro
 from merkatd.currency.settings import MoneySettings
-from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
-from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import Edit
 from merkatd.ledger import Ledger
@@ -76,9 +76,7 @@ class Site(Frontend):
 
     def members(self, group: int) -> Sequence[GroupMember]:
         """Those of its VMs that are not gone."""
-        found: Sequence[GroupMember] = self.read(
-            lambda c: group_vm_store.living_group_members(c, group)
-        )
+        found: Sequence[GroupMember] = self.read(lambda c: GROUP_MEMBERS.living(c, group))
         return found
 
     def vms(self, group: int) -> list[int]:

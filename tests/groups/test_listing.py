@@ -17,7 +17,7 @@ from merkatd.api.xmlrpc.methods.platform_methods import platform_info, platform_
 from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store, group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
-from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_orders import GroupRight, permits
 from merkatd.service.base.identity import Caller, Identity
 from merkatd.service.base.turns import FairTurns
@@ -71,10 +71,10 @@ def test_others_vms_are_not_read(site: Site) -> None:
     with steps_of(site.engine) as before:
         (first,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     many = [
-        GroupMember(create_key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
+        GroupMember(key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
         for number in range(MANY)
     ]
-    transaction(site.engine, lambda c: group_vm_store.add_group_members(c, many))
+    transaction(site.engine, lambda c: GROUP_MEMBERS.add(c, many))
     with steps_of(site.engine) as after:
         (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     assert row == first
@@ -90,10 +90,10 @@ def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
     mine = site.create(60.0, 2)
     site.scheduler.latest = site.periods(4)
     many = [
-        GroupMember(create_key=f"k{number}", vm_group=mine, owner=site.ann, number=number + 10)
+        GroupMember(key=f"k{number}", vm_group=mine, owner=site.ann, number=number + 10)
         for number in range(MANY)
     ]
-    transaction(site.engine, lambda c: group_vm_store.add_group_members(c, many))
+    transaction(site.engine, lambda c: GROUP_MEMBERS.add(c, many))
     found = site.read(lambda c: group_vm_store.ids(c, [mine]))
     assert found == {mine: site.vms(mine)}
     house: Any = House(GroupQuestions(site.scheduler, site.keeper))

@@ -242,7 +242,7 @@ class TestFaults:
         """Only a VM of its owner's is bound, and ended with it."""
         group = site.create(60.0, 1)
         site.period()
-        key = site.members(group)[0].create_key
+        key = site.members(group)[0].key
         stranger = site.bench.new(f'{template()}\nMERKAT_KEY="{key}"', session="eve:secret")
         site.periods(4)
         assert stranger not in site.vms(group)

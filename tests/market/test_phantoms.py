@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Floats, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.share import share
 from merkatd.placement.base.strategy import Pricing
@@ -134,7 +134,7 @@ def test_the_price_is_covered_by_what_bids_can_buy(seed: int, rule: PriceRule) -
     found = decided(snapshot, rule).prices[0, 0]
     if found <= RESERVE["cpu"] or np.isinf(found):
         return
-    there = snapshot.vms.host != NOWHERE
+    there = snapshot.vms.host != NO_HOST
     cap = np.minimum(snapshot.vms.cap[there, 0], HOST)
     floor = snapshot.vms.floor[there, 0] if rule is PriceRule.CLEARING else np.zeros(len(cap))
     counted = np.clip(snapshot.vms.bid[there, 0], found * np.minimum(floor, cap), found * cap)

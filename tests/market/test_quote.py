@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import BIDDING, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.demand import Bidder, Demand, _Lines
-from merkatd.market.explanation import BIDDING
 from merkatd.market.market_view import market_view
 from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.quote import LEAST_BID, Quotes
@@ -36,7 +35,7 @@ def divided_anew(
     column[row] = bid
     changed = replace(snapshot, vms=replace(snapshot.vms, bid=column))
     view = market_view(changed, market)
-    among = np.full(len(snapshot.hosts) + 1, NOWHERE)
+    among = np.full(len(snapshot.hosts) + 1, NO_ROW)
     among[view.hosts] = np.arange(len(view.hosts))
     place = among[host[view.vms]]
     at = int(np.flatnonzero(view.vms == row)[0])
@@ -207,7 +206,7 @@ class TestNewcomers:
         snapshot = crowded(6, 1)
         quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
         place = quotes.place_for((0.0, 1e9), (400.0, 1e9))
-        assert (place.host, place.pool) == (NOWHERE, NOWHERE)
+        assert (place.host, place.pool) == (NO_HOST, NO_HOST)
         cpu = quotes.quote(place, [1.0, 1.0])[0]
         view = market_view(snapshot, 0)
         level = view.first(np.ones(len(view.vms), dtype=bool)).level[0, 0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import HostState, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import assess_placement
 from merkatd.market.market_view import market_view
 from tests.clouds import cloud, hosts_table, tangled, vms_table
@@ -88,7 +88,7 @@ def test_pending_vms_count_once_they_have_a_place() -> None:
         vms_table(np.array([0, -1]), np.full((2, 1), 5.0), np.full((2, 1), 80.0)),
     )
     view = market_view(snapshot, 0)
-    assert view.place.tolist() == [0, NOWHERE]
+    assert view.place.tolist() == [0, NO_HOST]
     assert view.first(np.array([True, False])).allocation[:, 0].tolist() == [80.0, 0.0]
     assert view.first(np.array([True, True])).allocation[:, 0].tolist() == [50.0, 50.0]
 

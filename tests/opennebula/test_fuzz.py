@@ -22,10 +22,11 @@ from merkatd.opennebula.pools.estate_pools import (
     read_users,
     read_vm_groups,
 )
-from merkatd.opennebula.pools.host_pool import read_hosts, read_samples
+from merkatd.opennebula.pools.host_pool import read_samples
 from merkatd.opennebula.pools.vm_pool import read_page
 from merkatd.opennebula.rpc.http_reply import NoReplyError, decoded
 from merkatd.opennebula.rpc.xml_elements import BrokenError
+from tests.opennebula.host_rows import read_hosts
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
 VM_POOL = (RECORDED / "vmpool_infoextended.xml").read_text()

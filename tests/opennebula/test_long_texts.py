@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import VmState
-from merkatd.opennebula.pools.unread_vms import FIRST_REST_S
+from merkatd.opennebula.pools.unread_vms import TEXT_BACKOFF
 from merkatd.opennebula.pools.vm_pool import LONG, MOST_TAGS
 from tests.opennebula.worlds import SMALL, World, in_memory
 
@@ -65,7 +65,7 @@ def test_the_next_periods_read_around_it(world: World) -> None:
     assert np.array_equal(seen.vm_id, np.arange(6))
     asked = [rest for method, rest in world.transport.calls if method == "one.vmpool.infoextended"]
     assert [rest[1:3] for rest in asked if rest[3] == -1] == [(0, 2), (4, -1)]
-    world.wait(FIRST_REST_S + 1)
+    world.wait(TEXT_BACKOFF.first_s + 1)
     world.transport.forget()
     world.run(one.observe())
     ranges = [rest[1:3] for method, rest in world.transport.calls if "extended" in method]
@@ -90,7 +90,7 @@ def test_a_text_that_became_short_is_read_like_all(world: World) -> None:
     one = adapter(world, LONG // 2)
     world.run(one.observe())
     world.call("one.vm.update", 3, 'MERKAT_BID_CPU="9"', 0)
-    world.wait(FIRST_REST_S + 1)
+    world.wait(TEXT_BACKOFF.first_s + 1)
     seen = world.run(one.observe())
     assert seen.attributes[3]["MERKAT_BID_CPU"] == "9"
     assert not seen.by_record

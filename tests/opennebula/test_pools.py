@@ -10,10 +10,11 @@ from twisted.logger import capturedLogs
 from merkatd.cluster import HostState, VmState
 from merkatd.opennebula.observation_builder import Pools, observed
 from merkatd.opennebula.pools.estate_pools import read_users
-from merkatd.opennebula.pools.host_pool import HostLoad, HostPool, read_hosts, read_samples
+from merkatd.opennebula.pools.host_pool import HostLoad, HostPool, read_samples
 from merkatd.opennebula.pools.one_states import host_state, state_meaning
 from merkatd.opennebula.pools.vm_pool import NAMELESS, GarbledError, Page, read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import BrokenError, rows
+from tests.opennebula.host_rows import read_hosts
 
 
 def vm(number: int = 1, user: str = "", template: str = "", **changes: str) -> str:

@@ -19,8 +19,8 @@ from merkatd.base.clock import Threads
 from merkatd.cluster import VmState
 from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud
-from merkatd.opennebula.pools.host_pool import read_hosts
 from merkatd.opennebula.pools.vm_pool import read_page
+from tests.opennebula.host_rows import read_hosts
 from tests.opennebula.large import HOSTS, VMS, large
 from tests.opennebula.worlds import ADMIN, RealTime
 

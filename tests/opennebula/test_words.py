@@ -28,10 +28,11 @@ from merkatd.opennebula.pools.estate_pools import (
     read_users,
     read_vm_groups,
 )
-from merkatd.opennebula.pools.host_pool import read_hosts, read_samples, with_facts
+from merkatd.opennebula.pools.host_pool import read_samples, with_facts
 from merkatd.opennebula.pools.one_states import state_meaning
 from merkatd.opennebula.pools.vm_pool import read_page, read_vm
 from merkatd.opennebula.rpc.xml_elements import UnreadableError
+from tests.opennebula.host_rows import read_hosts
 from tests.opennebula.test_pools import host, pool, vm
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"

@@ -25,7 +25,7 @@ from merkatd.scheduler.base.ports import ReplyKind, StepReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from merkatd.base.deferreds import Time
+    from merkatd.base.clock import Clock as AnyClock
     from merkatd.scheduler.base.ports import Observation
 
 Result = TypeVar("Result")
@@ -81,7 +81,7 @@ class World:
     """A cloud behind a transport."""
 
     drive: Drive
-    clock: Time
+    clock: AnyClock
     transport: Recorder
     executor: OwnedExecutor
     embedded: EmbeddedCloud

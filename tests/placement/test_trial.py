@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import errors, shortfalls
 from merkatd.placement.base.board import excess
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
@@ -61,7 +61,7 @@ def test_scores_with_and_without_each_vm_and_what_hosts_have_left(seed: int) -> 
         assert search.estimates.load[host] == pytest.approx(load)
     for vm, host in enumerate(place.tolist()):
         gone = place.copy()
-        gone[vm] = NOWHERE
+        gone[vm] = NO_HOST
         assert search.without[vm] == pytest.approx(short_on(game, gone, host), abs=1e-9)
 
 
@@ -93,7 +93,7 @@ def test_the_partner_with_whom_changing_places_helps_most(seed: int) -> None:
             SUM_OF_SHORTFALLS,
             search.scores,
         )
-        assert bool(best == NOWHERE) is (not gains)
+        assert bool(best == NO_HOST) is (not gains)
         if gains:
             assert gain == pytest.approx(max(gains.values()))
             assert gains[int(best)] == pytest.approx(gain)

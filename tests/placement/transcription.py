@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, RolePolicy, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import errors
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.tabu.paper import MarketSettings
@@ -50,7 +50,7 @@ class Transcription:
             return True
         partners = []
         for other in range(len(self.place)):
-            if other == vm or roles[other] < 0 or self.place[other] == NOWHERE:
+            if other == vm or roles[other] < 0 or self.place[other] == NO_HOST:
                 continue
             policy = self._policy(int(roles[vm]), int(roles[other]))
             if policy == RolePolicy.APART and self.place[other] == host:
@@ -60,7 +60,7 @@ class Transcription:
         # Members outside the market stay where they are, and count.
         vms, inside = self.snapshot.vms, set(self.view.vms.tolist())
         for other in range(len(vms.role)):
-            if other in inside or vms.role[other] < 0 or vms.host[other] == NOWHERE:
+            if other in inside or vms.role[other] < 0 or vms.host[other] == NO_HOST:
                 continue
             policy = self._policy(int(roles[vm]), int(vms.role[other]))
             if policy == RolePolicy.APART and vms.host[other] == self.view.hosts[host]:
@@ -95,19 +95,19 @@ class Transcription:
 
     def compute_errors(self) -> Floats:
         """ComputeErrors: both allocations for the whole cloud, Eq. 2, larger resource."""
-        first = self.view.first(self.started != NOWHERE).allocation
+        first = self.view.first(self.started != NO_HOST).allocation
         found: Floats = errors(first, self.view.on_hosts(self.place).allocation).max(axis=1)
         return found
 
     def run(self, settings: MarketSettings) -> Ints:
         """ComputePlacement."""
         hosts = range(len(self.view.hosts))
-        for vm in np.flatnonzero(self.place == NOWHERE).tolist():
+        for vm in np.flatnonzero(self.place == NO_HOST).tolist():
             candidates = [host for host in hosts if self.feasible(vm, host)]
             if candidates:
                 self.place[vm] = min(candidates, key=lambda host: (self.load(host), host))
         self.started = self.place.copy()
-        new = (self.view.place == NOWHERE) & (self.started != NOWHERE)
+        new = (self.view.place == NO_HOST) & (self.started != NO_HOST)
         movable = self.view.movable | new
         best = self.place.copy()
         tabu: list[tuple[int, int, int]] = []

@@ -10,8 +10,8 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.currency import micro
 from merkatd.currency.settings import MoneySettings
-from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
@@ -160,9 +160,7 @@ class Site(Frontend):
 
     def members(self, platform: int) -> tuple[PlatformMember, ...]:
         """Those of its VMs that are not gone."""
-        found: tuple[PlatformMember, ...] = self.read(
-            lambda c: fleet_store.living_members(c, platform)
-        )
+        found: tuple[PlatformMember, ...] = self.read(lambda c: PLATFORM_VMS.living(c, platform))
         return found
 
     def vms(self, platform: int) -> list[int]:

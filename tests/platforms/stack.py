@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.api.control.control_client import NobodyError, ask
-from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import DOINGS
 from merkatd.database.ledger.entry_store import audit
 from merkatd.platforms.processes import program
@@ -211,7 +211,7 @@ class Stack(Site):
         states = {one.id: one.state for one in stored.values()}
         if states != self.wanted:
             return f"platforms: {states}"
-        present = self.read(fleet_store.living_members)
+        present = self.read(PLATFORM_VMS.living)
         for one in stored.values():
             size = sum(one.sizes.values()) if one.state == "running" else None
             mine = [member for member in present if member.platform == one.id]

@@ -152,7 +152,7 @@ def test_a_platform_that_was_just_suspended_rests() -> None:
     """It reads for how much longer."""
     asked = terms(since_s=NOW_S - 4 * INTERVAL_S)
     found = judge_start(asked, offer())
-    assert (found.answer, found.needs) == (StartAnswer.WAIT, "6 m more")
+    assert (found.answer, found.needs) == (StartAnswer.WAIT, "6 min more")
     rested = terms(since_s=NOW_S - REST * INTERVAL_S)
     assert judge_start(rested, offer()).answer is StartAnswer.START
     started = terms(since_s=NOW_S, state="postponed")

@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Inline
 from merkatd.daemon.single_instance import surely
 from merkatd.database import Database, migrations
-from merkatd.database.base.transactions import Retries
 from merkatd.database.scheduler import lease_store, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.current_state import server_leads
@@ -22,6 +22,7 @@ from merkatd.scheduler.period import Scheduler
 from tests.scheduler.frontend import SESSION, START_S, Frontend
 
 INTERVAL_S = 60.0
+TWO_ATTEMPTS = Backoff(first_s=0.05, longest_s=2.0, retries=1)
 
 
 class Slow:
@@ -80,7 +81,7 @@ class Daemon:
         client = Client(LeaderOnlyTransport(self, self._certain), SESSION, self.clock)
         rng = np.random.default_rng(len(name))
         engine = frontend.engine if engine is None else engine
-        database = Database(engine, Inline(), self.clock, rng, Retries(attempts=2))
+        database = Database(engine, Inline(), self.clock, rng, TWO_ATTEMPTS)
         world = replace(
             frontend.scheduler.world,
             cloud=OpenNebulaCloud(client, self.clock, Inline()),
@@ -332,7 +333,7 @@ def test_a_restarted_daemon_need_not_wait_for_its_own_lease(cloud: Frontend) -> 
 def test_a_lease_is_surely_ones_own_for_less_time_than_others_wait(cloud: Frontend) -> None:
     """A daemon that goes on after a stop knows that at once, without asking."""
     rng = np.random.default_rng(1)
-    database = Database(cloud.engine, Inline(), cloud.clock, rng, Retries(attempts=2))
+    database = Database(cloud.engine, Inline(), cloud.clock, rng, TWO_ATTEMPTS)
     away_s = 0.0
     clock = cloud.clock
     leading = Leading(
@@ -355,7 +356,7 @@ def test_a_lease_is_surely_ones_own_for_less_time_than_others_wait(cloud: Fronte
 def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud: Frontend) -> None:
     """Calls to OpenNebula are many; what was proved a moment ago holds for each of them."""
     rng = np.random.default_rng(1)
-    database = Database(cloud.engine, Inline(), cloud.clock, rng, Retries(attempts=2))
+    database = Database(cloud.engine, Inline(), cloud.clock, rng, TWO_ATTEMPTS)
     leading = Leading(database, cloud.clock, "one", lease_s_of(INTERVAL_S))
     leading.start()
     pass_(cloud, 3 * lease_s_of(INTERVAL_S))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
-from merkatd.database.fleets.group_vm_store import GroupMember
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.database.ledger.entry_store import audit
 from merkatd.database.migrations import TABLES
 from merkatd.scheduler.base.settings import Rhythm
@@ -47,8 +47,8 @@ def group(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
     said: dict[str, Any] = {"token": f"{day}", "name": "g", "owner": owner, "user_group": 1}
     said |= {"permissions": 0, "market": "default", "template": "CPU=1", "spending_rate": 1.0}
     made = group_store.add(connection, GroupRow(**said, nvm=1, created_s=at_s, ended_s=at_s))
-    one = GroupMember(create_key=f"g{day}", vm_group=made.id, owner=owner, number=1, gone_s=at_s)
-    group_vm_store.add_group_members(connection, [one])
+    one = GroupMember(key=f"g{day}", vm_group=made.id, owner=owner, number=1, gone_s=at_s)
+    GROUP_MEMBERS.add(connection, [one])
 
 
 def rows(connection: sa.Connection) -> dict[str, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from prometheus_client.core import GaugeMetricFamily
 
 from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster.columns import values_of
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
@@ -84,11 +85,7 @@ def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
 def _group_of(seen: Observed) -> Ints:
     """Return the group of each VM by row of the snapshot; -1 if it is unknown."""
     ids, groups = seen.observation.vm_id, seen.observation.vm_group
-    found = np.full(len(seen.snapshot.vms), -1)
-    if len(ids):
-        at = np.minimum(np.searchsorted(ids, seen.snapshot.vms.id), len(ids) - 1)
-        there = ids[at] == seen.snapshot.vms.id
-        found[there] = groups[at[there]]
+    found: Ints = values_of(ids, groups, seen.snapshot.vms.id, -1)
     return found
 
 

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from merkatd.base.clock import Executor
 from merkatd.cluster import Floats, HostState, Migrate, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.currency import MICRO
 from merkatd.database.base.transactions import Transactions
 from merkatd.database.ledger import account_store, tenant_store
@@ -113,7 +113,7 @@ class Fair:
 def fairness(snapshot: Snapshot) -> list[Fairness]:
     """Return the fairness of each market."""
     found = assess_placement(snapshot, snapshot.vms.host)
-    placed = snapshot.vms.host != NOWHERE
+    placed = snapshot.vms.host != NO_HOST
     return [
         Fairness(
             market=name,

@@ -1,7 +1,6 @@
 """A model of all commands, read from their parsers: the source of manual pages and completion."""
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from merkatd.commands.terminal.command_parser import Parser
@@ -41,12 +40,6 @@ class Command:
     def positionals(self) -> tuple[Argument, ...]:
         """Return the positional arguments."""
         return tuple(one for one in self.arguments if not one.flags)
-
-    def flags_with_value(self, value: str) -> Iterator[str]:
-        """Yield the spellings of the options that take this value."""
-        for option in self.options:
-            if option.value == value:
-                yield from option.flags
 
 
 @dataclass(frozen=True, slots=True)

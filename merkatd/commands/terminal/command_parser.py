@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from merkatd.base.quantities import SECONDS
 from merkatd.commands.terminal.screen_text import plain
 from merkatd.commands.terminal.table_columns import shortened
 
@@ -78,7 +79,7 @@ LARGEST_WHOLE = 2**31 - 1
 LONGEST_NAME = 128
 MOST_CREDITS = 1e15
 LONGEST_DELAY_S = 86_400.0
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_UNITS = {**SECONDS, "w": 604_800}
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 

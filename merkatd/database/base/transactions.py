@@ -1,7 +1,6 @@
-"""The interface of transactions, the classes of their errors, retries, and dry runs."""
+"""The interface of transactions, the classes of their errors, and dry runs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -35,20 +34,6 @@ _MYSQL_OF_DATA = frozenset(
 
 class LostRaceError(Exception):
     """Another transaction wrote the same row at the same time; a retry will read it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """The number of attempts of a transaction, and the waits between them."""
-
-    attempts: int = 6
-    first_wait_s: float = 0.05
-    longest_wait_s: float = 2.0
-
-    def wait_s(self, attempt: int, draw: float) -> float:
-        """Return the wait after attempt 1, 2, ...; `draw` in [0, 1) shortens it by up to half."""
-        full = min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1))
-        return full * (1.0 - draw / 2.0)
 
 
 def is_transient(error: Exception) -> bool:

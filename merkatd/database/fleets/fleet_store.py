@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database.base.schema import chunks, table
+from merkatd.database.fleets.member_table import FleetMember, MemberTable
 from merkatd.database.fleets.platform_store import PLATFORMS, is_in_trouble
 from merkatd.database.scheduler.step_store import STEPS, StepState
 
@@ -29,19 +30,17 @@ MEMBERS = table("platform_vms", MemberColumns, sa.Index(None, "platform"), sa.In
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformMember:
+class PlatformMember(FleetMember):
     """A VM of a platform, which exists or is about to be created."""
 
-    key: str
     platform: int
     cluster: str
-    number: int
-    """The VM's sequence number within its platform, from 1 on."""
-    vm: int | None = None
-    """The VM's id, once the daemon has seen the VM."""
-    leaving: bool = False
-    """Whether the VM is about to be ended."""
-    gone_s: float | None = None
+
+
+PLATFORM_VMS = MemberTable(MEMBERS, "platform", PlatformMember)
+_WAITING = sa.select(
+    MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform
+).join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
 
 
 class Refusals(NamedTuple):
@@ -54,50 +53,18 @@ class Refusals(NamedTuple):
     """The period of the newest answer."""
 
 
-def add_platform_members(connection: sa.Connection, members: Iterable[PlatformMember]) -> None:
-    """Store new VMs of platforms."""
-    rows = [
-        {
-            "create_key": one.key,
-            "platform": one.platform,
-            "cluster": one.cluster,
-            "number": one.number,
-            "vm": one.vm,
-            "leaving": one.leaving,
-            "gone_s": one.gone_s,
-        }
-        for one in members
-    ]
-    if rows:
-        connection.execute(sa.insert(MEMBERS), rows)
-
-
 def bind_vms(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> tuple[int, ...]:
     """Store the ids of the VMs that have a platform's key and its owner.
 
-    The owner must match because tenants can write any key into their own templates. A VM that
-    appears after the daemon gave it up is marked to be ended. Return the VMs of platforms whose
-    controller fails now: it could not bid for them.
+    Return the VMs of platforms whose controller fails now: it could not bid for them.
     """
-    query = (
-        sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform)
-        .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
-        .where(MEMBERS.c.vm.is_(None))
-    )
-    taken = set(connection.scalars(sa.select(MEMBERS.c.vm).where(MEMBERS.c.vm.is_not(None))))
+    seen = PLATFORM_VMS.newly_seen(connection, _WAITING, keys, owners)
+    PLATFORM_VMS.bind(connection, seen)
     bound: dict[int, list[int]] = {}
-    for key, gone_s, owner, platform in connection.execute(query).all():
-        vm = keys.get(key)
-        if vm is None or vm in taken or owners.get(vm) != owner:
-            continue
-        taken.add(vm)
-        values: dict[str, Any] = {"vm": vm}
-        if gone_s is not None:
-            values |= {"gone_s": None, "leaving": True}
-        _change_members(connection, [key], **values)
-        bound.setdefault(platform, []).append(vm)
+    for one in seen:
+        bound.setdefault(one.fleet, []).append(one.vm)
     reports = sa.select(PLATFORMS.c.id, PLATFORMS.c.report).where(PLATFORMS.c.id.in_(bound))
     return tuple(
         vm
@@ -107,14 +74,9 @@ def bind_vms(
     )
 
 
-def mark_leaving(connection: sa.Connection, keys: Iterable[str]) -> None:
-    """Mark these VMs as about to be ended."""
-    _change_members(connection, keys, leaving=True)
-
-
 def mark_failed(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
     """Mark these VMs as failed: they are about to be ended and replaced."""
-    _change_members(connection, keys, leaving=True, failed_s=at_s)
+    PLATFORM_VMS.change(connection, keys, leaving=True, failed_s=at_s)
 
 
 def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str], list[float]]:
@@ -127,40 +89,6 @@ def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str],
     for platform, cluster, at_s in rows:
         found.setdefault((platform, cluster), []).append(at_s or 0.0)
     return found
-
-
-def mark_gone(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
-    """Mark these VMs as gone or never created."""
-    _change_members(connection, keys, leaving=True, gone_s=at_s)
-
-
-def living_members(
-    connection: sa.Connection, platform: int | None = None
-) -> tuple[PlatformMember, ...]:
-    """Return the VMs that are not gone, of one platform or of all, in order of their numbers."""
-    query = sa.select(MEMBERS).where(MEMBERS.c.gone_s.is_(None))
-    if platform is not None:
-        query = query.where(MEMBERS.c.platform == platform)
-    query = query.order_by(MEMBERS.c.platform, MEMBERS.c.number)
-    return tuple(
-        PlatformMember(
-            key=row.create_key,
-            platform=row.platform,
-            cluster=row.cluster,
-            number=row.number,
-            vm=row.vm,
-            leaving=row.leaving,
-            gone_s=row.gone_s,
-        )
-        for row in connection.execute(query)
-    )
-
-
-def highest_numbers(connection: sa.Connection) -> dict[int, int]:
-    """Return the highest VM number of each platform."""
-    query = sa.select(MEMBERS.c.platform, sa.func.max(MEMBERS.c.number))
-    rows = connection.execute(query.group_by(MEMBERS.c.platform))
-    return {platform: number for platform, number in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusals]:
@@ -189,9 +117,3 @@ def applications(connection: sa.Connection) -> dict[int, int]:
         for vm, account in connection.execute(query)
         if vm is not None and account is not None
     }
-
-
-def _change_members(connection: sa.Connection, keys: Iterable[str], **values: Any) -> None:
-    for some in chunks(sorted(keys)):
-        query = sa.update(MEMBERS).where(MEMBERS.c.create_key.in_(some))
-        connection.execute(query.values(**values))

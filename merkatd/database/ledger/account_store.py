@@ -17,11 +17,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
+from merkatd.cluster.columns import NO_OWNER
 from merkatd.database.base.schema import SERIAL, chunks, table
 from merkatd.database.base.transactions import LostRaceError
-
-NOBODY = -1
-"""The owner of accounts without a user. NULL would not do: the unique key ignores NULLs."""
 
 
 class AccountKind(StrEnum):
@@ -209,7 +207,7 @@ def lock_books(connection: sa.Connection) -> None:
     """
     treasury_row = sa.select(ACCOUNTS.c.id).where(
         ACCOUNTS.c.kind == AccountKind.TREASURY,
-        ACCOUNTS.c.owner == NOBODY,
+        ACCOUNTS.c.owner == NO_OWNER,
         ACCOUNTS.c.name == "treasury",
     )
     if connection.scalar(treasury_row.with_for_update()) is None:
@@ -248,14 +246,15 @@ def _selected(
 
 
 def _stored(owner: int | None) -> int:
-    return NOBODY if owner is None else owner
+    # NULL would not do for accounts without a user: the unique key ignores NULLs.
+    return NO_OWNER if owner is None else owner
 
 
 def _account(row: sa.Row[Any]) -> AccountRow:
     return AccountRow(
         id=row.id,
         kind=AccountKind(row.kind),
-        owner=None if row.owner == NOBODY else row.owner,
+        owner=None if row.owner == NO_OWNER else row.owner,
         name=row.name,
         balance=row.balance,
         reserved=row.reserved,

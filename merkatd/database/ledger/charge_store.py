@@ -84,16 +84,6 @@ class Charged:
     """Accounts that an earlier call charged for this period; this call skipped them."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnpaidCharge:
-    """A shortfall: the amount that an account could not pay for a period."""
-
-    period: int
-    account: int
-    at_s: float
-    missing: int
-
-
 def reference_of(period: int, account: int) -> str:
     """Return the reference of the charge of a payer for a period."""
     return f"charge/{period}/{account}"
@@ -184,15 +174,6 @@ def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:
     query = sa.select(SHORTFALLS.c.account, SHORTFALLS.c.missing)
     rows = connection.execute(query.where(SHORTFALLS.c.period == period))
     return {account: missing for account, missing in rows}  # noqa: C416 - rows are no pairs to mypy
-
-
-def shortfalls_of(
-    connection: sa.Connection, account: int, limit: int = 100
-) -> tuple[UnpaidCharge, ...]:
-    """Return the newest shortfalls of an account, newest first."""
-    query = sa.select(SHORTFALLS).where(SHORTFALLS.c.account == account)
-    rows = connection.execute(query.order_by(SHORTFALLS.c.period.desc()).limit(limit))
-    return tuple(UnpaidCharge(row.period, row.account, row.at_s, row.missing) for row in rows)
 
 
 def _checked(account: int, amount: int) -> bool:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
@@ -70,6 +69,7 @@ class EntryColumns(TypedColumns):
 
 TRANSACTIONS = table("transactions", TransactionColumns, sa.Index(None, "at_s"))
 ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
+_IDS = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
 
 
 class BookingError(ValueError):
@@ -153,7 +153,7 @@ def post_new(
 
 def posted(connection: sa.Connection, references: Iterable[str]) -> frozenset[str]:
     """Return which of the references are already posted."""
-    return frozenset(_ids(connection, references))
+    return frozenset(transaction_ids(connection, references))
 
 
 def of_account(
@@ -268,16 +268,15 @@ def _check(
 
 
 def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> None:
-    rows = [{"at_s": at_s, "kind": p.kind, "reference": p.reference} for p in postings]
-    if not rows:
+    if not postings:
         return
+    rows = [{"at_s": at_s, "kind": p.kind, "reference": p.reference} for p in postings]
     newest = connection.scalar(sa.select(sa.func.max(TRANSACTIONS.c.id))) or 0
     try:
         connection.execute(sa.insert(TRANSACTIONS), rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction posted the same reference first") from error
-    later = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
-    found = connection.execute(later.where(TRANSACTIONS.c.id > newest))
+    found = connection.execute(_IDS.where(TRANSACTIONS.c.id > newest))
     ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
     entries = [
         {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
@@ -289,11 +288,11 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
         connection.execute(sa.insert(ENTRIES), entries)
 
 
-def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def transaction_ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, int]:
+    """Return the ids of transactions, by reference."""
+    found: dict[str, int] = {}
     for some in chunks(sorted(references)):
-        query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
-        rows = connection.execute(query.where(TRANSACTIONS.c.reference.in_(some)))
+        rows = connection.execute(_IDS.where(TRANSACTIONS.c.reference.in_(some)))
         found.update((reference, number) for reference, number in rows)
     return found
 

@@ -8,14 +8,20 @@ transaction, `day/20000/charge/ACCOUNT`, moves 2,880 credits from it to the trea
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.currency.credits import DAY_S, day_of
 from merkatd.database.base.schema import chunks, table
-from merkatd.database.ledger.entry_store import AFTER_SLASH, ENTRIES, TRANSACTIONS, TransactionKind
+from merkatd.database.ledger.entry_store import (
+    AFTER_SLASH,
+    ENTRIES,
+    TRANSACTIONS,
+    TransactionKind,
+    transaction_ids,
+)
 from merkatd.database.scheduler.period_store import PERIODS
 
 
@@ -89,7 +95,7 @@ def _collect(
 
 def _add(connection: sa.Connection, day: int, kind: TransactionKind, moves: _Moves) -> None:
     """Add the movements to the day's transactions, of which some may exist already."""
-    ids = _ids(connection, moves)
+    ids = transaction_ids(connection, moves)
     new = [
         {"at_s": float(day * DAY_S), "kind": kind, "reference": reference}
         for reference in moves
@@ -97,7 +103,7 @@ def _add(connection: sa.Connection, day: int, kind: TransactionKind, moves: _Mov
     ]
     if new:
         connection.execute(sa.insert(TRANSACTIONS), new)
-        ids = _ids(connection, moves)
+        ids = transaction_ids(connection, moves)
     there: dict[int, Counter[int]] = {}
     for some in chunks(sorted(ids.values())):
         query = sa.select(ENTRIES).where(ENTRIES.c.transaction_id.in_(some))
@@ -113,12 +119,3 @@ def _add(connection: sa.Connection, day: int, kind: TransactionKind, moves: _Mov
             for account, amount in whole.items()
         ]
     connection.execute(sa.insert(ENTRIES), rows)
-
-
-def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for some in chunks(sorted(references)):
-        query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
-        rows = connection.execute(query.where(TRANSACTIONS.c.reference.in_(some)))
-        found.update((reference, number) for reference, number in rows)
-    return found

@@ -117,16 +117,6 @@ def deaf(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
     return frozenset(vm for vm, count in found.items() if count >= _ASKED)
 
 
-def creations(connection: sa.Connection, keys: Iterable[str]) -> dict[str, StoredStep]:
-    """Return the newest creation of each key."""
-    found: dict[str, StoredStep] = {}
-    for some in chunks(sorted(keys)):
-        query = sa.select(STEPS).where(STEPS.c.create_key.in_(some)).order_by(STEPS.c.period)
-        for row in connection.execute(query):
-            found[row.create_key] = from_row(row)
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The result of recording a plan."""

@@ -24,7 +24,8 @@ from merkatd.database.base.transactions import LostRaceError
 _PERIODS = "periods"
 """The name of the only lease."""
 
-NOBODY = ""
+NO_HOLDER = ""
+"""The holder of a lease that was given back."""
 
 
 class LeaseColumns(TypedColumns):
@@ -92,7 +93,7 @@ def renew_lease(connection: sa.Connection, token: int) -> None:
     """
     moved = connection.execute(
         sa.update(LEASES)
-        .where(LEASES.c.name == _PERIODS, LEASES.c.token == token, LEASES.c.holder != NOBODY)
+        .where(LEASES.c.name == _PERIODS, LEASES.c.token == token, LEASES.c.holder != NO_HOLDER)
         .values(beat=LEASES.c.beat + 1)
     )
     if moved.rowcount != 1:
@@ -104,5 +105,5 @@ def give_back(connection: sa.Connection, token: int) -> None:
     connection.execute(
         sa.update(LEASES)
         .where(LEASES.c.name == _PERIODS, LEASES.c.token == token)
-        .values(holder=NOBODY, beat=LEASES.c.beat + 1)
+        .values(holder=NO_HOLDER, beat=LEASES.c.beat + 1)
     )

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any, Protocol
-
-from merkatd.base.deferreds import Time
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Delayed(Protocol):
-    """A delayed call, as Twisted's IDelayedCall."""
-
-    def active(self) -> bool:
-        """Return whether the call is still due."""
-
-    def cancel(self) -> None:
-        """Cancel the call."""
+    from merkatd.base.clock import Clock, DelayedCall
 
 
 class Agenda:
@@ -28,14 +18,14 @@ class Agenda:
     reads its own due time from `now()`, so its effects do not depend on the clock's steps.
     """
 
-    def __init__(self, clock: Time, epoch_s: float, per_turn: int) -> None:
+    def __init__(self, clock: Clock, epoch_s: float, per_turn: int) -> None:
         self._clock = clock
         self._epoch_s = epoch_s
         self._per_turn = per_turn
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._moment: float | None = None
-        self._call: Delayed | None = None
+        self._call: DelayedCall | None = None
         self._armed_s = float("inf")
         self.after_turn: Callable[[], None] = lambda: None
         """Runs after each turn of events, before any call can see their effects."""
@@ -104,7 +94,7 @@ def _due(due_s: float, present_s: float) -> bool:
 class ScaledClock:
     """A world's time: from now on it runs faster than the reactor's time by a factor."""
 
-    def __init__(self, clock: Time, factor: float, world_s: float) -> None:
+    def __init__(self, clock: Clock, factor: float, world_s: float) -> None:
         """`world_s` is the world's time now."""
         self._clock = clock
         self._factor = factor

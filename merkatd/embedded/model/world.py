@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from merkatd.base.deferreds import Time
+    from merkatd.base.clock import Clock
 
 Record: TypeAlias = (
     Vm
@@ -82,7 +82,7 @@ class World:
     """The whole state of an embedded cloud. The calls and the lifecycle change it."""
 
     def __init__(
-        self, clock: Time, rng: np.random.Generator, settings: EmbeddedSettings | None = None
+        self, clock: Clock, rng: np.random.Generator, settings: EmbeddedSettings | None = None
     ) -> None:
         self.settings = settings or EmbeddedSettings()
         self.clock = clock

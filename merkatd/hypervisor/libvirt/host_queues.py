@@ -16,10 +16,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from merkatd.base.clock import DelayedCall, ThreadClock
 from merkatd.hypervisor.libvirt.host.host_connection import CallProgress, HostConnection
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError
 
@@ -29,33 +30,6 @@ Steps = Generator[None, None, Result]
 _TURN_S = 0.01
 """The shortest time for which a host keeps a shared thread: a call or two."""
 _UNFINISHED = object()
-
-
-class DelayedCall(Protocol):
-    """A call that is scheduled for later."""
-
-    def active(self) -> bool:
-        """Return whether the call is still due."""
-
-    def cancel(self) -> None:
-        """Cancel the call."""
-
-
-class Reactor(Protocol):
-    """The clock, and the way back from other threads to the reactor's."""
-
-    def seconds(self) -> float:
-        """Return the time; any thread may call this."""
-
-    def callLater(  # noqa: N802 - Twisted's name
-        self, delay: float, call: Callable[..., object], /, *arguments: object
-    ) -> DelayedCall:
-        """Call a function after a delay in seconds."""
-
-    def callFromThread(  # noqa: N802 - Twisted's name
-        self, call: Callable[..., object], /, *arguments: object
-    ) -> object:
-        """Call a function on the reactor's thread."""
 
 
 class _Job:
@@ -93,7 +67,7 @@ class Lines:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: ThreadClock,
         start: Callable[[Callable[[], None]], None],
         threads: int,
         call_limit_s: float,

@@ -5,13 +5,13 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from merkatd.base.clock import ThreadClock
 from merkatd.hypervisor.libvirt.host.host_connection import CallProgress
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError
-from merkatd.hypervisor.libvirt.host_queues import Reactor
 
 
 async def wait_for_hosts(
-    reactor: Reactor,
+    reactor: ThreadClock,
     running: Mapping[int, Deferred[Any]],
     progress: Mapping[int, CallProgress],
     limit_s: float | None,

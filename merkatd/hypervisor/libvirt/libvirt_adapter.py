@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from merkatd.base.clock import Executor, Inline
+from merkatd.base.clock import Executor, Inline, ThreadClock
 from merkatd.cluster import Pin
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.driver import GuestDriver
@@ -24,7 +24,7 @@ from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayE
 from merkatd.hypervisor.libvirt.host.lxc import Lxc
 from merkatd.hypervisor.libvirt.host.settings import HostAddress, LibvirtSettings, driver_of
 from merkatd.hypervisor.libvirt.host.xen import Xen
-from merkatd.hypervisor.libvirt.host_queues import Lines, Reactor, Steps, Workers
+from merkatd.hypervisor.libvirt.host_queues import Lines, Steps, Workers
 from merkatd.hypervisor.libvirt.host_reader import HostReading, Row, read_host, read_runs, use_of
 from merkatd.hypervisor.libvirt.host_steps import HostStep, StepResults, apply_steps, release_host
 from merkatd.hypervisor.libvirt.host_waiting import wait_for_hosts
@@ -56,7 +56,7 @@ class LibvirtHypervisors:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: ThreadClock,
         address_of: Callable[[HostAddress], str],
         settings: LibvirtSettings | None = None,
         limits: LimitsSettings | None = None,

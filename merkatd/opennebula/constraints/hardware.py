@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from merkatd.opennebula.pools.constraint_facts import NOBODY, Node, NumaWant, PciDevice, PciWant
+from merkatd.opennebula.pools.constraint_facts import (
+    NO_NODE,
+    NO_VM,
+    Node,
+    NumaWant,
+    PciDevice,
+    PciWant,
+)
 
 
 def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> list[str] | None:
@@ -18,7 +25,7 @@ def assigned_devices(wants: Sequence[PciWant], devices: Iterable[PciDevice]) -> 
 
     Like oned, assign requests for a specific address first; each gets the first device that fits.
     """
-    free = sorted(map(_has, (one for one in devices if one.vm == NOBODY)))
+    free = sorted(map(_has, (one for one in devices if one.vm == NO_VM)))
     if len(wants) > len(free):
         return None
     taken: list[str] = []
@@ -115,7 +122,7 @@ def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] |
         return ()
     if len(want.nodes) > _MOST_NODES:
         return None
-    if want.node_affinity != NOBODY or (want.hugepage_mib and want.policy in _UNPINNED):
+    if want.node_affinity != NO_NODE or (want.hugepage_mib and want.policy in _UNPINNED):
         return _memory_alone(want, nodes)
     for threads in _threads(want, nodes):
         found = _placed(want, nodes, threads)
@@ -263,7 +270,7 @@ def _memory_alone(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | N
     fitting = [
         at
         for at, node in enumerate(nodes)
-        if want.node_affinity in {NOBODY, node.id}
+        if want.node_affinity in {NO_NODE, node.id}
         and node.free_mib >= memory_mib
         and _has_pages(node, pages)
     ]

@@ -7,7 +7,8 @@ the same requirements, so equal requirements are the same object if they were re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-NOBODY = -1
+NO_VM = -1
+NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class NumaWant:
     threads: int = 0
     """Threads per core; 0 for any number."""
     hugepage_mib: int = 0
-    node_affinity: int = NOBODY
+    node_affinity: int = NO_NODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,13 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """A PCI device of a host; `vm` is the id of the VM that uses it, or NOBODY."""
+    """A PCI device of a host; `vm` is the id of the VM that uses it, or NO_VM."""
 
     vendor: str
     device: str
     kind: str
     address: str
-    vm: int = NOBODY
+    vm: int = NO_VM
     profiles: tuple[str, ...] = ()
 
 

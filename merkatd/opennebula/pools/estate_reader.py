@@ -18,8 +18,8 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from merkatd.base.clock import Executor
-from merkatd.base.deferreds import Time, in_parallel
+from merkatd.base.clock import Clock, Executor
+from merkatd.base.deferreds import in_parallel
 from merkatd.opennebula.pools.constraint_facts import SiteFacts
 from merkatd.opennebula.pools.estate_pools import (
     longest_of,
@@ -57,7 +57,7 @@ class EstateReading:
 class SitePools:
     """Reads the pools in each period, and keeps what has not changed."""
 
-    def __init__(self, client: Client, executor: Executor, clock: Time) -> None:
+    def __init__(self, client: Client, executor: Executor, clock: Clock) -> None:
         self._client = client
         self._executor = executor
         self._clock = clock

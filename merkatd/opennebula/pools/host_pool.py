@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar, overload
 from lxml import etree
 from twisted.logger import Logger
 
-from merkatd.opennebula.pools.constraint_facts import NOBODY, HostFacts, Node, PciDevice
+from merkatd.opennebula.pools.constraint_facts import NO_VM, HostFacts, Node, PciDevice
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
@@ -139,7 +139,7 @@ def _device(parts: Mapping[str, Element]) -> PciDevice:
         device=optional_text(parts, "DEVICE"),
         kind=optional_text(parts, "CLASS"),
         address=optional_text(parts, "SHORT_ADDRESS"),
-        vm=NOBODY if vm is None else vm,
+        vm=NO_VM if vm is None else vm,
         profiles=tuple(filter(None, (one.strip() for one in profiles.split(",")))),
     )
 
@@ -248,11 +248,6 @@ class HostPool:
                 known[key] = found[row.id] = row
         self._known = known
         return list(found.values())
-
-
-def read_hosts(pool: str) -> list[HostRow]:
-    """Return the hosts of a pool's text, without a cache."""
-    return HostPool().read(pool)
 
 
 def with_facts(

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from merkatd.base.clock import Executor
-from merkatd.base.deferreds import Time, in_parallel
+from merkatd.base.clock import Clock, Executor
+from merkatd.base.deferreds import in_parallel
 from merkatd.opennebula.pools.unread_vms import MOST_OF_AN_OWNER, Resting, beyond, read_record
 from merkatd.opennebula.pools.vm_pool import (
     LONG,
@@ -47,7 +47,7 @@ class PoolReading:
 class VmReader:
     """Reads all VMs in each period."""
 
-    def __init__(self, client: Client, executor: Executor, clock: Time, rows: int) -> None:
+    def __init__(self, client: Client, executor: Executor, clock: Clock, rows: int) -> None:
         """Request VMs in pages of `rows`."""
         self._client = client
         self._executor = executor

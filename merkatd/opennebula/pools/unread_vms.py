@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from html import unescape
 from math import ceil
 
+from merkatd.base.backoff import Backoff
+from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.one_states import DONE
-from merkatd.opennebula.pools.vm_pool import NOWHERE, VmRow
+from merkatd.opennebula.pools.vm_pool import VmRow
 from merkatd.opennebula.rpc.xml_elements import UnreadableError, amount_of
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN
 from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
-FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
+TEXT_BACKOFF = Backoff(first_s=60.0, longest_s=3600.0)
 MOST_OF_AN_OWNER = 8 << 20
 """The most bytes of long texts of all VMs of an owner that are read in each period."""
 
@@ -66,7 +68,7 @@ def read_record(
         group=int(found["group"]),
         state=int(found["state"]),
         life=int(found["life"]),
-        host=NOWHERE,
+        host=NO_HOST,
         cpu=cpu,
         vcpus=vcpus or 1,
         size_cores=vcpus or ceil(cpu),
@@ -108,7 +110,7 @@ def last_host(end: str) -> int:
     """Return the last history record's host, from the end of an outline. Raise UnreadableError."""
     last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
-        return NOWHERE
+        return NO_HOST
     found = _LAST_PLACE.fullmatch(last)
     if found is None:
         raise UnreadableError("OpenNebula's own record of the VM's host can't be read")
@@ -145,7 +147,7 @@ def beyond(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[in
 class _Rest:
     why: str
     until_s: float
-    for_s: float
+    failures: int
     kept: VmRow | None
 
 
@@ -174,8 +176,8 @@ class Resting:
     def rest(self, vm: int, why: str, now_s: float, kept: VmRow | None = None) -> None:
         """Don't read a VM's texts for some time, which doubles each time."""
         before = self._rests.get(vm)
-        for_s = FIRST_REST_S if before is None else min(before.for_s * 2, LONGEST_REST_S)
-        self._rests[vm] = _Rest(why, now_s + for_s, for_s, kept)
+        failures = 1 if before is None else before.failures + 1
+        self._rests[vm] = _Rest(why, now_s + TEXT_BACKOFF.wait_s(failures), failures, kept)
 
     def wake(self, vm: int) -> None:
         """Read a VM like all others again, or forget it if it is gone."""

@@ -6,8 +6,8 @@ from itertools import islice
 
 from twisted.logger import Logger
 
-from merkatd.base.clock import Executor
-from merkatd.base.deferreds import Time, few_at_once
+from merkatd.base.clock import Clock, Executor
+from merkatd.base.deferreds import few_at_once
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
@@ -67,7 +67,7 @@ def _parts(element: Element, *names: str) -> Mapping[str, str]:
 
 
 async def read_histories(
-    client: Client, executor: Executor, clock: Time, vms: Collection[int], since_s: float
+    client: Client, executor: Executor, clock: Clock, vms: Collection[int], since_s: float
 ) -> Histories:
     """Return the history records of these VMs, also of DONE ones. Raise CloudUnreachableError.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
+from merkatd.cluster.columns import NO_HOST
 from merkatd.opennebula.pools.constraint_facts import DiskLocation, RoleMember, VmRequirements
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.pools.vm_history import last_record, record_of
@@ -38,7 +39,6 @@ from merkatd.opennebula.rpc.xml_elements import (
 from merkatd.scheduler.base.ports import NO_RECORD
 from merkatd.scheduler.base.ports import GuestRecord as RunRecord
 
-NOWHERE = -1
 NAMELESS = -1
 """The id of a VM whose ID could not be read."""
 
@@ -237,7 +237,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         group=object_id(parts, "GID"),
         state=state,
         life=life,
-        host=NOWHERE if record is None else record.host,
+        host=NO_HOST if record is None else record.host,
         cpu=cpu,
         # Without VCPU a domain has one virtual processor, however large CPU is.
         vcpus=vcpus or 1,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from merkatd.base.bounded_cache import Remembered
 from merkatd.opennebula.pools.constraint_facts import (
-    NOBODY,
+    NO_NODE,
     DiskLocation,
     NicWant,
     NumaWant,
@@ -257,7 +257,7 @@ def _numa(topology: Mapping[str, str], nodes: tuple[_Words, ...]) -> NumaWant | 
 
 def _affinity(topology: Mapping[str, str]) -> int:
     found = whole_number(topology.get("NODE_AFFINITY"))
-    return NOBODY if found is None else found
+    return NO_NODE if found is None else found
 
 
 def _node(words: Mapping[str, str]) -> tuple[int, int]:

@@ -51,6 +51,7 @@ class ServerFacts:
     drivers: Sequence[str] | None = None
     """ARGUMENTS of each SCHED_MAD; None if the login may not read the configuration."""
     drs_interval_s: float | None = None
+    """The time between two balancings of a cluster, negative for none; None if it is not known."""
     raft_state: int | None = 0
     """The server's Raft state; None if the login may not read it."""
     embedded: bool = False
@@ -156,9 +157,10 @@ def _balancers(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
 
 def _clusters(facts: ServerFacts, wish: AdviceInput) -> Iterator[Finding]:
     rest = [name for name, clusters in wish.markets.items() if clusters is None]
+    balances = facts.drs_interval_s is None or facts.drs_interval_s >= 0
     for cluster in facts.clusters:
         called = f"cluster {cluster.id} ({cluster.name})"
-        if cluster.automation in {"partial", "full"} and not wish.driver_mode:
+        if balances and cluster.automation in {"partial", "full"} and not wish.driver_mode:
             yield Finding(
                 Level.WARNING,
                 f"{called} has ONE_DRS automation {cluster.automation}: two balancers fight;"

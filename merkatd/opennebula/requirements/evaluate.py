@@ -34,7 +34,7 @@ from merkatd.opennebula.requirements.syntax_tree import (
 )
 from merkatd.opennebula.requirements.tokens import MAX_NUMBER, MIN_NUMBER, Limits, RequirementError
 
-_NOBODY = -1
+_NO_VM = -1
 COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -106,7 +106,7 @@ def current_vms(wanted: Compare, *, has: bool) -> bool:
     if isinstance(value, str):
         return relation is Relation.IS_NOT and bool(value)
     looked_for = isinstance(value, int) and relation in {Relation.IS, Relation.IS_NOT}
-    return _holds_of(value if has and looked_for else _NOBODY, relation, value)
+    return _holds_of(value if has and looked_for else _NO_VM, relation, value)
 
 
 def rank_of(rank: Rank, values: Values) -> int:

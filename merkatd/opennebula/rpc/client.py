@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredSemaphore
+from twisted.internet.defer import DeferredSemaphore
 
-from merkatd.base.deferreds import Time, within
+from merkatd.base.backoff import Backoff
+from merkatd.base.clock import Clock
+from merkatd.base.deferreds import wait_seconds, within
 from merkatd.opennebula.rpc.errors import (
     NOT_CALLED,
     LongAnswerError,
@@ -43,8 +45,6 @@ _STEPS = frozenset({"one.vm.allocate", "one.vm.deploy", "one.vm.migrate", "one.v
 _READS = re.compile(
     r"one\.\w+\.(info|infoextended|infoset|monitoring|accounting|version|config|raftstatus)"
 )
-_FIRST_PAUSE_S = 0.25
-_LONGEST_PAUSE_S = 5.0
 
 
 class Client:
@@ -54,7 +54,7 @@ class Client:
         self,
         transport: Transport,
         session: str,
-        clock: Time,
+        clock: Clock,
         *,
         timeout_s: float = 30.0,
         in_flight: int = 8,
@@ -75,7 +75,7 @@ class Client:
         self._clock = clock
         self._timeout_s = timeout_s
         self._reads, self._writes = DeferredSemaphore(in_flight), DeferredSemaphore(in_flight)
-        self._attempts = attempts
+        self._backoff = Backoff(first_s=0.25, longest_s=5.0, retries=attempts - 1)
         self._origin = origin
         self._vms_bytes = vms_bytes
         self._jitter = jitter
@@ -96,33 +96,20 @@ class Client:
         """
         repeatable = again or _READS.fullmatch(method) is not None
         until_s = self._clock.seconds() + self._timeout_s
-        attempt = 0
+        failures = 0
         while True:
-            attempt += 1
             left_s = until_s - self._clock.seconds()
             try:
                 return await self._once(method, arguments, about, left_s)
             except CloudUnreachableError:
                 # Another server may answer next time.
                 self._dialect = self._zone = None
-                pause_s = self._pause_s(attempt)
-                last = attempt >= self._attempts or self._clock.seconds() + pause_s >= until_s
-                if last or not repeatable:
+                failures += 1
+                pause_s = self._backoff.wait_s(failures, self._jitter())
+                late = self._clock.seconds() + pause_s >= until_s
+                if late or self._backoff.is_over(failures) or not repeatable:
                     raise
-            await self._pass(pause_s)
-
-    def _pause_s(self, attempt: int) -> float:
-        """Return a pause that doubles with each attempt, randomly shortened by up to half.
-
-        So clients do not repeat their calls at the same time.
-        """
-        longest_s = min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S)
-        return longest_s * (1 + self._jitter()) / 2
-
-    async def _pass(self, pause_s: float) -> None:
-        over: Deferred[None] = Deferred()
-        self._clock.callLater(pause_s, over.callback, None)
-        await over
+            await wait_seconds(self._clock, pause_s)
 
     async def _once(
         self, method: str, arguments: tuple[Any, ...], about: str, limit_s: float

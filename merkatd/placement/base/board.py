@@ -7,7 +7,7 @@ a few free slots behind them. So compiled code can iterate over them, and a move
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.compiled import compiled
 
@@ -18,12 +18,12 @@ class Board:
     def __init__(self, view: MarketView, place: Ints) -> None:
         self.capacity: Floats = np.ascontiguousarray(view.capacity)
         self.place: Ints = place.copy()
-        placed = np.flatnonzero(place != NOWHERE)
+        placed = np.flatnonzero(place != NO_HOST)
         self.count: Ints = np.bincount(place[placed], minlength=len(view.hosts))
         slots = self.count + self.count // 2 + 4
         self._slots: Ints = slots
         self.start: Ints = np.cumsum(slots) - slots
-        self.rows: Ints = np.full(int(slots.sum()) + 16, NOWHERE)
+        self.rows: Ints = np.full(int(slots.sum()) + 16, NO_HOST)
         order = placed[np.argsort(place[placed], kind="stable")]
         host = place[order]
         behind = np.arange(len(order)) - (np.cumsum(self.count) - self.count)[host]
@@ -35,10 +35,10 @@ class Board:
         return self.rows[first : first + int(self.count[host])]
 
     def move(self, vm: int, host: int) -> None:
-        """Move the VM to the host from any place; NOWHERE takes it off the board."""
-        if self.place[vm] != NOWHERE:
+        """Move the VM to the host from any place; NO_HOST takes it off the board."""
+        if self.place[vm] != NO_HOST:
             self._take_off(vm, int(self.place[vm]))
-        if host != NOWHERE:
+        if host != NO_HOST:
             self._put_on(vm, host)
         self.place[vm] = host
 
@@ -62,7 +62,7 @@ class Board:
         there = self.on(host).copy()
         end = len(self.rows)
         self._slots[host] = 2 * len(there) + 4
-        self.rows = np.concatenate([self.rows, np.full(int(self._slots[host]), NOWHERE)])
+        self.rows = np.concatenate([self.rows, np.full(int(self._slots[host]), NO_HOST)])
         self.start[host] = end
         self.rows[end : end + len(there)] = there
 
@@ -119,7 +119,7 @@ def where_floors_fit(
 
 def excess(view: MarketView, place: Ints) -> Floats:
     """Return [hosts, resources]: the amount by which the VMs' floors exceed the host's capacity."""
-    there = place != NOWHERE
+    there = place != NO_HOST
     floors = np.stack(
         [np.bincount(place[there], column[there], len(view.hosts)) for column in view.floor.T],
         axis=1,

@@ -12,7 +12,7 @@ must be apart from it can't move to the source either.
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, RolePolicy, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.market.market_view import MarketView
 
 ELSEWHERE = -2
@@ -33,7 +33,7 @@ class HardConstraints:
         self._rank = classes.rank[:, view.hosts] if ranked else None
         self.priority: Floats = snapshot.vms.priority[view.vms]
         """[vms]: new VMs of the highest priority are placed first."""
-        self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NOWHERE)
+        self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NO_HOST)
         """[vms]: whether the VM must leave its host."""
         disabled = snapshot.hosts.state[view.hosts] == HostState.DISABLED
         self.stays: Bools = np.isin(view.place, np.flatnonzero(disabled)) & ~self.leaving
@@ -45,7 +45,7 @@ class HardConstraints:
         )
         self._floor, self._capacity = view.floor, view.capacity
         self._role = snapshot.vms.role[view.vms]
-        self.bound: Bools = self._role != NOWHERE
+        self.bound: Bools = self._role != NO_ROW
         """[vms]: whether the VM has a role, so that its allowed hosts depend on other VMs."""
         self._apart, self._together = _bonds(snapshot)
         self._members = _members(self._role)
@@ -63,7 +63,7 @@ class HardConstraints:
     def by_requirement(self, vm: int) -> Bools:
         """Return [hosts]: open, allowed by the VM's requirements, and not a host it must leave."""
         row = self._requirement[vm]
-        known = row != NOWHERE and self._allowed is not None
+        known = row != NO_ROW and self._allowed is not None
         allowed: Bools = self._allowed[row] if known else self._open  # type: ignore[index]
         if self.leaving[vm]:
             allowed = allowed.copy()
@@ -75,14 +75,14 @@ class HardConstraints:
         may = np.full(len(vms), self._open[host])
         if self._allowed is not None:
             row = self._requirement[vms]
-            may = np.where(row == NOWHERE, may, self._allowed[row, host])
+            may = np.where(row == NO_ROW, may, self._allowed[row, host])
         allow: Bools = may & ~(self.leaving[vms] & (self._place[vms] == host))
         return allow
 
     def preferred(self, vm: int, hosts: Ints) -> int:
         """Return the host with the highest rank; the first of equals."""
         row = self._requirement[vm]
-        if row == NOWHERE or self._rank is None:
+        if row == NO_ROW or self._rank is None:
             return int(hosts[0])
         return int(hosts[np.argmax(self._rank[row, hosts])])
 
@@ -90,7 +90,7 @@ class HardConstraints:
         """Return [hosts]: where the VM may be while the other VMs are placed as in `place`."""
         mask = self.by_requirement(vm)
         role = int(self._role[vm])
-        if role == NOWHERE:
+        if role == NO_ROW:
             return mask
         mask = mask.copy()
         rivals = self._hosts_of(self._apart.get(role, ()), vm, place)
@@ -115,7 +115,7 @@ class HardConstraints:
         VMs that must be together leave a host one by one. The first moves to a host with room for
         all, and the others follow. Until then they are apart.
         """
-        there = self._place != NOWHERE
+        there = self._place != NO_HOST
         room = self._capacity.copy()
         np.subtract.at(room, self._place[there], self._floor[there])
         rows = np.concatenate([self._members[role] for role in roles if role in self._members])
@@ -136,7 +136,7 @@ class HardConstraints:
             others = np.concatenate(rows)
             others = others[others != vm]
             hosts = place[others if out is None else others[~out[others]]]
-            found.append(hosts[hosts != NOWHERE])
+            found.append(hosts[hosts != NO_HOST])
         return np.concatenate(found) if found else _NONE
 
 
@@ -154,7 +154,7 @@ def _bonds(
     together: dict[int, list[int]] = {}
     used = np.unique(snapshot.vms.role)
     policy, pairs = snapshot.roles.policy, snapshot.role_pairs
-    own = [(row, row, int(policy[row])) for row in used[used != NOWHERE].tolist()]
+    own = [(row, row, int(policy[row])) for row in used[used != NO_ROW].tolist()]
     of_vms = np.isin(pairs.first, used) | np.isin(pairs.second, used)
     others = np.stack([pairs.first, pairs.second, pairs.policy], axis=1)[of_vms].tolist()
     for first, second, kind in [*own, *others]:
@@ -176,7 +176,7 @@ def _fixed(bonds: dict[int, list[int]]) -> dict[int, tuple[int, ...]]:
 def _outside(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
     """Return, by role, the hosts of its VMs that take no part in this market."""
     vms = snapshot.vms
-    out = (vms.role != NOWHERE) & (vms.host != NOWHERE)
+    out = (vms.role != NO_ROW) & (vms.host != NO_HOST)
     out[view.vms] = False
     rows = np.flatnonzero(out)
     if not len(rows):
@@ -191,7 +191,7 @@ def _left(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
     A member returns there if its migration fails.
     """
     vms = snapshot.vms
-    rows = np.flatnonzero((vms.role != NOWHERE) & (vms.source != NOWHERE))
+    rows = np.flatnonzero((vms.role != NO_ROW) & (vms.source != NO_HOST))
     host = _local(snapshot, view)[vms.source[rows]]
     here = host != ELSEWHERE
     return {role: host[here][at] for role, at in _members(vms.role[rows[here]]).items()}
@@ -206,7 +206,7 @@ def _local(snapshot: Snapshot, view: MarketView) -> Ints:
 
 def _members(role: Ints) -> dict[int, Ints]:
     """Return, by role, the VMs with that role."""
-    bound = np.flatnonzero(role != NOWHERE)
+    bound = np.flatnonzero(role != NO_ROW)
     order = bound[np.argsort(role[bound], kind="stable")]
     roles, first = np.unique(role[order], return_index=True)
     if len(roles) == 0:

@@ -7,7 +7,7 @@ equal load. Without them the lowest id comes first.
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board, where_floors_fit
 from merkatd.placement.base.compiled import compiled
@@ -45,14 +45,14 @@ def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
 
     Return the pending VMs that fit on no host.
     """
-    pending = np.flatnonzero(view.place == NOWHERE)
+    pending = np.flatnonzero(view.place == NO_HOST)
     if len(pending) == 0 or len(view.hosts) == 0:
         return pending
     load = loads_of(view, board)
     left = []
     for vm in pending[np.argsort(-rules.priority[pending], kind="stable")].tolist():
         host = least_loaded(vm, view, board, rules, load)
-        if host == NOWHERE:
+        if host == NO_HOST:
             left.append(vm)
             continue
         board.move(vm, host)
@@ -63,7 +63,7 @@ def place_new(view: MarketView, board: Board, rules: HardConstraints) -> Ints:
 def least_loaded(
     vm: int, view: MarketView, board: Board, rules: HardConstraints, load: Floats
 ) -> int:
-    """Return the feasible host with the least load, of equals by rank; NOWHERE if none."""
+    """Return the feasible host with the least load, of equals by rank; NO_HOST if none."""
     fitting = where_floors_fit(
         vm,
         rules.allowed(vm, board.place),
@@ -75,7 +75,7 @@ def least_loaded(
     )
     hosts = np.flatnonzero(fitting)
     if len(hosts) == 0:
-        return NOWHERE
+        return NO_HOST
     return rules.preferred(vm, hosts[load[hosts] == load[hosts].min()])
 
 
@@ -99,8 +99,8 @@ def start(snapshot: Snapshot, market: int) -> PlacementProblem:
     board = Board(view, view.place)
     place_new(view, board, rules)
     started = board.place.copy()
-    new = (view.place == NOWHERE) & (started != NOWHERE)
-    first = view.first(started != NOWHERE)
+    new = (view.place == NO_HOST) & (started != NO_HOST)
+    first = view.first(started != NO_HOST)
     return PlacementProblem(
         snapshot=snapshot,
         view=view,
@@ -123,7 +123,7 @@ def send_away(game: PlacementProblem, board: Board, most: int) -> None:
         if most <= 0:
             return
         host = least_loaded(vm, game.view, board, game.rules, load)
-        if host != NOWHERE:
+        if host != NO_HOST:
             source = int(board.place[vm])
             board.move(vm, host)
             for touched in (source, host):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, floors_fit, on_overfull, with_vm
 from merkatd.placement.base.hard_constraints import HardConstraints
@@ -47,7 +47,7 @@ def order_moves(view: MarketView, rules: HardConstraints, wanted: Ints) -> Order
     left: dict[int, list[int]] = {}
     after: dict[int, tuple[int, ...]] = {}
     moves: list[int] = []
-    moving = np.flatnonzero((wanted != view.place) & (wanted != NOWHERE))
+    moving = np.flatnonzero((wanted != view.place) & (wanted != NO_HOST))
     waiting = moving[np.argsort(~on_overfull(view)[moving], kind="stable")].tolist()
     while waiting:
         still = []
@@ -75,7 +75,7 @@ def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves
 
     These are the VMs on a host now and the VMs that move to it, so no move is delayed.
     """
-    waiting = np.flatnonzero(orderly.place == NOWHERE)
+    waiting = np.flatnonzero(orderly.place == NO_HOST)
     if not len(waiting):
         return orderly
     free = _free_meanwhile(view, orderly.place)
@@ -109,8 +109,8 @@ def with_waiting(view: MarketView, rules: HardConstraints, orderly: OrderedMoves
 def _free_meanwhile(view: MarketView, place: Ints) -> Floats:
     """Return [hosts, resources]: the capacity less the floors of present and arriving VMs."""
     free = view.capacity.copy()
-    for at, here in ((view.place, view.place != NOWHERE), (place, place != view.place)):
-        there = here & (at != NOWHERE)
+    for at, here in ((view.place, view.place != NO_HOST), (place, place != view.place)):
+        there = here & (at != NO_HOST)
         np.subtract.at(free, at[there], view.floor[there])
     return free
 

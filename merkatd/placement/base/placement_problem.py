@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, HostState, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.market.share import Share
 from merkatd.placement.base.board import Board
@@ -35,7 +35,7 @@ class PlacementProblem:
 
     def moved(self, place: Ints) -> Bools:
         """Return [vms]: whether a running VM has another host in `place`."""
-        moved: Bools = (self.view.place != NOWHERE) & (place != self.view.place)
+        moved: Bools = (self.view.place != NO_HOST) & (place != self.view.place)
         return moved
 
     def migrations(self, place: Ints) -> int:
@@ -59,7 +59,7 @@ def must_leave(game: PlacementProblem) -> Bools:
     """Return [vms]: movable VMs on a drained host or with an order to leave their host."""
     state = game.snapshot.hosts.state[game.view.hosts]
     drained = np.isin(game.view.place, np.flatnonzero(state == HostState.DRAINED))
-    runs = game.view.place != NOWHERE
+    runs = game.view.place != NO_HOST
     leaving: Bools = (drained | game.rules.leaving) & game.movable & runs
     return leaving
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Decision, Floats, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.market.explanation import hosts_after
 from merkatd.market.market_view import market_view
 from merkatd.market.share import share
@@ -42,7 +42,7 @@ def computing(snapshot: Snapshot) -> Snapshot:
         return snapshot
     used = np.fmax.reduce(history.vms[-LOOKS:, :, CPU], axis=0)
     cap, floor = vms.cap.copy(), vms.floor.copy()
-    inside = (vms.market != NOWHERE) & (vms.host != NOWHERE)
+    inside = (vms.market != NO_MARKET) & (vms.host != NO_HOST)
     wanted = np.where(np.isnan(used) | ~inside, np.inf, used * FACTOR + MARGIN)
     cap[:, CPU] = np.minimum(cap[:, CPU], wanted)
     floor[:, CPU] = np.minimum(floor[:, CPU], wanted)
@@ -56,16 +56,16 @@ def with_leftovers(snapshot: Snapshot, decision: Decision) -> Floats:
     """
     found = decision.allocations.copy()
     host = hosts_after(snapshot, decision.plan)
-    local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+    local = np.full(len(snapshot.hosts) + 1, NO_ROW)
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
-        local[:] = NOWHERE
+        local[:] = NO_ROW
         local[view.hosts] = np.arange(len(view.hosts))
         pool = local[host[view.vms]]
-        there = np.flatnonzero((pool != NOWHERE) & (view.bid[:, CPU] > 0))
+        there = np.flatnonzero((pool != NO_ROW) & (view.bid[:, CPU] > 0))
         rows = view.vms[there]
         has = found[rows, CPU]
-        others = np.flatnonzero((pool != NOWHERE) & (view.bid[:, CPU] <= 0))
+        others = np.flatnonzero((pool != NO_ROW) & (view.bid[:, CPU] <= 0))
         taken = np.bincount(pool[others], found[view.vms[others], CPU], minlength=len(view.hosts))
         room = np.maximum(view.capacity[:, CPU] - taken, 0.0)
         most = np.maximum(view.cap[there, CPU], has)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.placement_problem import PlacementProblem
 
 HOLD_S = 600.0
@@ -79,7 +79,7 @@ def _dearest(game: PlacementProblem, place: Ints) -> float:
 
 def _prices(game: PlacementProblem, place: Ints) -> Floats:
     """Return [hosts]: the rates of all VMs there, per unit of the host's capacity."""
-    view, there = game.view, place != NOWHERE
+    view, there = game.view, place != NO_HOST
     rates = np.bincount(place[there], view.bid[there, 0], len(view.hosts))
     capacity = np.where(view.open, view.capacity[:, 0], 0.0)
     found: Floats = np.divide(rates, capacity, out=np.zeros(len(rates)), where=capacity > 0)
@@ -88,17 +88,17 @@ def _prices(game: PlacementProblem, place: Ints) -> Floats:
 
 def _moves(game: PlacementProblem, place: Ints) -> int:
     old = game.view.place
-    return int(((old != NOWHERE) & (place != old)).sum())
+    return int(((old != NO_HOST) & (place != old)).sum())
 
 
 def _waiting(place: Ints) -> int:
-    return int((place == NOWHERE).sum())
+    return int((place == NO_HOST).sum())
 
 
 def _with_new(game: PlacementProblem, place: Ints) -> Ints:
     """Return the places, with each VM that has none in the cheapest group that can take it."""
     found = place.copy()
-    new = np.flatnonzero(place == NOWHERE)
+    new = np.flatnonzero(place == NO_HOST)
     for vm in new[np.argsort(-game.view.bid[new, 0], kind="stable")].tolist():
         hosts = np.flatnonzero(_takes(game, vm, found))
         if len(hosts):
@@ -125,7 +125,7 @@ def _best_move(
     game: PlacementProblem, place: Ints, prices: Floats, dearest: int, rests: Bools
 ) -> tuple[int, int] | None:
     """Return the VM that leaves the dearest group, and its host; None if no move helps."""
-    best: tuple[float, int, int] = (float(prices[dearest]) * (1 - 1e-9), NOWHERE, NOWHERE)
+    best: tuple[float, int, int] = (float(prices[dearest]) * (1 - 1e-9), NO_ROW, NO_HOST)
     for vm in np.flatnonzero((place == dearest) & ~rests).tolist():
         takes = _takes(game, vm, place)
         takes[dearest] = False
@@ -136,14 +136,14 @@ def _best_move(
         left = prices[dearest] - game.view.bid[vm, 0] / game.view.capacity[dearest, 0]
         at = int(np.argmin(there))
         best = min(best, (max(float(there[at]), float(left)), vm, int(hosts[at])))
-    return None if best[1] == NOWHERE else best[1:]
+    return None if best[1] == NO_ROW else best[1:]
 
 
 def _rests(game: PlacementProblem) -> Bools:
     """Return [vms]: whether the VM may not move, or moved a short time ago."""
     moved_s = game.snapshot.vms.moved_at_s[game.view.vms]
     lately = np.abs(game.snapshot.now_s - moved_s) < HOLD_S
-    found: Bools = (game.view.place != NOWHERE) & (~game.movable | lately)
+    found: Bools = (game.view.place != NO_HOST) & (~game.movable | lately)
     return found
 
 
@@ -159,7 +159,7 @@ def _prices_with(game: PlacementProblem, vm: int, place: Ints) -> Floats:
 def _takes(game: PlacementProblem, vm: int, place: Ints) -> Bools:
     """Return [hosts]: whether the host may take the VM and its floor fits."""
     view = game.view
-    there = place != NOWHERE
+    there = place != NO_HOST
     room = np.where(view.open[:, np.newaxis], view.capacity, -1.0)
     for column in range(room.shape[1]):
         room[:, column] -= np.bincount(place[there], view.floor[there, column], len(room))

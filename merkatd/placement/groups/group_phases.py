@@ -13,7 +13,7 @@ from operator import le
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_ROW
 
 
 def group_by_price(
@@ -23,17 +23,17 @@ def group_by_price(
     fixed: Ints,
     allowed: Callable[[int, Ints], Bools | None],
 ) -> Ints:
-    """Return [vms]: the group of each VM, NOWHERE for VMs that no group can take.
+    """Return [vms]: the group of each VM, NO_ROW for VMs that no group can take.
 
     `capacity` is [groups, resources]; rates pay for the first resource. `fixed` gives the group of
-    VMs that have no choice, NOWHERE for all others. `allowed` returns the groups that may take a VM
+    VMs that have no choice, NO_ROW for all others. `allowed` returns the groups that may take a VM
     while the other VMs are in the groups of its second argument; None for all groups.
     """
     group = fixed.copy()
     # Python numbers: ten thousand small arrays would take most of the time.
     rates, floors, sizes = rate.tolist(), floor.tolist(), capacity[:, 0].tolist()
     price, free = [0.0] * len(sizes), capacity.tolist()
-    for vm in np.flatnonzero(fixed != NOWHERE).tolist():
+    for vm in np.flatnonzero(fixed != NO_ROW).tolist():
         row = int(fixed[vm])
         price[row] += _price(rates[vm], sizes[row])
         _use(free[row], floors[vm])
@@ -53,7 +53,7 @@ def group_by_price(
 def by_falling_rate(rate: Floats, fixed: Ints) -> Ints:
     """Return the VMs without a fixed group, by falling rate; equal rates keep their order."""
     order: Ints = np.argsort(-rate, kind="stable")
-    free: Ints = order[fixed[order] == NOWHERE]
+    free: Ints = order[fixed[order] == NO_ROW]
     return free
 
 
@@ -93,12 +93,12 @@ def _take(
 
 def vms_staying(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
     """Return [hosts, groups]: the number of the host's VMs that stay if it gets that group."""
-    # VMs are also on hosts and in groups of other kinds. NOWHERE is the last entry.
+    # VMs are also on hosts and in groups of other kinds. NO_ROW is the last entry.
     width = max(int(one.max(initial=-1)) for one in (hosts, groups, place, group)) + 2
-    row, column = np.full(width, NOWHERE), np.full(width, NOWHERE)
+    row, column = np.full(width, NO_ROW), np.full(width, NO_ROW)
     row[hosts], column[groups] = np.arange(len(hosts)), np.arange(len(groups))
     here, there = row[place], column[group]
-    both = (here != NOWHERE) & (there != NOWHERE)
+    both = (here != NO_ROW) & (there != NO_ROW)
     cells = here[both] * len(groups) + there[both]
     counted = np.bincount(cells, minlength=len(hosts) * len(groups))
     return counted.reshape(len(hosts), len(groups))

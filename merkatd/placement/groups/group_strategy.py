@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.placement.base.hard_constraints import ELSEWHERE
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import send_away
@@ -88,7 +88,7 @@ def regrouped(game: PlacementProblem) -> Ints:
     """Return [vms]: the host of each VM after all three phases."""
     view = game.view
     kind = _kinds(game)
-    fixed = np.where(game.movable, NOWHERE, view.place)
+    fixed = np.where(game.movable, NO_ROW, view.place)
     capacity = np.where(view.open[:, np.newaxis], view.capacity, 0.0)
     rate = np.ascontiguousarray(view.bid[:, 0])
 
@@ -98,9 +98,9 @@ def regrouped(game: PlacementProblem) -> Ints:
         return None if anywhere[vm] else game.rules.allowed(vm, group)
 
     group = group_by_price(rate, view.floor, capacity, fixed, allowed)
-    host = np.append(assign_to_hosts(view.place, group, kind), NOWHERE)
+    host = np.append(assign_to_hosts(view.place, group, kind), NO_HOST)
     wanted: Ints = host[group]
-    homeless = (wanted == NOWHERE) & (view.place != NOWHERE)
+    homeless = (wanted == NO_HOST) & (view.place != NO_HOST)
     return np.where(homeless, view.place, wanted)
 
 
@@ -108,7 +108,7 @@ def _may_be_anywhere(game: PlacementProblem) -> Bools:
     """Return [vms]: whether only the VM's floor can exclude a host."""
     view, rules = game.view, game.rules
     requirement = game.snapshot.vms.requirement[view.vms]
-    found: Bools = (game.snapshot.vms.role[view.vms] == NOWHERE) & ~rules.leaving
+    found: Bools = (game.snapshot.vms.role[view.vms] == NO_ROW) & ~rules.leaving
     for row in np.unique(requirement).tolist():
         alike = (requirement == row) & ~rules.leaving
         found &= ~alike | bool(alike.any() and rules.by_requirement(int(alike.argmax())).all())
@@ -126,12 +126,12 @@ def _kinds(game: PlacementProblem) -> Ints:
     first = {
         int(row): int(np.flatnonzero(game.snapshot.vms.requirement[view.vms] == row)[0])
         for row in requirements
-        if row != NOWHERE
+        if row != NO_ROW
     }
     columns += [rules.by_requirement(vm)[:, np.newaxis].astype(float) for vm in first.values()]
     _, kind = np.unique(np.concatenate(columns, axis=1), axis=0, return_inverse=True)
     own = np.zeros(len(view.hosts), dtype=bool)
-    own[view.place[~game.movable & (view.place != NOWHERE)]] = True
+    own[view.place[~game.movable & (view.place != NO_HOST)]] = True
     for hosts in rules.outsiders.values():
         own[hosts[hosts != ELSEWHERE]] = True
     return np.where(own, len(kind) + np.arange(len(kind)), kind.ravel())
@@ -165,7 +165,7 @@ def _asked(game: PlacementProblem) -> str:
 
 
 def _named(game: PlacementProblem, wanted: Ints) -> dict[str, int]:
-    placed = np.flatnonzero(wanted != NOWHERE)
+    placed = np.flatnonzero(wanted != NO_HOST)
     return {str(game.vm_id(vm)): game.host_id(int(wanted[vm])) for vm in placed.tolist()}
 
 
@@ -174,10 +174,10 @@ def _recalled(game: PlacementProblem, wanted: Mapping[str, int]) -> Ints:
     row_of = {game.host_id(row): row for row in range(len(game.view.hosts))}
     found = np.array(
         [
-            row_of.get(wanted.get(str(game.vm_id(vm)), NOWHERE), NOWHERE)
+            row_of.get(wanted.get(str(game.vm_id(vm)), NO_HOST), NO_ROW)
             for vm in range(len(game.view.vms))
         ],
         dtype=np.int64,
     )
-    keeps = ~game.movable | (found == NOWHERE)
-    return np.where(keeps & (game.view.place != NOWHERE), game.view.place, found)
+    keeps = ~game.movable | (found == NO_HOST)
+    return np.where(keeps & (game.view.place != NO_HOST), game.view.place, found)

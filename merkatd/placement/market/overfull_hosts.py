@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from merkatd.cluster import Bools
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, excess, where_floors_fit
 from merkatd.placement.base.least_load import loads_of
@@ -77,7 +77,7 @@ def _best_move(
         for at in order[useful[order]].tolist():
             vm = int(there[at])
             to = _least_loaded_that_fits(view, board, vm, hosts_for(vm))
-            if to != NOWHERE:
+            if to != NO_HOST:
                 return vm, to
     return None
 
@@ -88,5 +88,5 @@ def _least_loaded_that_fits(view: MarketView, board: Board, vm: int, allowed: Bo
     )
     hosts = np.flatnonzero(fitting & (np.arange(len(fitting)) != board.place[vm]))
     if not len(hosts):
-        return NOWHERE
+        return NO_HOST
     return int(hosts[np.argmin(loads_of(view, board)[hosts])])

@@ -32,7 +32,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Bools, HostState, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, on_overfull
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
@@ -60,7 +60,7 @@ class Remaining:
         self._stakes, self._harm = stakes, harm
         self._board = Board(view, before)
         self._moves = dict(moves)
-        moved = np.flatnonzero((before != whole) & (before != NOWHERE) & (whole != NOWHERE))
+        moved = np.flatnonzero((before != whole) & (before != NO_HOST) & (whole != NO_HOST))
         ends = [*moves.values(), *before[list(moves)], *before[moved], *whole[moved]]
         touched = sorted({int(host) for host in ends})
         if harm != SUM_OF_SHORTFALLS:
@@ -121,7 +121,7 @@ class Remaining:
         del self._moves[vm]
 
     def _hosts(self, vm: int) -> set[int]:
-        return {int(self._board.place[vm]), self._moves.get(vm, NOWHERE)}
+        return {int(self._board.place[vm]), self._moves.get(vm, NO_HOST)}
 
     def _apart(self, vms: Iterable[int]) -> list[int]:
         """Return these VMs without those that share a host with an earlier VM of the result."""
@@ -160,7 +160,7 @@ class Remaining:
 def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
     """Return [vms]: whether the VM must leave: a drained host, an overfull host, or by order."""
     drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
-    runs = view.place != NOWHERE
+    runs = view.place != NO_HOST
     leaves = np.append(drained, False)[view.place] | snapshot.vms.leaves[view.vms]
     found: Bools = (leaves | on_overfull(view)) & runs
     return found
@@ -187,7 +187,7 @@ def _safe(game: PlacementProblem, wanted: Ints) -> Ints:
     VMs that must leave move only if their `wanted` host is another one.
     """
     view = game.view
-    leave = ordered(game.snapshot, view) & (wanted != view.place) & (wanted != NOWHERE)
+    leave = ordered(game.snapshot, view) & (wanted != view.place) & (wanted != NO_HOST)
     if not leave.any():
         return game.started
     board, most = game.fresh_board(), int(leave.sum())
@@ -224,7 +224,7 @@ def _harmful(
     late = {vm for vm, first in orderly.after.items() if first}
     begun = [vm for vm in orderly.moves if vm not in late]
     judged = {
-        vm: int(orderly.place[vm]) for vm in begun if free[vm] and game.view.place[vm] != NOWHERE
+        vm: int(orderly.place[vm]) for vm in begun if free[vm] and game.view.place[vm] != NO_HOST
     }
     if not judged:
         return ()

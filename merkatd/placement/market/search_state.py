@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.board import Board, floors_fit
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
@@ -64,7 +64,7 @@ class Search:
         self.movable = movable
         self.most_load = most_load
         self.home = game.view.place
-        """[vms]: the present host; NOWHERE for a new VM, which may start on any host."""
+        """[vms]: the present host; NO_HOST for a new VM, which may start on any host."""
         self.migrations = 0
         self.iteration = 0
         hosts, resources = game.view.capacity.shape
@@ -112,7 +112,7 @@ class Search:
         place = self.board.place[vms]
         full = self.touched[place] >= self.limits.per_host
         at_home = place == self.home[vms]
-        may: Bools = self.movable[vms] & (place != NOWHERE) & ~(at_home & full)
+        may: Bools = self.movable[vms] & (place != NO_HOST) & ~(at_home & full)
         return may
 
     def hosts_for(self, vm: int) -> Bools:
@@ -120,7 +120,7 @@ class Search:
         place = self.board.place
         allowed = self.game.rules.allowed(vm, place).copy()
         home = int(self.home[vm])
-        if home != NOWHERE:
+        if home != NO_HOST:
             going_home = allowed[home]
             allowed &= self.touched < self.limits.per_host
             allowed[home] = going_home
@@ -135,13 +135,13 @@ class Search:
     def extra_migrations(self, vm: int, host: int) -> int:
         """Return the number of additional migrations when the VM moves there: 1, 0 or -1."""
         home, place = int(self.home[vm]), int(self.board.place[vm])
-        if home == NOWHERE:
+        if home == NO_HOST:
             return 0
         return int(host != home) - int(place != home)
 
     def away(self) -> Ints:
         """Return the running VMs that are not on their present host."""
-        away: Ints = np.flatnonzero((self.home != NOWHERE) & (self.home != self.board.place))
+        away: Ints = np.flatnonzero((self.home != NO_HOST) & (self.home != self.board.place))
         return away
 
     def keeps_to_limits(self) -> bool:
@@ -156,7 +156,7 @@ class Search:
             return np.inf
         if self.most_load < np.inf and not self._light_enough(vm)[home]:
             return np.inf
-        at_home = self.score_with(home, vm, NOWHERE)
+        at_home = self.score_with(home, vm, NO_HOST)
         behind = float(self.without[vm])
         if self.objective == SUM_OF_SHORTFALLS:
             return float(at_home + behind - self.scores[home] - self.scores[place])
@@ -209,7 +209,7 @@ class Search:
             self.board.move(vm, host)
             self._count(vm, host, 1)
             self._tabu.setdefault(vm, {})[source] = self.iteration + self.limits.tenure
-            changed |= {source, host, int(self.home[vm])} - {NOWHERE}
+            changed |= {source, host, int(self.home[vm])} - {NO_HOST}
         hosts = np.array(sorted(changed), dtype=np.int64)
         self._score_hosts(hosts)
         self.version[hosts] += 1
@@ -217,7 +217,7 @@ class Search:
     def _count(self, vm: int, host: int, change: int) -> None:
         """Add `change` to the number of migrations, in all and at both hosts, if it is one."""
         home = int(self.home[vm])
-        if home not in (NOWHERE, host):
+        if home not in (NO_HOST, host):
             self.migrations += change
             self.touched[home] += change
             self.touched[host] += change
@@ -279,7 +279,7 @@ def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
     source = int(place[vm])
     others = others[search.movable[others] & ~rules.bound[others]]
     others = others[rules.allow(source, others) & search.may_take(source, others)]
-    if home[vm] == NOWHERE and (home[others] == NOWHERE).all():
+    if home[vm] == NO_HOST and (home[others] == NO_HOST).all():
         return others
     extra = _extra(home[others], place[others], source) + _extra(home[vm], source, place[others])
     others = others[search.migrations + extra <= search.limits.m_max]
@@ -294,7 +294,7 @@ def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
 def _extra(home: Ints | int, place: Ints | int, host: Ints | int) -> Ints:
     """Return the number of additional migrations when these VMs go to the host."""
     more = np.subtract(np.not_equal(home, host), np.not_equal(home, place), dtype=np.int64)
-    extra: Ints = np.where(np.equal(home, NOWHERE), 0, more)
+    extra: Ints = np.where(np.equal(home, NO_HOST), 0, more)
     return extra
 
 
@@ -303,9 +303,9 @@ def _spares_hosts(search: Search, changes: tuple[tuple[int, int], ...]) -> bool:
     change: Counter[int] = Counter()
     for vm, host in changes:
         home, place = int(search.home[vm]), int(search.board.place[vm])
-        if home not in {NOWHERE, place}:
+        if home not in {NO_HOST, place}:
             change.subtract((home, place))
-        if home not in {NOWHERE, host}:
+        if home not in {NO_HOST, host}:
             change.update((home, host))
     return all(
         more <= 0 or search.touched[host] + more <= search.limits.per_host

@@ -21,7 +21,7 @@ from merkatd.cluster import (
     Plan,
     Snapshot,
 )
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.cluster.plan import Step, step_id
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import price, price_of_whole_bids
@@ -129,7 +129,7 @@ def why_pending(
         # A VM that must leave its host needs another host.
         other = "other " if game.rules.leaving[vm] else ""
         kind = int(game.snapshot.vms.requirement[row])
-        if kind == NOWHERE:
+        if kind == NO_ROW:
             return f"no {other}host of market {market} takes VMs now"
         requirement = game.snapshot.requirements.name[kind]
         return (
@@ -151,7 +151,7 @@ def why_pending(
 def _lacks_room(game: PlacementProblem, vm: int, allowed: Bools, board: Board) -> str:
     """Return the missing resource and amount on the host where the floor most nearly fits."""
     hosts = np.flatnonzero(allowed)
-    placed = board.place != NOWHERE
+    placed = board.place != NO_HOST
     free = np.stack(
         [
             board.capacity[:, column]
@@ -210,8 +210,8 @@ def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
     """Divide the hosts as after the moves, and give the reason for each step, made or left out."""
     view, place = game.view, orderly.place
     first, stakes = game.first, game.stakes
-    if not np.array_equal(place == NOWHERE, game.started == NOWHERE):
-        first = view.first(place != NOWHERE)
+    if not np.array_equal(place == NO_HOST, game.started == NO_HOST):
+        first = view.first(place != NO_HOST)
         stakes = stakes_of(view, first.allocation)
     outcome = AllocationChange(
         place=place,
@@ -221,9 +221,9 @@ def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
     )
     board = Board(view, place)
     steps = tuple(_step(game, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
-    running = [vm for vm in orderly.stuck if view.place[vm] != NOWHERE]
+    running = [vm for vm in orderly.stuck if view.place[vm] != NO_HOST]
     reasons = {game.vm_id(vm): said(why_stuck, game, vm, orderly) for vm in running}
-    for vm in np.flatnonzero(place == NOWHERE).tolist():
+    for vm in np.flatnonzero(place == NO_HOST).tolist():
         reasons.setdefault(game.vm_id(vm), said(why_pending, game, vm, board))
     for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():
         reasons.setdefault(game.vm_id(vm), said(why_stays, game, vm, board))
@@ -251,7 +251,7 @@ def _step(
     after = tuple(
         step_id(period, Migrate.kind, game.vm_id(other)) for other in orderly.after.get(vm, ())
     )
-    if source == NOWHERE:
+    if source == NO_HOST:
         return Deploy(
             period=period,
             vm=game.vm_id(vm),
@@ -323,14 +323,14 @@ def stay(snapshot: Snapshot, market: int, pricing: Pricing, why: str) -> Decisio
     prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
     allocations[view.vms] = view.on_hosts(view.place).allocation
     prices[market] = _price(snapshot, view, view.place, pricing)
-    waiting = snapshot.vms.id[view.vms[view.place == NOWHERE]].tolist()
+    waiting = snapshot.vms.id[view.vms[view.place == NO_HOST]].tolist()
     return Decision(Plan(()), allocations, prices, dict.fromkeys(waiting, why))
 
 
 def _price(snapshot: Snapshot, view: MarketView, place: Ints, pricing: Pricing) -> Floats:
     reserve = pricing.reserve_prices(snapshot.resources)
     if pricing.whole_bids:
-        return price_of_whole_bids(view.bid[place != NOWHERE], view.total, reserve)
+        return price_of_whole_bids(view.bid[place != NO_HOST], view.total, reserve)
     return price(view.price_level(pricing.rule, place), reserve)
 
 

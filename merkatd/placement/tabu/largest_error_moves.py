@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from merkatd.cluster import Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.market.host_errors import error_by_host
 from merkatd.placement.market.search_state import Move, Search, partners
 
@@ -85,7 +85,7 @@ class LargestErrorMoves:
         hosts = np.argsort(error, kind="stable")[:DESTINATIONS]
         chosen = [int(host) for host in hosts if error[host] < np.inf]
         home = int(search.home[vm])
-        if home != NOWHERE and home not in chosen and error[home] < np.inf:
+        if home != NO_HOST and home not in chosen and error[home] < np.inf:
             chosen.append(home)
         return chosen
 
@@ -112,12 +112,12 @@ class LargestErrorMoves:
         search = self._search
         vm, host = changes[0]
         source = int(search.board.place[vm])
-        other = changes[1][0] if len(changes) > 1 else NOWHERE
+        other = changes[1][0] if len(changes) > 1 else NO_HOST
         ahead = search.score_with(host, vm, other)
         if ahead == np.inf:
             return None
         behind = float(search.without[vm])
-        if other != NOWHERE:
+        if other != NO_HOST:
             behind = search.score_with(source, other, vm)
         if behind == np.inf:
             return None

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.host_shares import LARGEST_LACK
 from merkatd.placement.base.least_load import send_away
 from merkatd.placement.base.placement_problem import PlacementProblem
@@ -103,7 +103,7 @@ def _next_move(
         if candidates[vm] < 0:
             break
         destination = _best_host(game, vm, tabu)
-        if destination != NOWHERE:
+        if destination != NO_HOST:
             return vm, destination
         candidates[vm] = -1.0
     return None

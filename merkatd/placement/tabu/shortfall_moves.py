@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.market.search_state import Move, Search, partners
 from merkatd.placement.market.trial_moves import best_exchange, best_host, likely_hosts
 
@@ -116,7 +116,7 @@ class _Ranking:
         self._value: Floats = np.empty(len(search.home))
         self._known: dict[int, tuple[Move, dict[int, int]]] = {}
         self._version: Ints = search.version.copy()
-        self._new: Ints = np.flatnonzero((search.home == NOWHERE) & (search.board.place != NOWHERE))
+        self._new: Ints = np.flatnonzero((search.home == NO_HOST) & (search.board.place != NO_HOST))
         self._forget()
 
     def best(self) -> Move | None:

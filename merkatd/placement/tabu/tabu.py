@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.error import errors
 from merkatd.placement.base.host_shares import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import send_away
@@ -296,5 +296,5 @@ def _least_error(game: PlacementProblem, settings: TabuSettings, movable: Bools)
 def _error_reached(game: PlacementProblem, wanted: Ints) -> float:
     """Return the largest error after all feasible moves."""
     place = order_moves(game.view, game.rules, wanted).place
-    first = game.view.first(place != NOWHERE).allocation
+    first = game.view.first(place != NO_HOST).allocation
     return float(errors(first, game.view.on_hosts(place).allocation).max(initial=0.0))

@@ -28,7 +28,8 @@ import sqlalchemy as sa
 
 from merkatd.cluster import Snapshot
 from merkatd.database.base.savepoints import Apart
-from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.market.market_view import market_view
 from merkatd.platforms.lifecycle.platform_template import PATIENT
@@ -70,7 +71,7 @@ def claims_of(
         one for one in living if each.look(one.id, partial(claim_of, one), None) is not None
     ]
     ids = {one.id for one in claiming}
-    members = fleet_store.living_members(connection) if ids else ()
+    members = PLATFORM_VMS.living(connection) if ids else ()
     vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
     had = _allocated_cpu(announcement, vms)
     started = platform_store.claimed_since(connection, announcement.at_s - GRACES_S)

@@ -5,7 +5,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import TROUBLE, PlatformAction, PlatformRow
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
@@ -32,7 +33,7 @@ def fail(
     report = {**(platform.report or {}), TROUBLE: why}
     platform_store.change(connection, platform.id, report=report)
     nothing = dict.fromkeys(goods, 0.0)
-    members = fleet_store.living_members(connection, platform.id)
+    members = PLATFORM_VMS.living(connection, platform.id)
     words = [
         Bid(vm=one.vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s)
         for one in members

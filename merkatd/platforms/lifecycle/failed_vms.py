@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
-from merkatd.fleets.fleet import FleetCounts
-from merkatd.platforms.lifecycle.fleet_plan import MOST_REFUSALS, PlatformFleetView
+from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts
+from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
 from merkatd.platforms.lifecycle.new_vms import Failures, exhausted, replaced
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
 from merkatd.platforms.lifecycle.transitions import (
@@ -90,7 +90,7 @@ def without_refused(
     _tell_refused(connection, platform, left, sight, at_s)
     if not given_up:
         return platform, left
-    fleet_store.mark_gone(connection, keys, at_s)
+    PLATFORM_VMS.mark_gone(connection, keys, at_s)
     fewer = Counter(one.cluster for one in given_up)
     sizes = {name: size - fewer[name] for name, size in platform.sizes.items()}
     doing = PlatformAction(

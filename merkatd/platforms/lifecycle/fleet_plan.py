@@ -6,39 +6,26 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 
-from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
+from merkatd.cluster import BIDDING, Create, Resume, Step, Suspend, VmState
 from merkatd.database.fleets.fleet_store import PlatformMember, Refusals
-from merkatd.fleets.fleet import FleetCounts
+from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts, FleetView
 from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, PlatformState
 
-MOST_REFUSALS = 3
-"""Refusals of a VM after which a platform fails to start, or a running one stops growing."""
 LONGEST_REST_S = 600.0
 """The longest wait between two attempts to create a VM."""
 _NONE = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
-class PlatformFleetView:
+class PlatformFleetView(FleetView):
     """The period's view of a platform's VMs."""
 
-    period: int
-    states: Mapping[int, VmState]
-    """The states by VM id; VMs with a step in progress are BUSY."""
-    ailing: AbstractSet[int] = frozenset()
-    """Ids of VMs that exist but can't be read."""
-    creating: AbstractSet[str] = frozenset()
-    """Keys of the VMs whose creation is in progress."""
-    refused: Mapping[str, Refusals] = field(default_factory=dict)
-    """The refusals of VMs that are not created yet, by key."""
     longest_rest: int = 10
     """The most periods between two attempts to create a VM."""
     failed: Mapping[int, str] = field(default_factory=dict)
     """OpenNebula's state names of VMs that have failed or are on hold, by id."""
     stopped: AbstractSet[int] = frozenset()
     """Ids of VMs that are off and no longer have a host."""
-    deaf: AbstractSet[int] = frozenset()
-    """Ids of VMs whose guests ignore all requests to end."""
 
     def refused_to(self, one: PlatformMember) -> Refusals:
         """Return the refusals to create a VM; none if it exists or its creation is in progress."""
@@ -68,13 +55,13 @@ class FleetChange:
 
 def lost_members(members: Sequence[PlatformMember], sight: PlatformFleetView) -> tuple[str, ...]:
     """Return the keys of members that are gone, or were given up before their creation."""
-    return tuple(one.key for one in members if _is_lost(one, sight))
+    return tuple(one.key for one in members if sight.is_gone(one))
 
 
 def counts(members: Sequence[PlatformMember], sight: PlatformFleetView) -> FleetCounts:
     """Count the members by state; lost members must be left out before."""
     kept = [one for one in members if not one.leaving]
-    running = [one for one in kept if _state(one, sight) is VmState.RUNNING]
+    running = [one for one in kept if sight.state_of(one) is VmState.RUNNING]
     active = [one for one in members if _is_active(one, sight)]
     # A quota counts VMs until their end: refusals of other VMs don't count meanwhile.
     ends = {one.cluster for one in members if one.leaving and one.vm is not None}
@@ -115,7 +102,7 @@ def fleet_change(
         unmade = sum(_is_to_make(one, sight) for one in kept if one.key not in excess)
         add = _too_few(kept, sizes, new, room - unmade)
     else:
-        leaving = [one for one in kept if _state(one, sight) is VmState.PENDING or one.vm is None]
+        leaving = [one for one in kept if sight.state_of(one) is VmState.PENDING or one.vm is None]
     going = {one.key for one in leaving} | {one.key for one in members if one.leaving} | replaced
     staying = [one for one in (*kept, *add) if one.key not in going]
     steps: list[Step | None] = [_end(one, sight, state) for one in members if one.key in going]
@@ -173,38 +160,25 @@ def _is_to_make(one: PlatformMember, sight: PlatformFleetView) -> bool:
 def _resume(one: PlatformMember, sight: PlatformFleetView) -> Step | None:
     if one.vm is None:
         return None
-    if _state(one, sight) is not VmState.SUSPENDED and one.vm not in sight.stopped:
+    if sight.state_of(one) is not VmState.SUSPENDED and one.vm not in sight.stopped:
         return None
     return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
 
 
 def _take_down(one: PlatformMember, sight: PlatformFleetView) -> Step | None:
-    if one.vm is None or _state(one, sight) is not VmState.RUNNING:
+    if one.vm is None or sight.state_of(one) is not VmState.RUNNING:
         return None
     return Suspend(period=sight.period, vm=one.vm, reason="its platform is suspended")
 
 
 def _end(one: PlatformMember, sight: PlatformFleetView, state: PlatformState) -> Step | None:
-    if one.vm is None or _state(one, sight) in {None, VmState.BUSY}:
-        return None
     ends = state is PlatformState.STOPPING or state in ENDS
     reason = "its platform ends" if ends else "its platform no longer needs it"
-    hard = one.vm in sight.deaf
-    return Terminate(period=sight.period, vm=one.vm, reason=reason, hard=hard)
-
-
-def _state(one: PlatformMember, sight: PlatformFleetView) -> VmState | None:
-    return None if one.vm is None else sight.states.get(one.vm)
-
-
-def _is_lost(one: PlatformMember, sight: PlatformFleetView) -> bool:
-    if one.vm is None:
-        return one.leaving and one.key not in sight.creating
-    return one.vm not in sight.states and one.vm not in sight.ailing
+    return sight.end_step(one, reason)
 
 
 def _is_active(one: PlatformMember, sight: PlatformFleetView) -> bool:
     if one.vm is None:
         return one.key in sight.creating
-    state = _state(one, sight)
-    return state is None or state in {VmState.PENDING, VmState.RUNNING, VmState.BUSY}
+    state = sight.state_of(one)
+    return state is None or state in BIDDING

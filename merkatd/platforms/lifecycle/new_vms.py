@@ -7,14 +7,13 @@ replacement, and at most `MAX_FAILURES` VMs of a cluster are replaced within `WI
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import fsum, isfinite
-from uuid import UUID
 
 from merkatd.base.quantities import utc_text
 from merkatd.cluster import Create, VmState
 from merkatd.database.fleets.fleet_store import PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
+from merkatd.fleets.fleet import creation_key
 from merkatd.fleets.vm_template_text import has_name, with_attributes
 from merkatd.platforms.lifecycle.funds import wanted_amounts
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
@@ -55,9 +54,8 @@ def member_factory(
 
     def new(cluster: str, at: int) -> PlatformMember:
         number = highest + at
-        said = f"{platform}/{number}".encode()
-        key = UUID(bytes=blake2b(said, key=entropy, digest_size=16).digest(), version=4)
-        return PlatformMember(key=str(key), platform=platform, cluster=cluster, number=number)
+        key = creation_key(f"{platform}/{number}", entropy)
+        return PlatformMember(key=key, platform=platform, cluster=cluster, number=number)
 
     return new
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import Create, Step, VmState
+from merkatd.cluster import Step
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import fleet_store, platform_store
-from merkatd.database.fleets.fleet_store import PlatformMember
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
-from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.fleets.fleet import read_fleet_view
 from merkatd.platforms.lifecycle.claims import capacities, claimed_at_start
 from merkatd.platforms.lifecycle.failed_vms import (
     failing_now,
@@ -114,7 +114,7 @@ def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput
     period finds the same creation keys, and creates no VM twice. A platform whose review fails
     stays unchanged, and the others go on.
     """
-    present = fleet_store.living_members(connection)
+    present = PLATFORM_VMS.living(connection)
     living = {one.id: one for one in platform_store.living(connection)}
     late = {one.platform for one in present} - living.keys()
     if late:
@@ -206,36 +206,22 @@ def _scene(
     living: Sequence[PlatformRow],
     now: ReviewInput,
 ) -> _ReviewState:
-    # If OpenNebula deploys VMs, the snapshot leaves out pending VMs that are not next.
-    busy = seen.snapshot.vms.state == int(VmState.BUSY)
-    state = np.where(busy, int(VmState.BUSY), seen.observation.vm_state)
-    states = {
-        vm: VmState(one)
-        for vm, one in zip(seen.observation.vm_id.tolist(), state.tolist(), strict=True)
-    }
-    words = list(zip(states.items(), seen.observation.vm_words, strict=True))
-    unmade = [one.key for one in present if one.vm is None]
-    creating = {
-        stored.step.key
-        for stored in journal.outstanding(connection)
-        if isinstance(stored.step, Create)
-    }
+    view = read_fleet_view(connection, seen, present)
+    words = list(zip(view.states.items(), seen.observation.vm_words, strict=True))
     members: dict[int, list[PlatformMember]] = {one.id: [] for one in living}
     for one in present:
         members.get(one.platform, []).append(one)
     newest = period_store.newest_decided(connection)
     sight = PlatformFleetView(
-        period=seen.period,
-        states=states,
-        ailing=seen.observation.ailing.keys(),
-        creating=frozenset(creating),
-        refused=fleet_store.refusals(connection, unmade),
+        period=view.period,
+        states=view.states,
+        ailing=view.ailing,
+        creating=view.creating,
+        refused=view.refused,
+        deaf=view.deaf,
         longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
         stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
-        deaf=journal.deaf(
-            connection, [one.vm for one in present if one.leaving and one.vm is not None]
-        ),
     )
     return _ReviewState(
         sight=sight,
@@ -243,7 +229,7 @@ def _scene(
         capacities=capacities(seen.snapshot, now.markets),
         past=_past(connection, now),
         members=members,
-        numbers=fleet_store.highest_numbers(connection),
+        numbers=PLATFORM_VMS.highest_numbers(connection),
         failures=fleet_store.failures(connection, now.at_s - WINDOW_S),
         room=Room(now.new_vms),
     )
@@ -269,7 +255,7 @@ def _review_one(
 ) -> _Done:
     known = scene.members[platform.id]
     gone = set(lost_members(known, scene.sight))
-    fleet_store.mark_gone(connection, gone, now.at_s)
+    PLATFORM_VMS.mark_gone(connection, gone, now.at_s)
     members = [one for one in known if one.key not in gone]
     if asking is None:
         return _Done(_end_one(connection, platform, members, scene, now))
@@ -290,7 +276,7 @@ def _end_one(
     if not members:
         record_transition(connection, platform, LifecycleEvent(event=Event.GONE, why=""), now.at_s)
     result = ending(PlatformState(platform.state), members, scene.sight)
-    fleet_store.mark_leaving(connection, result.leave)
+    PLATFORM_VMS.mark_leaving(connection, result.leave)
     return result.steps
 
 
@@ -345,6 +331,6 @@ def _go_on(
             connection, platform, members, sight, failures, now.at_s, now.interval_s
         ),
     )
-    fleet_store.add_platform_members(connection, result.add)
-    fleet_store.mark_leaving(connection, result.leave)
+    PLATFORM_VMS.add(connection, result.add)
+    PLATFORM_VMS.mark_leaving(connection, result.leave)
     return _Done(result.steps, claim)

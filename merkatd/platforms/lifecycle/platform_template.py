@@ -8,7 +8,7 @@ from typing import Any
 from merkatd.base.quantities import bounded
 from merkatd.protocol.platform_messages import Amounts, ClusterTerms, MonitorTerms
 
-NOBODY = "none"
+NO_CONTROLLER = "none"
 """The controller kind of a platform whose tenant bids by hand."""
 PATIENT = "patient"
 """The controller kind that starts, runs and resumes its platform by the book of claims."""
@@ -120,7 +120,7 @@ class PlatformTemplate:
     @property
     def processes(self) -> int:
         """Return the number of its controllers and monitors."""
-        if self.controller == NOBODY:
+        if self.controller == NO_CONTROLLER:
             return 0
         return 1 + sum(one.monitor is not None for one in self.clusters)
 

@@ -9,7 +9,11 @@ from merkatd.base.line_patterns import pattern_of
 from merkatd.base.parameter_bounds import OF_EVERY_MONITOR
 from merkatd.base.toml_reader import listed
 from merkatd.fleets.vm_template_text import TemplateError
-from merkatd.platforms.lifecycle.platform_template import NOBODY, PlatformTemplate, VirtualCluster
+from merkatd.platforms.lifecycle.platform_template import (
+    NO_CONTROLLER,
+    PlatformTemplate,
+    VirtualCluster,
+)
 from merkatd.platforms.lifecycle.template_reader import (
     MOST_GIVEN_BYTES,
     given_in,
@@ -58,7 +62,7 @@ def fitting(text: str, offered: Offered) -> Fitting:
 
 def _problems(template: PlatformTemplate, offered: Offered) -> Iterator[str]:
     kinds = offered.kinds
-    yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NOBODY])
+    yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NO_CONTROLLER])
     yield from _too_heavy(template)
     if template.controller in CONTROLLERS:
         for problem in parameter_bounds.problems(template.parameters):

@@ -17,7 +17,7 @@ from merkatd.base.toml_reader import TomlTable, duration
 from merkatd.currency import MOST_CREDITS
 from merkatd.fleets.vm_template_text import TemplateError, template_problem
 from merkatd.platforms.lifecycle.platform_template import (
-    NOBODY,
+    NO_CONTROLLER,
     PARTIAL,
     OverBudget,
     PlatformTemplate,
@@ -285,7 +285,7 @@ def _name(value: Any) -> str | None:
 
 _log = Logger()
 _NOTHING = PlatformTemplate(
-    name="unreadable", controller=NOBODY, budget=TemplateBudget(credits=0.0), clusters=()
+    name="unreadable", controller=NO_CONTROLLER, budget=TemplateBudget(credits=0.0), clusters=()
 )
 _MOST_KEPT_BYTES = 1 << 26
 MOST_GIVEN_BYTES = 1 << 15

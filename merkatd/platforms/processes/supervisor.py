@@ -18,7 +18,7 @@ import numpy as np
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
-from merkatd.base.backoff import Patience, RestartHistory
+from merkatd.base.backoff import Backoff
 from merkatd.platforms.processes import program
 from merkatd.platforms.processes.program import Program
 from merkatd.platforms.processes.warden_link import WardenLink
@@ -90,7 +90,8 @@ class _KeptProcess:
     name: str
     program: Program | None
     """The program to run; None if the process must end."""
-    restarts: RestartHistory = field(default_factory=RestartHistory)
+    failures: int = 0
+    """Its failed starts in a row."""
     running: bool = False
     pid: int | None = None
     started_s: float = 0.0
@@ -107,13 +108,13 @@ class Supervisor:
         home: Path,
         clock: Any,
         rng: np.random.Generator,
-        patience: Patience,
+        backoff: Backoff,
         ended: Callable[[Ended], None],
     ) -> None:
         self._home = str(home.resolve())
         self._clock = clock
         self._rng = rng
-        self._patience = patience
+        self._backoff = backoff
         self._ended = ended
         self._kept: dict[str, _KeptProcess] = {}
         self._warden: WardenLink | None = None
@@ -144,7 +145,7 @@ class Supervisor:
             kept = self._kept[name] = _KeptProcess(name, program)
             self._launch(kept)
         elif kept.program is None:  # the old process is ending: the new program follows it
-            kept.program, kept.restarts = program, RestartHistory()
+            kept.program, kept.failures = program, 0
 
     def stop(self, names: Sequence[str], grace_s: float) -> Deferred[None]:
         """Stop processes, by force after the grace; the Deferred fires when they are gone."""
@@ -264,10 +265,11 @@ class Supervisor:
             one.callback(None)
 
     def _later(self, kept: _KeptProcess, why: str, lived_s: float) -> None:
-        kept.restarts = kept.restarts.after(lived_s, self._patience)
-        wait_s = kept.restarts.wait_s(self._patience, float(self._rng.random()))
-        if wait_s is None and kept.program is not None and not kept.program.given_up:
-            wait_s = self._patience.most_s
+        kept.failures = self._backoff.failures_after(kept.failures, lived_s)
+        wait_s: float | None = self._backoff.wait_s(kept.failures, float(self._rng.random()))
+        if self._backoff.is_over(kept.failures):
+            goes_on = kept.program is not None and not kept.program.given_up
+            wait_s = self._backoff.longest_s if goes_on else None
         _log.warn(
             "Process {name} {why}; {wait}",
             name=kept.name,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
+from merkatd.cluster.columns import NO_ROW, row_of, rows_of
 from merkatd.scheduler.base.ports import GuestRecord
 
 
@@ -29,12 +30,12 @@ class LastRecords(Mapping[int, GuestRecord]):
         """Return which of these VMs are known, and the three columns of their records."""
         if not len(self._vm):
             return np.zeros(len(vms), dtype=bool), np.zeros((len(vms), 3), dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self._vm, vms), len(self._vm) - 1)
-        return self._vm[rows] == vms, self._columns[rows]
+        rows = rows_of(self._vm, vms)
+        return rows != NO_ROW, self._columns[rows]
 
     def __getitem__(self, vm: int) -> GuestRecord:
-        row = int(np.searchsorted(self._vm, vm))
-        if row == len(self._vm) or self._vm[row] != vm:
+        row = row_of(self._vm, vm)
+        if row is None:
             raise KeyError(vm)
         return GuestRecord._make(self._columns[row].tolist())
 

@@ -58,7 +58,7 @@ from merkatd.scheduler.charging.used_cpu import (
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 
-NOBODY = -1
+NO_APPLICATION = -1
 """The application of a VM without one, and the payer of a VM whose owner has no account yet."""
 
 _log = Logger()
@@ -191,7 +191,7 @@ def payer_funds(
     """
     vms = seen.vm_id.tolist()
     of_platforms = fleet_store.applications(connection)
-    applications = [of_platforms.get(vm, NOBODY) for vm in vms]
+    applications = [of_platforms.get(vm, NO_APPLICATION) for vm in vms]
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
     newest = period_store.newest_decided(connection)
     last = None if newest is None else columns_of(connection, newest)
@@ -288,7 +288,7 @@ def _payers(
         return account
     owners = arrays["owner"][rows].tolist()
     there = "application" in arrays
-    applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
+    applications = arrays["application"][rows].tolist() if there else [NO_APPLICATION] * len(rows)
     ledger.update_tenants(connection, owners, world.money, world.now())
     return np.array(ledger.payers(connection, owners, applications), dtype=np.int64)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, HostState, Ints, VmState
 from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow
@@ -266,7 +266,7 @@ def _failed(look: Observation) -> Bools:
 
 def _runs(seen: Observation) -> Bools:
     """[vms]: whether the VM runs or is in transition on a host, unless it has no guest there."""
-    moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
+    moves = np.isin(seen.vm_state, ACTIVE)
     runs: Bools = moves & (seen.vm_host >= 0)
     return runs if seen.vm_idle is None else runs & ~seen.vm_idle
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, HostState, Ints, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits.occupancy import occupancy_of
 from merkatd.scheduler.base.ports import Observation
 
@@ -39,7 +39,7 @@ def contended(snapshot: Snapshot, decision: Decision) -> Bools:
     """[vms, resources]: whether the VM has a share that another bidding VM on its host lacks."""
     vms, given = snapshot.vms, decision.allocations
     scene = occupancy_of(snapshot, decision.plan)
-    there = ((scene.then != NOWHERE) & scene.bidding & (vms.market != NOWHERE))[:, np.newaxis]
+    there = ((scene.then != NO_HOST) & scene.bidding & (vms.market != NO_MARKET))[:, np.newaxis]
     lacks = there & (vms.bid > 0) & (given < vms.cap * _ENOUGH)
     lacking = np.zeros((len(snapshot.hosts) + 1, given.shape[1]), dtype=np.int64)
     np.add.at(lacking, scene.then, lacks)

@@ -21,8 +21,8 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ACTIVE
+from merkatd.cluster.columns import NO_HOST, rows_of
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
@@ -30,7 +30,6 @@ from merkatd.scheduler.charging.charged_records import Books
 from merkatd.scheduler.charging.owed_amounts import most_owed
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.observation.under_way import rows_of
 
 _OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
 """Columns without a row for each VM."""
@@ -64,7 +63,7 @@ def columns_from_now_on(
     vms = seen.snapshot.vms
     rows = rows_of(vms.id, found["vm"])
     state, host = vms.state[rows], seen.observation.vm_host[rows]
-    runs = np.isin(state, (VmState.RUNNING, VmState.BUSY)) & (host >= 0)
+    runs = np.isin(state, ACTIVE) & (host >= 0)
     rests = held_memory.rests(vms)[rows]
     if "rests" in found:
         # A resumed VM keeps the amount that its bid buys.
@@ -73,7 +72,7 @@ def columns_from_now_on(
         found |= {"rests": rests, "resumed": np.zeros_like(found["allocation"])}
     found["placed"] = found["placed"] & ~runs
     found["runs"] = runs
-    found["host"] = np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host[rows]]
+    found["host"] = np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
     found["seen_s"] = np.array([seen.snapshot.now_s])
     found |= {name: values[rows] for name, values in looks.kept(seen.observation).items()}
     counters = used_cpu.columns_for_charge(seen, markets, arrays) if "rate" in arrays else {}

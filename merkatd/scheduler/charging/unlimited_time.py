@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.database.scheduler import price_store as stored_prices
 from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
@@ -67,7 +67,7 @@ def kept(seen: Observed) -> Mapping[str, Any]:
     if not again.any() or len(seen.snapshot.resources) == len(RESOURCES):
         return {}
     largest = capacity.max(axis=0, initial=0.0)
-    has = np.vstack([capacity, largest])[np.where(vms.host == NOWHERE, len(capacity), vms.host)]
+    has = np.vstack([capacity, largest])[np.where(vms.host == NO_HOST, len(capacity), vms.host)]
     has[:, : len(RESOURCES)] = 0.0
     return {"starts_with": np.where(again[:, np.newaxis], has, 0.0)}
 

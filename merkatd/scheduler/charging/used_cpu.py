@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, VmState
+from merkatd.cluster.columns import values_of
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory
@@ -32,10 +33,8 @@ class Computed:
 
     def of(self, wanted: Ints) -> Floats:
         """[wanted]: the counters of these VMs, NaN for unknown ones."""
-        if not len(self.vm):
-            return np.full(len(wanted), np.nan)
-        rows = np.minimum(np.searchsorted(self.vm, wanted), len(self.vm) - 1)
-        return np.where(self.vm[rows] == wanted, self.cpu_s[rows], np.nan)
+        counters: Floats = values_of(self.vm, self.cpu_s, wanted, np.nan)
+        return counters
 
 
 NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))
@@ -111,7 +110,7 @@ def columns_for_charge(
         records = seen.observation.records
         if records is not None and "read_s" in last:
             # The counter of a guest that started after the last period was never read.
-            unread = np.isnan(cpu_s) & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+            unread = np.isnan(cpu_s) & np.isin(vms.state, ACTIVE)
             unread &= records.ran_from_s >= np.floor(last["read_s"].max(initial=-math.inf))
             read_s = np.where(unread, np.fmin(records.ran_from_s, read_s), read_s)
         rows = _rows_before(seen, last)
@@ -137,7 +136,7 @@ def _rows_before(seen: Observed, last: Mapping[str, Any]) -> Ints:
     if records is None or "record" not in last:
         return found
     now = np.column_stack([records.seq, records.ran_from_s])
-    runs = np.isin(seen.snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
+    runs = np.isin(seen.snapshot.vms.state, ACTIVE)
     before = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
     for row in np.flatnonzero(runs).tolist():
         at = before.get(int(seen.snapshot.vms.id[row]))

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import OnHost, Step
+from merkatd.cluster.columns import row_of
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import period_store, plan_store
 from merkatd.database.scheduler.order_store import Mode
@@ -138,8 +139,8 @@ async def _over(
 
 def _why_not(seen: Observed, step: Proposed, reasons: Mapping[int, str]) -> str:
     """Return why an approved step is not done after all."""
-    row = int(np.searchsorted(seen.observation.vm_id, step.vm))
-    if row == len(seen.observation.vm_id) or seen.observation.vm_id[row] != step.vm:
+    row = row_of(seen.observation.vm_id, step.vm)
+    if row is None:
         return "not done: the VM is gone"
     if step.vm in reasons:
         return f"not done: {reasons[step.vm]}"

@@ -185,7 +185,7 @@ def _together(
     without: dict[str, str] = {}
     for step in steps:
         if isinstance(step, Deploy) and step.host in left:
-            row = int(np.searchsorted(seen.observation.vm_id, step.vm))
+            row = seen.snapshot.vm_row(step.vm)
             cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
             has = left[step.host]
             if cpu > has[0] or memory_mib > has[1]:

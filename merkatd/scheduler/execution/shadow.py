@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from twisted.logger import Logger
 
-from merkatd.cluster import Deploy, Migrate, VmState
+from merkatd.cluster import ACTIVE, Deploy, Migrate, VmState
 from merkatd.database.scheduler import comparison_store, period_store
 from merkatd.database.scheduler.comparison_store import Comparison
 from merkatd.scheduler.context import PeriodContext
@@ -82,7 +82,7 @@ def _say(one: Comparison) -> None:
 def _on_hosts(seen: Observed) -> Mapping[int, int]:
     """Return the host of each VM that is on one or on its way there, by id."""
     look = seen.observation
-    runs = np.isin(look.vm_state, (VmState.RUNNING, VmState.BUSY)) & (look.vm_host >= 0)
+    runs = np.isin(look.vm_state, ACTIVE) & (look.vm_host >= 0)
     return dict(zip(look.vm_id[runs].tolist(), look.vm_host[runs].tolist(), strict=True))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import (
+    ACTIVE,
     RESTING,
     Balloon,
     Bools,
@@ -26,7 +27,7 @@ from merkatd.cluster import (
     Throttle,
     VmState,
 )
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits.cpu_limits import limit_steps
 from merkatd.limits.enforced_limits import BEYOND, MEMORY, UNSET, EnforcedLimits
 from merkatd.limits.io_limits import throttle_steps
@@ -65,7 +66,7 @@ class Arrivals:
 async def arrivals(world: PeriodContext, seen: Observed, decided: PeriodDecision) -> Arrivals:
     """Return the VMs that may start after this period has acted."""
     placed = await world.executor.run(lambda: _placed(decided))
-    off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NOWHERE)
+    off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NO_MARKET)
     returning: dict[int, tuple[OnHost, ...]] = {}
     if off.any():
         means = await world.database.read(lambda c: means_in(c, world, seen.period))
@@ -90,7 +91,7 @@ def _places(
     """Return, by VM id, the hosts of all running VMs, and of the VMs that may start."""
     vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
     there = dict(zip(vms, places, strict=True))
-    on = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    on = np.isin(seen.observation.vm_state, ACTIVE)
     others = {vm: there[vm] for vm in seen.observation.vm_id[on].tolist() if there[vm] >= 0}
     stay = {vm: there[vm] for vm in watched}
     begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}
@@ -126,7 +127,7 @@ def _watched(seen: Observed, decided: PeriodDecision) -> tuple[dict[int, int], f
 def _stays(snapshot: Snapshot, scene: Occupancy) -> Bools:
     """[vms]: whether the VM is managed and stays on its host, running or busy."""
     vms = snapshot.vms
-    on_host = (scene.now != NOWHERE) & (scene.now == scene.then) & (vms.market != NOWHERE)
+    on_host = (scene.now != NO_HOST) & (scene.now == scene.then) & (vms.market != NO_MARKET)
     busy = on_host & (vms.state == VmState.BUSY)
     stays: Bools = busy | (on_host & scene.told & (vms.state == VmState.RUNNING))
     stays[list(scene.arrival)] = False
@@ -196,7 +197,7 @@ def _returning(
     if not off.any():
         return {}
     scene = occupancy_of(snapshot, decided.decision.plan)
-    there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
+    there = scene.bidding & (vms.market != NO_MARKET) & (scene.then != NO_HOST)
     highest = np.zeros(len(snapshot.hosts))
     np.maximum.at(highest, scene.then[there], vms.bid[there, CPU])
     shares, bid = decided.decision.allocations.copy(), vms.bid.copy()
@@ -230,10 +231,10 @@ def _balloons_of_returning(seen: Observed, decided: PeriodDecision, off: Bools) 
         return []
     column = snapshot.resources.index(MEMORY)
     then = occupancy_of(snapshot, decided.decision.plan).then
-    there, resting = then != NOWHERE, off & (then != NOWHERE)
+    there, resting = then != NO_HOST, off & (then != NO_HOST)
     given = decided.decision.allocations[:, column]
     holds = np.where(np.isin(vms.state, RESTING), vms.floor[:, column], vms.held[:, column])
-    holds = np.where(vms.market == NOWHERE, vms.cap[:, column], np.fmax(holds, given))
+    holds = np.where(vms.market == NO_MARKET, vms.cap[:, column], np.fmax(holds, given))
     hosts = len(snapshot.hosts)
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
     whole = seen.in_force.boots_with(vms.cap[:, column])

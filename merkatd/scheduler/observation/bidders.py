@@ -19,17 +19,17 @@ from hashlib import blake2b
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES, MarketRules
 
 
 def markets_of_hosts(seen: Observation, markets: Sequence[MarketRules]) -> Ints:
-    """[hosts + 1]: the market of each host; the last row gives NOWHERE no market."""
-    found = np.full(len(seen.host_cluster) + 1, NOWHERE)
+    """[hosts + 1]: the market of each host; the last row gives NO_HOST no market."""
+    found = np.full(len(seen.host_cluster) + 1, NO_MARKET)
     for row, market in enumerate(markets):
         if market.has_the_rest:
-            found[:-1][found[:-1] == NOWHERE] = row
+            found[:-1][found[:-1] == NO_MARKET] = row
     for row, market in enumerate(markets):
         clusters = set(market.clusters or ())
         named = market.cluster_names or frozenset()
@@ -43,12 +43,12 @@ def markets_of_vms(
 ) -> Ints:
     """[vms]: the market of each VM: its host's, or the one that it waits for.
 
-    NOWHERE if that market excludes the VM's group, or if no market has a host for it.
+    NO_MARKET if that market excludes the VM's group, or if no market has a host for it.
     """
-    found = np.where(host != NOWHERE, host_market[host], _wanted(seen, host_market, markets))
+    found = np.where(host != NO_HOST, host_market[host], _wanted(seen, host_market, markets))
     for row, market in enumerate(markets):
         for name in market.excluded_groups or ():
-            found[(found == row) & _in_group(seen, name)] = NOWHERE
+            found[(found == row) & _in_group(seen, name)] = NO_MARKET
     return found
 
 
@@ -58,8 +58,8 @@ def _wanted(seen: Observation, host_market: Ints, markets: Sequence[MarketRules]
     found = _first_possible(seen, host_market, len(markets))
     for vm, attributes in seen.attributes.items():
         named = names.get(attributes.get("MERKAT_MARKET", ""))
-        if named is not None:
-            found[int(np.searchsorted(seen.vm_id, vm))] = named
+        if named is not None and (row := row_of(seen.vm_id, vm)) is not None:
+            found[row] = named
     return found
 
 
@@ -76,11 +76,11 @@ def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
     of_class = np.where(
         there.any(axis=1),
         there.argmax(axis=1),
-        np.where(ever.any(axis=1), ever.argmax(axis=1), NOWHERE),
+        np.where(ever.any(axis=1), ever.argmax(axis=1), NO_MARKET),
     )
     # A VM that no host at all may take waits here, and its owner is told why.
     of_class[~constraints.allowed.any(axis=1)] = 0
-    classed = constraints.vm_class != NOWHERE
+    classed = constraints.vm_class != NO_ROW
     first[classed] = of_class[constraints.vm_class[classed]]
     return first
 
@@ -89,7 +89,7 @@ def outside_markets(
     seen: Observation, market: Ints, markets: Sequence[MarketRules]
 ) -> Mapping[int, str]:
     """Return reasons, by id, for VMs that may only use hosts without a market."""
-    waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NOWHERE)
+    waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NO_MARKET)
     for name in {name for one in markets for name in one.excluded_groups or ()}:
         waiting &= ~_in_group(seen, name)
     why = "all hosts it may use are in clusters without a market; Merkat leaves it alone"
@@ -114,7 +114,7 @@ def bids(
         latest = said.get(vm)
         if latest is not None:
             bid[row] = [latest.get(name, bid[row, at]) for at, name in enumerate(resources)]
-    bid[market == NOWHERE] = 0.0
+    bid[market == NO_MARKET] = 0.0
     by_use = np.array([*(one.by_use for one in markets), False])[market]
     return _following_the_rate(bid, by_use, resources)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, Step
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.scheduler.base.ports import Observation
 
 OURS_S = 3600.0
@@ -51,7 +51,7 @@ class Placement:
     @property
     def deployed(self) -> bool:
         """Whether the VM waited before."""
-        return self.source == NOWHERE
+        return self.source == NO_HOST
 
 
 class Foreign:
@@ -91,9 +91,9 @@ class Foreign:
         if before is None:
             return
         found = [
-            Placement(vm, before.get(vm, NOWHERE), host)
+            Placement(vm, before.get(vm, NO_HOST), host)
             for vm, host in places.items()
-            if host not in (NOWHERE, before.get(vm, NOWHERE))
+            if host not in (NO_HOST, before.get(vm, NO_HOST))
             and (vm, host) not in self._ours
             and vm in managed
         ]
@@ -126,5 +126,5 @@ def _likely(seen: Observation, found: list[Placement]) -> str:
     if deployed * 2 >= len(found):
         return SCHEDULER
     cluster = dict(zip(seen.host_id.tolist(), seen.host_cluster.tolist(), strict=True))
-    moved = {cluster.get(one.host, NOWHERE) for one in found if not one.deployed}
+    moved = {cluster.get(one.host, NO_HOST) for one in found if not one.deployed}
     return DRS if moved & seen.balanced_clusters else ADMINISTRATOR

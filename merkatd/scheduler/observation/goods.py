@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import row_of
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import GoodsSettings
 from merkatd.scheduler.observation.bidders import TemplateBids, amount
@@ -31,13 +32,13 @@ def with_goods(
     unknown = np.full_like(capacity, np.nan)
     most = np.zeros((int(host_market.max(initial=-1)) + 2, len(goods.further)))
     np.maximum.at(most, host_market[:-1], capacity)
-    # NOWHERE selects the last row: goods of hosts without a market can't be used.
+    # NO_MARKET selects the last row: goods of hosts without a market can't be used.
     most[-1] = 0.0
     size = most[np.minimum(market, len(most) - 1)]
     reserved = np.zeros_like(size)
     for vm, wish in wishes.items():
-        if wish.most:
-            row = int(np.searchsorted(seen.vm_id, vm))
+        row = row_of(seen.vm_id, vm) if wish.most else None
+        if row is not None:
             reserved[row] = [wish.most.get(name, 0.0) for name in goods.further]
     return replace(
         seen,

@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints
+from merkatd.cluster.columns import NO_HOST, NO_OWNER, NO_ROW, rows_of
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, GuestRecord, GuestUse
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
-from merkatd.scheduler.observation.under_way import rows_of
 
 FREE = 3
 """The number of free starts within the time below, of guests that stopped or are squeezed."""
@@ -145,7 +144,7 @@ def _guests(seen: Observed) -> _Guests | None:
     if use.run is None or records is None or MEMORY not in seen.snapshot.resources:
         return None
     at = rows_of(vms.id, use.vm_id)
-    host = np.append(vms.host, NOWHERE)[at]
+    host = np.append(vms.host, NO_HOST)[at]
     rows = np.flatnonzero(~np.isin(observation.vm_id, use.vm_id)).tolist()
     idle = {
         int(observation.vm_id[row]): (
@@ -171,12 +170,12 @@ def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[in
     """
     vms = seen.snapshot.vms
     at = rows_of(before.vm, now.vm)
-    known = at != NOWHERE
-    same_host = np.append(before.host, NOWHERE)[at] == now.host
+    known = at != NO_ROW
+    same_host = np.append(before.host, NO_HOST)[at] == now.host
     anew = ~known | ((np.append(before.run, -1)[at] != now.run) & same_host)
     old = np.append(before.seq, UNKNOWN)[at]
     rows = rows_of(vms.id, now.vm)
-    for guest in np.flatnonzero(anew & (rows != NOWHERE)).tolist():
+    for guest in np.flatnonzero(anew & (rows != NO_ROW)).tolist():
         vm = int(now.vm[guest])
         was = before.idle[vm][1].seq if vm in before.idle else int(old[guest])
         starts = _count(was, int(now.seq[guest]))
@@ -194,7 +193,7 @@ def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[in
             for _ in range(_count(record.seq, new.seq)):
                 yield owner, vm, False
     for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
-        owner, last = now.idle.get(vm, (NOWHERE, NO_RECORD))
+        owner, last = now.idle.get(vm, (NO_OWNER, NO_RECORD))
         if seq >= 0 and last.ran_from_s > 0:
             for _ in range(last.seq - seq):
                 yield owner, vm, False
@@ -218,7 +217,7 @@ def _is_squeezed(seen: Observed) -> Bools:
 
 def _may_start(state: Ints) -> Bools:
     """[vms]: whether the VM has no guest yet, and may get one before the next period."""
-    found: Bools = ~np.isin(state, (VmState.RUNNING, VmState.BUSY))
+    found: Bools = ~np.isin(state, ACTIVE)
     return found
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_ROW, rows_of
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.hard_constraints import HardConstraints
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
-from merkatd.scheduler.observation.under_way import rows_of
 
 LEAST_MIB = 256.0
 """The used memory that a guest keeps regardless of its bid, up to `floor_part` of its size."""
@@ -83,7 +82,7 @@ def kept(
     every = np.minimum(basis.most_part * size, LEAST_MIB)
     least = np.minimum(use, every)
     paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
-    runs = basis.sold & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    runs = basis.sold & np.isin(vms.state, ACTIVE)
     waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
     found = floor.copy()
     found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
@@ -92,7 +91,7 @@ def kept(
     for_now = _for_now(snapshot, last, held, basis.interval_s)
     for market in np.unique(vms.market[runs]).tolist():
         view = market_view(snapshot, market)
-        here = np.flatnonzero(view.place != NOWHERE)
+        here = np.flatnonzero(view.place != NO_HOST)
         rows, host = view.vms[here], view.place[here]
         mine = runs[rows]
         sure = np.where(mine, np.maximum(paid, least)[rows], found[rows, MEMORY])
@@ -139,7 +138,7 @@ def _for_now(
         had = np.where(_ran(last), last["allocation"][:, MEMORY], 0.0)
         vms = snapshot.vms
         row = rows_of(last["vm"], vms.id)
-        there = row != NOWHERE
+        there = row != NO_ROW
         bid = np.where(there, last["bid"][row, MEMORY], np.inf) if len(had) else np.inf
         steady = there & (vms.bid[:, MEMORY] >= bid * (1 - _CLOSE))
         before = np.where(steady, had[row], 0.0) if len(had) else np.zeros(len(vms))
@@ -164,12 +163,12 @@ def _for_waiting(
     `uses` and `sure` are for the VMs that have a place.
     """
     asked = np.zeros(len(view.hosts))
-    pending = view.vms[view.place == NOWHERE]
+    pending = view.vms[view.place == NO_HOST]
     bid = snapshot.vms.bid[pending, MEMORY]
     able = pending[(bid > 0) & _paid_for(snapshot, view, floor, pending)]
     if not len(able) or not len(view.hosts):
         return asked
-    here = np.flatnonzero(view.place != NOWHERE)
+    here = np.flatnonzero(view.place != NO_HOST)
     host, rows = view.place[here], view.vms[here]
     room = view.capacity.copy()
     for column in range(room.shape[1]):

@@ -7,11 +7,11 @@ For hosts that do not answer, the last known values of guests are repeated; thes
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot, Step, UsageHistory
+from merkatd.cluster.columns import NO_HOST, rows_of, values_of
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.limits import EnforcedLimits
@@ -65,7 +65,6 @@ class CloudReading:
 
 SAMPLES = 12
 CPU, MEMORY = "cpu", "memory"
-_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,13 +97,13 @@ class RecentUse:
             self._samples.clear()
             before = None
         answers = ~np.isin(seen.host_id, list(use.away))
-        host = _of(seen.vm_id, seen.vm_host, use.vm_id, _NOWHERE)
+        host = values_of(seen.vm_id, seen.vm_host, use.vm_id, NO_HOST)
         there = seen.host_id[answers]
         known = np.isin(host, there)
         vm, cpu_s = use.vm_id[known], use.cpu_s[known]
         units = np.full(len(vm), np.nan)
         if before is not None:
-            rise = cpu_s - _of(before.vm, before.cpu_s, vm, np.nan)
+            rise = cpu_s - values_of(before.vm, before.cpu_s, vm, np.nan)
             rise[np.isnan(rise) | (rise < 0)] = np.nan
             units = rise * UNITS_PER_CORE / (seen.at_s - before.at_s)
         used = np.stack([units, use.used_mib[known]], axis=1)
@@ -119,22 +118,14 @@ class RecentUse:
         vms = np.full((len(samples), len(seen.vm_id), len(resources)), np.nan)
         hosts = np.full((len(samples), len(seen.host_id), len(resources)), np.nan)
         for row, sample in enumerate(samples):
-            on = _of(seen.host_id, np.arange(len(seen.host_id)), sample.host, _NOWHERE)
+            on = rows_of(seen.host_id, sample.host)
             there = np.isin(seen.host_id, sample.there)
             for kind, column in enumerate(columns):
                 used = sample.used[:, kind]
-                vms[row, :, column] = _of(sample.vm, used, seen.vm_id, np.nan)
-                counts = (on != _NOWHERE) & ~np.isnan(used)
+                vms[row, :, column] = values_of(sample.vm, used, seen.vm_id, np.nan)
+                counts = (on != NO_HOST) & ~np.isnan(used)
                 sums = np.bincount(on[counts], used[counts], len(seen.host_id))
-                silent = np.bincount(on[on != _NOWHERE], minlength=len(seen.host_id)) > 0
+                silent = np.bincount(on[on != NO_HOST], minlength=len(seen.host_id)) > 0
                 silent &= np.bincount(on[counts], minlength=len(seen.host_id)) == 0
                 hosts[row, :, column] = np.where(there & ~silent, sums, np.nan)
         return UsageHistory(np.array([sample.at_s for sample in samples]), vms, hosts)
-
-
-def _of(ids: Ints, values: Any, wanted: Ints, missing: float) -> Any:
-    """Return the value of each wanted id; ids ascend."""
-    if not len(ids):
-        return np.full(len(wanted), missing)
-    rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where(ids[rows] == wanted, values[rows], missing)

@@ -30,7 +30,7 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_MARKET, NO_ROW, rows_of
 from merkatd.cluster.snapshot import checked_snapshot
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
@@ -49,7 +49,6 @@ from merkatd.scheduler.observation.under_way import (
     kept_from,
     less,
     on_sources,
-    rows_of,
     under_way,
 )
 
@@ -103,11 +102,11 @@ def snapshot_of(
     begins = [*(row for row, _ in failed), *np.flatnonzero(idle).tolist()]
     holds[begins, :] = np.arange(len(goods.resources)) == MEMORY
     cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
-    lost = [row for row, _ in failed if market[row] != NOWHERE and seen.vm_id[row] in known.lost]
+    lost = [row for row, _ in failed if market[row] != NO_MARKET and seen.vm_id[row] in known.lost]
     floor[lost] = 0.0
     reserved = [*on_sources(source), *failed]
     capacity = less(
-        seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)
+        seen.host_capacity, reserved, np.where((market == NO_MARKET)[:, np.newaxis], cap, floor)
     )
     return checked_snapshot(
         Snapshot(
@@ -129,7 +128,7 @@ def snapshot_of(
 def in_force_of(seen: Observation, use: GuestUse) -> EnforcedLimits:
     """Return the limits in force, with the rows of the observation."""
     rows = rows_of(use.vm_id, seen.vm_id)
-    there = rows != NOWHERE
+    there = rows != NO_ROW
     read = use.in_force
 
     def column(values: Ints) -> Ints:
@@ -199,12 +198,15 @@ def _caps_and_floors(
     floor = np.zeros_like(cap)
     floor[:, MEMORY] = needed_memory(seen, use, markets, market)
     bounded = {vm: wish for vm, wish in known.wishes.items() if wish.most or wish.least}
-    for row, wish in zip(np.searchsorted(seen.vm_id, list(bounded)), bounded.values(), strict=True):
+    rows = rows_of(seen.vm_id, np.array(list(bounded), dtype=np.int64)).tolist()
+    for row, wish in zip(rows, bounded.values(), strict=True):
+        if row == NO_ROW:
+            continue
         for at, resource in enumerate(resources):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
             least = wish.least.get(resource, 0.0) if holds[row, at] else 0.0
             floor[row, at] = max(floor[row, at], least)
-    outside = market == NOWHERE
+    outside = market == NO_MARKET
     cap[outside] = seen.vm_reserved[outside]
     # OpenNebula checks these against its own account, and rejects amounts without room.
     pinned, own = np.isin(seen.vm_id, list(seen.pin_policy)), slice(len(RESOURCES))
@@ -225,7 +227,7 @@ def needed_memory(
     margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
     needed: Floats = seen.vm_size[:, MEMORY] * part
     rows = rows_of(seen.vm_id, use.vm_id)
-    known = (rows != NOWHERE) & ~np.isnan(use.used_mib)
+    known = (rows != NO_ROW) & ~np.isnan(use.used_mib)
     used = rows[known]
     needed[used] = use.used_mib[known] * (1.0 + margin[used])
     return needed
@@ -273,10 +275,10 @@ def _vms(
     resources: Sequence[str],
 ) -> Vms:
     count, rules = len(seen.vm_id), seen.constraints
-    nowhere = np.full(count, NOWHERE)
+    none = np.full(count, NO_ROW)
     held = np.full((count, len(resources)), np.nan)
     rows = rows_of(seen.vm_id, use.vm_id)
-    held[rows[rows != NOWHERE], MEMORY] = use.held_mib[rows != NOWHERE]
+    held[rows[rows != NO_ROW], MEMORY] = use.held_mib[rows != NO_ROW]
     return Vms(
         id=seen.vm_id,
         name=seen.vm_name,
@@ -292,8 +294,8 @@ def _vms(
         vcpus=seen.vm_vcpus,
         moved_at_s=_moved_at_s(seen, known.moved_at_s),
         movable=movable(seen) & ~np.isin(seen.vm_id, list(known.resting)),
-        requirement=nowhere if rules is None else rules.vm_class,
-        role=nowhere if rules is None else rules.vm_role,
+        requirement=none if rules is None else rules.vm_class,
+        role=none if rules is None else rules.vm_role,
         dirty_mib_s=np.full(count, np.nan),
         kind=np.full(count, int(VmKind.SERVICE)),
         priority=np.zeros(count) if seen.vm_priority is None else seen.vm_priority,
@@ -304,14 +306,14 @@ def _vms(
 
 def _applications(seen: Observation, known: StoredInputs) -> Ints:
     if not known.applications:
-        return np.full(len(seen.vm_id), NOWHERE)
-    return np.array([known.applications.get(vm, NOWHERE) for vm in seen.vm_id.tolist()])
+        return np.full(len(seen.vm_id), NO_ROW)
+    return np.array([known.applications.get(vm, NO_ROW) for vm in seen.vm_id.tolist()])
 
 
 def _moved_at_s(seen: Observation, moved_at_s: Mapping[int, float]) -> Floats:
     found = np.full(len(seen.vm_id), np.nan)
     rows = rows_of(seen.vm_id, np.array(list(moved_at_s), dtype=np.int64))
-    there = rows != NOWHERE
+    there = rows != NO_ROW
     found[rows[there]] = np.array(list(moved_at_s.values()))[there]
     return found
 

@@ -19,8 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from merkatd.cluster import (
     Create,
     Deploy,
@@ -32,6 +30,7 @@ from merkatd.cluster import (
     Terminate,
     VmState,
 )
+from merkatd.cluster.columns import row_of
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import Rhythm
@@ -115,8 +114,8 @@ def _limit_s(step: Step, rhythm: Rhythm) -> float:
 
 
 def _look(seen: Observation, vm: int) -> _Look | None:
-    row = int(np.searchsorted(seen.vm_id, vm))
-    if row == len(seen.vm_id) or seen.vm_id[row] != vm:
+    row = row_of(seen.vm_id, vm)
+    if row is None:
         return None
     state = VmState(int(seen.vm_state[row]))
     return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
@@ -137,26 +136,15 @@ def _created(step: Create, seen: Observation) -> _Outcome:
     vm = seen.keys.get(step.key)
     if vm is None:
         return "no VM with its key was seen"
-    row = int(np.searchsorted(seen.vm_id, vm))
-    there = row < len(seen.vm_id) and seen.vm_id[row] == vm
-    if there and seen.vm_owner[row] != step.owner:
+    row = row_of(seen.vm_id, vm)
+    if row is not None and seen.vm_owner[row] != step.owner:
         # Creating a VM and giving it to its owner are two calls. A repeated creation with the same
         # key completes it.
         return f"VM {vm} was created, but does not belong to its owner yet"
     return True
 
 
-def _deployed(step: Deploy, vm: _Look | None) -> _Outcome:
-    if vm is None:
-        return "the VM is gone"
-    if vm.state is VmState.BUSY:
-        return None
-    if vm.state is VmState.RUNNING:
-        return True if vm.host == step.host else f"it runs on host {vm.host}"
-    return f"it is {vm.words}"
-
-
-def _migrated(step: Migrate, vm: _Look | None) -> _Outcome:
+def _arrived(step: Deploy | Migrate, vm: _Look | None) -> _Outcome:
     if vm is None:
         return "the VM is gone"
     if vm.state is VmState.BUSY:
@@ -184,8 +172,8 @@ def _in_state(wanted: VmState) -> Callable[[Step, _Look | None], _Outcome]:
 
 
 _OUTCOMES: Mapping[str, Callable[[Any, _Look | None], _Outcome]] = {
-    Deploy.kind: _deployed,
-    Migrate.kind: _migrated,
+    Deploy.kind: _arrived,
+    Migrate.kind: _arrived,
     Suspend.kind: _in_state(VmState.SUSPENDED),
     Resume.kind: _in_state(VmState.RUNNING),
     Stop.kind: _in_state(VmState.ABSENT),

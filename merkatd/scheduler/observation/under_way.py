@@ -5,19 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, row_of, rows_of
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES
-
-
-def rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """Return the row of each wanted id, NOWHERE for missing ones."""
-    if len(ids) == 0:
-        return np.full(len(wanted), NOWHERE)
-    rows = np.searchsorted(ids, wanted)
-    rows = np.minimum(rows, len(ids) - 1)
-    return np.where(ids[rows] == wanted, rows, NOWHERE)
 
 
 def under_way(
@@ -31,17 +22,17 @@ def under_way(
     state, (host, source) = seen.vm_state.copy(), _between_hosts(seen, host)
     for stored in waiting:
         step = stored.step
-        row = int(rows_of(seen.vm_id, np.array([step.vm]))[0])
-        if row == NOWHERE or source[row] != NOWHERE:
+        row = row_of(seen.vm_id, step.vm)
+        if row is None or source[row] != NO_HOST:
             continue
         if isinstance(step, Deploy | Migrate):
-            target = int(rows_of(seen.host_id, np.array([step.host]))[0])
-            if target != NOWHERE:
+            target = row_of(seen.host_id, step.host)
+            if target is not None:
                 host[row] = target
         if isinstance(step, Migrate):
-            left = int(rows_of(seen.host_id, np.array([step.source]))[0])
-            source[row] = NOWHERE if left == host[row] else left
-        if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NOWHERE:
+            left = row_of(seen.host_id, step.source)
+            source[row] = NO_HOST if left is None or left == host[row] else left
+        if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NO_HOST:
             state[row] = VmState.BUSY
     return state, host, source
 
@@ -51,25 +42,25 @@ def _between_hosts(seen: Observation, host: Ints) -> tuple[Ints, Ints]:
 
     A VM whose target host can't be reached stays at its source for now.
     """
-    source = np.full(len(host), NOWHERE)
+    source = np.full(len(host), NO_HOST)
     if seen.vm_coming is None:
         return host.copy(), source
     coming = rows_of(seen.host_id, seen.vm_coming)
     reached = np.append(seen.host_state, HostState.OFF)[coming] != HostState.OFF
-    goes = reached & (seen.vm_state == VmState.BUSY) & (host != NOWHERE) & (host != coming)
+    goes = reached & (seen.vm_state == VmState.BUSY) & (host != NO_HOST) & (host != coming)
     source[goes] = host[goes]
     return np.where(goes, coming, host), source
 
 
 def on_sources(source: Ints) -> list[tuple[int, int]]:
     """Return the migrating VMs, each with its source host."""
-    rows = np.flatnonzero(source != NOWHERE)
+    rows = np.flatnonzero(source != NO_HOST)
     return list(zip(rows.tolist(), source[rows].tolist(), strict=True))
 
 
 def failed_on_hosts(state: Ints, host: Ints) -> list[tuple[int, int]]:
     """Return the failed VMs that are still on a host, each with its host."""
-    rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
+    rows = np.flatnonzero((state == VmState.ABSENT) & (host != NO_HOST)).tolist()
     return [(row, int(host[row])) for row in rows]
 
 
@@ -100,7 +91,7 @@ def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floa
     found = snapshot.hosts.capacity
     if not leaving:
         return found
-    outside = (vms.market == NOWHERE)[:, np.newaxis]
+    outside = (vms.market == NO_MARKET)[:, np.newaxis]
     amount = np.where(outside, vms.cap, floor)[:, : len(RESOURCES)]
     reserved = [*leaving, *failed_on_hosts(vms.state, vms.host)]
     found = found.copy()

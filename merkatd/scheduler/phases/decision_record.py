@@ -7,8 +7,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import Decision, Ints, OnHost, Plan, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ACTIVE, Decision, Ints, OnHost, Plan, VmState
+from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.plan import Step
 from merkatd.database.ledger import account_store
 from merkatd.database.scheduler import journal, period_store, price_store
@@ -91,7 +91,7 @@ def _columns_for_charge(
 ) -> Mapping[str, Any]:
     """Return the columns for the period's charge, including the payer of each VM."""
     vms, market = seen.snapshot.vms, seen.snapshot.vms.market
-    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    runs = np.isin(vms.state, ACTIVE)
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
     newest = (
@@ -107,7 +107,7 @@ def _columns_for_charge(
         "floor": vms.floor,
         "bid": vms.bid,
         "vcpus": vms.vcpus,
-        "host": np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host],
+        "host": np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host],
         "allocation": decision.allocations,
         "price": decision.prices,
         "runs": runs & (seen.observation.vm_host >= 0),

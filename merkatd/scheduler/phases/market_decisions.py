@@ -22,7 +22,7 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.cluster.plan import Step
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits
@@ -110,8 +110,8 @@ def alone(snapshot: Snapshot, row: int) -> Snapshot:
     hosts, vms = snapshot.hosts, snapshot.vms
     return replace(
         snapshot,
-        hosts=replace(hosts, market=np.where(hosts.market == row, row, NOWHERE)),
-        vms=replace(vms, market=np.where(vms.market == row, row, NOWHERE)),
+        hosts=replace(hosts, market=np.where(hosts.market == row, row, NO_MARKET)),
+        vms=replace(vms, market=np.where(vms.market == row, row, NO_MARKET)),
     )
 
 
@@ -128,7 +128,7 @@ def _as_they_are(
 ) -> Decision:
     """Return a decision that gives each VM the amounts that its present limits allow."""
     vms = snapshot.vms
-    mine = (vms.market == row) & (vms.host != NOWHERE)
+    mine = (vms.market == row) & (vms.host != NO_HOST)
     rests = np.isin(vms.state, RESTING)[:, np.newaxis]
     most = np.where(rests, vms.floor, np.minimum(vms.cap, _in_force(snapshot, world, in_force)))
     reserve = market.pricing.reserve_prices(snapshot.resources)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Deploy, Migrate, Plan, Snapshot, Step
-from merkatd.cluster.columns import NOWHERE, Ints
+from merkatd.cluster.columns import NO_HOST, Ints
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement import strategy_named
 from merkatd.placement.base.host_shares import stakes_of
@@ -43,7 +43,7 @@ class Waves:
         """Return the migrations to judge, once these of the first are done."""
         before = self._with(self.view.place, (*done, *self.deployed))
         moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
-        stakes = stakes_of(self.view, self.view.first(before != NOWHERE).allocation)
+        stakes = stakes_of(self.view, self.view.first(before != NO_HOST).allocation)
         whole = self._with(before, self.planned) if self.planned else before
         return Remaining(self.view, stakes, self.harm, before, moves, whole)
 

@@ -9,7 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import Step, VmState
+from merkatd.cluster import ACTIVE, Step
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
@@ -32,7 +32,7 @@ async def read_cloud(world: PeriodContext) -> CloudReading:
     started_s = world.now()
     observation = await world.cloud.observe()
     world.hypervisors.meet(observation)
-    running = np.isin(observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    running = np.isin(observation.vm_state, ACTIVE)
     on_host = running & (observation.vm_host >= 0)
     vms, hosts = observation.vm_id[on_host], observation.vm_host[on_host]
     places = await world.executor.run(

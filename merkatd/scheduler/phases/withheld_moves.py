@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_ROW
 from merkatd.limits.enforced_limits import MEMORY
 from merkatd.market.explanation import hosts_after
 from merkatd.market.market_view import market_view
@@ -59,7 +59,7 @@ def meanwhile(
             continue
         entry, own = strategy_named(market.strategy), alone(snapshot, row)
         view = market_view(entry.scene(own), row)
-        local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+        local = np.full(len(snapshot.hosts) + 1, NO_ROW)
         local[view.hosts] = np.arange(len(view.hosts))
         given = np.zeros_like(found)
         given[view.vms] = view.on_hosts(local[host[view.vms]]).allocation

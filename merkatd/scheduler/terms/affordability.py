@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ACTIVE, Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW
 from merkatd.currency import MICRO, credits_of
 from merkatd.currency.solvency import (
     affordable_bids,
@@ -46,8 +46,8 @@ def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Affo
     vms = seen.snapshot.vms
     if not len(vms):
         return Afforded(seen)
-    inside = vms.market != NOWHERE
-    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
+    inside = vms.market != NO_MARKET
+    runs = np.isin(vms.state, ACTIVE) & inside
     keeps = rests(vms)
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes
@@ -78,19 +78,19 @@ def _parts(
     most = _most(world, seen)
     price = reserve_prices(world, seen.snapshot)
     floors = seen.snapshot.vms.floor
-    running = np.where(there, payer, NOWHERE)
+    running = np.where(there, payer, NO_HOST)
     lowered = affordable_bids(most, floors, price, running, balance)
     left = np.maximum(balance - costs(lowered, floors, price, running, len(balance)), 0.0)
-    lowered = affordable_bids(lowered, floors, price, np.where(waits, payer, NOWHERE), left)
+    lowered = affordable_bids(lowered, floors, price, np.where(waits, payer, NO_HOST), left)
     return _part(lowered, most)
 
 
 def _payers(world: PeriodContext, snapshot: Snapshot, purse: PayerFunds) -> tuple[Ints, Floats]:
-    """[vms]: the row of each payer, NOWHERE for none; and each row's credits for a period."""
+    """[vms]: the row of each payer, NO_HOST for none; and each row's credits for a period."""
     accounts = sorted(purse.free)
     row_of = {account: row for row, account in enumerate(accounts)}
     payer = np.array(
-        [row_of.get(purse.payer.get(vm, NOWHERE), NOWHERE) for vm in snapshot.vms.id.tolist()],
+        [row_of.get(purse.payer.get(vm, NO_ROW), NO_ROW) for vm in snapshot.vms.id.tolist()],
         dtype=np.int64,
     )
     free = np.array([max(purse.free[account], 0) for account in accounts], dtype=np.float64)
@@ -163,7 +163,7 @@ def _ahead(
     return {
         vm: warning_text(limit)
         for vm in snapshot.vms.id[runs].tolist()
-        if (limit := stages.get(purse.payer.get(vm, NOWHERE))) is not None
+        if (limit := stages.get(purse.payer.get(vm, NO_ROW))) is not None
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from merkatd.base.backoff import Backoff
 from merkatd.cluster import HostState, Snapshot
 from merkatd.database.scheduler.migration_history import Failing, RecentMigrations
 from merkatd.placement import strategy_named
@@ -19,7 +20,8 @@ LONGEST_REST_S = 3600.0
 
 def rest_s(failing: Failing, interval_s: float) -> float:
     """Return the wait after the last attempt: two periods at first, doubled each time."""
-    return float(min(interval_s * 2.0 ** min(failing.attempts, 32), LONGEST_REST_S))
+    backoff = Backoff(first_s=2.0 * interval_s, longest_s=LONGEST_REST_S)
+    return backoff.wait_s(failing.attempts)
 
 
 def resting(moves: RecentMigrations, at_s: float, interval_s: float) -> frozenset[int]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Requirements, Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 
 
 def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> Snapshot:
@@ -29,8 +29,8 @@ def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> S
         if key not in known:
             known[key] = len(allowed)
             names.append(label if len(known) == 1 else f"{label} {len(known)}")
-            allowed.append(given if before == NOWHERE else given & allowed[before])
-            rank.append(nowhere_better if before == NOWHERE else rank[before])
+            allowed.append(given if before == NO_HOST else given & allowed[before])
+            rank.append(nowhere_better if before == NO_HOST else rank[before])
         requirement[row] = known[key]
     shape = (len(names), len(snapshot.hosts))
     return replace(

@@ -29,8 +29,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import RESTING, Stop, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ON_HOST, RESTING, Stop
+from merkatd.cluster.columns import NO_MARKET
 from merkatd.currency import credits_of
 from merkatd.currency.solvency import due_for_suspension, gives_back
 from merkatd.database.scheduler import journal
@@ -43,7 +43,6 @@ from merkatd.scheduler.observation.observed import Observed
 SOONEST_S, LATEST_S = 1.0, 3.0
 """The bounds of the random wait between two attempts."""
 _NOT_ASKED = "OpenNebula could not accept it before the next period"
-_ON_HOST = (VmState.RUNNING, VmState.BUSY, *RESTING)
 
 _log = Logger()
 
@@ -68,8 +67,8 @@ class Barred:
         """Take note of the guests that owners started; return why VMs are stopped, by id."""
         late = due_for_suspension(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
         vms = seen.snapshot.vms
-        there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
-        rows = np.flatnonzero(there & (vms.market != NOWHERE))
+        there = np.isin(vms.owner, list(late)) & np.isin(vms.state, ON_HOST)
+        rows = np.flatnonzero(there & (vms.market != NO_MARKET))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
         rests = vms.id[np.isin(vms.state, RESTING)].tolist()
         kept = self._owners.keys() | frozenset(started) | frozenset(rests)

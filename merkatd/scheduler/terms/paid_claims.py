@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import ACTIVE, Bools, Floats, HostState, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, rows_of
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.market_view import MarketView, market_view
@@ -18,7 +18,7 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation import memory_in_use
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
-from merkatd.scheduler.observation.under_way import kept_from, reserved_again, rows_of
+from merkatd.scheduler.observation.under_way import kept_from, reserved_again
 from merkatd.scheduler.terms.affordability import Afforded, afford_bids, reserve_prices
 from merkatd.scheduler.terms.too_large import on_large_hosts
 from merkatd.scheduler.terms.waiting_claims import claims_of_waiting_vms
@@ -56,7 +56,7 @@ def with_bids_under_way(seen: Observed, last: Mapping[str, Any] | None) -> Obser
         return seen
     row = rows_of(last["vm"], vms.id)
     had = last["runs"] | last["placed"]
-    known = (row != NOWHERE) & (vms.host != NOWHERE) & np.append(had, False)[row]
+    known = (row != NO_ROW) & (vms.host != NO_HOST) & np.append(had, False)[row]
     before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
     on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
     bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
@@ -131,7 +131,7 @@ def _fixed(seen: Observed) -> Floats:
     """
     vms = seen.snapshot.vms
     held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
-    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & (vms.market != NOWHERE)
+    runs = np.isin(vms.state, ACTIVE) & (vms.market != NO_MARKET)
     return np.where(runs & ~seen.in_force.balloon, np.nan_to_num(held), 0.0)
 
 
@@ -142,7 +142,10 @@ def _claimed(world: PeriodContext, seen: Observed) -> Bools:
     # The room of a failed VM is reserved already, and charged at the reserve price.
     failed = vms.state == VmState.ABSENT
     sold: Bools = (
-        (vms.market != NOWHERE) & ~pinned & ~failed & ~is_charged_by_use(world.markets, vms.market)
+        (vms.market != NO_MARKET)
+        & ~pinned
+        & ~failed
+        & ~is_charged_by_use(world.markets, vms.market)
     )
     return sold
 
@@ -159,7 +162,7 @@ def present_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
         view = market_view(snapshot, row)
         if not len(view.hosts) or not len(view.vms):
             continue
-        waits = view.place == NOWHERE
+        waits = view.place == NO_HOST
         there = _prices(view)
         found[view.vms[~waits]] = np.maximum(found[view.vms], there)[~waits]
         if waits.any():
@@ -175,4 +178,4 @@ def _prices(view: MarketView) -> Floats:
     market = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)
     hosts = price(view.host_levels(view.place), view.reserve)
     there: Floats = np.maximum(market, hosts[np.maximum(view.place, 0)])
-    return np.where((view.place != NOWHERE)[:, np.newaxis], there, market)
+    return np.where((view.place != NO_HOST)[:, np.newaxis], there, market)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from merkatd.base.backoff import Backoff
 from merkatd.cluster import VmState
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
@@ -150,7 +151,7 @@ def _kind_of(why: str) -> str:
 
 def _rest_s(attempts: int, interval_s: float) -> float:
     """Return the wait: two periods after the first attempt, doubled each time."""
-    return min(interval_s * 2.0 ** min(attempts, 16), LONGEST_REST_S)
+    return Backoff(first_s=interval_s, longest_s=LONGEST_REST_S).wait_s(attempts + 1)
 
 
 def _others_due_s(mine: _Owner, interval_s: float) -> float:

@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST
 from merkatd.market.floors import PART
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import PriceRule
@@ -47,7 +47,7 @@ def claims_of_waiting_vms(snapshot: Snapshot, kept: Floats, bound: Bools) -> Sna
     floor, narrow = snapshot.vms.floor.copy(), dict[int, Bools]()
     for market in np.flatnonzero(bound[: len(snapshot.markets)]).tolist():
         view = market_view(snapshot, market)
-        waits = (view.place == NOWHERE) & (snapshot.vms.state[view.vms] == VmState.PENDING)
+        waits = (view.place == NO_HOST) & (snapshot.vms.state[view.vms] == VmState.PENDING)
         claims = waits & (floor[view.vms] > kept[view.vms] * (1 + _ROUNDING)).any(axis=1)
         if claims.any() and len(view.hosts):
             _judge(snapshot, view, np.flatnonzero(claims).tolist(), kept, floor, narrow)
@@ -78,7 +78,7 @@ def _judge(
                 floor[row] = np.minimum(floor[row], kept[row])
                 continue
             may = view.open
-            if required != NOWHERE:
+            if required != NO_HOST:
                 may = may & snapshot.requirements.allowed[required][view.hosts]
             holds, allowed = hosts.judged(view.bid[at], claim, may)
             known[key] = holds, np.ones(len(snapshot.hosts), dtype=bool)
@@ -93,7 +93,7 @@ class _HostsOfMarket:
     """The claims of the VMs on each host of a market, and their use at a given price."""
 
     def __init__(self, view: MarketView) -> None:
-        there = np.flatnonzero(view.place != NOWHERE)
+        there = np.flatnonzero(view.place != NO_HOST)
         bid, _, cap = view.counted(PriceRule.PAPER, view.place)
         self._bid, self._cap, self._place = bid[there], cap[there], view.place[there]
         self._floor, self._capacity = view.floor[there], view.capacity

@@ -12,7 +12,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from merkatd.base.deferreds import SharedResult, Time, within
+from merkatd.base.clock import Clock
+from merkatd.base.deferreds import SharedResult, within
 from merkatd.opennebula.rpc.errors import (
     OneAuthenticationError,
     OneError,
@@ -77,7 +78,7 @@ class Logins:
     """The users of session strings. Neither passwords nor texts that contain them are stored."""
 
     def __init__(
-        self, transport: Transport, clock: Time, *, kept_s: float, refusal_kept_s: float
+        self, transport: Transport, clock: Clock, *, kept_s: float, refusal_kept_s: float
     ) -> None:
         self._transport = transport
         self._clock = clock

@@ -7,12 +7,12 @@ import numpy as np
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.base.quantities import shown
-from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import BIDDING, Decision, Floats, Ints, Plan, Snapshot, VmState
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import LimitPlan
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.market.explanation import BIDDING, hosts_after
+from merkatd.market.explanation import hosts_after
 from merkatd.market.price import charges
 from merkatd.market.quote import Quotes
 from merkatd.scheduler.base.ports import Observation
@@ -65,7 +65,7 @@ class PeriodView:
         its resources. Until it leaves, all of them have less than was decided: a host can't give
         more than its capacity.
         """
-        there = self.host != NOWHERE
+        there = self.host != NO_HOST
         given = np.where(there[:, np.newaxis], self.decision.allocations, 0.0)
         asked = np.zeros_like(self.snapshot.hosts.capacity)
         np.add.at(asked, self.host[there], given[there])
@@ -77,13 +77,13 @@ class PeriodView:
     def host_name(self, row: int) -> str | None:
         """Return the name of the VM's host, or None."""
         at = int(self.host[row])
-        if at == NOWHERE:
+        if at == NO_HOST:
             return self.charged_on.get(int(self.snapshot.vms.id[row]))
         return self.snapshot.hosts.name[at]
 
     def market_name(self, market: int) -> str | None:
         """Return the name of the market in this row, or None for -1."""
-        return None if market == NOWHERE else self.snapshot.markets.name[market]
+        return None if market == NO_MARKET else self.snapshot.markets.name[market]
 
 
 def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
@@ -96,7 +96,7 @@ def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
             continue
         row = snapshot.vm_row(vm)
         host[row] = snapshot.vms.host[row]
-    host[snapshot.vms.state == VmState.ABSENT] = NOWHERE
+    host[snapshot.vms.state == VmState.ABSENT] = NO_HOST
     rate = charged_rates(latest.seen, markets)
     return PeriodView(
         at_s=latest.at_s,
@@ -144,7 +144,7 @@ def costs(
 
     If use is charged, this is the cost of using the whole allocation, at the `rate` of a core.
     """
-    pays = np.isin(snapshot.vms.state, PAYS) & (host != NOWHERE)
+    pays = np.isin(snapshot.vms.state, PAYS) & (host != NO_HOST)
     found = np.zeros_like(snapshot.vms.bid)
     held_mib = held_memory.held(snapshot, limits)
     given = held_memory.with_held(decision.allocations, held_mib)

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_MARKET
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
@@ -48,7 +48,7 @@ def bid_change(
             f"VM {vm} bids its part of a group's spending rate; change the rate with"
             f" `onegroup edit {group} -s RATE`"
         )
-    if snapshot.vms.market[row] == NOWHERE:
+    if snapshot.vms.market[row] == NO_MARKET:
         raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
     old = seen | dict(newest_bid.bid if newest_bid is not None else {})

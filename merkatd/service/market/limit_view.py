@@ -8,7 +8,7 @@ from twisted.internet.defer import TimeoutError as WaitedEnoughError
 
 from merkatd.base.quantities import finite, shown
 from merkatd.cluster import Floats, Snapshot, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_MARKET
 from merkatd.database.scheduler.order_store import Order
 from merkatd.limits import PER_UNIT, EnforcedLimits
 from merkatd.limits.cpu_limits import Quotas
@@ -92,7 +92,7 @@ def _shown(
     found = []
     for row in rows:
         vm = int(snapshot.vms.id[row])
-        sells = snapshot.vms.market[row] != NOWHERE
+        sells = snapshot.vms.market[row] != NO_MARKET
         set_mib = int(in_force.memory_mib[row])
         found.append(
             {

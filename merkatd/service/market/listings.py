@@ -8,12 +8,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
-from merkatd.cluster import HostState, VmState
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster import BIDDING, HostState, VmState
+from merkatd.cluster.columns import NO_HOST
 from merkatd.currency import MICRO
 from merkatd.database.scheduler import bid_store
 from merkatd.market.error import errors
-from merkatd.market.explanation import BIDDING
 from merkatd.market.market_view import market_view
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments
@@ -40,7 +39,7 @@ def hosts(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[Row]
     `drained` are the ids of the hosts that an order drains.
     """
     table, snapshot = now.snapshot.hosts, now.snapshot
-    there = np.flatnonzero(now.host != NOWHERE)
+    there = np.flatnonzero(now.host != NO_HOST)
     count = np.bincount(now.host[there], minlength=len(table))
     bids, gets = np.isin(snapshot.vms.state, BIDDING), now.given()
     rows: list[Row] = [
@@ -77,7 +76,7 @@ def _drained(drained: bool, vms: int) -> str | None:
 
 def _sums(now: PeriodView, values: Any) -> Any:
     """Return the sums of the values of the VMs on each host: [hosts]."""
-    there = np.flatnonzero(now.host != NOWHERE)
+    there = np.flatnonzero(now.host != NO_HOST)
     return np.bincount(now.host[there], values, len(now.snapshot.hosts))
 
 
@@ -121,7 +120,7 @@ def _first(now: PeriodView) -> Any:
     found = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
-        found[view.vms] = view.first(now.host[view.vms] != NOWHERE).allocation
+        found[view.vms] = view.first(now.host[view.vms] != NO_HOST).allocation
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from merkatd.base.quantities import finite
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_MARKET
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.quote import QuotedPlace, Quotes
 from merkatd.market.quoted_place import Quote
@@ -70,8 +70,8 @@ def vm_subject(prepared: QuotedView, row: int) -> Subject:
     now = prepared.now
     snapshot = now.snapshot
     vm, at = int(snapshot.vms.id[row]), int(now.host[row])
-    market = int(snapshot.vms.market[row] if at == NOWHERE else snapshot.hosts.market[at])
-    if snapshot.vms.market[row] == NOWHERE or market == NOWHERE:
+    market = int(snapshot.vms.market[row] if at == NO_HOST else snapshot.hosts.market[at])
+    if snapshot.vms.market[row] == NO_MARKET or market == NO_MARKET:
         raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
     quotes = prepared.quotes[market]
     place = quotes.place_of(row)
@@ -122,7 +122,7 @@ def _subject(
 ) -> Subject:
     hosts = prepared.now.snapshot.hosts
     where = {
-        "host": None if place.host == NOWHERE else hosts.name[place.host],
+        "host": None if place.host == NO_HOST else hosts.name[place.host],
         "market": prepared.now.market_name(market),
         "period": prepared.latest.period,
     }

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.cluster import Snapshot
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
 from merkatd.currency import MICRO
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow
@@ -65,11 +65,11 @@ class PeriodRecord:
 
     def row(self, vm: int) -> int | None:
         """Return the row of a VM, None if it did not exist."""
-        return _place(self.vm, vm)
+        return row_of(self.vm, vm)
 
     def host_row(self, host: int) -> int | None:
         """Return the row of a host, None if it did not exist."""
-        return _place(self.host_id, host)
+        return row_of(self.host_id, host)
 
 
 class Past:
@@ -131,8 +131,8 @@ def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodReco
     """Return the record of a period from its view."""
     vms, hosts = now.snapshot.vms, now.snapshot.hosts
     order, host_order = np.argsort(vms.id), np.argsort(hosts.id)
-    there = now.host != NOWHERE
-    host = np.full(len(vms), NOWHERE)
+    there = now.host != NO_HOST
+    host = np.full(len(vms), NO_HOST)
     host[there] = hosts.id[now.host[there]]
     return PeriodRecord(
         period=period,
@@ -167,8 +167,8 @@ def moment_before(
         at_s=period.started_s,
         vm=_small(arrays["vm"][order]),
         owner=_small(arrays["owner"][order]),
-        application=_small(arrays.get("application", np.full(count, NOWHERE))[order]),
-        host=np.full(count, NOWHERE, np.int32),
+        application=_small(arrays.get("application", np.full(count, NO_ROW))[order]),
+        host=np.full(count, NO_HOST, np.int32),
         bid=_rough(arrays["bid"][order]),
         given=_rough(arrays["allocation"][order]),
         used=np.full((count, resources), np.nan, np.float32),
@@ -182,11 +182,6 @@ def _used(snapshot: Snapshot) -> Rough:
     if snapshot.history is None:
         return np.full(snapshot.vms.bid.shape, np.nan, np.float32)
     return _rough(snapshot.history.vms[-1])
-
-
-def _place(ids: Small, wanted: int) -> int | None:
-    at = int(np.searchsorted(ids, wanted))
-    return at if at < len(ids) and int(ids[at]) == wanted else None
 
 
 def _small(values: Any) -> Small:

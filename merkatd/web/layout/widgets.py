@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from merkatd.base.quantities import bounded, utc
+from merkatd.cluster.columns import NO_OWNER
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.web.layout.html import Markup, Part, element
 
@@ -14,8 +15,6 @@ _FEW = 0.1
 _UNITS = {"network": "Mbit/s", "disk": "MiB/s"}
 _STEPS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 UNKNOWN = "\N{EN DASH}"
-NOBODY = -1
-"""The owner's id of an object that has no owner."""
 NONE = Markup(f'<span class="quiet">{UNKNOWN}</span>')
 
 
@@ -141,7 +140,7 @@ def link(kind: str, id_: int | None, words: str | None) -> Markup:
 
 def tenant(owner: int, names: Mapping[int, str]) -> list[Part]:
     """Return a tenant's colour and name."""
-    if owner == NOBODY:
+    if owner == NO_OWNER:
         return [NONE]
     return [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")]
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Floats
-from merkatd.market.explanation import BIDDING
+from merkatd.cluster import BIDDING, Floats
 from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.goals import Goal, of_platform
 from merkatd.web.base.routes import PageRequest

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from merkatd.api.xmlrpc.methods.platform_methods import own_platform
 from merkatd.cluster import Bools, HostState, Ints
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_ROW
 from merkatd.database.base.schema import chunks
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
@@ -36,8 +36,8 @@ def host_bars(
     sorted by owner.
     """
     table, vms = now.snapshot.hosts, now.snapshot.vms
-    rows = np.flatnonzero(now.host != NOWHERE) if owner is None else own_rows(now, owner)
-    rows = rows[now.host[rows] != NOWHERE]
+    rows = np.flatnonzero(now.host != NO_HOST) if owner is None else own_rows(now, owner)
+    rows = rows[now.host[rows] != NO_HOST]
     hosts = np.arange(len(table)) if owner is None else np.unique(now.host[rows])
     hosts = hosts[:most]
     rows = rows[np.isin(now.host[rows], hosts)]
@@ -114,14 +114,14 @@ def own_hosts(here: PageRequest) -> set[int]:
     """Return the rows of hosts with VMs of the visitor."""
     now = here.now
     found = np.unique(now.host[own_rows(now, here.uid)])
-    return set(found[found != NOWHERE].tolist())
+    return set(found[found != NO_HOST].tolist())
 
 
 def host_row(here: PageRequest) -> tuple[PeriodView, int]:
     """Return the view and the row of the host in the address. Raise RequestError if not visible."""
     now = here.now
-    row = next(iter(_places(now.snapshot.hosts.id == here.id)), NOWHERE)
-    if row == NOWHERE or not (here.admin or row in own_hosts(here)):
+    row = next(iter(_places(now.snapshot.hosts.id == here.id)), NO_HOST)
+    if row == NO_ROW or not (here.admin or row in own_hosts(here)):
         raise RequestError(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
     return now, row
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.columns import NO_HOST, NO_OWNER
 from merkatd.service import QuestionError
 from merkatd.service.base.errors import Code, RequestError
 from merkatd.service.base.period_view import PeriodView
@@ -26,7 +26,6 @@ from merkatd.web.layout.html import (
 )
 from merkatd.web.layout.page_frame import form, list_page, page_in_frame, panel
 from merkatd.web.layout.widgets import (
-    NOBODY,
     NONE,
     amount,
     bar,
@@ -94,7 +93,7 @@ def has_less(now: PeriodView, row: int) -> str:
 
 
 def _placed(now: PeriodView, row: int) -> bool:
-    return int(now.host[row]) != NOWHERE
+    return int(now.host[row]) != NO_HOST
 
 
 _STEPS = 50
@@ -203,7 +202,7 @@ async def _shown(
 
 
 def _owner(found: Mapping[str, Any]) -> int:
-    return NOBODY if found["owner"] is None else int(found["owner"])
+    return NO_OWNER if found["owner"] is None else int(found["owner"])
 
 
 async def _in_force(here: PageRequest, found: Mapping[str, Any]) -> dict[str, float]:

@@ -97,6 +97,12 @@ def test_what_goes_wrong_is_a_warning(facts: ServerFacts, wish: AdviceInput, wor
     assert said(facts, wish, Level.ERROR) == []
 
 
+def test_oned_that_never_balances_is_no_second_balancer() -> None:
+    """Then the automation of a cluster has no effect."""
+    assert wrong(replace(NEW, clusters=(FULL,), drs_interval_s=-1.0), DAEMON) == []
+    assert wrong(replace(NEW, clusters=(FULL,), drs_interval_s=300.0), DAEMON) != []
+
+
 def test_two_markets_on_one_cluster_are_an_error() -> None:
     """Each would sell all of it."""
     wish = replace(DAEMON, markets={"a": frozenset({"default"}), "b": frozenset({0, 1})})

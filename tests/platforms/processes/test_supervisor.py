@@ -15,7 +15,7 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.base.backoff import Patience
+from merkatd.base.backoff import Backoff
 from merkatd.platforms.processes import program, supervisor, warden_link
 from merkatd.platforms.processes import program as program_module
 from merkatd.platforms.processes.program import Bounds, Program
@@ -23,7 +23,7 @@ from merkatd.platforms.processes.supervisor import Ended, Supervisor
 from merkatd.protocol.controller_kinds import SECRET_FD
 from tests.bus.rig import until
 
-PATIENCE = Patience(least_s=1.0, most_s=8.0, tries=3)
+BACKOFF = Backoff(first_s=1.0, longest_s=8.0, retries=3)
 FEW = 3
 SLEEPS = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
@@ -48,7 +48,7 @@ class Nursery:
     def another(self) -> Supervisor:
         """As a daemon makes it when it starts."""
         rng = np.random.default_rng(1)
-        return Supervisor(self.home, self.clock, rng, PATIENCE, self.ends.append)
+        return Supervisor(self.home, self.clock, rng, BACKOFF, self.ends.append)
 
     def program(self, code: str, **changes: Any) -> Program:
         """Some Python, as a process of a platform."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from merkatd.database.fleets import fleet_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.scheduler import bid_store
 from tests.real.applications.site import Containers, heat
 from tests.real.host import until
@@ -121,7 +121,7 @@ class Run:
     @property
     def vms(self) -> list[int]:
         """Those it has."""
-        found = self.site.read(lambda connection: fleet_store.living_members(connection, self.id))
+        found = self.site.read(lambda connection: PLATFORM_VMS.living(connection, self.id))
         return [one.vm for one in found if one.vm is not None and not one.leaving]
 
     @property

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from controllers.monitors.batch_systems.batch_system import Queue
 from controllers.monitors.queues.systems import batch_of
-from merkatd.database.fleets import fleet_store
+from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.opennebula.pools.vm_pool import VmRow
 from tests.real.applications.site import GATEWAY, LOGIN, NETWORK, Containers, containers, say
 from tests.real.host import RealHost, until
@@ -151,7 +151,7 @@ class Batch:
     @property
     def workers(self) -> list[VmRow]:
         """VMs of the platform beside the head."""
-        present = self.site.read(lambda c: fleet_store.living_members(c, self.id))
+        present = self.site.read(lambda c: PLATFORM_VMS.living(c, self.id))
         wanted = {one.vm for one in present} - {self.head}
         return [row for vm, row in self.site.vms().items() if vm in wanted]
 

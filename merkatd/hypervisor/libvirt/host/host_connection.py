@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from twisted.logger import Logger
 
+from merkatd.base.backoff import Backoff
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.guest import Guest, topology_in
 from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError, in_words
@@ -54,7 +55,7 @@ class CallProgress:
 
 
 Result = TypeVar("Result")
-_JITTER = 0.25
+_SPREAD = (0.75, 1.25)
 _log = Logger()
 
 
@@ -157,10 +158,13 @@ class HostConnection:
     def _fail(self, why: str) -> None:
         """Mark the host as away, twice as long after each further failure. Raise AwayError."""
         self.close()
-        longest = min(self._failures, 30)
-        wait_s = self.settings.retry_least_s * 2.0**longest
-        wait_s = min(wait_s, self.settings.retry_most_s)
+        backoff = Backoff(
+            first_s=self.settings.retry_least_s,
+            longest_s=self.settings.retry_most_s,
+            spread=_SPREAD,
+        )
         self._failures += 1
         self._why = why
-        self._again_s = self.seconds() + wait_s * self.chance.uniform(1 - _JITTER, 1 + _JITTER)
+        wait_s = backoff.wait_s(self._failures, self.chance.random())
+        self._again_s = self.seconds() + wait_s
         raise AwayError(why)

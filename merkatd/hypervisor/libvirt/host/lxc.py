@@ -123,5 +123,4 @@ class Lxc:
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """Set the hard limit: beyond it the kernel kills processes."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
-        host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)
+        self._groups.set_memory(host, guest, memory_mib)

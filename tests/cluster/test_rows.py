@@ -1,0 +1,33 @@
+"""Rows of ids: present, missing before, between and after the known ids, and without any ids."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster.columns import NO_HOST, row_of, rows_of, values_of
+
+IDS = np.array([2, 5, 9])
+NO_IDS = np.zeros(0, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "row"), [(2, 0), (5, 1), (9, 2), (0, None), (6, None), (10, None)]
+)
+def test_the_row_of_an_id(wanted: int, row: int | None) -> None:
+    """Missing ids have no row, wherever they would be."""
+    assert row_of(IDS, wanted) == row
+    assert row_of(NO_IDS, wanted) is None
+
+
+def test_the_rows_of_ids() -> None:
+    """In the order of the wanted ids."""
+    wanted = np.array([9, 0, 2, 6, 10])
+    assert rows_of(IDS, wanted).tolist() == [2, NO_HOST, 0, NO_HOST, NO_HOST]
+    assert rows_of(NO_IDS, wanted).tolist() == [NO_HOST] * 5
+    assert rows_of(IDS, NO_IDS).tolist() == []
+
+
+def test_the_values_of_ids() -> None:
+    """A missing id has the value for missing ones, even where all ids are missing."""
+    values = np.array([20.0, 50.0, 90.0])
+    assert values_of(IDS, values, np.array([9, 6, 2]), -0.5).tolist() == [90.0, -0.5, 20.0]
+    assert values_of(NO_IDS, values[:0], np.array([9]), -0.5).tolist() == [-0.5]
