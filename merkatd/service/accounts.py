@@ -30,7 +30,7 @@ from merkatd.service.account_rows import (
     statement_row,
 )
 from merkatd.service.base.arguments import LONGEST_NAME, Arguments, number, one_of, text, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 
 Answer = Callable[[Arguments], Awaitable[Any]]
 _NOBODY: Mapping[int, str] = MappingProxyType({})
@@ -50,7 +50,7 @@ async def owner_of(
         wanted = int(wanted)
     found = whole({"tenant": wanted}, "tenant")
     if found is None:
-        raise QuestionError("tenant: must be the id or the name of a user")
+        raise InvalidRequestError("tenant: must be the id or the name of a user")
     return found
 
 
@@ -58,20 +58,20 @@ def _called(name: str | None, names: Mapping[int, str | None]) -> int:
     known = [owner for owner, its in names.items() if its == name]
     if len(known) > 1:
         ids = ", ".join(map(str, sorted(known)))
-        raise QuestionError(f"several tenants have the name {shown(name)}: use an id ({ids})")
+        raise InvalidRequestError(f"several tenants have the name {shown(name)}: use an id ({ids})")
     if not known:
-        raise QuestionError(f"no tenant has the id or name {shown(name)}")
+        raise InvalidRequestError(f"no tenant has the id or name {shown(name)}")
     return known[0]
 
 
 def ledger_errors_as_refusals(answer: Answer) -> Answer:
-    """Return `answer` with the ledger's errors as QuestionError with the same text."""
+    """Return `answer` with the ledger's errors as InvalidRequestError with the same text."""
 
     async def told(arguments: Arguments) -> Any:
         try:
             return await answer(arguments)
         except LedgerError as error:
-            raise QuestionError(str(error)) from None
+            raise InvalidRequestError(str(error)) from None
 
     return told
 
@@ -147,9 +147,11 @@ class MoneyQuestions:
         """Move `credits` from the treasury to a `tenant`; a negative amount moves them back."""
         amount = arguments.get("credits")
         if isinstance(amount, bool) or not isinstance(amount, int | float):
-            raise QuestionError(f"credits: must be a number (got {shown(amount)})")
+            raise InvalidRequestError(f"credits: must be a number (got {shown(amount)})")
         if not abs(amount) <= MOST_CREDITS:
-            raise QuestionError(f"credits: must be at most {MOST_CREDITS:g} (got {shown(amount)})")
+            raise InvalidRequestError(
+                f"credits: must be at most {MOST_CREDITS:g} (got {shown(amount)})"
+            )
         owner = await self._owner(arguments, new=True)
         await self._ledger.meet(owner, self._names().users.get(owner))
         found = await self._ledger.grant(owner, micro(float(amount)), WHO)
@@ -165,7 +167,9 @@ class MoneyQuestions:
         period = whole(arguments, "period")
         why = text(arguments, "why")
         if period is None or why is None:
-            raise QuestionError("period, why: must be a period's number and the reason to void it")
+            raise InvalidRequestError(
+                "period, why: must be a period's number and the reason to void it"
+            )
         return {"period": period, "credits": await self._ledger.void(period, why, WHO) / MICRO}
 
     async def _budgets(self, arguments: Arguments) -> list[Row]:
@@ -181,7 +185,7 @@ class MoneyQuestions:
         """Return the budget of `application`; change it if `amount` or `replenishment` is given."""
         application = whole(arguments, "application")
         if application is None:
-            raise QuestionError("application: must be the id of an application")
+            raise InvalidRequestError("application: must be the id of an application")
         names = await self._ledger.names()
         amount = number(arguments, "amount", MOST_CREDITS)
         refill = number(arguments, "replenishment", MOST_CREDITS)
@@ -218,7 +222,7 @@ class MoneyQuestions:
         try:
             return parse_month(wanted)
         except ValueError as error:
-            raise QuestionError(f"month: {error}") from None
+            raise InvalidRequestError(f"month: {error}") from None
 
     async def _named(self, arguments: Arguments) -> TenantAccount:
         return await self._ledger.tenant(await self._owner(arguments))
@@ -237,5 +241,5 @@ class MoneyQuestions:
             return whole({"group": int(wanted)}, "group")
         known = [group for group, its in self._names().groups.items() if its == wanted]
         if len(known) != 1:
-            raise QuestionError(f"no group has the id or name {shown(wanted)}")
+            raise InvalidRequestError(f"no group has the id or name {shown(wanted)}")
         return known[0]

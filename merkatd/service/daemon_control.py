@@ -16,7 +16,7 @@ from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.observation.snapshot_builder import movable
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, who
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodViews, host_row, trouble_of
 from merkatd.service.market import limit_view
 from merkatd.service.market.plans import dry_run
@@ -40,7 +40,7 @@ async def order_host(scheduler: Scheduler, what: Order, arguments: Arguments) ->
 
 
 async def _seen(scheduler: Scheduler) -> Observation:
-    """Return the present state of the cloud: an order waits for no period. Raise QuestionError.
+    """Return the present state of the cloud: an order waits for no period.
 
     If the cloud can't be reached, return the state that the latest period saw.
     """
@@ -48,7 +48,7 @@ async def _seen(scheduler: Scheduler) -> Observation:
         return await scheduler.world.cloud.observe()
     except CloudUnreachableError as error:
         if scheduler.latest is None:
-            raise QuestionError(f"the cloud can't be reached: {error}") from error
+            raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
         return scheduler.latest.seen.observation
 
 

@@ -18,7 +18,7 @@ from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT as MOST_RATE
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import LONGEST_NAME, Arguments, number, text, whole
-from merkatd.service.base.errors import QuestionError, TryAgainError
+from merkatd.service.base.errors import InvalidRequestError, TryAgainError
 
 Row = dict[str, Any]
 LONGEST_TEMPLATE = 32_768
@@ -74,14 +74,14 @@ class GroupQuestions:
     async def create(
         self, given: Arguments, owner: int, user_group: int, ask: Ask, *, admin: bool
     ) -> Row:
-        """Create a group and return it. Raise QuestionError.
+        """Create a group and return it. Raise InvalidRequestError.
 
         `ask` calls OpenNebula with the owner's login.
         """
         _only(given, CREATE_WORDS)
         rate, count = _rate(given), _count(given, least=1)
         if rate is None or count is None:
-            raise QuestionError(
+            raise InvalidRequestError(
                 "rate and count: both the spending rate and the number of VMs needed"
             )
         market = self._market(text(given, "market"))
@@ -97,7 +97,7 @@ class GroupQuestions:
         return await self.shown(new.id)
 
     async def edit(self, group: int, given: Arguments) -> Row:
-        """Change the spending rate or the number of VMs. Raise QuestionError or LedgerError."""
+        """Change the spending rate or the number of VMs. Raise RequestError."""
         _only(given, EDIT_WORDS)
         new = Edit(
             spending_rate=_rate(given), nvm=_count(given, least=0), ending=_vms(given.get("vms"))
@@ -116,7 +116,7 @@ class GroupQuestions:
         return await self.shown(group)
 
     def _market(self, wanted: str | None) -> str:
-        """Return the market for the group's spending rate. Raise QuestionError."""
+        """Return the market for the group's spending rate. Raise InvalidRequestError."""
         known = [one.name for one in self._scheduler.world.markets if one.by_use]
         if not known:
             raise TryAgainError(
@@ -124,15 +124,17 @@ class GroupQuestions:
                 ' strategy = "groups"'
             )
         if (wanted is None and len(known) > 1) or (wanted is not None and wanted not in known):
-            raise QuestionError(f"market: must be one of {', '.join(known)} (got {shown(wanted)})")
+            raise InvalidRequestError(
+                f"market: must be one of {', '.join(known)} (got {shown(wanted)})"
+            )
         return wanted or known[0]
 
 
 def name_of(given: Arguments) -> str | None:
-    """Return the name, which must fit into a line of a template. Raise QuestionError."""
+    """Return the name, which must fit into a line of a template. Raise InvalidRequestError."""
     name = text(given, "name")
     if name is not None and (not name.isprintable() or '"' in name or name.isdigit()):
-        raise QuestionError(
+        raise InvalidRequestError(
             f"name: must be 1 to {LONGEST_NAME} characters on a line, without quotes, and not"
             f" only digits (got {shown(name)})"
         )
@@ -140,9 +142,9 @@ def name_of(given: Arguments) -> str | None:
 
 
 def permissions_of(value: str) -> int:
-    """Return the nine permission bits of three octal digits. Raise QuestionError."""
+    """Return the nine permission bits of three octal digits. Raise InvalidRequestError."""
     if len(value) != 3 or not set(value) <= set("01234567"):
-        raise QuestionError(
+        raise InvalidRequestError(
             f"permissions: must be three digits from 000 to {MAX_PERMISSIONS:o}"
             f" (got {shown(value)})"
         )
@@ -152,20 +154,20 @@ def permissions_of(value: str) -> int:
 def _only(given: Arguments, known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
-            raise QuestionError(f"unknown field {shown(name)}; known: {', '.join(known)}")
+            raise InvalidRequestError(f"unknown field {shown(name)}; known: {', '.join(known)}")
 
 
 def _rate(given: Arguments) -> float | None:
     rate = number(given, "rate", MOST_RATE)
     if rate == 0:
-        raise QuestionError("rate: must be more than 0 (got 0)")
+        raise InvalidRequestError("rate: must be more than 0 (got 0)")
     return rate
 
 
 def _count(given: Arguments, least: int) -> int | None:
     count = whole(given, "count")
     if count is not None and not least <= count <= MOST_VMS:
-        raise QuestionError(f"count: must be from {least} to {MOST_VMS} VMs (got {count})")
+        raise InvalidRequestError(f"count: must be from {least} to {MOST_VMS} VMs (got {count})")
     return count
 
 
@@ -173,7 +175,7 @@ def _vms(given: Any) -> tuple[int, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not all(type(one) is int for one in given):
-        raise QuestionError("vms: must be an array of VM ids")
+        raise InvalidRequestError("vms: must be an array of VM ids")
     return tuple(given)
 
 
@@ -181,20 +183,20 @@ async def _template(given: Arguments, ask: Ask, *, admin: bool) -> str:
     """Return the lines of the VM template, after a check that the owner may use it."""
     said: Mapping[str, Any] = {name: given.get(name) for name in CREATE_WORDS[:3]}
     if sum(one is not None for one in said.values()) != 1:
-        raise QuestionError("template, template_id, template_name: exactly one must be given")
+        raise InvalidRequestError("template, template_id, template_name: exactly one must be given")
     written = said["template"]
     if written is not None and (
         not isinstance(written, str) or not 1 <= len(written) <= LONGEST_TEMPLATE
     ):
-        raise QuestionError(
+        raise InvalidRequestError(
             f"template: must be a text of 1 to {LONGEST_TEMPLATE} characters (got {shown(written)})"
         )
     source = _Source(written, whole(given, "template_id"), text(given, "template_name"))
     try:
         lines = await vm_template("", source, ask, admin=admin)
     except TemplateError as error:
-        raise QuestionError(f"template: {'; '.join(error.problems)}") from None
+        raise InvalidRequestError(f"template: {'; '.join(error.problems)}") from None
     problem = template_problem(lines)
     if problem is not None:
-        raise QuestionError(f"template: {problem}")
+        raise InvalidRequestError(f"template: {problem}")
     return lines

@@ -12,7 +12,7 @@ from merkatd.database.scheduler.order_store import Mode, Order
 from merkatd.database.scheduler.plan_store import STANDING, PlanState, StoredPlan
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, one_of, who, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 
 _MODES = ("configured", *Mode)
 _MOST_COMPARISONS = 10_000
@@ -63,7 +63,7 @@ class ModeQuestions:
         plan = await self._scheduler.world.database.read(read)
         if plan is None:
             hint = "" if self._scheduler.mode is Mode.ASK else "; only the mode ask makes plans"
-            raise QuestionError(f"there is no plan yet{hint}")
+            raise InvalidRequestError(f"there is no plan yet{hint}")
         return self._shown(plan)
 
     async def _approve(self, arguments: Arguments) -> dict[str, Any]:
@@ -71,12 +71,14 @@ class ModeQuestions:
         skipped = _numbers(arguments)
         mode = self._scheduler.mode
         if mode is not Mode.ASK:
-            raise QuestionError(f"plans can be approved only in mode ask (the mode is {mode})")
+            raise InvalidRequestError(
+                f"plans can be approved only in mode ask (the mode is {mode})"
+            )
 
         def give(connection: sa.Connection, plan: StoredPlan) -> None:
             strange = sorted(skipped - set(range(1, len(plan.steps) + 1)))
             if strange:
-                raise QuestionError(
+                raise InvalidRequestError(
                     f"skip: plan {plan.id} has no step {strange[0]}; its steps are 1 to"
                     f" {len(plan.steps)}"
                 )
@@ -103,11 +105,11 @@ class ModeQuestions:
             newest = plan_store.newest(connection)
             plan = None if newest is None else plan_store.get(connection, newest.id)
             if plan is None or plan.state not in STANDING:
-                raise QuestionError("no plan waits for approval")
+                raise InvalidRequestError("no plan waits for approval")
             if wanted not in {None, plan.id}:
-                raise QuestionError(f"plan {wanted} is no longer current: plan {plan.id} is")
+                raise InvalidRequestError(f"plan {wanted} is no longer current: plan {plan.id} is")
             if plan.state is not PlanState.WAITING:
-                raise QuestionError(f"plan {plan.id} was already approved by {plan.who}")
+                raise InvalidRequestError(f"plan {plan.id} was already approved by {plan.who}")
             give(connection, plan)
             return plan_store.get(connection, plan.id) or plan
 
@@ -186,9 +188,9 @@ class ModeQuestions:
 
 
 def _numbers(arguments: Arguments) -> frozenset[int]:
-    """Return the numbers in `skip`. Raise QuestionError."""
+    """Return the numbers in `skip`. Raise InvalidRequestError."""
     given = arguments.get("skip", [])
     fine = isinstance(given, list) and all(type(one) is int for one in given)
     if not fine or len(given) > _MOST_COMPARISONS:
-        raise QuestionError(f"skip: must be a list of steps' numbers (got {shown(given)})")
+        raise InvalidRequestError(f"skip: must be a list of steps' numbers (got {shown(given)})")
     return frozenset(given)

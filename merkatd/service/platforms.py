@@ -24,7 +24,7 @@ from merkatd.platforms.tenant_orders import Update, fetched_vm_templates, requir
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.accounts import ledger_errors_as_refusals, owner_of
 from merkatd.service.base.arguments import Arguments, number, who, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 
 Row = dict[str, Any]
 
@@ -32,13 +32,12 @@ Row = dict[str, Any]
 class PlatformQuestions:
     """The questions about platforms, and the orders to their manager."""
 
-    def __init__(self, scheduler: Scheduler, manager: Manager, ask: Ask) -> None:
+    def __init__(self, scheduler: Scheduler, manager: Manager, ledger: Ledger, ask: Ask) -> None:
         """`ask` calls OpenNebula with the daemon's login."""
         self._scheduler = scheduler
         self.manager = manager
         self._ask = ask
-        world = scheduler.world
-        self.ledger = Ledger(world.database, world.now, world.money)
+        self.ledger = ledger
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             name: ledger_errors_as_refusals(answer)
             for name, answer in (
@@ -87,7 +86,7 @@ class PlatformQuestions:
         )
 
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
-        """Create a platform of a tenant and return it. Raise QuestionError.
+        """Create a platform of a tenant and return it. Raise InvalidRequestError.
 
         `ask` calls OpenNebula with the tenant's login.
         """
@@ -98,7 +97,7 @@ class PlatformQuestions:
         return await self._with_template(text, ask, done, admin=admin)
 
     async def try_submit(self, owner: int, text: Any, ask: Ask, *, admin: bool) -> Row:
-        """Return what `submit` would return, and store nothing. Raise QuestionError."""
+        """Return what `submit` would return, and store nothing. Raise InvalidRequestError."""
 
         async def tried(given: Fitting, vm_templates: dict[str, str]) -> Row:
             return await self.manager.try_submission(owner, given, vm_templates, self._shown)
@@ -114,15 +113,17 @@ class PlatformQuestions:
         admin: bool,
     ) -> Row:
         if not isinstance(text, str) or not text:
-            raise QuestionError(f"template: must be the text of a template (got {shown(text)})")
+            raise InvalidRequestError(
+                f"template: must be the text of a template (got {shown(text)})"
+            )
         try:
             given = await self.manager.fitting(text)
             return await work(given, await fetched_vm_templates(given.template, ask, admin=admin))
         except TemplateError as error:
-            raise QuestionError(f"template: {'; '.join(error.problems)}") from None
+            raise InvalidRequestError(f"template: {'; '.join(error.problems)}") from None
 
     async def change(self, platform: int, given: Arguments, who_: str) -> Row:
-        """Change a platform's goals or budget. Raise QuestionError or LedgerError."""
+        """Change a platform's goals or budget. Raise InvalidRequestError or LedgerError."""
         return await self.manager.update(platform, _update(given), who_, self._shown)
 
     async def try_change(self, platform: int, given: Arguments) -> Row:
@@ -181,17 +182,17 @@ def _update(given: Arguments) -> Update:
 
 
 def deadline_of(value: Any) -> TemplateTime | None:
-    """Return a deadline: "6h" from now, or a time in the form of templates. Raise QuestionError."""
+    """Return a deadline: "6h" from now, or a time in the form of templates. Raise RequestError."""
     if value is None:
         return None
     try:
         return template_reader.moment_of_text(value)
     except ValueError as error:
-        raise QuestionError(f"deadline: {shown(value)}: {error}") from None
+        raise InvalidRequestError(f"deadline: {shown(value)}: {error}") from None
 
 
 def _id(arguments: Arguments) -> int:
     value = whole(arguments, "platform")
     if value is None:
-        raise QuestionError("platform: must be the id of a platform")
+        raise InvalidRequestError("platform: must be the id of a platform")
     return value

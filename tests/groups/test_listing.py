@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,8 @@ from merkatd.database.fleets import group_store, group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GroupMember
 from merkatd.groups.group_orders import GroupRight, permits
-from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.groups import GroupQuestions
 from tests.groups.site import Site
@@ -32,7 +32,8 @@ class House:
 
     def __init__(self, there: Any) -> None:
         self.groups = there
-        self.questions = SimpleNamespace(platforms=there, answer=getattr(there, "answer", None))
+        self.platforms = there
+        self.answer = getattr(there, "answer", None)
         self.long_reads = FairTurns(2, per_key=1)
 
 

@@ -27,7 +27,9 @@ from merkatd.protocol.platform_messages import (
     PlatformStatus,
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.service.platforms import PlatformQuestions
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend
+from tests.served import services_at
 
 BOB = f"bob:{PASSWORD}"
 
@@ -226,3 +228,10 @@ class Site(Frontend):
         self.wait(ledger.meet(owner, name))
         self.wait(ledger.grant(owner, micro(100_000.0), "root"))
         return owner
+
+
+def platforms_at(site: Site) -> PlatformQuestions:
+    """The service of a site whose templates ask for nothing of OpenNebula's."""
+    found = services_at(site.scheduler, site.manager).platforms
+    assert found is not None
+    return found

@@ -17,8 +17,7 @@ from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import Kinds, SetBids
 from merkatd.scheduler.base.settings import GoodsSettings
-from merkatd.service.platforms import PlatformQuestions
-from tests.platforms.site import VM, Site, template
+from tests.platforms.site import VM, Site, platforms_at, template
 from tests.scheduler.beside import Beside
 
 CLUSTER = f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}"""'
@@ -314,15 +313,6 @@ class TestGoods:
             site.close()
 
 
-def questions_of(site: Site) -> PlatformQuestions:
-    """What tenants ask about platforms, where templates ask for nothing of OpenNebula's."""
-
-    async def nothing(*_: Any) -> Any:
-        raise AssertionError("this template asks for nothing of OpenNebula's")
-
-    return PlatformQuestions(site.scheduler, site.manager, nothing)
-
-
 def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a tenant's long template is read, the daemon answers others."""
     beside = Beside()
@@ -334,7 +324,7 @@ def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) 
         return read_template(text)
 
     monkeypatch.setattr(fitting_module, "read_template", read)
-    asked, text = questions_of(site), template()
+    asked, text = platforms_at(site), template()
     site.wait(asked.submit(site.ann, text, asked._ask, "ann", admin=True))
     site.wait(asked.try_submit(site.ann, text, asked._ask, admin=True))
     assert where == [True, True]
@@ -359,7 +349,7 @@ class TestLeastDeadline:
 
     def test_when_it_is_submitted_and_when_it_is_changed(self, dear: Site) -> None:
         """What is answered is right to the second: it can be met, ten minutes less can't."""
-        asked = questions_of(dear)
+        asked = platforms_at(dear)
         text = template(
             slo='[slo]\ndeadline = "60m"\nideal_run = "50m"',
             budget="[budget]\ncredits = 3000\nreplenishment = 1500",
@@ -376,7 +366,7 @@ class TestLeastDeadline:
 
     def test_while_it_runs_too(self, dear: Site) -> None:
         """Less time than the rest of the work takes with all it can use is never enough."""
-        asked = questions_of(dear)
+        asked = platforms_at(dear)
         platform = dear.submit(
             slo='[slo]\ndeadline = "9h"\nideal_run = "2h"', budget="[budget]\ncredits = 60000"
         )

@@ -12,8 +12,7 @@ from merkatd.platforms.lifecycle import claims, funds, period_review
 from merkatd.platforms.platform_views import Row
 from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import TroubleKind
-from merkatd.service.platforms import PlatformQuestions
-from tests.platforms.site import Site
+from tests.platforms.site import Site, platforms_at
 
 WHY = "ZeroDivisionError: nothing to divide by"
 
@@ -49,11 +48,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 def row_of(site: Site, platform: int) -> Row:
     """What `platform show` answers."""
-
-    async def nothing(*_: Any) -> Any:
-        raise AssertionError("nothing is to be asked")
-
-    row: Row = site.wait(PlatformQuestions(site.scheduler, site.manager, nothing).shown(platform))
+    row: Row = site.wait(platforms_at(site).shown(platform))
     return row
 
 

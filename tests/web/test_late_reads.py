@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission
 from merkatd.api.http.settings import ApiSettings
-from merkatd.service import TryAgainError
+from merkatd.service.base.errors import TryAgainError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.web.base.live_updates import Listeners
@@ -125,13 +125,12 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     visits, database, logins = Visits(visit), Late(), Logins()
     clock = visits.clock
     how = {"mode": "control", "paused": False, "standby": None, "failures": 0}
-    questions = SimpleNamespace(
-        answer=status, in_memory=lambda: how, platforms=SimpleNamespace(owner_of=owner_of)
-    )
     house = SimpleNamespace(
         world=SimpleNamespace(database=database, now=clock.seconds),
-        preparing=SimpleNamespace(prepared=none_yet),
-        questions=questions,
+        views=SimpleNamespace(prepared=none_yet),
+        answer=status,
+        daemon=SimpleNamespace(in_memory=lambda: how),
+        platforms=SimpleNamespace(owner_of=owner_of),
         logins=logins,
         long_reads=FairTurns(2, per_key=1),
     )

@@ -9,7 +9,7 @@ from merkatd.api.xmlrpc.codec import Encoded, encoded
 from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.service.base.arguments import one_of
-from merkatd.service.base.identity import Caller, need_admin
+from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.services import DaemonServices
 
 SELF = -1
@@ -69,7 +69,7 @@ class Method:
     async def done(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> Any:
         """Return the method's value for this caller and complete arguments. Raise RequestError."""
         if self.admin:
-            need_admin(caller.identity, self.name)
+            require_admin(caller, self.name)
         self.count(house, caller, arguments)
         return await self.function(house, caller, *arguments)
 
@@ -146,7 +146,7 @@ class WrittenPrices:
         self._written: dict[str, Encoded] = {}
 
     def of(self, latest: Announcement, market: str) -> Encoded:
-        """Return the prices of a market, or of all for an empty name. Raise QuestionError."""
+        """Return the prices of a market, or of all for an empty name. Raise InvalidRequestError."""
         if self._of is not latest:
             self._of, self._written = latest, {}
         found = self._written.get(market)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from merkatd.base.rate_limit import RateLimit
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.errors import TooManyOrdersError
 
 _HOUR_S = 3600.0
 _BYTES = 4_096.0
@@ -21,12 +21,11 @@ class OrderCounts:
         self._rates = RateLimit(per_hour / _HOUR_S, _HOUR_S)
 
     def count(self, user: int, weight: float, arguments: list[Any]) -> None:
-        """Count an order. Raise RequestError if the user gave too many."""
+        """Count an order. Raise TooManyOrdersError if the user gave too many."""
         size = len(repr(arguments)) // _BYTES
         parts = self._rates.part(1.0 + size) if weight >= 1.0 else weight
         wait_s = self._rates.take(user, self._clock.seconds(), parts)
         if wait_s:
-            raise RequestError(
-                Code.ACTION,
+            raise TooManyOrdersError(
                 f"Too many orders, or too large ones, of user {user}: try again in {wait_s:.2g} s.",
             )

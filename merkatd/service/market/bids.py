@@ -12,7 +12,7 @@ from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.service.base.arguments import Arguments, number
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodView, QuotedView
 from merkatd.service.market.quotes import only_sold, vm_subject
 
@@ -33,7 +33,7 @@ class BidChange:
 def bid_change(
     now: PeriodView, row: int, arguments: Arguments, newest_bid: Bid | None
 ) -> BidChange:
-    """Return the change of the bid in force by `cpu`, `memory` ... Raise QuestionError."""
+    """Return the change of the bid in force by `cpu`, `memory` ... Raise InvalidRequestError."""
     snapshot = now.snapshot
     vm = int(snapshot.vms.id[row])
     only_sold(snapshot.resources, arguments)
@@ -44,12 +44,12 @@ def bid_change(
     }
     if said and vm in now.rates:
         group = now.rates[vm].group
-        raise QuestionError(
+        raise InvalidRequestError(
             f"VM {vm} bids its part of a group's spending rate; change the rate with"
             f" `onegroup edit {group} -s RATE`"
         )
     if snapshot.vms.market[row] == NOWHERE:
-        raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
+        raise InvalidRequestError(f"VM {vm} belongs to no market, so it can't bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
     old = seen | dict(newest_bid.bid if newest_bid is not None else {})
     return BidChange(vm, old, old | said, bool(said))
@@ -87,7 +87,7 @@ def _outcome(
     """Return the share and the cost of a period with this bid, by resource."""
     try:
         subject = vm_subject(prepared, row)
-    except QuestionError:
+    except InvalidRequestError:
         return [(0.0, 0.0)] * len(bid)
     if subject.place.now is None:
         return [(0.0, 0.0)] * len(bid)

@@ -19,7 +19,7 @@ from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import in_force_of
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, text
-from merkatd.service.base.errors import QuestionError, TryAgainError
+from merkatd.service.base.errors import InvalidRequestError, TryAgainError
 from merkatd.service.base.period_view import PeriodView, as_id
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ async def limits(
     """Return the limits of running VMs: all, or those of `of`, a VM or a host by id or name.
 
     The hosts report the enforced limits and the use at this moment; the shares are the latest
-    period's. Raise QuestionError.
+    period's. Raise InvalidRequestError.
     """
     rows = _rows(now.snapshot, text(arguments, "of"))
     runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
@@ -48,7 +48,7 @@ async def limits(
     try:
         use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
     except CloudUnreachableError as error:
-        raise QuestionError(f"the hosts can't be reached: {error}") from error
+        raise InvalidRequestError(f"the hosts can't be reached: {error}") from error
     elapsed_s = world.now() - seen.observation.at_s
     wanted = [row for row in rows if there[row]]
     return await world.executor.run(lambda: _shown(world, now, seen, use, elapsed_s, wanted))
@@ -68,7 +68,7 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
         row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
     ]
     if not hosts:
-        raise QuestionError(f"no VM and no host has the id or name {shown(of)}")
+        raise InvalidRequestError(f"no VM and no host has the id or name {shown(of)}")
     there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
     return there
 
@@ -168,17 +168,19 @@ async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
     try:
         why_not = await scheduler.stands_by()
     except CloudUnreachableError as error:
-        raise QuestionError(f"the cloud can't be reached: {error}") from error
+        raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
     if why_not is not None:
-        raise QuestionError(f"another daemon is active: {why_not}")
+        raise InvalidRequestError(f"another daemon is active: {why_not}")
     wanted = arguments.get("vms")
     if wanted is None:
         await scheduler.order(Order.PAUSE, who)
         return await _between_periods(scheduler, _everything)
     if not isinstance(wanted, list) or not all(isinstance(vm, int) for vm in wanted):
-        raise QuestionError("vms: must be a list of ids")
+        raise InvalidRequestError("vms: must be a list of ids")
     if not scheduler.paused:
-        raise QuestionError("the daemon is not paused: its next period would set the limits again")
+        raise InvalidRequestError(
+            "the daemon is not paused: its next period would set the limits again"
+        )
 
     async def some(world: PeriodContext) -> list[Row]:
         vms = [vm for vm in await _whole(world) if vm.vm in set(wanted)]
@@ -199,7 +201,7 @@ async def _between_periods(
             "the running period has not ended yet; no other period starts: try again in a moment"
         ) from None
     except CloudUnreachableError as error:
-        raise QuestionError(f"the cloud can't be reached: {error}") from error
+        raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
 
 
 async def _everything(world: PeriodContext) -> list[int]:

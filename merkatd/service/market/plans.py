@@ -34,7 +34,7 @@ from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.failed_migrations import window_s
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import costs
 
 
@@ -156,12 +156,12 @@ def _host_name(snapshot: Snapshot, row: int) -> str | None:
 async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> dict[str, Any]:
     """Return the plan of a period that would start now, within its permission, as JSON values.
 
-    Raise QuestionError if the cloud can't be reached.
+    Raise InvalidRequestError if the cloud can't be reached.
     """
     try:
         looked = await read_cloud(world)
     except CloudUnreachableError as error:
-        raise QuestionError(f"the cloud can't be reached: {error}") from error
+        raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
     label = "+".join(market.strategy for market in world.markets)
     stored = await world.database.read(
         lambda connection: (

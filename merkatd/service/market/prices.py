@@ -11,7 +11,7 @@ from merkatd.database.ledger import note_store
 from merkatd.database.scheduler import journal, price_store
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, one_of, text, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodViews, as_id, host_row, vm_row
 from merkatd.service.market import step_history
 from merkatd.service.market.step_history import Read, Row
@@ -28,7 +28,7 @@ def price_history(arguments: Arguments, markets: Sequence[str], resources: Seque
     wanted = whole(arguments, "periods")
     periods = 60 if wanted is None else wanted
     if not 1 <= periods <= MOST_PERIODS:
-        raise QuestionError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
+        raise InvalidRequestError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
 
     def read(connection: sa.Connection) -> list[Row]:
         rows: dict[tuple[int, str], Row] = {}

@@ -13,7 +13,7 @@ from merkatd.scheduler.base.settings import FURTHER, MarketRules
 from merkatd.scheduler.charging.used_cpu import CPU
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
 from merkatd.service.base.arguments import Arguments, number, one_of
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import QuotedView
 
 SIZE_WORDS = ("most", "least")
@@ -25,13 +25,15 @@ _OF_FURTHER = {
 
 
 def only_sold(resources: Sequence[str], arguments: Arguments) -> None:
-    """Raise QuestionError if an argument is about a good that is not sold."""
+    """Raise InvalidRequestError if an argument is about a good that is not sold."""
     for good, words in _OF_FURTHER.items():
         if good in resources:
             continue
         for word in words:
             if arguments.get(word) is not None:
-                raise QuestionError(f"{word}: {good} is not sold; sold: {', '.join(resources)}")
+                raise InvalidRequestError(
+                    f"{word}: {good} is not sold; sold: {', '.join(resources)}"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +68,19 @@ class Subject:
 
 
 def vm_subject(prepared: QuotedView, row: int) -> Subject:
-    """Return the VM in this row. Raise QuestionError if it takes no part in a market."""
+    """Return the VM in this row. Raise InvalidRequestError if it takes no part in a market."""
     now = prepared.now
     snapshot = now.snapshot
     vm, at = int(snapshot.vms.id[row]), int(now.host[row])
     market = int(snapshot.vms.market[row] if at == NOWHERE else snapshot.hosts.market[at])
     if snapshot.vms.market[row] == NOWHERE or market == NOWHERE:
-        raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
+        raise InvalidRequestError(f"VM {vm} belongs to no market, so it can't bid")
     quotes = prepared.quotes[market]
     place = quotes.place_of(row)
     if place is None:
-        raise QuestionError(f"VM {vm} is {now.states[row]} and has no resources, so it can't bid")
+        raise InvalidRequestError(
+            f"VM {vm} is {now.states[row]} and has no resources, so it can't bid"
+        )
     about = {"id": vm, "name": snapshot.vms.name[row]}
     rate = now.rates.get(vm)
     sharing = 1 if rate is None else rate.nvm
@@ -102,7 +106,7 @@ def new_subject(
         cap.append(max(largest, least) if most is None else most)
         floor.append(least)
         if least > cap[-1]:
-            raise QuestionError(
+            raise InvalidRequestError(
                 f"least_{name}: must be at most most_{name}, {most:g} (got {least:g})"
             )
     bid = [
@@ -144,7 +148,7 @@ def quote_row(subject: Subject, arguments: Arguments) -> dict[str, Any]:
     wanted = [number(arguments, f"want_{name}", MAX_AMOUNT) for name in names]
     for name, bid, amount in zip(names, said, wanted, strict=True):
         if bid is not None and amount is not None:
-            raise QuestionError(f"{name} and want_{name}: only one of the two may be given")
+            raise InvalidRequestError(f"{name} and want_{name}: only one of the two may be given")
     needed = quotes.bid_for(subject.place, wanted)
     none = [
         amount is not None and (bid is None or bid > MAX_AMOUNT)

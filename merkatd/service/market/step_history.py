@@ -11,7 +11,7 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.protocol.control_messages import KINDS, STATES
 from merkatd.service.base.arguments import Arguments, number, one_of, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 
 Row = dict[str, Any]
 Read = Callable[[sa.Connection], list[Row]]
@@ -27,7 +27,7 @@ def wanted_steps(
     state = one_of(arguments, "state", STATES)
     limit = whole(arguments, "limit")
     if limit is not None and not 1 <= limit <= MOST_STEPS:
-        raise QuestionError(f"limit: must be from 1 to {MOST_STEPS} (got {limit})")
+        raise InvalidRequestError(f"limit: must be from 1 to {MOST_STEPS} (got {limit})")
     wanted = journal.StepFilter(
         vm=vm,
         host=host,

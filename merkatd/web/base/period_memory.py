@@ -26,8 +26,8 @@ from merkatd.scheduler.charging.owed_amounts import owed_by_vm
 from merkatd.scheduler.charging.used_cpu import is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.service import DaemonQuestions
 from merkatd.service.base.period_view import PeriodView, present
+from merkatd.service.services import DaemonServices
 from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
 
 MOST_PERIODS = 360
@@ -208,14 +208,14 @@ class Keeping:
     def __init__(
         self,
         past: Past,
-        questions: DaemonQuestions,
+        services: DaemonServices,
         goals: Goals,
         then: Callable[[Announcement], None],
     ) -> None:
         """`then` is called with each announcement after its period is stored."""
         self._then = then
         self._past = past
-        self._questions = questions
+        self._services = services
         self._goals = goals
         self._whole = False
 
@@ -235,20 +235,20 @@ class Keeping:
         if before is not None:
             await before.result()
         try:
-            goals, world = await self._goals_now(), self._questions.world
+            goals, world = await self._goals_now(), self._services.world
             work = partial(_moment, latest, world, goals)
             self._past.add(await world.executor.run(work))
         except Exception as error:  # noqa: BLE001 - a missing point must not stop the daemon
             _log.warn("The charts lack a period: {error}", error=str(error))
 
     async def _goals_now(self) -> Sequence[Goal]:
-        there = self._questions.platforms
+        there = self._services.platforms
         rows = [] if there is None else await there.listed(None)
         known = [of_platform(row) for row in rows if row["state"] not in OVER]
         return [*known, *self._goals.told()]
 
     async def _read_before(self, period: int) -> None:
-        world = self._questions.world
+        world = self._services.world
         read = partial(_earlier, world=world, period=period)
         try:
             found = await world.database.read(read)

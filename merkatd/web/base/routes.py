@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from merkatd.api.xmlrpc.method_table import MAX_NUMBER
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.service import TryAgainError
-from merkatd.service.base.identity import Caller
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import TryAgainError
 from merkatd.service.base.period_view import PeriodView, QuotedView
 from merkatd.service.services import DaemonServices
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
@@ -92,7 +92,7 @@ class PageRequest:
 
     async def ask(self, question: str, **arguments: Any) -> Any:
         """Return the daemon's answer; the page must have checked the permissions before."""
-        return await self.house.questions.answer(question, arguments)
+        return await self.house.answer(question, arguments)
 
     async def read(
         self, key: tuple[Any, ...], read: Callable[[], Awaitable[Any]], default: Any = NEEDED
@@ -114,12 +114,12 @@ class PageRequest:
     async def status(self) -> dict[str, Any]:
         """Return the daemon's status; the part from its memory is always up to date."""
         stored = await self.read(("status",), lambda: self.ask("status"), {"waiting_plan": None})
-        found: dict[str, Any] = {**stored, **self.house.questions.in_memory()}
+        found: dict[str, Any] = {**stored, **self.house.daemon.in_memory()}
         return found
 
     async def platforms(self) -> list[dict[str, Any]]:
         """Return the short rows of the visitor's platforms, or of all for an administrator."""
-        there = self.house.questions.platforms
+        there = self.house.platforms
         if there is None:
             return []
         owner = None if self.admin else self.uid

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from merkatd.service import QuestionError
+from merkatd.service.base.errors import InvalidRequestError, TryAgainError
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, route
@@ -45,7 +45,7 @@ async def mode(here: PageRequest) -> PageResponse:
     """Set the mode from the next period on."""
     try:
         await here.call("merkat.mode.set", here.asked.field("mode"))
-    except QuestionError as error:
+    except InvalidRequestError as error:
         return await _orders_page(here, str(error))
     return redirect("/orders")
 
@@ -125,7 +125,7 @@ async def _answered(here: PageRequest, question: str, **words: Any) -> PageRespo
     known = number.isascii() and number.isdigit()
     try:
         await here.ask(question, plan=int(number) if known else number, who=here.name, **words)
-    except QuestionError as error:
+    except InvalidRequestError as error:
         return await _plan_page(here, str(error))
     return redirect("/plan")
 
@@ -140,7 +140,7 @@ async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
         found = await here.read(("plan",), lambda: here.ask("standing_plan"))
-    except QuestionError as error:
+    except (InvalidRequestError, TryAgainError) as error:
         text = element("p", str(error), class_="quiet")
         return await page_in_frame(
             here, "Plan", element("h1", "Plan"), problem, text, status=status

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.scheduler.context import PeriodContext
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.errors import UnknownObjectError
 from merkatd.web.base.charts import A_UNIT, NAMES, PER_UNIT, prices_of
 from merkatd.web.base.period_memory import PeriodRecord, moment_before
 from merkatd.web.base.responses import PageResponse
@@ -142,7 +142,7 @@ async def period(here: PageRequest) -> PageResponse:
     """Return the page of a period: its prices, allocations and decisions."""
     found, cost = await here.stored(("period", here.id), partial(_read_period, number=here.id))
     if found is None or here.id > here.period:
-        raise RequestError(Code.NO_EXISTS, f"Period {here.id} does not exist.", here.id)
+        raise UnknownObjectError(f"Period {here.id} does not exist.", here.id)
     moment_ = await moment_at(here)
     decided = await steps(here, _STEPS, period=here.id)
     return await page_in_frame(

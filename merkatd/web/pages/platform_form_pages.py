@@ -6,8 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.service import QuestionError
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.errors import InvalidRequestError, NotSupportedError
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, fields, route
@@ -51,14 +50,14 @@ async def new(here: PageRequest) -> PageResponse:
 async def quote_new(here: PageRequest) -> PageResponse:
     """Return the quote for a template."""
     text = _template(here)
-    there = here.house.questions.platforms
+    there = here.house.platforms
     if there is None:
-        raise RequestError(Code.ACTION, "This daemon does not manage platforms.")
+        raise NotSupportedError("This daemon does not manage platforms.")
     here.count("merkat.platform.submit", text)
     ask = partial(here.house.logins.ask, here.caller.session)
     try:
         row = await there.try_submit(here.uid, text, ask, admin=here.admin)
-    except (QuestionError, LedgerError) as error:
+    except (InvalidRequestError, LedgerError) as error:
         return await _form(here, text, str(error))
     again = element(
         "details", element("summary", "The template"), element("pre", text, tabindex="0")
@@ -73,7 +72,7 @@ async def submit(here: PageRequest) -> PageResponse:
     text = _template(here)
     try:
         row = await here.call("merkat.platform.submit", text)
-    except (QuestionError, LedgerError) as error:
+    except (InvalidRequestError, LedgerError) as error:
         return await _form(here, text, str(error))
     return redirect(f"/platforms/{row['id']}")
 
@@ -83,12 +82,12 @@ async def quote_change(here: PageRequest) -> PageResponse:
     """Return the quote for a change of a platform."""
     row = await visible_rows.platform(here)
     said = fields(here.asked, *NAMES)
-    there = here.house.questions.platforms
+    there = here.house.platforms
     try:
         change = _change(said)
         here.count("merkat.platform.update", here.id, change)
         new_row = row if there is None else await there.try_change(here.id, change)
-    except (WrongInputError, QuestionError, LedgerError) as error:
+    except (WrongInputError, InvalidRequestError, LedgerError) as error:
         return await _refused(here, row, said, error)
     confirm = _confirm(here, f"/platforms/{here.id}/change", said, "Change the platform", None)
     return await _quote(here, f"Quote for {row['name']}", new_row, confirm)
@@ -101,7 +100,7 @@ async def change_(here: PageRequest) -> PageResponse:
     said = fields(here.asked, *NAMES)
     try:
         await here.call("merkat.platform.update", here.id, _change(said))
-    except (WrongInputError, QuestionError, LedgerError) as error:
+    except (WrongInputError, InvalidRequestError, LedgerError) as error:
         return await _refused(here, row, said, error)
     return redirect(f"/platforms/{here.id}")
 

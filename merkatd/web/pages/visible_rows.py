@@ -18,8 +18,8 @@ from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.platforms import platform_views
 from merkatd.platforms.tenant_orders import require_platform
-from merkatd.service.base.errors import Code, RequestError
-from merkatd.service.base.identity import USE, need_vm, no_vm
+from merkatd.service.base.callers import USE, no_vm
+from merkatd.service.base.errors import UnknownObjectError
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.market.explanations import explanation
 from merkatd.service.market.listings import HOST_STATES
@@ -122,7 +122,7 @@ def host_row(here: PageRequest) -> tuple[PeriodView, int]:
     now = here.now
     row = next(iter(_places(now.snapshot.hosts.id == here.id)), NOWHERE)
     if row == NOWHERE or not (here.admin or row in own_hosts(here)):
-        raise RequestError(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
+        raise UnknownObjectError(f"Error getting host [{here.id}].", here.id)
     return now, row
 
 
@@ -132,8 +132,7 @@ async def explained(here: PageRequest) -> Row:
     row = next(iter(_places(vms.id == here.id)), None)
     if row is None:
         raise no_vm(here.id)
-    identity, session = here.caller.identity, here.caller.session
-    await need_vm(identity, here.house.logins, session, here.id, int(vms.owner[row]), USE)
+    await here.house.callers.require_vm(here.caller, here.id, int(vms.owner[row]), USE)
     world, now = here.house.world, here.now
     found: Row = await here.read(("explained", here.id), lambda: explanation(world, now, row))
     return found

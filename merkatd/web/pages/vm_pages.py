@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster.columns import NOWHERE
-from merkatd.service import QuestionError
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.errors import InvalidRequestError, UnknownObjectError
 from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.charts import NAMES
 from merkatd.web.base.responses import PageResponse, redirect
@@ -113,10 +112,8 @@ async def vm(here: PageRequest) -> PageResponse:
     """Return the page of a VM."""
     try:
         found = await visible_rows.explained(here)
-    except RequestError as refusal:
-        if refusal.code is Code.NO_EXISTS:
-            return await _gone(here, refusal)
-        raise
+    except UnknownObjectError as refusal:
+        return await _gone(here, refusal)
     return await _shown(here, found)
 
 
@@ -128,7 +125,7 @@ async def quote(here: PageRequest) -> PageResponse:
     try:
         bid = _bid(said)
         quoted = await here.call("merkat.quote.bid", here.id, bid, {})
-    except (WrongInputError, QuestionError) as error:
+    except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(here, found, said, wrong)
     return await page_in_frame(here, "Quote", *_quoted(here, found, quoted, bid))
@@ -140,7 +137,7 @@ async def bid_(here: PageRequest) -> PageResponse:
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
         await here.call("merkat.bid.set", here.id, _bid(said))
-    except (WrongInputError, QuestionError) as error:
+    except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(here, await visible_rows.explained(here), said, wrong)
     return redirect(f"/vms/{here.id}")
@@ -153,7 +150,7 @@ def _bid(said: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-async def _gone(here: PageRequest, refusal: RequestError) -> PageResponse:
+async def _gone(here: PageRequest, refusal: UnknownObjectError) -> PageResponse:
     """Return the page of a VM that no longer exists, for visitors who could see it before."""
     owner = here.past.owner(here.id)
     if not here.admin and owner != here.uid:

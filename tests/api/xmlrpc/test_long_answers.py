@@ -13,9 +13,9 @@ from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.methods import METHODS, market_methods
 from merkatd.currency.credits import month_of
 from merkatd.currency.statement import Statement, StatementLine
-from merkatd.service.base.identity import Caller, Identity
-from merkatd.service.base.order_limits import OrderCounts
-from merkatd.service.services import DaemonServices
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.identity import Identity
+from merkatd.service.base.turns import FairTurns
 
 _LINE = StatementLine(
     vm=1,
@@ -74,22 +74,23 @@ class Slow:
 
 
 @pytest.fixture
-def house() -> DaemonServices:
+def house() -> Any:
     """Nothing else is asked."""
-    questions: Any = SimpleNamespace(world=SimpleNamespace(executor=Busy(), now=lambda: 0.0))
-    unused: Any = None
-    ledger: Any = Slow()
-    logins: Any = SimpleNamespace(is_good=lambda _: True)
-    return DaemonServices(questions, unused, ledger, logins, "1", OrderCounts(Clock()))
+    return SimpleNamespace(
+        world=SimpleNamespace(executor=Busy(), now=lambda: 0.0),
+        ledger=Slow(),
+        logins=SimpleNamespace(is_good=lambda _: True),
+        long_reads=FairTurns(2, per_key=1),
+    )
 
 
-def asked(house: DaemonServices, caller: Caller) -> Deferred[Any]:
+def asked(house: Any, caller: Caller) -> Deferred[Any]:
     """The caller's own statement of this month."""
     call: Any = METHODS["merkat.statement.info"].function(house, caller, -1, "")
     return ensureDeferred(call)
 
 
-def test_a_user_has_one_statement_read_at_a_time(house: DaemonServices) -> None:
+def test_a_user_has_one_statement_read_at_a_time(house: Any) -> None:
     """And all users two; the database's other threads are left to periods."""
     ledger: Any = house.ledger
     answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
@@ -100,12 +101,9 @@ def test_a_user_has_one_statement_read_at_a_time(house: DaemonServices) -> None:
     assert all(one.called for one in answers)
 
 
-def test_a_user_has_one_vm_explained_at_a_time(
-    house: DaemonServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_has_one_vm_explained_at_a_time(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with statements."""
     explaining: list[Deferred[Any]] = []
-    questions: Any = house.questions
 
     def answer(*_: Any) -> Deferred[Any]:
         explaining.append(Deferred())
@@ -114,7 +112,7 @@ def test_a_user_has_one_vm_explained_at_a_time(
     async def row(*_: Any) -> None:
         """Nothing is looked up."""
 
-    questions.answer = answer
+    house.answer = answer
     monkeypatch.setattr(market_methods, "_row", row)
     function = METHODS["merkat.vm.explain"].function
     for caller in (_ANN, _ANN, _BOB, _CAT):
@@ -124,7 +122,7 @@ def test_a_user_has_one_vm_explained_at_a_time(
     assert len(explaining) == 3
 
 
-def test_rows_are_written_aside(house: DaemonServices, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_written_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a statement, and those of any answer."""
     executor: Any = house.world.executor
     written: list[bool] = []

@@ -3,7 +3,7 @@
 from typing import Any
 
 from merkatd.api.xmlrpc.method_table import Parameter, Returns, method, struct
-from merkatd.service.base.identity import Caller
+from merkatd.service.base.callers import Caller
 from merkatd.service.services import DaemonServices
 
 _NEWEST = 0
@@ -58,7 +58,7 @@ _STEPS = {
 )
 async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
     """Return whether the daemon is active, and which of its decisions it executes."""
-    found = await house.questions.answer("status", {})
+    found = await house.answer("status", {})
     names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
     return _there({name: found[name] for name in names})
 
@@ -71,7 +71,7 @@ async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
 )
 async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
     """Start no more periods, also after a restart; VMs keep running with their limits."""
-    return {"changed": await house.questions.answer("pause", _who(caller))}
+    return {"changed": await house.answer("pause", _who(caller))}
 
 
 @method(
@@ -82,13 +82,13 @@ async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
 )
 async def daemon_resume(house: DaemonServices, caller: Caller) -> Any:
     """End a pause."""
-    return {"changed": await house.questions.answer("resume", _who(caller))}
+    return {"changed": await house.answer("resume", _who(caller))}
 
 
 @method("merkat.mode.info", returns=struct("The mode.", _MODE), example="", admin=True)
 async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
     """Return the mode, and whether the configuration or an order set it."""
-    return _mode(await house.questions.answer("mode", {}))
+    return _mode(await house.answer("mode", {}))
 
 
 @method(
@@ -100,7 +100,7 @@ async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
 )
 async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
     """Set another mode from the next period on; it stays after restarts, until `configured`."""
-    return _mode(await house.questions.answer("mode", {"to": mode, **_who(caller)}))
+    return _mode(await house.answer("mode", {"to": mode, **_who(caller)}))
 
 
 @method(
@@ -111,7 +111,7 @@ async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
 )
 async def plan_info(house: DaemonServices, _caller: Caller) -> Any:
     """Return the newest plan of the mode ask."""
-    return _plan(await house.questions.answer("standing_plan", {}))
+    return _plan(await house.answer("standing_plan", {}))
 
 
 @method(
@@ -129,7 +129,7 @@ async def plan_approve(
 ) -> Any:
     """Approve the waiting plan; the daemon checks each step again before it sends it."""
     words = {"skip": skip.get("numbers", []), **_number(plan), **_who(caller)}
-    return _plan(await house.questions.answer("approve_plan", words))
+    return _plan(await house.answer("approve_plan", words))
 
 
 @method(
@@ -141,7 +141,7 @@ async def plan_approve(
 )
 async def plan_refuse(house: DaemonServices, caller: Caller, plan: int) -> Any:
     """Reject the waiting plan; the daemon does not propose the same plan again."""
-    return _plan(await house.questions.answer("refuse_plan", {**_number(plan), **_who(caller)}))
+    return _plan(await house.answer("refuse_plan", {**_number(plan), **_who(caller)}))
 
 
 def _who(caller: Caller) -> dict[str, str]:

@@ -8,8 +8,14 @@ from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, str
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.groups.group_orders import GroupRight, permits
 from merkatd.ledger import NotFoundError
-from merkatd.service.base.errors import Code, QuestionError, RequestError
-from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import (
+    InvalidRequestError,
+    NotPermittedError,
+    NotSupportedError,
+    UnknownObjectError,
+)
+from merkatd.service.base.identity import Identity
 from merkatd.service.groups import GroupQuestions, name_of, permissions_of
 from merkatd.service.services import DaemonServices
 
@@ -176,14 +182,14 @@ async def group_chown(
         raise _denied(identity, GroupRight.ADMIN, group)
     values = {"owner": user, "user_group": user_group}
     if min(values.values()) < _STAYS:
-        raise QuestionError("user, user_group: must be ids from 0 up, or -1 for unchanged")
+        raise InvalidRequestError("user, user_group: must be ids from 0 up, or -1 for unchanged")
     given = {name: value for name, value in values.items() if value != _STAYS}
     return await there.change(group, **given) if given else await there.shown(group)
 
 
 def _there(house: DaemonServices) -> GroupQuestions:
     if house.groups is None:
-        raise RequestError(Code.ACTION, "This daemon does not support groups.")
+        raise NotSupportedError("This daemon does not support groups.")
     return house.groups
 
 
@@ -195,7 +201,7 @@ async def _permitted(
     try:
         found = await there.group(group)
     except NotFoundError:
-        raise RequestError(Code.NO_EXISTS, f"Error getting group [{group}].", group) from None
+        raise UnknownObjectError(f"Error getting group [{group}].", group) from None
     if not _may(caller.identity, found, right):
         raise _denied(caller.identity, right, group)
     return there
@@ -205,9 +211,8 @@ def _may(identity: Identity, group: GroupRow, right: GroupRight) -> bool:
     return identity.is_admin or permits(group, identity.uid, identity.groups, right)
 
 
-def _denied(identity: Identity, right: GroupRight, group: int) -> RequestError:
-    return RequestError(
-        Code.AUTHORIZATION,
+def _denied(identity: Identity, right: GroupRight, group: int) -> NotPermittedError:
+    return NotPermittedError(
         f"User [{identity.uid}] : Not authorized to perform {right.name} GROUP [{group}].",
         group,
     )

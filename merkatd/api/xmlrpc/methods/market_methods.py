@@ -7,8 +7,8 @@ from typing import Any
 from merkatd.api.xmlrpc.codec import Encoded
 from merkatd.api.xmlrpc.method_table import Parameter, method, struct, structs, written_prices
 from merkatd.base.quantities import shown
-from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.identity import MANAGE, USE, Caller, need_vm, no_vm
+from merkatd.service.base.callers import MANAGE, USE, Caller, no_vm
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.order_limits import SMALL
 from merkatd.service.base.period_view import QuotedView
 from merkatd.service.market.quotes import SIZE_WORDS, new_subject, quote_row, vm_subject
@@ -77,7 +77,7 @@ _QUOTED = {
 )
 async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Encoded:
     """Return the present price of a unit of each resource."""
-    return written_prices(house).of(house.preparing.latest, market)
+    return written_prices(house).of(house.views.latest, market)
 
 
 @method(
@@ -102,9 +102,9 @@ async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Enc
 async def price_history(house: DaemonServices, caller: Caller, periods: int, market: str) -> Any:
     """Return the prices of a unit in the newest periods."""
     if not 1 <= periods <= MOST_PERIODS:
-        raise QuestionError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
+        raise InvalidRequestError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
     words = {"periods": periods, "market": market or None}
-    read = partial(house.questions.answer, "price_history", words)
+    read = partial(house.answer, "price_history", words)
     if periods <= _FEW_PERIODS:
         return await read()
     return await house.long_reads.run(caller.identity.uid, read)
@@ -173,7 +173,7 @@ async def quote_want(
 async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
     """Return the bid, the share and the cost of a VM."""
     await _row(house, caller, vm, USE)
-    answer = await house.questions.answer("bid", {"vm": str(vm)})
+    answer = await house.answer("bid", {"vm": str(vm)})
     rows = [
         {
             "resource": row["resource"],
@@ -214,9 +214,9 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
     """Change a VM's bid from the next period on. The most recent bid applies, from any source."""
     _only("bid", bid, house.world.goods.resources)
     if not bid:
-        raise QuestionError("bid: must contain cpu, memory or both")
+        raise InvalidRequestError("bid: must contain cpu, memory or both")
     await _row(house, caller, vm, MANAGE)
-    answer = await house.questions.answer("bid", {"vm": str(vm), **bid})
+    answer = await house.answer("bid", {"vm": str(vm), **bid})
     return {"id": vm, "name": answer["name"], "resources": answer["resources"]}
 
 
@@ -278,7 +278,7 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
 async def vm_explain(house: DaemonServices, caller: Caller, vm: int) -> Any:
     """Explain a VM's share and placement, and the bid for a larger share."""
     await _row(house, caller, vm, USE)
-    explain = partial(house.questions.answer, "explain", {"vm": str(vm)})
+    explain = partial(house.answer, "explain", {"vm": str(vm)})
     return await house.long_reads.run(caller.identity.uid, explain)
 
 
@@ -292,10 +292,10 @@ async def _quoted(
     sizes = [f"{what}_{name}" for name in house.world.goods.resources for what in SIZE_WORDS]
     _only("size", size, (*sizes, "market"))
     if vm == NEW_VM:
-        prepared = await house.preparing.prepared()
+        prepared = await house.views.prepared()
         return quote_row(new_subject(prepared, prepared.markets, size), words)
     if size:
-        raise QuestionError("size: must be empty for an existing VM")
+        raise InvalidRequestError("size: must be empty for an existing VM")
     prepared, row = await _row(house, caller, vm, USE)
     return quote_row(vm_subject(prepared, row), words)
 
@@ -304,18 +304,20 @@ async def _row(
     house: DaemonServices, caller: Caller, vm: int, right: str
 ) -> tuple[QuotedView, int]:
     """Return the VM's row, after a check of the caller's right to it. Raise RequestError."""
-    prepared = await house.preparing.prepared()
+    prepared = await house.views.prepared()
     snapshot = prepared.now.snapshot
     try:
         row = snapshot.vm_row(vm)
     except KeyError:
         raise no_vm(vm) from None
     owner = int(snapshot.vms.owner[row])
-    await need_vm(caller.identity, house.logins, caller.session, vm, owner, right)
+    await house.callers.require_vm(caller, vm, owner, right)
     return prepared, row
 
 
 def _only(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
-            raise QuestionError(f"{what}: unknown member {shown(name)}; known: {', '.join(known)}")
+            raise InvalidRequestError(
+                f"{what}: unknown member {shown(name)}; known: {', '.join(known)}"
+            )

@@ -18,8 +18,8 @@ from merkatd.ledger import (
 )
 from merkatd.service.account_rows import budget_row, further, standing_row
 from merkatd.service.base.arguments import number
-from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.identity import Caller, need_tenant
+from merkatd.service.base.callers import Caller, require_tenant
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.services import DaemonServices
 
 _TENANT = Parameter("tenant", "int", "The user's id; the default, -1, is the caller.", SELF)
@@ -104,14 +104,14 @@ async def budget_set(
     """Change the budget of an application."""
     for name in change:
         if name not in {"budget", "replenishment"}:
-            raise QuestionError(
+            raise InvalidRequestError(
                 f"change: unknown member {shown(name)}; known: budget, replenishment"
             )
     amount, replenishment = (_micro(change, name) for name in ("budget", "replenishment"))
     if amount is None and replenishment is None:
-        raise QuestionError("change: must contain budget, replenishment or both")
+        raise InvalidRequestError("change: must contain budget, replenishment or both")
     found = await house.ledger.budget_of(application)
-    need_tenant(caller.identity, found.owner)
+    require_tenant(caller, found.owner)
     who = f"user {caller.identity.uid}"
     after = await house.ledger.set_budget(application, amount, replenishment, who)
     return (await _budgets(house, [after]))[0]
@@ -167,7 +167,7 @@ async def statement_info(house: DaemonServices, caller: Caller, tenant: int, mon
 def _whose(caller: Caller, tenant: int) -> int:
     """Return the tenant's id, after a check of the caller's permission. Raise RequestError."""
     owner = caller.identity.uid if tenant == SELF else tenant
-    need_tenant(caller.identity, owner)
+    require_tenant(caller, owner)
     return owner
 
 
@@ -177,7 +177,7 @@ def _month(house: DaemonServices, text: str) -> Month:
     try:
         return parse_month(text)
     except ValueError:
-        raise QuestionError(f"month: must be like 2026-05 (got {shown(text)})") from None
+        raise InvalidRequestError(f"month: must be like 2026-05 (got {shown(text)})") from None
 
 
 def _micro(change: Mapping[str, Any], name: str) -> int | None:
@@ -191,7 +191,7 @@ def _documented(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str,
 
 
 def _standing(house: DaemonServices, one: TenantAccount) -> dict[str, Any]:
-    return _documented(standing_row(one, house.questions.names()), _STANDING)
+    return _documented(standing_row(one, house.names()), _STANDING)
 
 
 async def _budgets(house: DaemonServices, found: Iterable[BudgetRow]) -> list[dict[str, Any]]:

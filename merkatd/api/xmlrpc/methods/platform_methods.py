@@ -6,8 +6,8 @@ from typing import Any
 
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
 from merkatd.base.quantities import shown
-from merkatd.service.base.errors import Code, QuestionError, RequestError
-from merkatd.service.base.identity import Caller, need_tenant
+from merkatd.service.base.callers import Caller, require_tenant
+from merkatd.service.base.errors import InvalidRequestError, NotPermittedError, NotSupportedError
 from merkatd.service.platforms import PlatformQuestions
 from merkatd.service.services import DaemonServices
 
@@ -82,7 +82,7 @@ async def platform_submit(house: DaemonServices, caller: Caller, template: str, 
     """Create a platform; its budget moves from the tenant's account to a separate account."""
     identity = caller.identity
     owner = identity.uid if tenant == SELF else tenant
-    need_tenant(identity, owner)
+    require_tenant(caller, owner)
     ask = partial(house.logins.ask, caller.session)
     return await _there(house).submit(owner, template, ask, _who(caller), admin=identity.is_admin)
 
@@ -96,7 +96,7 @@ async def platform_submit(house: DaemonServices, caller: Caller, template: str, 
 async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's platforms, including ended ones."""
     owner = caller.identity.uid if tenant == SELF else tenant
-    need_tenant(caller.identity, owner)
+    require_tenant(caller, owner)
     read = partial(_there(house).listed, owner)
     return await house.long_reads.run(caller.identity.uid, read)
 
@@ -134,7 +134,7 @@ async def platform_update(
     for name in change:
         if name not in _CHANGEABLE:
             known = ", ".join(_CHANGEABLE)
-            raise QuestionError(f"change: unknown member {shown(name)}; known: {known}")
+            raise InvalidRequestError(f"change: unknown member {shown(name)}; known: {known}")
     there = await own_platform(house, caller, platform)
     return await there.change(platform, change, _who(caller))
 
@@ -179,9 +179,9 @@ async def platform_stop(house: DaemonServices, caller: Caller, platform: int) ->
 
 
 def _there(house: DaemonServices) -> PlatformQuestions:
-    if house.questions.platforms is None:
-        raise RequestError(Code.ACTION, "This daemon does not support platforms.")
-    return house.questions.platforms
+    if house.platforms is None:
+        raise NotSupportedError("This daemon does not support platforms.")
+    return house.platforms
 
 
 async def own_platform(house: DaemonServices, caller: Caller, platform: int) -> PlatformQuestions:
@@ -192,8 +192,7 @@ async def own_platform(house: DaemonServices, caller: Caller, platform: int) -> 
     there = _there(house)
     owner = await there.owner_of(platform)
     if not caller.identity.is_admin and caller.identity.uid != owner:
-        raise RequestError(
-            Code.AUTHORIZATION,
+        raise NotPermittedError(
             f"User [{caller.identity.uid}] : Not authorized to perform MANAGE PLATFORM"
             f" [{platform}].",
             platform,
