@@ -12,20 +12,20 @@ from merkatd.platforms.manager import Manager
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.account_rows import Names
-from merkatd.service.accounts import MoneyQuestions
+from merkatd.service.accounts import AccountService
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.callers import CallerRights
-from merkatd.service.base.errors import InvalidRequestError
+from merkatd.service.base.errors import InvalidRequestError, NotSupportedError
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.daemon_control import ItselfQuestions
-from merkatd.service.groups import GroupQuestions
+from merkatd.service.groups import GroupService
 from merkatd.service.market.listings import PresentQuestions
 from merkatd.service.market.prices import PastQuestions
 from merkatd.service.modes import ModeQuestions
-from merkatd.service.platforms import PlatformQuestions
+from merkatd.service.platforms import PlatformService
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, kw_only=True)
@@ -39,14 +39,14 @@ class DaemonServices:
     orders: OrderCounts
     version: str
     ledger: Ledger
-    accounts: MoneyQuestions
+    accounts: AccountService
     daemon: ItselfQuestions
     listings: PresentQuestions
     modes: ModeQuestions
     prices: PastQuestions
-    platforms: PlatformQuestions | None = None
+    platforms: PlatformService | None = None
     """None if the daemon does not support platforms."""
-    groups: GroupQuestions | None = None
+    groups: GroupService | None = None
     """None if the daemon does not support groups."""
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
     """Turns for long reads, one per user at a time: reads that can take a thread a second, and
@@ -65,9 +65,19 @@ class DaemonServices:
             **self.modes.known,
             **self.listings.known,
             **self.prices.known,
-            **self.accounts.known,
-            **({} if self.platforms is None else self.platforms.known),
         }
+
+    def require_platforms(self) -> PlatformService:
+        """Return the service of platforms. Raise NotSupportedError if there is none."""
+        if self.platforms is None:
+            raise NotSupportedError("This daemon does not support platforms.")
+        return self.platforms
+
+    def require_groups(self) -> GroupService:
+        """Return the service of groups. Raise NotSupportedError if there is none."""
+        if self.groups is None:
+            raise NotSupportedError("This daemon does not support groups.")
+        return self.groups
 
     async def answer(self, question: str, arguments: Arguments) -> Any:
         """Return the answer to an untyped question. Raise RequestError."""
@@ -102,20 +112,21 @@ def services_of(
     world = scheduler.world
     views = PeriodViews(scheduler)
     modes = ModeQuestions(scheduler)
+    callers = CallerRights(logins, ask)
     ledger = Ledger(world.database, world.now, world.money)
     return DaemonServices(
         scheduler=scheduler,
         views=views,
-        callers=CallerRights(logins, ask),
+        callers=callers,
         logins=logins,
         orders=orders,
         version=version,
         ledger=ledger,
-        accounts=MoneyQuestions(ledger, world.now, lambda: names_of(scheduler)),
+        accounts=AccountService(ledger, world.now, lambda: names_of(scheduler)),
         daemon=ItselfQuestions(scheduler, views, modes),
         listings=PresentQuestions(scheduler, views),
         modes=modes,
         prices=PastQuestions(scheduler, views),
-        platforms=None if manager is None else PlatformQuestions(scheduler, manager, ledger, ask),
-        groups=None if keeper is None else GroupQuestions(scheduler, keeper),
+        platforms=None if manager is None else PlatformService(scheduler, manager, callers),
+        groups=None if keeper is None else GroupService(scheduler, keeper, callers),
     )

@@ -27,7 +27,7 @@ from merkatd.protocol.platform_messages import (
     PlatformStatus,
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.service.platforms import PlatformQuestions
+from merkatd.service.platforms import PlatformService
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend
 from tests.served import services_at
 
@@ -230,8 +230,6 @@ class Site(Frontend):
         return owner
 
 
-def platforms_at(site: Site) -> PlatformQuestions:
+def platforms_at(site: Site) -> PlatformService:
     """The service of a site whose templates ask for nothing of OpenNebula's."""
-    found = services_at(site.scheduler, site.manager).platforms
-    assert found is not None
-    return found
+    return services_at(site.scheduler, site.manager).require_platforms()

@@ -6,6 +6,8 @@ import pytest
 
 from merkatd.database.fleets import platform_store
 from merkatd.platforms import platform_views
+from merkatd.platforms.tenant_orders import Update
+from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.errors import InvalidRequestError
 from tests.platforms.site import Site, platforms_at, template
 
@@ -17,7 +19,7 @@ class BrokenError(Exception):
 def submitted(site: Site, text: str) -> Any:
     """The answer to the submission of a template."""
     questions = platforms_at(site)
-    return site.wait(questions.submit(site.ann, text, questions._ask, "ann", admin=True))
+    return site.wait(questions.submit(LOCAL, site.ann, text))
 
 
 def breaks(*_: Any) -> Any:
@@ -44,7 +46,7 @@ def test_a_change_that_cannot_be_shown_is_not_stored(
     platform = site.submit()
     monkeypatch.setattr(platform_views, "summary", breaks)
     with pytest.raises(BrokenError):
-        site.wait(platforms_at(site).change(platform, {"performance": 2.0, "budget": 9.0}, "ann"))
+        site.wait(platforms_at(site).update(LOCAL, platform, Update(performance=2.0, budget=9.0)))
     assert site.platform(platform).performance is None
 
 

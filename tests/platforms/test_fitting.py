@@ -17,6 +17,8 @@ from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import Kinds, SetBids
 from merkatd.scheduler.base.settings import GoodsSettings
+from merkatd.service.base.callers import LOCAL
+from merkatd.service.platforms import Update, deadline_of
 from tests.platforms.site import VM, Site, platforms_at, template
 from tests.scheduler.beside import Beside
 
@@ -325,8 +327,8 @@ def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(fitting_module, "read_template", read)
     asked, text = platforms_at(site), template()
-    site.wait(asked.submit(site.ann, text, asked._ask, "ann", admin=True))
-    site.wait(asked.try_submit(site.ann, text, asked._ask, admin=True))
+    site.wait(asked.submit(LOCAL, site.ann, text))
+    site.wait(asked.try_submit(LOCAL, site.ann, text))
     assert where == [True, True]
     site.close()
 
@@ -343,8 +345,8 @@ class TestLeastDeadline:
         return site
 
     def _least(self, row: Any) -> str:
-        found = re.search(r"the least deadline that could be met is (\S+Z)", row["takes"])
-        assert found is not None, row["takes"]
+        found = re.search(r"the least deadline that could be met is (\S+Z)", row.takes)
+        assert found is not None, row.takes
         return found[1]
 
     def test_when_it_is_submitted_and_when_it_is_changed(self, dear: Site) -> None:
@@ -354,14 +356,16 @@ class TestLeastDeadline:
             slo='[slo]\ndeadline = "60m"\nideal_run = "50m"',
             budget="[budget]\ncredits = 3000\nreplenishment = 1500",
         )
-        row = dear.wait(asked.submit(dear.ann, text, asked._ask, "ann", admin=True))
-        assert row["outlook"] == "wait"
+        row = dear.wait(asked.submit(LOCAL, dear.ann, text))
+        assert row.outlook == "wait"
         least = self._least(row)
-        row = dear.wait(asked.change(row["id"], {"deadline": least}, "ann"))
-        assert row["outlook"] == "start"
-        earlier_s = (row["deadline_s"] - dear.clock.seconds() - 600) / 60
-        row = dear.wait(asked.change(row["id"], {"deadline": f"{earlier_s:.3f}m"}, "ann"))
-        assert row["outlook"] == "wait"
+        row = dear.wait(asked.update(LOCAL, row.id, Update(deadline=deadline_of(least))))
+        assert row.outlook == "start"
+        earlier_s = (row.deadline_s - dear.clock.seconds() - 600) / 60
+        row = dear.wait(
+            asked.update(LOCAL, row.id, Update(deadline=deadline_of(f"{earlier_s:.3f}m")))
+        )
+        assert row.outlook == "wait"
         assert self._least(row) == least
 
     def test_while_it_runs_too(self, dear: Site) -> None:
@@ -371,8 +375,10 @@ class TestLeastDeadline:
             slo='[slo]\ndeadline = "9h"\nideal_run = "2h"', budget="[budget]\ncredits = 60000"
         )
         dear.until(platform, "running")
-        row = dear.wait(asked.change(platform, {"deadline": "30m"}, "ann"))
-        assert row["outlook"] == "cancel"
-        assert "are left until its deadline, and the work takes 2 h" in row["takes"]
-        row = dear.wait(asked.change(platform, {"deadline": self._least(row)}, "ann"))
-        assert row["outlook"] == "start"
+        row = dear.wait(asked.update(LOCAL, platform, Update(deadline=deadline_of("30m"))))
+        assert row.outlook == "cancel"
+        assert "are left until its deadline, and the work takes 2 h" in row.takes
+        row = dear.wait(
+            asked.update(LOCAL, platform, Update(deadline=deadline_of(self._least(row))))
+        )
+        assert row.outlook == "start"

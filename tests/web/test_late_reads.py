@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission
 from merkatd.api.http.settings import ApiSettings
-from merkatd.service.base.errors import TryAgainError
+from merkatd.service.base.errors import NotPermittedError, TryAgainError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.web.base.live_updates import Listeners
@@ -116,8 +116,12 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     async def none_yet() -> Any:
         raise TryAgainError("there was no period yet")
 
-    async def owner_of(platform: int) -> int:
-        return platform // 100
+    async def require_managed(caller: Any, platform: int) -> None:
+        if caller.uid != platform // 100:
+            raise NotPermittedError("it belongs to another tenant")
+
+    async def read_slowly(*_: Any) -> Any:
+        return await database.read(None)
 
     async def status(*_: Any) -> Any:
         return {"waiting_plan": None}
@@ -130,7 +134,9 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
         views=SimpleNamespace(prepared=none_yet),
         answer=status,
         daemon=SimpleNamespace(in_memory=lambda: how),
-        platforms=SimpleNamespace(owner_of=owner_of),
+        require_platforms=lambda: SimpleNamespace(
+            require_managed=require_managed, platform=read_slowly
+        ),
         logins=logins,
         long_reads=FairTurns(2, per_key=1),
     )

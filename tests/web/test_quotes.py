@@ -12,7 +12,7 @@ from merkatd.service.base.errors import TooManyOrdersError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.web.base.routes import PageRequest
-from merkatd.web.pages import platform_form_pages, visible_rows
+from merkatd.web.pages import platform_form_pages
 
 ANN, ADMIN = (Identity(uid, "name", frozenset({group}), group) for uid, group in ((5, 1), (0, 0)))
 _LARGE = "x" * 32_768
@@ -30,13 +30,13 @@ class Page:
             raise BegunError
 
         async def row(_: Any) -> Any:
-            return {"id": 7, "name": "weather"}
+            return SimpleNamespace(id=7, name="weather")
 
-        monkeypatch.setattr(visible_rows, "platform", row)
+        monkeypatch.setattr(platform_form_pages, "shown_platform", row)
         self.house: Any = SimpleNamespace(
             orders=OrderCounts(Clock(), 3.0),
             logins=SimpleNamespace(ask=begun),
-            platforms=SimpleNamespace(try_submit=begun, try_change=begun),
+            require_platforms=lambda: SimpleNamespace(try_submit=begun, try_update=begun),
         )
 
     def outcome(self, function: Any, user: Identity, **form: str) -> type[BaseException]:

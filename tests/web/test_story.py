@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from merkatd.service.platforms import PlatformSummary
 from merkatd.web.base.goals import Goal, of_platform
 from merkatd.web.layout.html import joined
 from merkatd.web.pages.overview_page import story
@@ -97,12 +98,14 @@ class TestDeadlines:
 
     def test_what_is_over_is_told_by_when_it_was(self) -> None:
         """A platform that is done too late was late; one without a deadline was neither."""
-        row: dict[str, Any] = {
-            "id": 1, "name": "x", "owner": 2, "state": "done", "size": 0, "started_s": 1.0,
-            "submitted_s": 0.0, "deadline_s": 50.0, "projected_end_s": None, "done": 1.0,
-            "on_track": None, "report": None, "why": "", "since_s": 60.0,
-        }  # fmt: skip
-        assert of_platform(row).on_track is False
-        assert of_platform(row | {"since_s": 40.0}).on_track is True
-        assert of_platform(row | {"deadline_s": None}).on_track is None
-        assert of_platform(row | {"state": "running"}).ended_s is None
+        one = PlatformSummary(
+            id=1, name="x", owner=2, controller="none", state="done", why="", needs="", held=False,
+            submitted_s=0.0, since_s=60.0, started_s=1.0, deadline_s=50.0, on_track=None,
+            projected_end_s=None, slack_s=None, performance=None, reference=None, done=1.0,
+            report=None, trouble=None, application=None, budget=0.0, replenishment=0.0,
+            balance=0.0, spent=0.0, sizes={}, size=0,
+        )  # fmt: skip
+        assert of_platform(one).on_track is False
+        assert of_platform(replace(one, since_s=40.0)).on_track is True
+        assert of_platform(replace(one, deadline_s=None)).on_track is None
+        assert of_platform(replace(one, state="running")).ended_s is None

@@ -6,6 +6,8 @@ An adapter reads its arguments, calls a service as LOCAL, and returns a value fo
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from merkatd.api.control.account_questions import AccountQuestions
+from merkatd.api.control.platform_questions import PlatformQuestions
 from merkatd.base.quantities import shown
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.errors import InvalidRequestError
@@ -28,7 +30,14 @@ class DaemonQuestions:
 
     def __init__(self, services: DaemonServices) -> None:
         self._services = services
-        self._known: Mapping[str, Answer] = {"overview": self._overview, **services.untyped}
+        known: dict[str, Answer] = {
+            "overview": self._overview,
+            **services.untyped,
+            **AccountQuestions(services.accounts).known,
+        }
+        if services.platforms is not None:
+            known |= PlatformQuestions(services.platforms, services.accounts).known
+        self._known: Mapping[str, Answer] = known
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
         """Return the answer to the question of this name. Raise RequestError."""

@@ -16,7 +16,6 @@ from merkatd.api.xmlrpc.codec import RpcCall, XmlBodies, claimed_session
 from merkatd.api.xmlrpc.errors import Code, FaultCode, Refusal, RpcFault
 from merkatd.api.xmlrpc.method_table import Method
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import (
@@ -127,8 +126,6 @@ _CODES: Mapping[type[Exception], Code] = {
     TryAgainError: Code.ACTION,
     InvalidRequestError: Code.RPC_API,
     ConflictError: Code.RPC_API,
-    NotFoundError: Code.NO_EXISTS,
-    LedgerError: Code.RPC_API,
     CloudUnreachableError: Code.INTERNAL,
     CancelledError: Code.INTERNAL,
 }

@@ -105,6 +105,11 @@ class Method:
         return found
 
 
+def whom(caller: Caller, tenant: int) -> int:
+    """Return the id of a tenant, which SELF names for the caller."""
+    return caller.uid if tenant == SELF else tenant
+
+
 METHODS: dict[str, Method] = {}
 
 

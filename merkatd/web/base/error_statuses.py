@@ -6,7 +6,6 @@ from http import HTTPStatus
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
-from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.errors import (
     ConflictError,
@@ -21,6 +20,7 @@ from merkatd.service.base.errors import (
     UnknownObjectError,
 )
 
+_LONGEST_LOGGED = 200
 _log = Logger()
 
 _STATUSES: Mapping[type[Exception], HTTPStatus] = {
@@ -28,14 +28,12 @@ _STATUSES: Mapping[type[Exception], HTTPStatus] = {
     # A visitor must not learn whether an object of another tenant exists.
     NotPermittedError: HTTPStatus.NOT_FOUND,
     UnknownObjectError: HTTPStatus.NOT_FOUND,
-    NotFoundError: HTTPStatus.NOT_FOUND,
     TooManyRequestsError: HTTPStatus.TOO_MANY_REQUESTS,
     TooManyOrdersError: HTTPStatus.TOO_MANY_REQUESTS,
     NotSupportedError: HTTPStatus.TOO_MANY_REQUESTS,
     TryAgainError: HTTPStatus.SERVICE_UNAVAILABLE,
     InvalidRequestError: HTTPStatus.UNPROCESSABLE_ENTITY,
     ConflictError: HTTPStatus.UNPROCESSABLE_ENTITY,
-    LedgerError: HTTPStatus.UNPROCESSABLE_ENTITY,
 }
 """The statuses of errors; the first matching type applies."""
 
@@ -48,7 +46,7 @@ def status_of(error: Exception) -> HTTPStatus:
 
 def text_of(path: str, error: Exception) -> str:
     """Return the text for the visitor; an unexpected error is logged."""
-    if isinstance(error, RequestError | LedgerError | CloudUnreachableError | CancelledError):
+    if isinstance(error, RequestError | CloudUnreachableError | CancelledError):
         return str(error)
-    _log.failure("The page {path} failed", path=path)
+    _log.failure("The page {path} failed", path=ascii(path[:_LONGEST_LOGGED])[1:-1])
     return "the daemon failed to answer; its log says why"

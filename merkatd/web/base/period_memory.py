@@ -26,6 +26,7 @@ from merkatd.scheduler.charging.owed_amounts import owed_by_vm
 from merkatd.scheduler.charging.used_cpu import is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
+from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.period_view import PeriodView, present
 from merkatd.service.services import DaemonServices
 from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
@@ -243,8 +244,8 @@ class Keeping:
 
     async def _goals_now(self) -> Sequence[Goal]:
         there = self._services.platforms
-        rows = [] if there is None else await there.listed(None)
-        known = [of_platform(row) for row in rows if row["state"] not in OVER]
+        rows = [] if there is None else await there.platforms(LOCAL)
+        known = [of_platform(row) for row in rows if row.state not in OVER]
         return [*known, *self._goals.told()]
 
     async def _read_before(self, period: int) -> None:

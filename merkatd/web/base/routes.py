@@ -12,6 +12,7 @@ from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import TryAgainError
 from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.platforms import PlatformSummary
 from merkatd.service.services import DaemonServices
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
 from merkatd.web.base.goals import Goals
@@ -117,16 +118,16 @@ class PageRequest:
         found: dict[str, Any] = {**stored, **self.house.daemon.in_memory()}
         return found
 
-    async def platforms(self) -> list[dict[str, Any]]:
-        """Return the short rows of the visitor's platforms, or of all for an administrator."""
+    async def platforms(self) -> Sequence[PlatformSummary]:
+        """Return the short views of the visitor's platforms, or of all for an administrator."""
         there = self.house.platforms
         if there is None:
             return []
         owner = None if self.admin else self.uid
-        rows: list[dict[str, Any]] = await self.read(
-            ("platforms",), lambda: there.listed(owner), []
+        found: Sequence[PlatformSummary] = await self.read(
+            ("platforms",), lambda: there.platforms(self.caller, owner), []
         )
-        return rows
+        return found
 
 
 Function = Callable[[PageRequest], Awaitable[PageResponse | LiveResponse]]

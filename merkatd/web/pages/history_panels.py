@@ -1,12 +1,10 @@
 """The panels of pages with charts of the last periods."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
 from merkatd.database.ledger import account_store, entry_store
+from merkatd.service.platforms import PlatformDetails
 from merkatd.web.base.charts import Charts, of_host, of_platform, of_tenant, of_vm
 from merkatd.web.base.routes import PageRequest
 from merkatd.web.layout.html import Markup, compact, element
@@ -121,7 +119,7 @@ async def tenant_charts(here: PageRequest) -> Charts:
     return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
 
 
-def platform_charts(here: PageRequest, row: Mapping[str, Any]) -> Charts:
+def platform_charts(here: PageRequest, row: PlatformDetails) -> Charts:
     """Return the charts of a platform that the visitor may see."""
     resources = here.house.world.goods.resources
-    return of_platform(here.moments, here.id, row["application"], resources)
+    return of_platform(here.moments, here.id, row.application, resources)

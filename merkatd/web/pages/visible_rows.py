@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.api.xmlrpc.methods.platform_methods import own_platform
 from merkatd.cluster import Bools, HostState, Ints
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.base.schema import chunks
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import StoredStep
-from merkatd.platforms import platform_views
-from merkatd.platforms.tenant_orders import require_platform
 from merkatd.service.base.callers import USE, no_vm
 from merkatd.service.base.errors import UnknownObjectError
 from merkatd.service.base.period_view import PeriodView
@@ -136,24 +133,6 @@ async def explained(here: PageRequest) -> Row:
     world, now = here.house.world, here.now
     found: Row = await here.read(("explained", here.id), lambda: explanation(world, now, row))
     return found
-
-
-async def platform(here: PageRequest) -> Row:
-    """Return the platform in the address, at the page's prices. Raise RequestError."""
-    house = here.house
-    await here.read(("platform of", here.id), lambda: own_platform(house, here.caller, here.id))
-    world, latest = house.world, None if here.prepared is None else here.prepared.latest
-
-    def work(connection: sa.Connection) -> Row:
-        return platform_views.platform_view(
-            connection, require_platform(connection, here.id), world, latest
-        )
-
-    async def read() -> Row:
-        return await house.long_reads.run(here.uid, lambda: world.database.read(work))
-
-    row: Row = await here.read(("platform", here.id), read)
-    return row
 
 
 _ROWS = 300_000

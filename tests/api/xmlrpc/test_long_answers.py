@@ -13,6 +13,7 @@ from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.methods import METHODS, market_methods
 from merkatd.currency.credits import month_of
 from merkatd.currency.statement import Statement, StatementLine
+from merkatd.service.account_rows import TenantStatement
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
@@ -27,16 +28,19 @@ _LINE = StatementLine(
     cpu_cost=5,
     memory_cost=5,
 )
-_FOUND = Statement(
-    owner=1,
-    name="ann",
-    group=1,
-    month=month_of(0.0),
-    opening=10,
-    movements={},
-    closing=0,
-    lines=[_LINE],
-    missing=0,
+_FOUND = TenantStatement(
+    Statement(
+        owner=1,
+        name="ann",
+        group=1,
+        month=month_of(0.0),
+        opening=10,
+        movements={},
+        closing=0,
+        lines=[_LINE],
+        missing=0,
+    ),
+    None,
 )
 _ANN, _BOB, _CAT = (
     Caller(Identity(uid, name, frozenset({1}), 1), "")
@@ -62,12 +66,12 @@ class Busy:
 
 
 class Slow:
-    """A ledger that answers when it is told to."""
+    """Accounts that answer when they are told to."""
 
     def __init__(self) -> None:
-        self.reading: list[Deferred[Statement]] = []
+        self.reading: list[Deferred[TenantStatement]] = []
 
-    def statement(self, *_: Any) -> Deferred[Statement]:
+    def statement(self, *_: Any) -> Deferred[TenantStatement]:
         """Begun, and never done by itself."""
         self.reading.append(Deferred())
         return self.reading[-1]
@@ -78,7 +82,7 @@ def house() -> Any:
     """Nothing else is asked."""
     return SimpleNamespace(
         world=SimpleNamespace(executor=Busy(), now=lambda: 0.0),
-        ledger=Slow(),
+        accounts=Slow(),
         logins=SimpleNamespace(is_good=lambda _: True),
         long_reads=FairTurns(2, per_key=1),
     )
@@ -92,12 +96,12 @@ def asked(house: Any, caller: Caller) -> Deferred[Any]:
 
 def test_a_user_has_one_statement_read_at_a_time(house: Any) -> None:
     """And all users two; the database's other threads are left to periods."""
-    ledger: Any = house.ledger
+    accounts: Any = house.accounts
     answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
-    assert len(ledger.reading) == 2
+    assert len(accounts.reading) == 2
     for begun in (3, 4, 5, 5, 5):
-        next(one for one in ledger.reading if not one.called).callback(_FOUND)
-        assert len(ledger.reading) == begun
+        next(one for one in accounts.reading if not one.called).callback(_FOUND)
+        assert len(accounts.reading) == begun
     assert all(one.called for one in answers)
 
 
@@ -148,8 +152,8 @@ def test_rows_are_written_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> 
         ensureDeferred(dispatch.answer(body, "192.0.2.1"))
         clock.pump([0.01] * 10)
     assert written == [True, True, False, False]
-    ledger: Any = house.ledger
+    accounts: Any = house.accounts
     asked(house, _ANN)
     before = executor.calls
-    ledger.reading[0].callback(_FOUND)
+    accounts.reading[0].callback(_FOUND)
     assert executor.calls == before + 1
