@@ -22,8 +22,14 @@ from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.daemon_control import ItselfQuestions
 from merkatd.service.groups import GroupQuestions
-from merkatd.service.market.listings import PresentQuestions
-from merkatd.service.market.prices import PastQuestions
+from merkatd.service.market.bids import BidService
+from merkatd.service.market.explanations import ExplanationService
+from merkatd.service.market.limit_view import LimitService
+from merkatd.service.market.listings import ListingService
+from merkatd.service.market.plans import PlanService
+from merkatd.service.market.prices import PriceService
+from merkatd.service.market.quotes import QuoteService
+from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeQuestions
 from merkatd.service.platforms import PlatformQuestions
 
@@ -40,10 +46,16 @@ class DaemonServices:
     version: str
     ledger: Ledger
     accounts: MoneyQuestions
+    bids: BidService
     daemon: ItselfQuestions
-    listings: PresentQuestions
+    explanations: ExplanationService
+    limits: LimitService
+    listings: ListingService
     modes: ModeQuestions
-    prices: PastQuestions
+    plans: PlanService
+    prices: PriceService
+    quotes: QuoteService
+    steps: StepHistory
     platforms: PlatformQuestions | None = None
     """None if the daemon does not support platforms."""
     groups: GroupQuestions | None = None
@@ -63,8 +75,6 @@ class DaemonServices:
         return {
             **self.daemon.known,
             **self.modes.known,
-            **self.listings.known,
-            **self.prices.known,
             **self.accounts.known,
             **({} if self.platforms is None else self.platforms.known),
         }
@@ -100,22 +110,28 @@ def services_of(
 ) -> DaemonServices:
     """Return the services of a daemon; `ask` calls OpenNebula with the daemon's login."""
     world = scheduler.world
-    views = PeriodViews(scheduler)
+    views, rights = PeriodViews(scheduler), CallerRights(logins, ask)
     modes = ModeQuestions(scheduler)
     ledger = Ledger(world.database, world.now, world.money)
     return DaemonServices(
         scheduler=scheduler,
         views=views,
-        callers=CallerRights(logins, ask),
+        callers=rights,
         logins=logins,
         orders=orders,
         version=version,
         ledger=ledger,
         accounts=MoneyQuestions(ledger, world.now, lambda: names_of(scheduler)),
         daemon=ItselfQuestions(scheduler, views, modes),
-        listings=PresentQuestions(scheduler, views),
+        bids=BidService(scheduler, rights),
+        explanations=ExplanationService(scheduler, rights),
+        limits=LimitService(scheduler),
+        listings=ListingService(scheduler),
         modes=modes,
-        prices=PastQuestions(scheduler, views),
+        plans=PlanService(scheduler),
+        prices=PriceService(scheduler, views),
+        quotes=QuoteService(rights),
+        steps=StepHistory(scheduler, rights),
         platforms=None if manager is None else PlatformQuestions(scheduler, manager, ledger, ask),
         groups=None if keeper is None else GroupQuestions(scheduler, keeper),
     )

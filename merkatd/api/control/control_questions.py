@@ -6,6 +6,8 @@ An adapter reads its arguments, calls a service as LOCAL, and returns a value fo
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from merkatd.api.control.listing_questions import ListingQuestions
+from merkatd.api.control.market_questions import MarketQuestions
 from merkatd.base.quantities import shown
 from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.errors import InvalidRequestError
@@ -28,7 +30,12 @@ class DaemonQuestions:
 
     def __init__(self, services: DaemonServices) -> None:
         self._services = services
-        self._known: Mapping[str, Answer] = {"overview": self._overview, **services.untyped}
+        self._known: Mapping[str, Answer] = {
+            "overview": self._overview,
+            **services.untyped,
+            **ListingQuestions(services).known,
+            **MarketQuestions(services).known,
+        }
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
         """Return the answer to the question of this name. Raise RequestError."""

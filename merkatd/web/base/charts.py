@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools
+from merkatd.service.market.prices import PastPriceRow
 from merkatd.web.base.period_memory import PeriodRecord
 
 PER_UNIT = {"cpu": 100.0, "memory": 1024.0}
@@ -81,13 +82,13 @@ def plain(value: float, scale: float = 1.0) -> float | None:
     return float(f"{value / scale:.5g}") if math.isfinite(value) else None
 
 
-def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Charts:
+def prices_of(rows: Iterable[PastPriceRow], resources: Sequence[str]) -> Charts:
     """Return charts of the prices of each market, for example of a core and of a GiB."""
     at_s: dict[int, float] = {}
-    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    found: dict[str, dict[int, Mapping[str, float | None]]] = {}
     for row in rows:
-        at_s[row["period"]] = row["at_s"]
-        found.setdefault(row["market"], {})[row["period"]] = row
+        at_s[row.period] = row.at_s
+        found.setdefault(row.market, {})[row.period] = row.prices
     periods = sorted(at_s)
     return Charts(
         periods,
@@ -104,8 +105,8 @@ def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Ch
     )
 
 
-def _price(row: Mapping[str, Any], resource: str) -> float | None:
-    price = row.get(resource)
+def _price(prices: Mapping[str, float | None], resource: str) -> float | None:
+    price = prices.get(resource)
     return None if price is None else plain(price * PER_UNIT.get(resource, 1.0))
 
 

@@ -109,7 +109,7 @@ async def prices_(here: PageRequest) -> PageResponse:
     """Return the page of prices in the newest periods."""
     rows = await visible_rows.prices(here)
     resources = here.house.world.goods.resources
-    supplied = any("supply" in row for row in rows)
+    supplied = any(row.supply is not None for row in rows)
     heads = ("Period", "Start", "Market", *(A_UNIT[name] for name in resources))
     return await page_in_frame(
         here,
@@ -123,11 +123,11 @@ async def prices_(here: PageRequest) -> PageResponse:
                 (*heads, "Supply") if supplied else heads,
                 [
                     (
-                        link("periods", row["period"], None),
-                        moment(row["at_s"]),
-                        row["market"],
-                        *(_price(row.get(name), name) for name in resources),
-                        *([row.get("supply")] if supplied else ()),
+                        link("periods", row.period, None),
+                        moment(row.at_s),
+                        row.market,
+                        *(_price(row.prices.get(name), name) for name in resources),
+                        *([row.supply] if supplied else ()),
                     )
                     for row in reversed(rows)
                 ],
