@@ -22,10 +22,12 @@ from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.daemon_control import ItselfQuestions
 from merkatd.service.groups import GroupQuestions
+from merkatd.service.market.balance_history import BalanceHistory
 from merkatd.service.market.bids import BidService
 from merkatd.service.market.explanations import ExplanationService
 from merkatd.service.market.limit_view import LimitService
 from merkatd.service.market.listings import ListingService
+from merkatd.service.market.past_periods import PastPeriods
 from merkatd.service.market.plans import PlanService
 from merkatd.service.market.prices import PriceService
 from merkatd.service.market.quotes import QuoteService
@@ -46,12 +48,14 @@ class DaemonServices:
     version: str
     ledger: Ledger
     accounts: MoneyQuestions
+    balances: BalanceHistory
     bids: BidService
     daemon: ItselfQuestions
     explanations: ExplanationService
     limits: LimitService
     listings: ListingService
     modes: ModeQuestions
+    past: PastPeriods
     plans: PlanService
     prices: PriceService
     quotes: QuoteService
@@ -123,11 +127,13 @@ def services_of(
         ledger=ledger,
         accounts=MoneyQuestions(ledger, world.now, lambda: names_of(scheduler)),
         daemon=ItselfQuestions(scheduler, views, modes),
+        balances=BalanceHistory(scheduler),
         bids=BidService(scheduler, rights),
         explanations=ExplanationService(scheduler, rights),
         limits=LimitService(scheduler),
         listings=ListingService(scheduler),
         modes=modes,
+        past=PastPeriods(scheduler),
         plans=PlanService(scheduler),
         prices=PriceService(scheduler, views),
         quotes=QuoteService(rights),

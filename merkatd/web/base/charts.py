@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools
+from merkatd.service.market.balance_history import BalanceChanges
 from merkatd.service.market.prices import PastPriceRow
 from merkatd.web.base.period_memory import PeriodRecord
 
@@ -166,15 +167,11 @@ def of_host(
 def of_tenant(
     moments: Sequence[PeriodRecord],
     owner: int,
-    balance: float,
-    entries: Sequence[tuple[float, float]],
+    changes: BalanceChanges,
     resources: Sequence[str],
 ) -> Charts:
-    """Return charts of a tenant's balance, bids, costs and allocations.
-
-    `balance` is the present balance; `entries` are the times and amounts of its changes.
-    """
-    held = ChartLine("left", _balances([one.at_s for one in moments], balance, entries))
+    """Return charts of a tenant's balance, bids, costs and allocations."""
+    held = ChartLine("left", _balances([one.at_s for one in moments], changes))
     mine = [one.owner == owner for one in moments]
     return _over(moments, [*_together(moments, mine, resources), Chart("Credits", "left", [held])])
 
@@ -242,15 +239,13 @@ def _cost(moments: Sequence[PeriodRecord], rows: Sequence[Bools]) -> Values:
     return [plain(one.cost[some].sum()) for one, some in zip(moments, rows, strict=True)]
 
 
-def _balances(
-    at_s: Sequence[float], balance: float, entries: Sequence[tuple[float, float]]
-) -> Values:
+def _balances(at_s: Sequence[float], changes: BalanceChanges) -> Values:
     """Return the balance at these times: the present balance minus all later changes."""
-    times = np.array([moved_s for moved_s, _ in entries])
+    times = np.array([one.at_s for one in changes.movements])
     order = np.argsort(times)
-    after = np.cumsum(np.array([amount for _, amount in entries])[order][::-1])[::-1]
+    after = np.cumsum(np.array([one.credits for one in changes.movements])[order][::-1])[::-1]
     later = np.append(after, 0.0)[np.searchsorted(times[order], at_s, side="right")]
-    return [plain(balance - float(one)) for one in later]
+    return [plain(changes.credits - float(one)) for one in later]
 
 
 def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values:
