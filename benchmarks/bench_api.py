@@ -41,6 +41,8 @@ from merkatd.service.base.callers import CallerRights
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.market.prices import PriceService
+from merkatd.service.market.quotes import QuoteService
 from merkatd.service.services import DaemonServices
 from tests.clouds import crowded
 
@@ -116,19 +118,28 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
     decided: Any = FixedDecision(crowded(hosts, 1))
     scheduler: Any = SimpleNamespace(world=SimpleNamespace(goods=GoodsSettings()))
     logins = Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0)
+    rights = CallerRights(logins, _UNUSED)
     return DaemonServices(
         scheduler=scheduler,
         views=decided,
-        callers=CallerRights(logins, _UNUSED),
+        callers=rights,
         logins=logins,
         orders=OrderCounts(reactor, _UNBOUNDED),
         version="0",
         ledger=_UNUSED,
         accounts=_UNUSED,
         daemon=_UNUSED,
+        balances=_UNUSED,
+        bids=_UNUSED,
+        explanations=_UNUSED,
+        limits=_UNUSED,
         listings=_UNUSED,
         modes=_UNUSED,
-        prices=_UNUSED,
+        past=_UNUSED,
+        plans=_UNUSED,
+        prices=PriceService(scheduler, decided),
+        quotes=QuoteService(rights),
+        steps=_UNUSED,
     )
 
 

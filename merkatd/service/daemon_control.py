@@ -1,4 +1,4 @@
-"""Questions about the daemon itself: status, pause, drain, release."""
+"""Questions about the daemon itself: status, pause, drain."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -18,8 +18,6 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.arguments import Arguments, who
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodViews, host_row, trouble_of
-from merkatd.service.market import limit_view
-from merkatd.service.market.plans import dry_run
 from merkatd.service.modes import ModeQuestions
 
 
@@ -53,7 +51,7 @@ async def _seen(scheduler: Scheduler) -> Observation:
 
 
 class ItselfQuestions:
-    """The questions about the daemon's state and next plan, and the orders to it."""
+    """The questions about the daemon's state, and the orders to it."""
 
     def __init__(self, scheduler: Scheduler, preparing: PeriodViews, modes: ModeQuestions) -> None:
         self._scheduler = scheduler
@@ -66,9 +64,6 @@ class ItselfQuestions:
             "drain": self._drain,
             "undrain": self._undrain,
             "snapshot": self._snapshot,
-            "plan": self._plan,
-            "limits": self._limits,
-            "release": self._release,
         }
 
     async def status(self, _arguments: Arguments) -> dict[str, Any]:
@@ -150,20 +145,6 @@ class ItselfQuestions:
         """Return the snapshot of the latest decision as JSON text."""
         snapshot = self._preparing.latest.seen.snapshot
         return await self._scheduler.world.executor.run(lambda: dumps(snapshot))
-
-    async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
-        """Return the plan of a period that would start now."""
-        return await dry_run(self._scheduler.world, self._scheduler.leave)
-
-    async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Return the decided and enforced limits and the use, of all VMs or those of `of`."""
-        prepared = await self._preparing.prepared()
-        seen = prepared.latest.seen
-        return await limit_view.limits(self._scheduler.world, prepared.now, seen, arguments)
-
-    async def _release(self, arguments: Arguments) -> Any:
-        """Without `vms`, pause and return the ids of all VMs; with `vms`, release their limits."""
-        return await limit_view.release(self._scheduler, arguments, who(arguments))
 
 
 def _by_market(

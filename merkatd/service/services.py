@@ -22,8 +22,16 @@ from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
 from merkatd.service.daemon_control import ItselfQuestions
 from merkatd.service.groups import GroupService
-from merkatd.service.market.listings import PresentQuestions
-from merkatd.service.market.prices import PastQuestions
+from merkatd.service.market.balance_history import BalanceHistory
+from merkatd.service.market.bids import BidService
+from merkatd.service.market.explanations import ExplanationService
+from merkatd.service.market.limit_view import LimitService
+from merkatd.service.market.listings import ListingService
+from merkatd.service.market.past_periods import PastPeriods
+from merkatd.service.market.plans import PlanService
+from merkatd.service.market.prices import PriceService
+from merkatd.service.market.quotes import QuoteService
+from merkatd.service.market.step_history import StepHistory
 from merkatd.service.modes import ModeQuestions
 from merkatd.service.platforms import PlatformService
 
@@ -40,10 +48,18 @@ class DaemonServices:
     version: str
     ledger: Ledger
     accounts: AccountService
+    balances: BalanceHistory
+    bids: BidService
     daemon: ItselfQuestions
-    listings: PresentQuestions
+    explanations: ExplanationService
+    limits: LimitService
+    listings: ListingService
     modes: ModeQuestions
-    prices: PastQuestions
+    past: PastPeriods
+    plans: PlanService
+    prices: PriceService
+    quotes: QuoteService
+    steps: StepHistory
     platforms: PlatformService | None = None
     """None if the daemon does not support platforms."""
     groups: GroupService | None = None
@@ -63,8 +79,6 @@ class DaemonServices:
         return {
             **self.daemon.known,
             **self.modes.known,
-            **self.listings.known,
-            **self.prices.known,
         }
 
     def require_platforms(self) -> PlatformService:
@@ -110,23 +124,30 @@ def services_of(
 ) -> DaemonServices:
     """Return the services of a daemon; `ask` calls OpenNebula with the daemon's login."""
     world = scheduler.world
-    views = PeriodViews(scheduler)
+    views, rights = PeriodViews(scheduler), CallerRights(logins, ask)
     modes = ModeQuestions(scheduler)
-    callers = CallerRights(logins, ask)
     ledger = Ledger(world.database, world.now, world.money)
     return DaemonServices(
         scheduler=scheduler,
         views=views,
-        callers=callers,
+        callers=rights,
         logins=logins,
         orders=orders,
         version=version,
         ledger=ledger,
         accounts=AccountService(ledger, world.now, lambda: names_of(scheduler)),
         daemon=ItselfQuestions(scheduler, views, modes),
-        listings=PresentQuestions(scheduler, views),
+        balances=BalanceHistory(scheduler),
+        bids=BidService(scheduler, rights),
+        explanations=ExplanationService(scheduler, rights),
+        limits=LimitService(scheduler),
+        listings=ListingService(scheduler),
         modes=modes,
-        prices=PastQuestions(scheduler, views),
-        platforms=None if manager is None else PlatformService(scheduler, manager, callers),
-        groups=None if keeper is None else GroupService(scheduler, keeper, callers),
+        past=PastPeriods(scheduler),
+        plans=PlanService(scheduler),
+        prices=PriceService(scheduler, views),
+        quotes=QuoteService(rights),
+        steps=StepHistory(scheduler, rights),
+        platforms=None if manager is None else PlatformService(scheduler, manager, rights),
+        groups=None if keeper is None else GroupService(scheduler, keeper, rights),
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from merkatd.service.market.prices import PastPriceRow
 from merkatd.service.platforms import PlatformSummary
 from merkatd.web.base.goals import Goal, of_platform
 from merkatd.web.layout.html import joined
@@ -18,9 +19,9 @@ GOAL = Goal(
 LATE = replace(GOAL, name="work", owner=3, platform=None, projected_end_s=160.0, on_track=False)
 
 
-def prices(*cpu: float | None) -> list[dict[str, Any]]:
+def prices(*cpu: float | None, market: str = "default") -> list[PastPriceRow]:
     """A row a period, a percent of a core costing so much."""
-    return [{"market": "default", "cpu": one} for one in cpu]
+    return [PastPriceRow(1, 0.0, market, {"cpu": one}) for one in cpu]
 
 
 def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class TestStory:
         assert story([], [], prices(0.05, 0.055), {}, of_all=False).startswith(
             "A core costs 5.50 credits a period. "
         )
-        two = [*prices(0.05), {"market": "other", "cpu": 0.1}]
+        two = [*prices(0.05), *prices(0.1, market="other")]
         assert "core" not in story([], [], two, {}, of_all=False)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from merkatd.api.control.account_questions import AccountQuestions
+from merkatd.api.control.listing_questions import ListingQuestions
+from merkatd.api.control.market_questions import MarketQuestions
 from merkatd.api.control.platform_questions import PlatformQuestions
 from merkatd.base.quantities import shown
 from merkatd.service.base.arguments import Arguments
@@ -33,6 +35,8 @@ class DaemonQuestions:
         known: dict[str, Answer] = {
             "overview": self._overview,
             **services.untyped,
+            **ListingQuestions(services).known,
+            **MarketQuestions(services).known,
             **AccountQuestions(services.accounts).known,
         }
         if services.platforms is not None:

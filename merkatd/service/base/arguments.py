@@ -30,7 +30,11 @@ def whole(arguments: Arguments, name: str) -> int | None:
 
 def number(arguments: Arguments, name: str, most: float) -> float | None:
     """Return a number from 0 to `most`, or None if it is not given. Raise InvalidRequestError."""
-    value = arguments.get(name)
+    return checked_amount(name, arguments.get(name), most)
+
+
+def checked_amount(name: str, value: Any, most: float) -> float | None:
+    """Return a value if it is a number from 0 to `most`, or None. Raise InvalidRequestError."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):

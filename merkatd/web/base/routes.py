@@ -45,11 +45,16 @@ class PageRequest:
     """The page's reads from the database."""
 
     @property
-    def now(self) -> PeriodView:
-        """Return the view of the page's period. Raise TryAgainError before the first period."""
+    def view(self) -> QuotedView:
+        """Return the page's period with its quotes. Raise TryAgainError before the first period."""
         if self.prepared is None:
             raise TryAgainError("no period has ended yet: try again in a moment")
-        return self.prepared.now
+        return self.prepared
+
+    @property
+    def now(self) -> PeriodView:
+        """Return the view of the page's period. Raise TryAgainError before the first period."""
+        return self.view.now
 
     @property
     def period(self) -> int:
@@ -90,6 +95,11 @@ class PageRequest:
     def count(self, method: str, *arguments: Any) -> None:
         """Count a quote like its order: both take as much work. Raise RequestError if too many."""
         METHODS[method].count(self.house, self.caller, list(arguments))
+
+    def count_order(self, weight: float, *arguments: Any) -> None:
+        """Count an order of the visitor. Raise TooManyOrdersError if there were too many."""
+        if not self.admin:
+            self.house.orders.count(self.uid, weight, list(arguments))
 
     async def ask(self, question: str, **arguments: Any) -> Any:
         """Return the daemon's answer; the page must have checked the permissions before."""

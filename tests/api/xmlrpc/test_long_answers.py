@@ -113,11 +113,15 @@ def test_a_user_has_one_vm_explained_at_a_time(house: Any, monkeypatch: pytest.M
         explaining.append(Deferred())
         return explaining[-1]
 
-    async def row(*_: Any) -> None:
-        """Nothing is looked up."""
+    async def explain(_caller: Any, _now: Any, _vm: int, run: Any) -> Any:
+        return await run(answer)
 
-    house.answer = answer
-    monkeypatch.setattr(market_methods, "_row", row)
+    async def prepared() -> Any:
+        return SimpleNamespace(now=None)
+
+    house.views = SimpleNamespace(prepared=prepared)
+    house.explanations = SimpleNamespace(explain=explain)
+    monkeypatch.setattr(market_methods, "explanation_row", dict)
     function = METHODS["merkat.vm.explain"].function
     for caller in (_ANN, _ANN, _BOB, _CAT):
         ensureDeferred(function(house, caller, 1))  # type: ignore[arg-type]
