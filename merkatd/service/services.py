@@ -1,10 +1,7 @@
 """The services of a daemon, which its interfaces (control socket, XML-RPC, web) call."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from merkatd.base.quantities import shown
 from merkatd.fleets.vm_template_text import Ask
 from merkatd.groups.group_keeper import Keeper
 from merkatd.ledger import Ledger
@@ -13,14 +10,13 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.account_rows import Names
 from merkatd.service.accounts import AccountService
-from merkatd.service.base.arguments import Arguments
 from merkatd.service.base.callers import CallerRights
-from merkatd.service.base.errors import InvalidRequestError, NotSupportedError
+from merkatd.service.base.errors import NotSupportedError
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
-from merkatd.service.daemon_control import ItselfQuestions
+from merkatd.service.daemon_control import DaemonControl
 from merkatd.service.groups import GroupService
 from merkatd.service.market.balance_history import BalanceHistory
 from merkatd.service.market.bids import BidService
@@ -32,7 +28,7 @@ from merkatd.service.market.plans import PlanService
 from merkatd.service.market.prices import PriceService
 from merkatd.service.market.quotes import QuoteService
 from merkatd.service.market.step_history import StepHistory
-from merkatd.service.modes import ModeQuestions
+from merkatd.service.modes import ModeService
 from merkatd.service.platforms import PlatformService
 
 
@@ -50,11 +46,11 @@ class DaemonServices:
     accounts: AccountService
     balances: BalanceHistory
     bids: BidService
-    daemon: ItselfQuestions
+    daemon: DaemonControl
     explanations: ExplanationService
     limits: LimitService
     listings: ListingService
-    modes: ModeQuestions
+    modes: ModeService
     past: PastPeriods
     plans: PlanService
     prices: PriceService
@@ -73,14 +69,6 @@ class DaemonServices:
         """Return the context with the rules in force; a reload replaces them."""
         return self.scheduler.world
 
-    @property
-    def untyped(self) -> Mapping[str, Callable[[Arguments], Awaitable[Any]]]:
-        """Return the questions that no typed method answers, by name."""
-        return {
-            **self.daemon.known,
-            **self.modes.known,
-        }
-
     def require_platforms(self) -> PlatformService:
         """Return the service of platforms. Raise NotSupportedError if there is none."""
         if self.platforms is None:
@@ -92,17 +80,6 @@ class DaemonServices:
         if self.groups is None:
             raise NotSupportedError("This daemon does not support groups.")
         return self.groups
-
-    async def answer(self, question: str, arguments: Arguments) -> Any:
-        """Return the answer to an untyped question. Raise RequestError."""
-        found = self.untyped.get(question)
-        if found is None:
-            raise InvalidRequestError(f"unknown question {shown(question)}")
-        return await found(arguments)
-
-    def names(self) -> Names:
-        """Return the names of users and groups that the last period saw."""
-        return names_of(self.scheduler)
 
 
 def names_of(scheduler: Scheduler) -> Names:
@@ -125,7 +102,6 @@ def services_of(
     """Return the services of a daemon; `ask` calls OpenNebula with the daemon's login."""
     world = scheduler.world
     views, rights = PeriodViews(scheduler), CallerRights(logins, ask)
-    modes = ModeQuestions(scheduler)
     ledger = Ledger(world.database, world.now, world.money)
     return DaemonServices(
         scheduler=scheduler,
@@ -136,13 +112,13 @@ def services_of(
         version=version,
         ledger=ledger,
         accounts=AccountService(ledger, world.now, lambda: names_of(scheduler)),
-        daemon=ItselfQuestions(scheduler, views, modes),
+        daemon=DaemonControl(scheduler, views),
         balances=BalanceHistory(scheduler),
         bids=BidService(scheduler, rights),
         explanations=ExplanationService(scheduler, rights),
         limits=LimitService(scheduler),
         listings=ListingService(scheduler),
-        modes=modes,
+        modes=ModeService(scheduler),
         past=PastPeriods(scheduler),
         plans=PlanService(scheduler),
         prices=PriceService(scheduler, views),

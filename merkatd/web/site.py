@@ -9,7 +9,6 @@ from twisted.logger import Logger
 
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.base.deferreds import SharedResult
-from merkatd.database.scheduler import period_store
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.errors import NotAuthenticatedError, TooManyRequestsError, TryAgainError
 from merkatd.service.base.identity import LONGEST_SESSION, Identity
@@ -143,17 +142,13 @@ class WebSite:
                 HTTPStatus.SERVICE_UNAVAILABLE,
             )
         running = SharedResult(self._admitted(asked, session, work))
-        if await self._recall.outlast(running, self._look):
+        if await self._recall.outlast(running, self._house.daemon.touch_database):
             return await running.result()
         return wrong_page(
             "The database does not answer. The daemon may still carry out the order: check before"
             " you repeat it.",
             HTTPStatus.SERVICE_UNAVAILABLE,
         )
-
-    async def _look(self) -> object:
-        """Read a small row, to test the database."""
-        return await self._house.world.database.read(period_store.newest)
 
     async def _shown(
         self, asked: BrowserRequest, session: BrowserSession, caller: Caller, found: Route, id_: int

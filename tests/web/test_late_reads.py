@@ -123,17 +123,17 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     async def read_slowly(*_: Any) -> Any:
         return await database.read(None)
 
-    async def status(*_: Any) -> Any:
-        return {"waiting_plan": None}
+    async def mode() -> Any:
+        return SimpleNamespace(waiting_plan=None)
 
     visits, database, logins = Visits(visit), Late(), Logins()
     clock = visits.clock
-    how = {"mode": "control", "paused": False, "standby": None, "failures": 0}
+    how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0)
     house = SimpleNamespace(
         world=SimpleNamespace(database=database, now=clock.seconds),
         views=SimpleNamespace(prepared=none_yet),
-        answer=status,
-        daemon=SimpleNamespace(in_memory=lambda: how),
+        modes=SimpleNamespace(mode=mode),
+        daemon=SimpleNamespace(state=lambda: how),
         require_platforms=lambda: SimpleNamespace(
             require_managed=require_managed, platform=read_slowly
         ),

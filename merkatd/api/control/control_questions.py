@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from merkatd.api.control.account_questions import AccountQuestions
+from merkatd.api.control.daemon_questions import ControlQuestions
 from merkatd.api.control.listing_questions import ListingQuestions
 from merkatd.api.control.market_questions import MarketQuestions
 from merkatd.api.control.platform_questions import PlatformQuestions
@@ -34,9 +35,9 @@ class DaemonQuestions:
         self._services = services
         known: dict[str, Answer] = {
             "overview": self._overview,
-            **services.untyped,
             **ListingQuestions(services).known,
             **MarketQuestions(services).known,
+            **ControlQuestions(services).known,
             **AccountQuestions(services.accounts).known,
         }
         if services.platforms is not None:

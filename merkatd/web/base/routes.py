@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from merkatd.api.xmlrpc.method_table import MAX_NUMBER
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import TryAgainError
 from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.modes import ModeState
 from merkatd.service.platforms import PlatformSummary
 from merkatd.service.services import DaemonServices
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
@@ -21,8 +20,6 @@ from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageRespons
 from merkatd.web.base.stored_answers import NEEDED, PageRead
 
 _LONGEST_ID = 10
-_READING = frozenset({"history", "info", "list"})
-"""The last parts of the names of read-only methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +78,6 @@ class PageRequest:
         """Return the visitor's user name."""
         return self.caller.identity.name
 
-    async def call(self, method: str, *arguments: Any, default: Any = NEEDED) -> Any:
-        """Return the result of a tenant's call by this visitor; the call checks permissions."""
-        found = METHODS[method]
-
-        async def call() -> Any:
-            return await found.done(self.house, self.caller, found.completed(list(arguments)))
-
-        if method.rpartition(".")[2] not in _READING:
-            return await call()
-        return await self.read((method, *arguments), call, default)
-
     def count(self, method: str, *arguments: Any) -> None:
         """Count a quote like its order: both take as much work. Raise RequestError if too many."""
         METHODS[method].count(self.house, self.caller, list(arguments))
@@ -100,10 +86,6 @@ class PageRequest:
         """Count an order of the visitor. Raise TooManyOrdersError if there were too many."""
         if not self.admin:
             self.house.orders.count(self.uid, weight, list(arguments))
-
-    async def ask(self, question: str, **arguments: Any) -> Any:
-        """Return the daemon's answer; the page must have checked the permissions before."""
-        return await self.house.answer(question, arguments)
 
     async def read(
         self, key: tuple[Any, ...], read: Callable[[], Awaitable[Any]], default: Any = NEEDED
@@ -116,17 +98,10 @@ class PageRequest:
             return await read()
         return await self.reading.get((self.caller.identity, *key), read, default)
 
-    async def stored(
-        self, key: tuple[Any, ...], work: Callable[[sa.Connection], Any], default: Any = NEEDED
-    ) -> Any:
-        """Return a value that `work` reads from the database."""
-        return await self.read(key, lambda: self.house.world.database.read(work), default)
-
-    async def status(self) -> dict[str, Any]:
-        """Return the daemon's status; the part from its memory is always up to date."""
-        stored = await self.read(("status",), lambda: self.ask("status"), {"waiting_plan": None})
-        found: dict[str, Any] = {**stored, **self.house.daemon.in_memory()}
-        return found
+    async def waiting_plan(self) -> int | None:
+        """Return the number of the plan that waits for an approval, None if there is none."""
+        mode: ModeState | None = await self.read(("mode",), self.house.modes.mode, None)
+        return None if mode is None else mode.waiting_plan
 
     async def platforms(self) -> Sequence[PlatformSummary]:
         """Return the short views of the visitor's platforms, or of all for an administrator."""

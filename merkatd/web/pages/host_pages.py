@@ -61,14 +61,14 @@ async def host(here: PageRequest) -> PageResponse:
 @route("POST", "/hosts/{}/drain", admin=True)
 async def drain(here: PageRequest) -> PageResponse:
     """Drain the host: move all VMs away."""
-    await here.ask("drain", host=str(here.id), who=here.name)
+    await here.house.daemon.drain(here.caller, str(here.id), here.name)
     return redirect(f"/hosts/{here.id}")
 
 
 @route("POST", "/hosts/{}/undrain", admin=True)
 async def undrain(here: PageRequest) -> PageResponse:
     """Undrain the host: place VMs on it again."""
-    await here.ask("undrain", host=str(here.id), who=here.name)
+    await here.house.daemon.undrain(here.caller, str(here.id), here.name)
     return redirect(f"/hosts/{here.id}")
 
 

@@ -183,7 +183,7 @@ async def overview(here: PageRequest) -> PageResponse:
 async def _hosts(here: PageRequest) -> Part:
     """Return the element in which the script draws hosts as bars of the visible VMs."""
     now = here.now
-    drained = frozenset((await here.status())["drained_hosts"])
+    drained = frozenset(here.house.daemon.state().drained_hosts)
     owner = None if here.admin else here.uid
     work = partial(host_bars, now, drained, owner, _MOST_DRAWN)
     found = await here.house.world.executor.run(work)
