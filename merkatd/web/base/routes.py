@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from merkatd.api.xmlrpc.method_table import MAX_NUMBER
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.service.base.callers import Caller
@@ -114,12 +112,6 @@ class PageRequest:
         if self.asked.method == "POST":
             return await read()
         return await self.reading.get((self.caller.identity, *key), read, default)
-
-    async def stored(
-        self, key: tuple[Any, ...], work: Callable[[sa.Connection], Any], default: Any = NEEDED
-    ) -> Any:
-        """Return a value that `work` reads from the database."""
-        return await self.read(key, lambda: self.house.world.database.read(work), default)
 
     async def status(self) -> dict[str, Any]:
         """Return the daemon's status; the part from its memory is always up to date."""
