@@ -5,9 +5,13 @@ from html import unescape
 from typing import Any
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
 from merkatd.currency.settings import MoneySettings
+from merkatd.service.base.callers import LOCAL, Caller
+from merkatd.service.base.errors import NotPermittedError, UnknownObjectError
+from merkatd.service.base.identity import Identity
 from merkatd.web.layout.widgets import amount, credits_text
 from tests.scheduler.frontend import PASSWORD, SESSION, Frontend
 from tests.service.interfaces import Interfaces, contended
@@ -173,3 +177,29 @@ def test_a_period(asked: Interfaces) -> None:
     assert ">ann<" in pages[ANN]
     assert ">bob<" not in pages[ANN]
     assert asked.page(ANN, "/periods/99").status == 404
+
+
+def test_services_keep_it_from_every_interface(asked: Interfaces) -> None:
+    """Whatever an interface would show of it."""
+    ann = Caller(Identity(2, "ann", frozenset({1}), 1), ANN)
+    services, result = asked.services, asked.frontend.result
+    now = result(ensureDeferred(services.views.prepared())).now
+    shares = result(ensureDeferred(services.past.shares(ann, 4)))
+    assert shares.vm.tolist() == [0, 1]
+    assert len(result(ensureDeferred(services.past.shares(LOCAL, 4))).vm) == 4
+    (host,) = result(ensureDeferred(services.listings.hosts(ann, now)))
+    assert host.use is None
+    applications = result(ensureDeferred(services.listings.applications(ann, now)))
+    assert [one.owner for one in applications] == [2]
+    for refused in (
+        services.steps.steps_of_vm(ann, now.snapshot, 2),
+        services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=3),
+        services.balances.changes(ann, 3, 0.0),
+        services.listings.balances(ann),
+        services.limits.release(ann, [0]),
+        services.plans.dry_run(ann),
+    ):
+        with pytest.raises((NotPermittedError, UnknownObjectError)):
+            result(ensureDeferred(refused))
+    gone = result(ensureDeferred(services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=2)))
+    assert gone == []
