@@ -115,10 +115,10 @@ def require_sold(resources: Sequence[str], given: Mapping[str, Amounts]) -> None
 
     `given` are amounts by the prefix of their names in texts.
     """
-    others = (name for amounts in given.values() for name in amounts if name not in resources)
-    for good in dict.fromkeys([*FURTHER, *others]):
-        if good in resources:
-            continue
+    others = [name for amounts in given.values() for name in amounts if name not in resources]
+    if not others:
+        return
+    for good in dict.fromkeys([*(good for good in FURTHER if good not in resources), *others]):
         for prefix, amounts in given.items():
             if amounts.get(good) is not None:
                 raise InvalidRequestError(

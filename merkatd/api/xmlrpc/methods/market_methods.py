@@ -286,10 +286,11 @@ async def _quoted(
     bids: Amounts,
     wanted: Amounts,
 ) -> Any:
-    sizes = [f"{what}{name}" for name in house.world.goods.resources for what in (MOST, LEAST)]
-    _only("size", size, (*sizes, "market"))
-    if size and vm != NEW_VM:
-        raise InvalidRequestError("size: must be empty for an existing VM")
+    if size:
+        sizes = [f"{what}{name}" for name in house.world.goods.resources for what in (MOST, LEAST)]
+        _only("size", size, (*sizes, "market"))
+        if vm != NEW_VM:
+            raise InvalidRequestError("size: must be empty for an existing VM")
     view = await house.views.prepared()
     subject = planned_vm_of(size) if vm == NEW_VM else ExistingVm(vm)
     return quote_row(await house.quotes.quote(caller, view, subject, bids, wanted))
