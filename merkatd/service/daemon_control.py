@@ -17,7 +17,7 @@ from merkatd.scheduler.observation.snapshot_builder import movable
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.errors import ConflictError
-from merkatd.service.base.period_view import PeriodViews, host_row, trouble_of
+from merkatd.service.base.period_view import PeriodViews, host_row_named, trouble_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ class DaemonControl:
     ) -> HostOrder:
         require_admin(caller, "ADMIN HOST")
         seen = await self._seen()
-        row = host_row(seen.host_id, seen.host_name, {"host": host})
+        row = host_row_named(seen.host_id, seen.host_name, host)
         id_ = int(seen.host_id[row])
         changed = await self._scheduler.order(what, by, id_)
         there = (seen.vm_host == id_) & (seen.vm_state != int(VmState.ABSENT))

@@ -9,7 +9,7 @@ from merkatd.protocol.control_messages import KINDS, STATES
 from merkatd.service.base.arguments import Arguments, number, one_of, text, who, whole
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.errors import InvalidRequestError
-from merkatd.service.base.period_view import PeriodView, as_id, host_row, vm_row
+from merkatd.service.base.period_view import PeriodView, as_id, host_row_named, vm_named
 from merkatd.service.market.limit_view import LimitRow
 from merkatd.service.market.listings import ApplicationUse, HostUse, ListedHost, ListedVm
 from merkatd.service.market.step_history import DEFAULT_STEPS, StepQuery
@@ -115,8 +115,9 @@ class ListingQuestions:
             return whole({what: id_}, what)
         snapshot = self._services.views.latest.seen.snapshot
         if what == "vm":
-            return int(snapshot.vms.id[vm_row(snapshot, arguments)])
-        return int(snapshot.hosts.id[host_row(snapshot.hosts.id, snapshot.hosts.name, arguments)])
+            return vm_named(snapshot, wanted)
+        hosts = snapshot.hosts
+        return int(hosts.id[host_row_named(hosts.id, hosts.name, wanted)])
 
 
 def _host(host: ListedHost) -> Row:

@@ -14,7 +14,7 @@ from merkatd.api.values.market_rows import (
 )
 from merkatd.service.base.arguments import Arguments, one_of, whole
 from merkatd.service.base.callers import LOCAL
-from merkatd.service.base.period_view import QuotedView, vm_row
+from merkatd.service.base.period_view import QuotedView, vm_named
 from merkatd.service.market.prices import DEFAULT_PERIODS
 from merkatd.service.market.quotes import LEAST, MOST, WANTED, ExistingVm, require_sold
 from merkatd.service.services import DaemonServices
@@ -50,7 +50,7 @@ class MarketQuestions:
     async def _bid(self, arguments: Arguments) -> Row:
         """Change the bid of `vm` if `cpu`, `memory` ... is given; return the old and new bid."""
         view = await self._services.views.prepared()
-        vm = _vm_named(view, arguments)
+        vm = vm_named(view.now.snapshot, arguments.get("vm"))
         bids = amounts_of(arguments)
         _require_sold_words(view, arguments)
         if bids:
@@ -74,7 +74,7 @@ class MarketQuestions:
             return quote_row(
                 await quotes.quote(LOCAL, view, planned_vm_of(arguments), bids, wanted)
             )
-        vm = ExistingVm(_vm_named(view, arguments))
+        vm = ExistingVm(vm_named(view.now.snapshot, arguments.get("vm")))
         found = await quotes.quote(LOCAL, view, vm, bids, wanted)
         _require_sold_words(view, arguments)
         return quote_row(found)
@@ -82,14 +82,8 @@ class MarketQuestions:
     async def _explain(self, arguments: Arguments) -> Row:
         """Return the explanation of `vm`, an id or a name."""
         view = await self._services.views.prepared()
-        vm = _vm_named(view, arguments)
+        vm = vm_named(view.now.snapshot, arguments.get("vm"))
         return explanation_row(await self._services.explanations.explain(LOCAL, view.now, vm))
-
-
-def _vm_named(view: QuotedView, arguments: Arguments) -> int:
-    """Return the id of `vm`, an id or a name. Raise InvalidRequestError."""
-    snapshot = view.now.snapshot
-    return int(snapshot.vms.id[vm_row(snapshot, arguments)])
 
 
 def _require_sold_words(view: QuotedView, arguments: Arguments) -> None:

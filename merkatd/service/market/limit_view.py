@@ -86,7 +86,7 @@ class LimitService:
         The hosts report the enforced limits and the use at this moment; the shares are the
         period's. Raise RequestError.
         """
-        require_admin(caller, "list limits")
+        require_admin(caller, "ADMIN VM")
         world, now, seen = self._scheduler.world, view.now, view.latest.seen
         rows = _rows(now.snapshot, of)
         runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
@@ -103,14 +103,14 @@ class LimitService:
 
     async def pause_for_release(self, caller: Caller) -> list[int]:
         """Pause the daemon; return the ids of all running VMs. Raise RequestError."""
-        require_admin(caller, "release limits")
+        require_admin(caller, "ADMIN VM")
         await self._require_active()
         await self._scheduler.order(Order.PAUSE, caller.author)
         return await _between_periods(self._scheduler, _everything)
 
     async def release(self, caller: Caller, vms: Sequence[int]) -> list[ReleasedVm]:
         """Restore the full size of VMs, while the daemon is paused. Raise RequestError."""
-        require_admin(caller, "release limits")
+        require_admin(caller, "ADMIN VM")
         await self._require_active()
         if not self._scheduler.paused:
             raise InvalidRequestError(

@@ -152,7 +152,7 @@ class ListingService:
 
     async def balances(self, caller: Caller) -> Mapping[int, float]:
         """Return every tenant's balance in credits, by owner. Raise NotPermittedError."""
-        require_admin(caller, "list accounts")
+        require_admin(caller, "ADMIN USERS")
         found = await self._scheduler.world.database.read(purses)
         return {owner: account.balance / MICRO for owner, account in found.tenants.items()}
 

@@ -234,7 +234,7 @@ class PlanService:
 
     async def dry_run(self, caller: Caller) -> PlanPreview:
         """Return the plan of a period that would start now. Raise RequestError."""
-        require_admin(caller, "plan")
+        require_admin(caller, "ADMIN PLAN")
         return await dry_run(self._scheduler.world, self._scheduler.leave)
 
 
