@@ -36,7 +36,6 @@ __all__ = [
     "PlatformSummary",
     "PlatformVm",
     "SeenPlatformVm",
-    "TemplateTime",
     "Update",
     "deadline_of",
 ]

@@ -9,6 +9,8 @@ _HOUR_S = 3600.0
 _BYTES = 4_096.0
 """The bytes of arguments that count as an additional order."""
 PER_HOUR = 300.0
+WHOLE = 1.0
+"""The weight of an order whose traces are kept for a year."""
 SMALL = 0.05
 """The weight of an order that leaves little data, kept for a week: a bid."""
 

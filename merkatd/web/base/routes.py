@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from merkatd.api.xmlrpc.method_table import MAX_NUMBER
-from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import TryAgainError
 from merkatd.service.base.period_view import PeriodView, QuotedView
@@ -78,12 +77,11 @@ class PageRequest:
         """Return the visitor's user name."""
         return self.caller.identity.name
 
-    def count(self, method: str, *arguments: Any) -> None:
-        """Count a quote like its order: both take as much work. Raise RequestError if too many."""
-        METHODS[method].count(self.house, self.caller, list(arguments))
-
     def count_order(self, weight: float, *arguments: Any) -> None:
-        """Count an order of the visitor. Raise TooManyOrdersError if there were too many."""
+        """Count an order of the visitor, or its quote, which takes as much work.
+
+        Raise TooManyOrdersError if there were too many.
+        """
         if not self.admin:
             self.house.orders.count(self.uid, weight, list(arguments))
 

@@ -7,6 +7,7 @@ from typing import Any
 from merkatd.api.values.platform_arguments import update_of
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import ConflictError, InvalidRequestError
+from merkatd.service.base.order_limits import WHOLE
 from merkatd.service.platforms import PlatformDetails
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
 from merkatd.web.base.responses import PageResponse, redirect
@@ -53,7 +54,7 @@ async def quote_new(here: PageRequest) -> PageResponse:
     """Return the quote for a template."""
     text = _template(here)
     there = here.house.require_platforms()
-    here.count("merkat.platform.submit", text)
+    here.count_order(WHOLE, text)
     try:
         row = await there.try_submit(here.caller, here.uid, text)
     except _REFUSED as error:
@@ -70,7 +71,7 @@ async def submit(here: PageRequest) -> PageResponse:
     """Submit a new platform."""
     text = _template(here)
     there = here.house.require_platforms()
-    here.count("merkat.platform.submit", text)
+    here.count_order(WHOLE, text)
     try:
         row = await there.submit(here.caller, here.uid, text)
     except _REFUSED as error:
@@ -86,7 +87,7 @@ async def quote_change(here: PageRequest) -> PageResponse:
     there = here.house.require_platforms()
     try:
         change = _change(said)
-        here.count("merkat.platform.update", here.id, change)
+        here.count_order(WHOLE, here.id, change)
         new_row = await there.try_update(here.caller, here.id, update_of(change))
     except (WrongInputError, *_REFUSED) as error:
         return await _refused(here, row, said, error)
@@ -102,7 +103,7 @@ async def change_(here: PageRequest) -> PageResponse:
     there = here.house.require_platforms()
     try:
         change = _change(said)
-        here.count("merkat.platform.update", here.id, change)
+        here.count_order(WHOLE, here.id, change)
         await there.update(here.caller, here.id, update_of(change))
     except (WrongInputError, *_REFUSED) as error:
         return await _refused(here, row, said, error)
@@ -112,25 +113,25 @@ async def change_(here: PageRequest) -> PageResponse:
 @route("POST", "/platforms/{}/suspend")
 async def suspend(here: PageRequest) -> PageResponse:
     """Suspend the platform until an order to resume it."""
-    return await _order(here, "merkat.platform.suspend", here.house.require_platforms().suspend)
+    return await _order(here, here.house.require_platforms().suspend)
 
 
 @route("POST", "/platforms/{}/resume")
 async def resume(here: PageRequest) -> PageResponse:
     """Resume the platform now, at any price."""
-    return await _order(here, "merkat.platform.resume", here.house.require_platforms().resume)
+    return await _order(here, here.house.require_platforms().resume)
 
 
 @route("POST", "/platforms/{}/stop")
 async def stop(here: PageRequest) -> PageResponse:
     """Stop the platform permanently."""
-    return await _order(here, "merkat.platform.stop", here.house.require_platforms().stop)
+    return await _order(here, here.house.require_platforms().stop)
 
 
 async def _order(
-    here: PageRequest, method: str, order: Callable[[Caller, int], Awaitable[PlatformDetails]]
+    here: PageRequest, order: Callable[[Caller, int], Awaitable[PlatformDetails]]
 ) -> PageResponse:
-    here.count(method, here.id)
+    here.count_order(WHOLE, here.id)
     try:
         await order(here.caller, here.id)
     except ConflictError as error:
