@@ -1,4 +1,4 @@
-"""The hosts, VMs, platforms, prices and steps that a visitor may see."""
+"""The hosts, VMs, prices and steps that a visitor may see."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
