@@ -37,9 +37,12 @@ from merkatd.market.market_view import market_view
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import QuotedPlace, Quotes
 from merkatd.scheduler.base.settings import GoodsSettings
+from merkatd.service.base.callers import CallerRights
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.market.prices import PriceService
+from merkatd.service.market.quotes import QuoteService
 from merkatd.service.services import DaemonServices
 from tests.clouds import crowded
 
@@ -113,14 +116,30 @@ def house(reactor: Any, hosts: int = HOSTS) -> DaemonServices:
     cloud = EmbeddedCloud(reactor, np.random.default_rng(1))
     cloud.found(SESSION.partition(":")[2])
     decided: Any = FixedDecision(crowded(hosts, 1))
-    questions: Any = SimpleNamespace(world=SimpleNamespace(goods=GoodsSettings()))
+    scheduler: Any = SimpleNamespace(world=SimpleNamespace(goods=GoodsSettings()))
+    logins = Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0)
+    rights = CallerRights(logins, _UNUSED)
     return DaemonServices(
-        questions=questions,
-        preparing=decided,
-        ledger=_UNUSED,
-        logins=Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0),
-        version="0",
+        scheduler=scheduler,
+        views=decided,
+        callers=rights,
+        logins=logins,
         orders=OrderCounts(reactor, _UNBOUNDED),
+        version="0",
+        ledger=_UNUSED,
+        accounts=_UNUSED,
+        daemon=_UNUSED,
+        balances=_UNUSED,
+        bids=_UNUSED,
+        explanations=_UNUSED,
+        limits=_UNUSED,
+        listings=_UNUSED,
+        modes=_UNUSED,
+        past=_UNUSED,
+        plans=_UNUSED,
+        prices=PriceService(scheduler, decided),
+        quotes=QuoteService(rights),
+        steps=_UNUSED,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from merkatd.api.values.plan_rows import plan_row
 from merkatd.cluster import Snapshot
 from merkatd.cluster.snapshot import SnapshotError
 from merkatd.cluster.snapshot_json import loads
@@ -21,7 +22,7 @@ from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import WordsError, rows_of
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT, warm_up
-from merkatd.service.market.plans import PlanCosts, at_price, plan_value
+from merkatd.service.market.plans import PlanCosts, at_price, preview_of
 
 STANDING = ScreenTable(
     "PROPOSED",
@@ -226,7 +227,9 @@ def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
         costs = PlanCosts(unknown, unknown)
     else:
         costs = at_price(snapshot, decision, entry.settings.pricing)
-    return plan_value(snapshot, decision, decision.plan, name, took_ms, decision.reasons, costs)
+    return plan_row(
+        preview_of(snapshot, decision, decision.plan, name, took_ms, decision.reasons, costs)
+    )
 
 
 def _read(name: str) -> Snapshot:

@@ -8,6 +8,7 @@ import numpy as np
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.api.control.control_questions import DaemonQuestions
 from merkatd.api.control.control_server import listen
 from merkatd.api.metrics.call_metrics import Calls, CallStatistics
 from merkatd.api.metrics.reactor_metrics import Holds
@@ -17,7 +18,7 @@ from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudMode
 from merkatd.daemon.backends import client_of, hypervisors_of
 from merkatd.daemon.errors import StartError
-from merkatd.daemon.interfaces import open_doors, open_to_scrapes
+from merkatd.daemon.interfaces import open_doors, open_to_scrapes, services_of_daemon
 from merkatd.daemon.interpreter import Garbage, switch_quickly
 from merkatd.daemon.reload import Reloading, RunningParts, rules_of
 from merkatd.daemon.safe_files import keys_of
@@ -45,9 +46,6 @@ from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_remov
 from merkatd.scheduler.context import PeriodContext, all_of
 from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.period import Scheduler
-from merkatd.service import DaemonQuestions
-from merkatd.service.groups import GroupQuestions
-from merkatd.service.platforms import PlatformQuestions
 from merkatd.web.web_server import WebPage
 
 __all__ = ["RunningDaemon", "StartError", "start"]
@@ -152,12 +150,10 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
     scheduler = Scheduler(replace(world, proposals=proposals), leading)
     scheduler.listen(manager.told)
     closing.add("the controllers", lambda: ensureDeferred(manager.close()))
-    platforms = PlatformQuestions(scheduler, manager, client.call)
-    questions = DaemonQuestions(scheduler, platforms)
-    port: Any = listen(reactor, config.control_socket, questions)
+    services = services_of_daemon(reactor, config, scheduler, manager, keeper, client.call, closing)
+    port: Any = listen(reactor, config.control_socket, DaemonQuestions(services))
     closing.add("the control socket", port.stopListening)
-    groups = GroupQuestions(scheduler, keeper)
-    page, renewals = open_doors(reactor, config, scheduler, questions, groups, closing)
+    page, renewals = open_doors(reactor, config, scheduler, services, closing)
     if config.metrics.enabled:
         holds = Holds(reactor)
         scrapes = open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended, holds)
@@ -175,6 +171,6 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
     if config.cloud.events_endpoint:
         events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
         closing.add("the events", events.stop)
-    ledgers = questions.ledger, platforms.ledger
+    ledgers = (services.ledger,)
     going = RunningParts(scheduler, manager, keeper, ledgers, leading, renewals)
     return RunningDaemon(scheduler, Reloading(going, config), reactor, page, closing)

@@ -26,12 +26,13 @@ from merkatd.daemon.errors import StartError
 from merkatd.daemon.open_files import files, within
 from merkatd.daemon.shutdown import Closing
 from merkatd.database.scheduler.order_store import Mode
+from merkatd.fleets.vm_template_text import Ask
+from merkatd.groups.group_keeper import Keeper
+from merkatd.platforms.manager import Manager
 from merkatd.scheduler.period import Scheduler
-from merkatd.service import DaemonQuestions
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
-from merkatd.service.groups import GroupQuestions
-from merkatd.service.services import DaemonServices
+from merkatd.service.services import DaemonServices, services_of
 from merkatd.web.web_server import WebPage
 from merkatd.web.web_server import serve as serve_page
 
@@ -101,12 +102,31 @@ def _is_mode(scheduler: Scheduler, mode: Mode) -> bool:
     return scheduler.mode is mode
 
 
+def services_of_daemon(
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    manager: Manager,
+    keeper: Keeper,
+    ask: Ask,
+    closing: Closing,
+) -> DaemonServices:
+    """Return the daemon's services; `ask` calls OpenNebula with the daemon's login."""
+    # Logins have connections of their own, so that many logins don't delay the period's calls.
+    transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
+    closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
+    settings = config.api_settings
+    logins = Logins(transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s)
+    orders = OrderCounts(reactor, settings.user_orders)
+    version = metadata.version("merkat")
+    return services_of(scheduler, logins, orders, ask, version, manager, keeper)
+
+
 def open_doors(
     reactor: Any,
     config: Config,
     scheduler: Scheduler,
-    questions: DaemonQuestions,
-    groups: GroupQuestions,
+    services: DaemonServices,
     closing: Closing,
 ) -> tuple[WebPage | None, Mapping[str, Callable[[], None]]]:
     """Open the configured interfaces; return the page, and by section a renewal of its certificate.
@@ -115,7 +135,7 @@ def open_doors(
     """
     if not config.api.enabled:
         return None, {}
-    dispatch, door = _open_to_tenants(reactor, config, questions, groups, closing)
+    dispatch, door = _open_to_tenants(reactor, config, services, closing)
     if not config.web.enabled:
         return None, {"api": door.renew}
     page = _open_to_browsers(reactor, config, scheduler, dispatch, closing)
@@ -123,29 +143,11 @@ def open_doors(
 
 
 def _open_to_tenants(
-    reactor: Any,
-    config: Config,
-    questions: DaemonQuestions,
-    groups: GroupQuestions,
-    closing: Closing,
+    reactor: Any, config: Config, services: DaemonServices, closing: Closing
 ) -> tuple[Dispatch, ListeningPort]:
     """Open the tenants' interface and write its address to a file; return its parts."""
-    # Logins have connections of their own, so that many logins don't delay the period's calls.
-    transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
-    closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
     settings = _bounds(config)
-    house = DaemonServices(
-        questions=questions,
-        preparing=questions.preparing,
-        ledger=questions.ledger,
-        logins=Logins(
-            transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s
-        ),
-        version=metadata.version("merkat"),
-        orders=OrderCounts(reactor, settings.user_orders),
-        groups=groups,
-    )
-    dispatch = Dispatch(house, settings, reactor)
+    dispatch = Dispatch(services, settings, reactor)
     try:
         door = serve_tenants(reactor, settings, dispatch)
     except NotServedError as error:

@@ -1,7 +1,7 @@
 """Views of groups for users: owner, settings, VMs and their allocations."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 import sqlalchemy as sa
@@ -16,8 +16,67 @@ from merkatd.market.explanation import hosts_after
 from merkatd.scheduler.charging.used_cpu import CPU
 from merkatd.scheduler.phases.announce import Announcement
 
-Row = dict[str, Any]
 RUNNING = "RUNNING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupVm:
+    """A VM of a group that the latest period has not seen."""
+
+    vm: int | None
+    """None while it is being created."""
+    number: int
+    """Its sequence number within its group."""
+    leaving: bool
+    """Whether it is about to be ended."""
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenGroupVm(GroupVm):
+    """A VM of a group, with its host, bid and share in the latest period."""
+
+    host: str | None
+    bid: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """The short view of a group, for lists."""
+
+    id: int
+    name: str
+    owner: int
+    user: str | None
+    """The name of its owner."""
+    user_group: int
+    group: str | None
+    """The name of the group of users to which its group permissions apply."""
+    permissions: str
+    may: str
+    """The permissions as letters."""
+    market: str
+    spending_rate: float
+    rate_of_a_vm: float
+    nvm: int
+    running: int
+    vm_ids: Sequence[int]
+    cpu: float
+    cost_at_most: float
+    """The cost of a period if the VMs use all of their shares."""
+    state: str
+    why: str
+    """The last problem with the group, empty if there is none."""
+    created_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDetails(GroupSummary):
+    """The full view of a group."""
+
+    template: str
+    vms: Sequence[GroupVm]
 
 
 class Sights:
@@ -55,62 +114,65 @@ class Sights:
         found: list[int] = rows[rows != NO_ROW].tolist()
         return found
 
-    def vm(self, one: GroupMember) -> Row:
+    def vm(self, one: GroupMember) -> GroupVm:
         """Return the view of a group's VM; VMs not in the snapshot have neither host nor bid."""
-        known: Row = {"vm": one.vm, "number": one.number, "leaving": one.leaving}
         rows = [] if one.vm is None else self._rows_of([one.vm])
         if self._latest is None or not rows:
-            return known | {"state": "being made" if one.vm is None else "not seen yet"}
+            state = "being made" if one.vm is None else "not seen yet"
+            return GroupVm(vm=one.vm, number=one.number, leaving=one.leaving, state=state)
         row = rows[0]
         snapshot, decision = self._latest.seen.snapshot, self._latest.decided.decision
         host = int(self._hosts[row])
-        return known | {
-            "state": self._latest.seen.observation.vm_words[row],
-            "host": None if host == NO_HOST else snapshot.hosts.name[host],
-            "bid": float(snapshot.vms.bid[row, CPU]),
-            "cpu": float(decision.allocations[row, CPU]),
-        }
+        return SeenGroupVm(
+            vm=one.vm,
+            number=one.number,
+            leaving=one.leaving,
+            state=self._latest.seen.observation.vm_words[row],
+            host=None if host == NO_HOST else snapshot.hosts.name[host],
+            bid=float(snapshot.vms.bid[row, CPU]),
+            cpu=float(decision.allocations[row, CPU]),
+        )
 
 
-def summary(group: GroupRow, vms: Sequence[int], sights: Sights) -> Row:
+def summary(group: GroupRow, vms: Sequence[int], sights: Sights) -> GroupSummary:
     """Return a group's view without its template and VMs; `vms` are the ids of its VMs."""
     running, cpu = sights.use(vms)
-    return {
-        "id": group.id,
-        "name": group.name,
-        "owner": group.owner,
-        "user": sights.user(group.owner),
-        "user_group": group.user_group,
-        "group": sights.user_group(group.user_group),
-        "permissions": octal(group.permissions),
-        "may": letters(group.permissions),
-        "market": group.market,
-        "spending_rate": group.spending_rate,
-        "rate_of_a_vm": group.rate_of_a_vm,
-        "nvm": group.nvm,
-        "running": running,
-        "vm_ids": list(vms),
-        "cpu": cpu,
-        "cost_at_most": group.spending_rate * cpu / UNITS_PER_CORE,
-        "state": "ending" if group.ending else "active",
-        "why": group.why,
-        "created_s": group.created_s,
-    }
+    return GroupSummary(
+        id=group.id,
+        name=group.name,
+        owner=group.owner,
+        user=sights.user(group.owner),
+        user_group=group.user_group,
+        group=sights.user_group(group.user_group),
+        permissions=octal(group.permissions),
+        may=letters(group.permissions),
+        market=group.market,
+        spending_rate=group.spending_rate,
+        rate_of_a_vm=group.rate_of_a_vm,
+        nvm=group.nvm,
+        running=running,
+        vm_ids=list(vms),
+        cpu=cpu,
+        cost_at_most=group.spending_rate * cpu / UNITS_PER_CORE,
+        state="ending" if group.ending else "active",
+        why=group.why,
+        created_s=group.created_s,
+    )
 
 
 def rows(
     connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
-) -> list[Row]:
+) -> list[GroupSummary]:
     """Return short views of these groups."""
     sights, vms = Sights(latest), group_vm_store.ids(connection, [one.id for one in some])
     return [summary(one, vms[one.id], sights) for one in some]
 
 
-def group_view(connection: sa.Connection, group: GroupRow, latest: Announcement | None) -> Row:
+def group_view(
+    connection: sa.Connection, group: GroupRow, latest: Announcement | None
+) -> GroupDetails:
     """Return the full view of a group."""
-    sights, members = Sights(latest), GROUP_MEMBERS.living(connection, group.id)
-    made = [one.vm for one in members if one.vm is not None]
-    return summary(group, made, sights) | {
-        "template": group.template,
-        "vms": [sights.vm(one) for one in members],
-    }
+    sights, found = Sights(latest), GROUP_MEMBERS.living(connection, group.id)
+    short = summary(group, [one.vm for one in found if one.vm is not None], sights)
+    known = {one.name: getattr(short, one.name) for one in fields(short)}
+    return GroupDetails(**known, template=group.template, vms=[sights.vm(one) for one in found])

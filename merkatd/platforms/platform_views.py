@@ -1,6 +1,7 @@
 """Views of a platform for tenants: its progress, its costs, the conditions of its start."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
 
@@ -25,17 +26,117 @@ from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
 
-Row = dict[str, Any]
 NEWEST = 10
 """The number of latest actions shown."""
 _BIDDING = frozenset({"running", "pending", "busy"})
 _CHARGES = (TransactionKind.CHARGE, TransactionKind.REFUND)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformSummary:
+    """The short view of a platform, for lists; amounts are credits."""
+
+    id: int
+    name: str
+    owner: int
+    controller: str
+    state: str
+    why: str
+    """The reason for its state."""
+    needs: str
+    """The condition for leaving this state."""
+    held: bool
+    """Whether an order suspended it."""
+    submitted_s: float
+    since_s: float
+    """The time of its last change of state."""
+    started_s: float | None
+    deadline_s: float | None
+    on_track: bool | None
+    projected_end_s: float | None
+    slack_s: float | None
+    """The seconds from its expected end to its deadline; negative if it is late."""
+    performance: float | None
+    reference: float | None
+    """The performance that is its goal."""
+    done: float | None
+    """The part of its work that is done."""
+    report: str | None
+    trouble: str | None
+    """The failure of its controller."""
+    application: int | None
+    budget: float
+    replenishment: float
+    balance: float
+    spent: float
+    sizes: Mapping[str, int]
+    """The wanted number of VMs by cluster."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformVm:
+    """A VM of a platform that the latest period has not seen."""
+
+    vm: int
+    cluster: str
+    leaving: bool
+    """Whether it is about to be ended."""
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPlatformVm(PlatformVm):
+    """A VM of a platform, with its bids and allocations in the latest period."""
+
+    bid_cpu: float | None
+    bid_memory: float | None
+    cpu: float | None
+    memory: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAction:
+    """An action on a platform."""
+
+    at_s: float
+    who: str
+    what: str
+    text: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformDetails(PlatformSummary):
+    """The full view of a platform."""
+
+    unattended: str | None
+    """The error with which the daemon fails to manage it."""
+    market: str
+    give_up: bool
+    ideal_s: float | None
+    prices: Mapping[str, float | None]
+    full_cost: float | None
+    """The cost of a period if its VMs get all that they can use."""
+    bids: float
+    outlook: str
+    """The decision at these prices if it were to start now."""
+    takes: str
+    """The reason not to start now, and the condition for a start."""
+    vms: Sequence[PlatformVm]
+    actions: Sequence[ShownAction]
+
+
+def _with(short: PlatformSummary, **more: Any) -> PlatformDetails:
+    """Return the full view of a platform."""
+    known = {one.name: getattr(short, one.name) for one in fields(short)}
+    return PlatformDetails(**known, **more)
+
+
 def platform_view(
     connection: sa.Connection, one: PlatformRow, world: PeriodContext, latest: Announcement | None
-) -> Row:
-    """Return the full view of a platform, as values that JSON can carry."""
+) -> PlatformDetails:
+    """Return the full view of a platform."""
     template = parsed(one.template)
     newest = period_store.newest_decided(connection)
     found = None if newest is None else price_store.load_prices(connection, newest)
@@ -54,87 +155,89 @@ def platform_view(
     market = market_of(template, world.markets).name
     members = PLATFORM_VMS.living(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
-    return summary(connection, one) | {
-        "unattended": world.troubles.why(TroubleKind.PLATFORM, one.id),
-        "market": market,
-        "give_up": template.goal.give_up,
-        "ideal_s": template.goal.ideal_s,
-        "prices": {} if found is None else _finite(found.get(market, {})),
-        "full_cost": outlook.full_cost if isfinite(outlook.full_cost) else None,
-        "bids": sum(sum(one.bid.values()) for one in seen.values() if one.state in _BIDDING),
-        "outlook": str(judged.answer),
-        "takes": "" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
-        "vms": [
+    return _with(
+        summary(connection, one),
+        unattended=world.troubles.why(TroubleKind.PLATFORM, one.id),
+        market=market,
+        give_up=template.goal.give_up,
+        ideal_s=template.goal.ideal_s,
+        prices={} if found is None else _finite(found.get(market, {})),
+        full_cost=outlook.full_cost if isfinite(outlook.full_cost) else None,
+        bids=sum(sum(one.bid.values()) for one in seen.values() if one.state in _BIDDING),
+        outlook=str(judged.answer),
+        takes="" if judged.answer is StartAnswer.START else f"{judged.why}; {judged.needs}",
+        vms=[
             _vm(each.vm, each.cluster, seen.get(each.vm), leaving=each.leaving)
             for each in members
             if each.vm is not None
         ],
-        "actions": [_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
-    }
+        actions=[_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
+    )
 
 
 def shown_in_part(
     connection: sa.Connection, one: PlatformRow, world: PeriodContext, error: Exception
-) -> Row:
+) -> PlatformDetails:
     """Return the available parts of a broken platform's view, and why the rest is missing."""
     template = parsed(one.template)
     members = PLATFORM_VMS.living(connection, one.id)
     why = world.troubles.why(TroubleKind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
-    return summary(connection, one) | {
-        "unattended": why,
-        "market": market_of(template, world.markets).name,
-        "give_up": template.goal.give_up,
-        "ideal_s": template.goal.ideal_s,
-        "prices": {},
-        "full_cost": None,
-        "bids": 0.0,
-        "outlook": str(StartAnswer.WAIT),
-        "takes": "",
-        "vms": [
+    return _with(
+        summary(connection, one),
+        unattended=why,
+        market=market_of(template, world.markets).name,
+        give_up=template.goal.give_up,
+        ideal_s=template.goal.ideal_s,
+        prices={},
+        full_cost=None,
+        bids=0.0,
+        outlook=str(StartAnswer.WAIT),
+        takes="",
+        vms=[
             _vm(each.vm, each.cluster, None, leaving=each.leaving)
             for each in members
             if each.vm is not None
         ],
-        "actions": [_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
-    }
+        actions=[_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
+    )
 
 
-def summary(connection: sa.Connection, one: PlatformRow) -> Row:
+def summary(connection: sa.Connection, one: PlatformRow) -> PlatformSummary:
     """Return the short view of a platform, for lists."""
     template = parsed(one.template)
     budget = None if one.account is None else ledger.budget_of(connection, one.account)
     report: Mapping[str, Any] = one.report or {}
     end_s = report.get("projected_end_s")
     known = one.deadline_s is not None and end_s is not None
-    return {
-        "id": one.id,
-        "name": one.name,
-        "owner": one.owner,
-        "controller": template.controller,
-        "state": one.state,
-        "why": one.why,
-        "needs": one.needs,
-        "held": one.held,
-        "submitted_s": one.submitted_s,
-        "since_s": one.since_s,
-        "started_s": one.started_s,
-        "deadline_s": one.deadline_s,
-        "on_track": _on_track(one, report),
-        "projected_end_s": end_s,
-        "slack_s": (one.deadline_s or 0.0) - end_s if known and end_s is not None else None,
-        "performance": report.get("performance"),
-        "reference": report.get("reference"),
-        "done": report.get("done"),
-        "report": report.get("text") or None,
-        "trouble": trouble_of(one) or None,
-        "application": one.account,
-        "budget": 0.0 if budget is None else budget.initial / MICRO,
-        "replenishment": 0.0 if budget is None else budget.replenishment / MICRO,
-        "balance": 0.0 if budget is None else budget.balance / MICRO,
-        "spent": 0.0 if one.account is None else _spent(connection, one.account),
-        "sizes": dict(one.sizes),
-        "size": sum(one.sizes.values()),
-    }
+    return PlatformSummary(
+        id=one.id,
+        name=one.name,
+        owner=one.owner,
+        controller=template.controller,
+        state=one.state,
+        why=one.why,
+        needs=one.needs,
+        held=one.held,
+        submitted_s=one.submitted_s,
+        since_s=one.since_s,
+        started_s=one.started_s,
+        deadline_s=one.deadline_s,
+        on_track=_on_track(one, report),
+        projected_end_s=end_s,
+        slack_s=(one.deadline_s or 0.0) - end_s if known and end_s is not None else None,
+        performance=report.get("performance"),
+        reference=report.get("reference"),
+        done=report.get("done"),
+        report=report.get("text") or None,
+        trouble=trouble_of(one) or None,
+        application=one.account,
+        budget=0.0 if budget is None else budget.initial / MICRO,
+        replenishment=0.0 if budget is None else budget.replenishment / MICRO,
+        balance=0.0 if budget is None else budget.balance / MICRO,
+        spent=0.0 if one.account is None else _spent(connection, one.account),
+        sizes=dict(one.sizes),
+        size=sum(one.sizes.values()),
+    )
 
 
 def _on_track(one: PlatformRow, report: Mapping[str, Any]) -> bool | None:
@@ -151,33 +254,31 @@ def _spent(connection: sa.Connection, account: int) -> float:
     return -sum(moved.get(kind, 0) for kind in _CHARGES) / MICRO
 
 
-def _vm(vm: int, cluster: str, now: VmNow | None, *, leaving: bool) -> Row:
-    found: Row = {"vm": vm, "cluster": cluster, "leaving": leaving}
+def _vm(vm: int, cluster: str, now: VmNow | None, *, leaving: bool) -> PlatformVm:
     if now is None:
-        return found | {"state": "unseen"}
-    return found | {
-        "state": now.state,
-        "bid_cpu": now.bid.get("cpu"),
-        "bid_memory": now.bid.get("memory"),
-        "cpu": now.allocation.get("cpu"),
-        "memory": now.allocation.get("memory"),
-    }
+        return PlatformVm(vm=vm, cluster=cluster, leaving=leaving, state="unseen")
+    return SeenPlatformVm(
+        vm=vm,
+        cluster=cluster,
+        leaving=leaving,
+        state=now.state,
+        bid_cpu=now.bid.get("cpu"),
+        bid_memory=now.bid.get("memory"),
+        cpu=now.allocation.get("cpu"),
+        memory=now.allocation.get("memory"),
+    )
 
 
-def _doing(one: PlatformAction) -> Row:
-    return {
-        "at_s": one.at_s,
-        "who": one.who,
-        "what": one.what,
-        "text": one.text,
-        "refused": one.refused,
-    }
+def _doing(one: PlatformAction) -> ShownAction:
+    return ShownAction(
+        at_s=one.at_s, who=one.who, what=one.what, text=one.text, refused=one.refused
+    )
 
 
 def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
     return {name: None if price == float("inf") else price for name, price in found.items()}
 
 
-def rows(connection: sa.Connection, platforms: Sequence[PlatformRow]) -> list[Row]:
+def rows(connection: sa.Connection, platforms: Sequence[PlatformRow]) -> list[PlatformSummary]:
     """Return the short views of platforms."""
     return [summary(connection, one) for one in platforms]

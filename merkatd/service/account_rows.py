@@ -1,16 +1,13 @@
-"""Tenants, budgets and statements as JSON, for the control socket and the tenants' interface.
+"""Tenants, budgets, notes and statements, as services return them.
 
 Amounts are credits, for people. Where programs add them up, the micro-credits are there too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from merkatd.currency.statement import StatementLine
 from merkatd.ledger import MICRO, BudgetRow, Note, Statement, TenantAccount
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,101 +17,142 @@ class Names:
     users: Mapping[int, str] = field(default_factory=dict)
     groups: Mapping[int, str] = field(default_factory=dict)
 
+    def group(self, group: int | None) -> str | None:
+        """Return the name of a group, None if it is not known."""
+        return None if group is None else self.groups.get(group)
 
-def standing_row(one: TenantAccount, names: Names) -> Row:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantStanding:
+    """A tenant with its balances."""
+
+    id: int
+    name: str | None
+    group: int | None
+    group_name: str | None
+    weight: float
+    own_weight: float | None
+    """The tenant's own weight; None if the group's weight or the default applies."""
+    entitlement: float
+    balance: float
+    in_applications: float
+    holdings: float
+    reserved: float
+    debt: float
+    micro: int
+    """The holdings in micro-credits."""
+    retired_s: float | None
+
+
+def standing_of(one: TenantAccount, names: Names) -> TenantStanding:
     """Return a tenant with its balances."""
-    return {
-        "id": one.owner,
-        "name": one.name,
-        "group": one.group,
-        "group_name": None if one.group is None else names.groups.get(one.group),
-        "weight": one.weight,
-        "own_weight": one.own_weight,
-        "entitlement": one.entitlement / MICRO,
-        "balance": one.balance / MICRO,
-        "in_applications": one.in_applications / MICRO,
-        "holdings": one.holdings / MICRO,
-        "reserved": one.reserved / MICRO,
-        "debt": one.debt / MICRO,
-        "micro": one.holdings,
-        "retired_s": one.retired_s,
-    }
+    return TenantStanding(
+        id=one.owner,
+        name=one.name,
+        group=one.group,
+        group_name=names.group(one.group),
+        weight=one.weight,
+        own_weight=one.own_weight,
+        entitlement=one.entitlement / MICRO,
+        balance=one.balance / MICRO,
+        in_applications=one.in_applications / MICRO,
+        holdings=one.holdings / MICRO,
+        reserved=one.reserved / MICRO,
+        debt=one.debt / MICRO,
+        micro=one.holdings,
+        retired_s=one.retired_s,
+    )
 
 
-def budget_row(one: BudgetRow, owner_name: str | None) -> Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationBudget:
+    """The budget of an application."""
+
+    application: int
+    name: str
+    owner: int
+    owner_name: str | None
+    budget: float
+    replenishment: float
+    balance: float
+    reserved: float
+    debt: float
+    micro: int
+    """The balance in micro-credits."""
+    opened_s: float
+    ended_s: float | None
+
+
+def budget_of(one: BudgetRow, owner_name: str | None) -> ApplicationBudget:
     """Return the budget of an application."""
-    return {
-        "application": one.application,
-        "name": one.name,
-        "owner": one.owner,
-        "owner_name": owner_name,
-        "budget": one.initial / MICRO,
-        "replenishment": one.replenishment / MICRO,
-        "balance": one.balance / MICRO,
-        "reserved": one.reserved / MICRO,
-        "debt": one.debt / MICRO,
-        "micro": one.balance,
-        "opened_s": one.opened_s,
-        "ended_s": one.ended_s,
-    }
+    return ApplicationBudget(
+        application=one.application,
+        name=one.name,
+        owner=one.owner,
+        owner_name=owner_name,
+        budget=one.initial / MICRO,
+        replenishment=one.replenishment / MICRO,
+        balance=one.balance / MICRO,
+        reserved=one.reserved / MICRO,
+        debt=one.debt / MICRO,
+        micro=one.balance,
+        opened_s=one.opened_s,
+        ended_s=one.ended_s,
+    )
 
 
-def note_row(note: Note) -> Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyNote:
+    """A note on an action of an administrator or of the policy."""
+
+    at_s: float
+    kind: str
+    who: str
+    tenant: int | None
+    text: str
+
+
+def note_of(note: Note) -> MoneyNote:
     """Return a note on an action of an administrator or of the policy."""
-    return {
-        "at_s": note.at_s,
-        "kind": str(note.kind),
-        "who": note.who,
-        "tenant": note.owner,
-        "text": note.text,
-    }
+    return MoneyNote(
+        at_s=note.at_s, kind=str(note.kind), who=note.who, tenant=note.owner, text=note.text
+    )
 
 
-def statement_row(found: Statement, names: Names) -> Row:
-    """Return a statement, in credits and in micro-credits that add up exactly."""
-    group_name = None if found.group is None else names.groups.get(found.group)
-    return {
-        "id": found.owner,
-        "name": found.name,
-        "group": found.group,
-        "group_name": group_name,
-        "month": str(found.month),
-        "opening": found.opening,
-        "movements": dict(found.movements),
-        "closing": found.closing,
-        "charged": found.charged,
-        "missing": found.missing,
-        "debt": found.debt,
-        "difference": found.difference,
-        "lines": [
-            {
-                "uid": found.owner,
-                "user_name": found.name,
-                "gid": found.group,
-                "group_name": group_name,
-                "vm_id": line.vm,
-                "vm_name": line.name,
-                "month": found.month.month,
-                "year": found.month.year,
-                "hours": line.seconds / 3600,
-                "running_hours": line.seconds / 3600,
-                "cpu_hours": line.cpu_core_s / 3600,
-                "memory_hours": line.memory_gib_s / 3600,
-                "account": line.account,
-                "cpu_cost": line.cpu_cost / MICRO,
-                "memory_cost": line.memory_cost / MICRO,
-                **further(line),
-                "cost": line.cost / MICRO,
-                "micro": line.cost,
-            }
-            for line in found.lines
-        ],
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditSupply:
+    """All credits, and all tenants that have some."""
+
+    supply: float
+    treasury: float
+    changed_s: float | None
+    """The time of the supply policy's last change."""
+    change: str | None
+    """The supply policy's last change and its reason."""
+    tenants: Sequence[TenantStanding]
+    """All tenants, also retired ones."""
 
 
-def further(line: StatementLine) -> Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantDetails:
+    """A tenant with its applications and the latest notes."""
+
+    standing: TenantStanding
+    applications: Sequence[ApplicationBudget]
+    notes: Sequence[MoneyNote]
+
+
+@dataclass(frozen=True, slots=True)
+class TenantStatement:
+    """A tenant's month, and the present name of its group."""
+
+    month: Statement
+    group_name: str | None
+
+
+def further_goods(line: StatementLine) -> dict[str, float]:
     """Return the hours and cost of network and disk, if they were sold to the VM."""
-    found: Row = {}
+    found: dict[str, float] = {}
     if line.network_mbit or line.network_cost:
         found["network_mbit_hours"] = line.network_mbit / 3600
         found["network_cost"] = line.network_cost / MICRO

@@ -1,7 +1,7 @@
-"""Questions about the daemon itself: status, pause, drain, release."""
+"""The service of the daemon itself: its status, pauses, and hosts that are drained."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -15,161 +15,196 @@ from merkatd.scheduler.base.ports import CloudUnreachableError, Observation
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.observation.snapshot_builder import movable
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.arguments import Arguments, who
-from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.period_view import PeriodViews, host_row, trouble_of
-from merkatd.service.market import limit_view
-from merkatd.service.market.plans import dry_run
-from merkatd.service.modes import ModeQuestions
+from merkatd.service.base.callers import Caller, require_admin
+from merkatd.service.base.errors import ConflictError
+from merkatd.service.base.period_view import PeriodViews, host_row_named, trouble_of
 
 
-async def order_host(scheduler: Scheduler, what: Order, arguments: Arguments) -> dict[str, Any]:
-    """Give an order about `host`; return whether it changed anything, and the VMs there."""
-    seen = await _seen(scheduler)
-    row = host_row(seen.host_id, seen.host_name, arguments)
-    host = int(seen.host_id[row])
-    changed = await scheduler.order(what, who(arguments), host)
-    there = (seen.vm_host == host) & (seen.vm_state != int(VmState.ABSENT))
-    return {
-        "id": host,
-        "name": seen.host_name[row],
-        "changed": changed,
-        "vms": int(there.sum()),
-        "stay": int((there & ~movable(seen)).sum()),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStatus:
+    """The part of the status that the database has."""
+
+    outstanding_steps: int
+    newest_period: int | None
+    newest_state: str | None
+    accounts_sound: bool
+    """Whether all entries of the ledger add up to zero."""
+    quarantined: Mapping[int, str | None]
+    """The failures of periods that could not be charged, by period."""
 
 
-async def _seen(scheduler: Scheduler) -> Observation:
-    """Return the present state of the cloud: an order waits for no period. Raise QuestionError.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonState:
+    """The part of the status that needs no database."""
 
-    If the cloud can't be reached, return the state that the latest period saw.
-    """
-    try:
-        return await scheduler.world.cloud.observe()
-    except CloudUnreachableError as error:
-        if scheduler.latest is None:
-            raise QuestionError(f"the cloud can't be reached: {error}") from error
-        return scheduler.latest.seen.observation
+    mode: str
+    configuration: str | None
+    paused: bool
+    standby: str | None
+    """The reason why another daemon is active instead."""
+    drained_hosts: Sequence[int]
+    failures: int
+    """The number of periods that failed since the last that did not."""
+    interval_s: float
+    now_s: float
+    period: int | None
+    at_s: float | None
+    prices: Mapping[str, Mapping[str, float | None]] | None
+    """The prices by market and resource; None for a price that clears no market."""
+    hosts: int | None
+    vms: int | None
+    hosts_away: Mapping[int, str]
+    drift: int
+    hosts_in_error: Mapping[str, str]
+    failed_strategies: Mapping[str, str]
+    unattended: Mapping[str, Mapping[int, str]]
+    """The errors with which the daemon fails to manage things, by kind and id."""
+    others: str | None
+    removed_users: Mapping[int, str]
+    retired_tenants: Mapping[int, str]
 
 
-class ItselfQuestions:
-    """The questions about the daemon's state and next plan, and the orders to it."""
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """The whole status."""
 
-    def __init__(self, scheduler: Scheduler, preparing: PeriodViews, modes: ModeQuestions) -> None:
+    stored: StoredStatus
+    state: DaemonState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOrder:
+    """A host after an order about it."""
+
+    id: int
+    name: str
+    changed: bool
+    """Whether the order changed anything."""
+    vms: int
+    stay: int
+    """The number of VMs there that can't be moved."""
+
+
+class DaemonControl:
+    """The status of the daemon, and administrators' orders to it."""
+
+    def __init__(self, scheduler: Scheduler, views: PeriodViews) -> None:
         self._scheduler = scheduler
-        self._modes = modes
-        self._preparing = preparing
-        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            "status": self.status,
-            "pause": self._pause,
-            "resume": self._resume,
-            "drain": self._drain,
-            "undrain": self._undrain,
-            "snapshot": self._snapshot,
-            "plan": self._plan,
-            "limits": self._limits,
-            "release": self._release,
-        }
+        self._views = views
 
-    async def status(self, _arguments: Arguments) -> dict[str, Any]:
+    async def status(self) -> DaemonStatus:
         """Return the state of the daemon, and the latest prices."""
 
-        def read(connection: sa.Connection) -> dict[str, Any]:
+        def read(connection: sa.Connection) -> StoredStatus:
             newest = period_store.newest(connection)
-            return {
-                "outstanding_steps": len(journal.outstanding(connection)),
-                "newest_period": None if newest is None else newest.number,
-                "newest_state": None if newest is None else str(newest.state),
-                "accounts_sound": entry_store.total(connection) == 0,
-                "quarantined": {
-                    str(one.number): one.failure for one in period_store.quarantined(connection)
+            return StoredStatus(
+                outstanding_steps=len(journal.outstanding(connection)),
+                newest_period=None if newest is None else newest.number,
+                newest_state=None if newest is None else str(newest.state),
+                accounts_sound=entry_store.total(connection) == 0,
+                quarantined={
+                    one.number: one.failure for one in period_store.quarantined(connection)
                 },
-            }
+            )
 
         stored = await self._scheduler.world.database.read(read)
-        how = await self._modes.present()
-        return stored | self.in_memory() | {"waiting_plan": how["waiting_plan"]}
+        return DaemonStatus(stored, self.state())
 
-    def in_memory(self) -> dict[str, Any]:
+    def state(self) -> DaemonState:
         """Return the part of the status that needs no database."""
         scheduler = self._scheduler
         latest = scheduler.latest
         reach = scheduler.world.hypervisors.reach()
-        return {
-            "mode": str(scheduler.mode),
-            "configuration": scheduler.configuration,
-            "paused": scheduler.paused,
-            "standby": scheduler.standby,
-            "drained_hosts": sorted(scheduler.drained),
-            "failures": scheduler.failures,
-            "interval_s": scheduler.world.rhythm.interval_s,
-            "now_s": scheduler.world.now(),
-            "period": None if latest is None else latest.period,
-            "at_s": None if latest is None else latest.at_s,
-            "prices": None if latest is None else _by_market(latest.prices),
-            "hosts": None if latest is None else len(latest.seen.snapshot.hosts),
-            "vms": None if latest is None else len(latest.seen.snapshot.vms),
-            "hosts_away": {str(host): why for host, why in reach.away.items()},
-            "drift": reach.drift,
-            "hosts_in_error": {} if latest is None else dict(trouble_of(latest.seen.observation)),
-            "failed_strategies": {} if latest is None else dict(latest.decided.decision.failed),
-            "unattended": {
-                str(kind): {str(one): why for one, why in scheduler.world.troubles.of(kind).items()}
-                for kind in TroubleKind
-            },
-            "others": scheduler.foreign.why,
-            "removed_users": {
-                str(owner): f"its tenant is retired once {why}"
+        return DaemonState(
+            mode=str(scheduler.mode),
+            configuration=scheduler.configuration,
+            paused=scheduler.paused,
+            standby=scheduler.standby,
+            drained_hosts=sorted(scheduler.drained),
+            failures=scheduler.failures,
+            interval_s=scheduler.world.rhythm.interval_s,
+            now_s=scheduler.world.now(),
+            period=None if latest is None else latest.period,
+            at_s=None if latest is None else latest.at_s,
+            prices=None if latest is None else _by_market(latest.prices),
+            hosts=None if latest is None else len(latest.seen.snapshot.hosts),
+            vms=None if latest is None else len(latest.seen.snapshot.vms),
+            hosts_away=dict(reach.away),
+            drift=reach.drift,
+            hosts_in_error={} if latest is None else dict(trouble_of(latest.seen.observation)),
+            failed_strategies={} if latest is None else dict(latest.decided.decision.failed),
+            unattended={str(kind): dict(scheduler.world.troubles.of(kind)) for kind in TroubleKind},
+            others=scheduler.foreign.why,
+            removed_users={
+                owner: f"its tenant is retired once {why}"
                 for owner, why in scheduler.removed.waiting.items()
             },
-            "retired_tenants": {
-                str(owner): what for owner, what in scheduler.removed.retired.items()
-            },
-        }
+            retired_tenants=dict(scheduler.removed.retired),
+        )
 
-    async def _pause(self, arguments: Arguments) -> bool:
+    async def pause(self, caller: Caller, by: str) -> bool:
         """Start no more periods until `resume`; return False if the daemon was paused already."""
-        return await self._scheduler.order(Order.PAUSE, who(arguments))
+        require_admin(caller, "ADMIN DAEMON")
+        return await self._scheduler.order(Order.PAUSE, by)
 
-    async def _resume(self, arguments: Arguments) -> bool:
+    async def resume(self, caller: Caller, by: str) -> bool:
         """End a pause; return False if the daemon was not paused."""
-        return await self._scheduler.order(Order.RESUME, who(arguments))
+        require_admin(caller, "ADMIN DAEMON")
+        return await self._scheduler.order(Order.RESUME, by)
 
-    async def _drain(self, arguments: Arguments) -> dict[str, Any]:
-        """Migrate the VMs of `host` away and place none there."""
-        return await self._order_host(Order.DRAIN, arguments)
+    async def drain(self, caller: Caller, host: str | None, by: str) -> HostOrder:
+        """Migrate the VMs of a host away and place none there; `host` is its id or name."""
+        return await self._order_host(caller, Order.DRAIN, host, by)
 
-    async def _undrain(self, arguments: Arguments) -> dict[str, Any]:
-        """Place VMs on `host` again."""
-        return await self._order_host(Order.UNDRAIN, arguments)
+    async def undrain(self, caller: Caller, host: str | None, by: str) -> HostOrder:
+        """Place VMs on a host again; `host` is its id or name."""
+        return await self._order_host(caller, Order.UNDRAIN, host, by)
 
-    async def _order_host(self, what: Order, arguments: Arguments) -> dict[str, Any]:
-        return await order_host(self._scheduler, what, arguments)
-
-    async def _snapshot(self, _arguments: Arguments) -> str:
+    async def snapshot(self, caller: Caller) -> str:
         """Return the snapshot of the latest decision as JSON text."""
-        snapshot = self._preparing.latest.seen.snapshot
+        require_admin(caller, "ADMIN DAEMON")
+        snapshot = self._views.latest.seen.snapshot
         return await self._scheduler.world.executor.run(lambda: dumps(snapshot))
 
-    async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
-        """Return the plan of a period that would start now."""
-        return await dry_run(self._scheduler.world, self._scheduler.leave)
+    async def touch_database(self) -> None:
+        """Read a small row, to test whether the database answers."""
+        await self._scheduler.world.database.read(period_store.newest)
 
-    async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Return the decided and enforced limits and the use, of all VMs or those of `of`."""
-        prepared = await self._preparing.prepared()
-        seen = prepared.latest.seen
-        return await limit_view.limits(self._scheduler.world, prepared.now, seen, arguments)
+    async def _order_host(
+        self, caller: Caller, what: Order, host: str | None, by: str
+    ) -> HostOrder:
+        require_admin(caller, "ADMIN HOST")
+        seen = await self._seen()
+        row = host_row_named(seen.host_id, seen.host_name, host)
+        id_ = int(seen.host_id[row])
+        changed = await self._scheduler.order(what, by, id_)
+        there = (seen.vm_host == id_) & (seen.vm_state != int(VmState.ABSENT))
+        return HostOrder(
+            id=id_,
+            name=seen.host_name[row],
+            changed=changed,
+            vms=int(there.sum()),
+            stay=int((there & ~movable(seen)).sum()),
+        )
 
-    async def _release(self, arguments: Arguments) -> Any:
-        """Without `vms`, pause and return the ids of all VMs; with `vms`, release their limits."""
-        return await limit_view.release(self._scheduler, arguments, who(arguments))
+    async def _seen(self) -> Observation:
+        """Return the present state of the cloud: an order waits for no period.
+
+        If the cloud can't be reached, return the state that the latest period saw.
+        """
+        scheduler = self._scheduler
+        try:
+            return await scheduler.world.cloud.observe()
+        except CloudUnreachableError as error:
+            if scheduler.latest is None:
+                raise ConflictError(f"the cloud can't be reached: {error}") from error
+            return scheduler.latest.seen.observation
 
 
 def _by_market(
     prices: Mapping[str, Mapping[str, float]],
 ) -> dict[str, dict[str, float | None]]:
-    """Return the prices for JSON, which has no infinity: None if no price clears the market."""
+    """Return the prices with None where no price clears the market."""
     return {
         market: {name: finite(one) for name, one in by_resource.items()}
         for market, by_resource in prices.items()

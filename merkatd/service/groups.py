@@ -1,8 +1,7 @@
-"""Questions about groups and orders to them; the interfaces check the permissions."""
+"""The service of groups: views, and orders to their keeper; a group's permissions decide."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
@@ -10,113 +9,179 @@ from merkatd.base.quantities import shown
 from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.fleets.vm_template_source import vm_template
-from merkatd.fleets.vm_template_text import Ask, TemplateError, template_problem
-from merkatd.groups import group_views
+from merkatd.fleets.vm_template_text import TemplateError, template_problem
+from merkatd.groups import group_orders, group_views
 from merkatd.groups.group_keeper import Keeper
-from merkatd.groups.group_orders import MAX_PERMISSIONS, MOST_VMS, Edit, GroupRight, require_group
+from merkatd.groups.group_orders import Edit, GroupRight, permits, require_group
+from merkatd.groups.group_views import GroupDetails, GroupSummary
+from merkatd.ledger import NotFoundError
 from merkatd.scheduler.base.troubles import TroubleKind
-from merkatd.scheduler.observation.bidders import MAX_AMOUNT as MOST_RATE
+from merkatd.scheduler.observation import bidders
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.arguments import LONGEST_NAME, Arguments, number, text, whole
-from merkatd.service.base.errors import QuestionError, TryAgainError
+from merkatd.service.base.arguments import LONGEST_NAME
+from merkatd.service.base.callers import Caller, CallerRights
+from merkatd.service.base.errors import (
+    InvalidRequestError,
+    NotPermittedError,
+    TryAgainError,
+    UnknownObjectError,
+)
+from merkatd.service.base.ledger_errors import ledger_errors_translated
 
-Row = dict[str, Any]
+__all__ = ["Edit", "GroupDetails", "GroupRequest", "GroupService", "GroupSummary"]
+MOST_RATE = bidders.MAX_AMOUNT
+MOST_VMS = group_orders.MOST_VMS
 LONGEST_TEMPLATE = 32_768
-CREATE_WORDS = ("template", "template_id", "template_name", "rate", "count", "name", "market")
-EDIT_WORDS = ("rate", "count", "vms")
+_ADMIN_BITS = 0o111
+"""The permission bits of the right to administer a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The `TemplateSource` (merkatd.fleets.vm_template_source) of a group's VM template."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest:
+    """A user's request for a group; exactly one of the three templates must be given."""
 
-    template: str | None
-    template_id: int | None
-    template_name: str | None
+    spending_rate: float
+    nvm: int
+    name: str | None = None
+    market: str | None = None
+    template: str | None = None
+    template_id: int | None = None
+    template_name: str | None = None
 
 
-class GroupQuestions:
-    """The questions about groups, and the orders to their keeper."""
+class GroupService:
+    """The groups of users."""
 
-    def __init__(self, scheduler: Scheduler, keeper: Keeper) -> None:
+    def __init__(self, scheduler: Scheduler, keeper: Keeper, callers: CallerRights) -> None:
         self._scheduler = scheduler
-        self.keeper = keeper
+        self._keeper = keeper
+        self._callers = callers
 
-    async def group(self, group: int) -> GroupRow:
-        """Return the stored group, for permission checks. Raise NotFoundError."""
-        return await self._scheduler.world.database.read(lambda c: require_group(c, group))
+    async def require_managed(self, caller: Caller, group: int) -> None:
+        """Raise NotPermittedError or UnknownObjectError if the caller may not manage the group."""
+        await self._permitted(caller, group, GroupRight.MANAGE)
 
-    async def listed(
-        self, user: int | None, user_groups: Collection[int], owner: int | None = None
-    ) -> list[Row]:
-        """Return the living groups that a user may use (None: all), or only those of an owner."""
-        latest = self._scheduler.latest
+    async def require_used(self, caller: Caller, group: int) -> None:
+        """Raise NotPermittedError or UnknownObjectError if the caller may not use the group."""
+        await self._permitted(caller, group, GroupRight.USE)
 
-        def read(connection: sa.Connection) -> list[Row]:
+    async def groups(self, caller: Caller, owner: int | None = None) -> Sequence[GroupSummary]:
+        """Return the living groups that the caller may use, or only those of an owner."""
+        latest, identity = self._scheduler.latest, caller.identity
+
+        def read(connection: sa.Connection) -> list[GroupSummary]:
             some = (
                 group_store.living(connection, owner)
-                if user is None
-                else group_store.permitting(connection, user, user_groups, GroupRight.USE, owner)
+                if caller.is_admin
+                else group_store.permitting(
+                    connection, caller.uid, identity.groups, GroupRight.USE, owner
+                )
             )
             return group_views.rows(connection, some, latest)
 
         return await self._scheduler.world.database.read(read)
 
-    async def shown(self, group: int) -> Row:
-        """Return all details of the group. Raise NotFoundError."""
-        latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
-        row = await self._scheduler.world.database.read(
-            lambda c: group_views.group_view(c, require_group(c, group), latest)
-        )
-        why = troubles.why(TroubleKind.GROUP, group)
-        return row if why is None else row | {"why": f"the daemon fails to manage it: {why}"}
+    async def group(self, caller: Caller, group: int) -> GroupDetails:
+        """Return a group and its VMs."""
+        await self.require_used(caller, group)
+        return await self._shown(group)
 
-    async def create(
-        self, given: Arguments, owner: int, user_group: int, ask: Ask, *, admin: bool
-    ) -> Row:
-        """Create a group and return it. Raise QuestionError.
-
-        `ask` calls OpenNebula with the owner's login.
-        """
-        _only(given, CREATE_WORDS)
-        rate, count = _rate(given), _count(given, least=1)
-        if rate is None or count is None:
-            raise QuestionError(
-                "rate and count: the spending rate and the number of VMs are required"
+    async def create(self, caller: Caller, request: GroupRequest) -> GroupDetails:
+        """Create a group of the caller, and return it."""
+        market = self._market(request.market)
+        if request.name is not None:
+            _check_name(request.name)
+        template = await self._template(caller, request)
+        with ledger_errors_translated():
+            new = await self._keeper.create(
+                owner=caller.uid,
+                user_group=caller.identity.group,
+                name=request.name,
+                market=market,
+                template=template,
+                spending_rate=request.spending_rate,
+                nvm=request.nvm,
             )
-        market = self._market(text(given, "market"))
-        new = await self.keeper.create(
-            owner=owner,
-            user_group=user_group,
-            name=name_of(given),
-            market=market,
-            template=await _template(given, ask, admin=admin),
-            spending_rate=rate,
-            nvm=count,
-        )
-        return await self.shown(new.id)
+        return await self._shown(new.id)
 
-    async def edit(self, group: int, given: Arguments) -> Row:
-        """Change the spending rate or the number of VMs. Raise QuestionError or LedgerError."""
-        _only(given, EDIT_WORDS)
-        new = Edit(
-            spending_rate=_rate(given), nvm=_count(given, least=0), ending=_vms(given.get("vms"))
-        )
-        await self.keeper.edit(group, new)
-        return await self.shown(group)
+    async def edit(self, caller: Caller, group: int, change: Edit) -> GroupDetails:
+        """Change the spending rate or the number of VMs of a group, and return it."""
+        await self.require_managed(caller, group)
+        with ledger_errors_translated():
+            await self._keeper.edit(group, change)
+        return await self._shown(group)
 
-    async def delete(self, group: int) -> Row:
-        """End the group and its VMs. Raise LedgerError."""
-        await self.keeper.delete(group)
-        return await self.shown(group)
+    async def delete(self, caller: Caller, group: int) -> GroupDetails:
+        """End a group and its VMs, and return it."""
+        await self.require_managed(caller, group)
+        with ledger_errors_translated():
+            await self._keeper.delete(group)
+        return await self._shown(group)
 
-    async def change(self, group: int, **values: int | str) -> Row:
-        """Change the name, owner, user group or permissions. Raise LedgerError."""
-        await self.keeper.change(group, **values)
-        return await self.shown(group)
+    async def rename(self, caller: Caller, group: int, name: str) -> GroupDetails:
+        """Rename a group, and return it."""
+        await self.require_managed(caller, group)
+        _check_name(name)
+        return await self._changed(group, name=name)
+
+    async def set_permissions(self, caller: Caller, group: int, permissions: str) -> GroupDetails:
+        """Set a group's permissions, three octal digits, and return it.
+
+        Only an administrator can add the right to administer it.
+        """
+        found = await self._permitted(caller, group, GroupRight.MANAGE)
+        bits = _bits_of(permissions)
+        if not caller.is_admin and bits & _ADMIN_BITS & ~found.permissions:
+            raise _denied(caller, GroupRight.ADMIN, group)
+        return await self._changed(group, permissions=bits)
+
+    async def set_owner(
+        self, caller: Caller, group: int, owner: int | None, user_group: int | None
+    ) -> GroupDetails:
+        """Change a group's owner or group of users, and return it; None leaves a value unchanged.
+
+        Only an administrator can change the owner, or choose a group that is not its own.
+        """
+        await self.require_managed(caller, group)
+        foreign = user_group is not None and user_group not in caller.identity.groups
+        if not caller.is_admin and (owner is not None or foreign):
+            raise _denied(caller, GroupRight.ADMIN, group)
+        values = {"owner": owner, "user_group": user_group}
+        given = {name: value for name, value in values.items() if value is not None}
+        if any(value < 0 for value in given.values()):
+            raise InvalidRequestError(
+                "user, user_group: must be ids from 0 up, or -1 for unchanged"
+            )
+        return await self._changed(group, **given) if given else await self._shown(group)
+
+    async def _permitted(self, caller: Caller, group: int, right: GroupRight) -> GroupRow:
+        """Return the stored group if the caller has this right to it."""
+        try:
+            found = await self._scheduler.world.database.read(lambda c: require_group(c, group))
+        except NotFoundError:
+            raise UnknownObjectError(f"Error getting group [{group}].", group) from None
+        if not caller.is_admin and not permits(found, caller.uid, caller.identity.groups, right):
+            raise _denied(caller, right, group)
+        return found
+
+    async def _shown(self, group: int) -> GroupDetails:
+        latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
+        with ledger_errors_translated():
+            found = await self._scheduler.world.database.read(
+                lambda c: group_views.group_view(c, require_group(c, group), latest)
+            )
+        why = troubles.why(TroubleKind.GROUP, group)
+        if why is None:
+            return found
+        return replace(found, why=f"the daemon fails to manage it: {why}")
+
+    async def _changed(self, group: int, **values: int | str) -> GroupDetails:
+        with ledger_errors_translated():
+            await self._keeper.change(group, **values)
+        return await self._shown(group)
 
     def _market(self, wanted: str | None) -> str:
-        """Return the market for the group's spending rate. Raise QuestionError."""
+        """Return the market for a group's spending rate."""
         known = [one.name for one in self._scheduler.world.markets if one.by_use]
         if not known:
             raise TryAgainError(
@@ -124,77 +189,59 @@ class GroupQuestions:
                 ' strategy = "groups"'
             )
         if (wanted is None and len(known) > 1) or (wanted is not None and wanted not in known):
-            raise QuestionError(f"market: must be one of {', '.join(known)} (got {shown(wanted)})")
+            raise InvalidRequestError(
+                f"market: must be one of {', '.join(known)} (got {shown(wanted)})"
+            )
         return wanted or known[0]
 
+    async def _template(self, caller: Caller, request: GroupRequest) -> str:
+        """Return the lines of the VM template, after a check that the caller may use it."""
+        templates = (request.template, request.template_id, request.template_name)
+        if sum(one is not None for one in templates) != 1:
+            raise InvalidRequestError(
+                "template, template_id, template_name: exactly one must be given"
+            )
+        if request.template is not None and not 1 <= len(request.template) <= LONGEST_TEMPLATE:
+            raise wrong_template(request.template)
+        try:
+            lines = await vm_template(
+                "", request, self._callers.ask_of(caller), admin=caller.is_admin
+            )
+        except TemplateError as error:
+            raise InvalidRequestError(f"template: {'; '.join(error.problems)}") from None
+        problem = template_problem(lines)
+        if problem is not None:
+            raise InvalidRequestError(f"template: {problem}")
+        return lines
 
-def name_of(given: Arguments) -> str | None:
-    """Return the name, which must fit into a line of a template. Raise QuestionError."""
-    name = text(given, "name")
-    if name is not None and (not name.isprintable() or '"' in name or name.isdigit()):
-        raise QuestionError(
+
+def wrong_template(template: object) -> InvalidRequestError:
+    """Return the error for a template that is not a text of the accepted length."""
+    return InvalidRequestError(
+        f"template: must be a text of 1 to {LONGEST_TEMPLATE} characters (got {shown(template)})"
+    )
+
+
+def _check_name(name: str) -> None:
+    """Raise InvalidRequestError if the name does not fit into a line of a template."""
+    if not name.isprintable() or '"' in name or name.isdigit():
+        raise InvalidRequestError(
             f"name: must be 1 to {LONGEST_NAME} characters on a line, without quotes, and not"
             f" only digits (got {shown(name)})"
         )
-    return name
 
 
-def permissions_of(value: str) -> int:
-    """Return the nine permission bits of three octal digits. Raise QuestionError."""
-    if len(value) != 3 or not set(value) <= set("01234567"):
-        raise QuestionError(
-            f"permissions: must be three digits from 000 to {MAX_PERMISSIONS:o}"
-            f" (got {shown(value)})"
+def _bits_of(permissions: str) -> int:
+    """Return the nine permission bits of three octal digits."""
+    if len(permissions) != 3 or not set(permissions) <= set("01234567"):
+        raise InvalidRequestError(
+            f"permissions: must be three digits from 000 to {group_orders.MAX_PERMISSIONS:o}"
+            f" (got {shown(permissions)})"
         )
-    return int(value, 8)
+    return int(permissions, 8)
 
 
-def _only(given: Arguments, known: tuple[str, ...]) -> None:
-    for name in given:
-        if name not in known:
-            raise QuestionError(f"unknown field {shown(name)}; known: {', '.join(known)}")
-
-
-def _rate(given: Arguments) -> float | None:
-    rate = number(given, "rate", MOST_RATE)
-    if rate == 0:
-        raise QuestionError("rate: must be more than 0 (got 0)")
-    return rate
-
-
-def _count(given: Arguments, least: int) -> int | None:
-    count = whole(given, "count")
-    if count is not None and not least <= count <= MOST_VMS:
-        raise QuestionError(f"count: must be from {least} to {MOST_VMS} VMs (got {count})")
-    return count
-
-
-def _vms(given: Any) -> tuple[int, ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, list) or not all(type(one) is int for one in given):
-        raise QuestionError("vms: must be an array of VM ids")
-    return tuple(given)
-
-
-async def _template(given: Arguments, ask: Ask, *, admin: bool) -> str:
-    """Return the lines of the VM template, after a check that the owner may use it."""
-    said: Mapping[str, Any] = {name: given.get(name) for name in CREATE_WORDS[:3]}
-    if sum(one is not None for one in said.values()) != 1:
-        raise QuestionError("template, template_id, template_name: exactly one must be given")
-    written = said["template"]
-    if written is not None and (
-        not isinstance(written, str) or not 1 <= len(written) <= LONGEST_TEMPLATE
-    ):
-        raise QuestionError(
-            f"template: must be a text of 1 to {LONGEST_TEMPLATE} characters (got {shown(written)})"
-        )
-    source = _Source(written, whole(given, "template_id"), text(given, "template_name"))
-    try:
-        lines = await vm_template("", source, ask, admin=admin)
-    except TemplateError as error:
-        raise QuestionError(f"template: {'; '.join(error.problems)}") from None
-    problem = template_problem(lines)
-    if problem is not None:
-        raise QuestionError(f"template: {problem}")
-    return lines
+def _denied(caller: Caller, right: GroupRight, group: int) -> NotPermittedError:
+    return NotPermittedError(
+        f"User [{caller.uid}] : Not authorized to perform {right.name} GROUP [{group}].", group
+    )

@@ -1,60 +1,127 @@
-"""Questions about the mode, the plan that waits for approval, and another scheduler's choices."""
+"""The service of modes: the mode, the plan that waits for approval, another scheduler's choices."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from merkatd.base.quantities import shown
 from merkatd.cluster import Migrate
 from merkatd.database.scheduler import comparison_store, plan_store
 from merkatd.database.scheduler.order_store import Mode, Order
 from merkatd.database.scheduler.plan_store import STANDING, PlanState, StoredPlan
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.arguments import Arguments, one_of, who, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.arguments import one_of, whole
+from merkatd.service.base.callers import Caller, require_admin
+from merkatd.service.base.errors import ConflictError, InvalidRequestError
 
 _MODES = ("configured", *Mode)
-_MOST_COMPARISONS = 10_000
+MOST_COMPARISONS = 10_000
 
 
-class ModeQuestions:
-    """The questions and orders of administrators about modes and plans."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeState:
+    """The mode, and the plan that waits in it."""
+
+    mode: str
+    ordered: str | None
+    """The mode that an order set instead of the configured mode."""
+    configured: str
+    waiting_plan: int | None
+    most_moves: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingStep:
+    """A step of a plan that needs an approval."""
+
+    number: int
+    kind: str
+    vm: int
+    name: str | None
+    source: str | int | None
+    """The name of the host that the VM would leave, or its id if its name is not known."""
+    host: str | int | None
+    """The host to which the VM would go."""
+    reason: str
+    skipped: bool
+    """Whether the approval left the step out."""
+    became: str | None
+    """The outcome of the step, if known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingPlan:
+    """A plan that needs an approval, in any state."""
+
+    plan: int
+    period: int
+    at_s: float
+    state: str
+    who: str | None
+    """The user that approved or rejected it."""
+    steps: Sequence[StandingStep]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedVm:
+    """A placement or move of another scheduler, with Merkat's choice."""
+
+    at_s: float
+    period: int
+    vm: int
+    name: str
+    source: str | None
+    theirs: str | None
+    ours: str | None
+    same: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerDifferences:
+    """How often another scheduler and Merkat chose alike, and the newest choices."""
+
+    compared: int
+    same: int
+    moved: int
+    moved_alike: int
+    ours_alone: int
+    would_move: int | None
+    """The migrations that Merkat would order now, in the mode `shadow`."""
+    vms: Sequence[ComparedVm]
+
+
+class ModeService:
+    """The modes and plans of the daemon; orders are for administrators."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            "mode": self._mode,
-            "standing_plan": self._standing,
-            "approve_plan": self._approve,
-            "refuse_plan": self._refuse,
-            "differences": self._differences,
-        }
 
-    async def _mode(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the mode; if `to` is given, change to that mode first."""
-        scheduler, wanted = self._scheduler, one_of(arguments, "to", _MODES)
-        changed = False
-        if wanted is not None:
-            changed = await scheduler.order(Order(f"mode {wanted}"), who(arguments))
-            scheduler.wake()
-        return await self.present() | {"changed": changed}
-
-    async def present(self) -> dict[str, Any]:
+    async def mode(self) -> ModeState:
         """Return the mode and the number of the waiting plan."""
         scheduler = self._scheduler
         plan = await scheduler.world.database.read(plan_store.newest)
         waits = plan is not None and plan.state is PlanState.WAITING
-        return {
-            "mode": str(scheduler.mode),
-            "ordered": scheduler.ordered and str(scheduler.ordered),
-            "configured": str(scheduler.world.acting.mode),
-            "waiting_plan": plan.id if plan is not None and waits else None,
-            "most_moves": scheduler.leave.moves,
-        }
+        return ModeState(
+            mode=str(scheduler.mode),
+            ordered=None if scheduler.ordered is None else str(scheduler.ordered),
+            configured=str(scheduler.world.acting.mode),
+            waiting_plan=plan.id if plan is not None and waits else None,
+            most_moves=scheduler.leave.moves,
+        )
 
-    async def _standing(self, _arguments: Arguments) -> dict[str, Any]:
-        """Return the newest plan, in any state."""
+    async def set_mode(self, caller: Caller, mode: str, by: str) -> bool:
+        """Set the mode from the next period on; return whether this changed it."""
+        require_admin(caller, "ADMIN MODE")
+        wanted = one_of({"to": mode}, "to", _MODES)
+        changed = await self._scheduler.order(Order(f"mode {wanted}"), by)
+        self._scheduler.wake()
+        return changed
+
+    async def standing_plan(self, caller: Caller) -> StandingPlan:
+        """Return the newest plan, in any state. Raise ConflictError if there is none."""
+        require_admin(caller, "ADMIN PLAN")
 
         def read(connection: sa.Connection) -> StoredPlan | None:
             newest = plan_store.newest(connection)
@@ -63,82 +130,120 @@ class ModeQuestions:
         plan = await self._scheduler.world.database.read(read)
         if plan is None:
             hint = "" if self._scheduler.mode is Mode.ASK else "; only the mode ask makes plans"
-            raise QuestionError(f"there is no plan yet{hint}")
+            raise ConflictError(f"there is no plan yet{hint}")
         return self._shown(plan)
 
-    async def _approve(self, arguments: Arguments) -> dict[str, Any]:
-        """Approve the waiting plan, without the steps whose numbers are in `skip`."""
-        skipped = _numbers(arguments)
+    async def approve(
+        self, caller: Caller, by: str, plan: int | None, skipped: AbstractSet[int]
+    ) -> StandingPlan:
+        """Approve the waiting plan without some of its steps; `plan` must be its number or None."""
+        require_admin(caller, "ADMIN PLAN")
         mode = self._scheduler.mode
         if mode is not Mode.ASK:
-            raise QuestionError(f"plans can be approved only in mode ask (the mode is {mode})")
+            raise ConflictError(f"plans can be approved only in mode ask (the mode is {mode})")
 
-        def give(connection: sa.Connection, plan: StoredPlan) -> None:
-            strange = sorted(skipped - set(range(1, len(plan.steps) + 1)))
+        def give(connection: sa.Connection, waiting: StoredPlan) -> None:
+            strange = sorted(skipped - set(range(1, len(waiting.steps) + 1)))
             if strange:
-                raise QuestionError(
-                    f"skip: plan {plan.id} has no step {strange[0]}; its steps are 1 to"
-                    f" {len(plan.steps)}"
+                raise InvalidRequestError(
+                    f"skip: plan {waiting.id} has no step {strange[0]}; its steps are 1 to"
+                    f" {len(waiting.steps)}"
                 )
             at_s = self._scheduler.world.now()
-            plan_store.approve(connection, plan, skipped, who(arguments), at_s)
+            plan_store.approve(connection, waiting, frozenset(skipped), by, at_s)
 
-        return await self._answered(arguments, give)
+        return await self._answered(plan, give)
 
-    async def _refuse(self, arguments: Arguments) -> dict[str, Any]:
+    async def refuse(self, caller: Caller, by: str, plan: int | None) -> StandingPlan:
         """Reject the waiting plan; the daemon does not propose the same plan again."""
+        require_admin(caller, "ADMIN PLAN")
 
-        def give(connection: sa.Connection, plan: StoredPlan) -> None:
-            plan_store.refuse(connection, plan, who(arguments), self._scheduler.world.now())
+        def give(connection: sa.Connection, waiting: StoredPlan) -> None:
+            plan_store.refuse(connection, waiting, by, self._scheduler.world.now())
 
-        return await self._answered(arguments, give)
+        return await self._answered(plan, give)
+
+    async def differences(self, caller: Caller, limit: int) -> SchedulerDifferences:
+        """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
+        require_admin(caller, "ADMIN PLAN")
+        most = min(limit, MOST_COMPARISONS)
+        found, agreed = await self._scheduler.world.database.read(
+            lambda connection: (
+                comparison_store.recent(connection, most),
+                comparison_store.agreement(connection),
+            )
+        )
+        latest = self._scheduler.latest
+        moves = 0 if latest is None else len(latest.decided.decision.plan.of(Migrate))
+        return SchedulerDifferences(
+            compared=agreed.placed,
+            same=agreed.placed_alike,
+            moved=agreed.moved,
+            moved_alike=agreed.moved_alike,
+            ours_alone=agreed.ours_alone,
+            would_move=moves if self._scheduler.mode is Mode.SHADOW else None,
+            vms=[
+                ComparedVm(
+                    at_s=one.at_s,
+                    period=one.period,
+                    vm=one.vm,
+                    name=one.name,
+                    source=one.source,
+                    theirs=one.theirs,
+                    ours=one.ours,
+                    same=one.same,
+                    why=one.why,
+                )
+                for one in found
+            ],
+        )
 
     async def _answered(
-        self, arguments: Arguments, give: Callable[[sa.Connection, StoredPlan], None]
-    ) -> dict[str, Any]:
-        """Approve or reject the waiting plan; if `plan` is given, it must be its number."""
-        wanted = whole(arguments, "plan")
+        self, plan: int | None, give: Callable[[sa.Connection, StoredPlan], None]
+    ) -> StandingPlan:
+        """Approve or reject the waiting plan."""
+        wanted = whole({"plan": plan}, "plan")
 
         def work(connection: sa.Connection) -> StoredPlan:
             newest = plan_store.newest(connection)
-            plan = None if newest is None else plan_store.get(connection, newest.id)
-            if plan is None or plan.state not in STANDING:
-                raise QuestionError("no plan waits for approval")
-            if wanted not in {None, plan.id}:
-                raise QuestionError(f"plan {wanted} is no longer current: plan {plan.id} is")
-            if plan.state is not PlanState.WAITING:
-                raise QuestionError(f"plan {plan.id} was already approved by {plan.who}")
-            give(connection, plan)
-            return plan_store.get(connection, plan.id) or plan
+            found = None if newest is None else plan_store.get(connection, newest.id)
+            if found is None or found.state not in STANDING:
+                raise ConflictError("no plan waits for approval")
+            if wanted not in {None, found.id}:
+                raise ConflictError(f"plan {wanted} is no longer current: plan {found.id} is")
+            if found.state is not PlanState.WAITING:
+                raise ConflictError(f"plan {found.id} was already approved by {found.who}")
+            give(connection, found)
+            return plan_store.get(connection, found.id) or found
 
-        plan = await self._scheduler.world.database.run(work)
+        answered = await self._scheduler.world.database.run(work)
         self._scheduler.wake()
-        return self._shown(plan)
+        return self._shown(answered)
 
-    def _shown(self, plan: StoredPlan) -> dict[str, Any]:
+    def _shown(self, plan: StoredPlan) -> StandingPlan:
         """Return a plan, with the names of the hosts and VMs that the latest period saw."""
         hosts, vms = self._names()
-        return {
-            "plan": plan.id,
-            "period": plan.period,
-            "at_s": plan.made_s,
-            "state": str(plan.state),
-            "who": plan.who,
-            "steps": [
-                {
-                    "number": number,
-                    "kind": step.kind,
-                    "vm": step.vm,
-                    "name": vms.get(step.vm),
-                    "source": hosts.get(step.source, step.source),
-                    "host": hosts.get(step.host, step.host),
-                    "reason": step.reason,
-                    "skipped": step.skipped,
-                    "became": step.became,
-                }
+        return StandingPlan(
+            plan=plan.id,
+            period=plan.period,
+            at_s=plan.made_s,
+            state=str(plan.state),
+            who=plan.who,
+            steps=[
+                StandingStep(
+                    number=number,
+                    kind=step.kind,
+                    vm=step.vm,
+                    name=vms.get(step.vm),
+                    source=hosts.get(step.source, step.source),
+                    host=hosts.get(step.host, step.host),
+                    reason=step.reason,
+                    skipped=step.skipped,
+                    became=step.became,
+                )
                 for number, step in enumerate(plan.steps, start=1)
             ],
-        }
+        )
 
     def _names(self) -> tuple[Mapping[int | None, str], Mapping[int, str]]:
         latest = self._scheduler.latest
@@ -149,46 +254,3 @@ class ModeQuestions:
             dict(zip(seen.host_id.tolist(), seen.host_name, strict=True)),
             dict(zip(seen.vm_id.tolist(), seen.vm_name, strict=True)),
         )
-
-    async def _differences(self, arguments: Arguments) -> dict[str, Any]:
-        """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
-        limit = min(whole(arguments, "limit") or 50, _MOST_COMPARISONS)
-        found, agreed = await self._scheduler.world.database.read(
-            lambda connection: (
-                comparison_store.recent(connection, limit),
-                comparison_store.agreement(connection),
-            )
-        )
-        latest = self._scheduler.latest
-        moves = 0 if latest is None else len(latest.decided.decision.plan.of(Migrate))
-        return {
-            "compared": agreed.placed,
-            "same": agreed.placed_alike,
-            "moved": agreed.moved,
-            "moved_alike": agreed.moved_alike,
-            "ours_alone": agreed.ours_alone,
-            "would_move": moves if self._scheduler.mode is Mode.SHADOW else None,
-            "vms": [
-                {
-                    "at_s": one.at_s,
-                    "period": one.period,
-                    "vm": one.vm,
-                    "name": one.name,
-                    "source": one.source,
-                    "theirs": one.theirs,
-                    "ours": one.ours,
-                    "same": one.same,
-                    "why": one.why,
-                }
-                for one in found
-            ],
-        }
-
-
-def _numbers(arguments: Arguments) -> frozenset[int]:
-    """Return the numbers in `skip`. Raise QuestionError."""
-    given = arguments.get("skip", [])
-    fine = isinstance(given, list) and all(type(one) is int for one in given)
-    if not fine or len(given) > _MOST_COMPARISONS:
-        raise QuestionError(f"skip: must be a list of steps' numbers (got {shown(given)})")
-    return frozenset(given)

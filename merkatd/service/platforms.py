@@ -1,9 +1,6 @@
-"""Questions about virtual platforms and orders to them, for all interfaces of the daemon.
+"""The service of virtual platforms: views, and orders to their manager."""
 
-The questions of the control socket check no permissions: the socket's file mode does.
-"""
-
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,185 +10,175 @@ from merkatd.base.quantities import shown
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
-from merkatd.fleets.vm_template_text import Ask, TemplateError
-from merkatd.ledger import MOST_CREDITS, Ledger
+from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.platforms import platform_views
 from merkatd.platforms.lifecycle import template_reader
 from merkatd.platforms.lifecycle.platform_template import TemplateTime
 from merkatd.platforms.lifecycle.template_checks import Fitting
 from merkatd.platforms.manager import Manager
+from merkatd.platforms.platform_views import (
+    PlatformDetails,
+    PlatformSummary,
+    PlatformVm,
+    SeenPlatformVm,
+)
 from merkatd.platforms.tenant_orders import Update, fetched_vm_templates, require_platform
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.accounts import ledger_errors_as_refusals, owner_of
-from merkatd.service.base.arguments import Arguments, number, who, whole
-from merkatd.service.base.errors import QuestionError
+from merkatd.scheduler.phases.announce import Announcement
+from merkatd.service.base.callers import Caller, CallerRights, require_admin, require_tenant
+from merkatd.service.base.errors import InvalidRequestError, NotPermittedError
+from merkatd.service.base.ledger_errors import ledger_errors_translated
 
-Row = dict[str, Any]
+__all__ = [
+    "MOST_PERFORMANCE",
+    "PlatformDetails",
+    "PlatformService",
+    "PlatformSummary",
+    "PlatformVm",
+    "SeenPlatformVm",
+    "Update",
+    "deadline_of",
+]
+MOST_PERFORMANCE = toml_reader.MAX_NUMBER
 
 
-class PlatformQuestions:
-    """The questions about platforms, and the orders to their manager."""
+class PlatformService:
+    """The platforms of tenants."""
 
-    def __init__(self, scheduler: Scheduler, manager: Manager, ask: Ask) -> None:
-        """`ask` calls OpenNebula with the daemon's login."""
+    def __init__(self, scheduler: Scheduler, manager: Manager, callers: CallerRights) -> None:
         self._scheduler = scheduler
-        self.manager = manager
-        self._ask = ask
-        world = scheduler.world
-        self.ledger = Ledger(world.database, world.now, world.money)
-        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            name: ledger_errors_as_refusals(answer)
-            for name, answer in (
-                ("platforms", self._platforms),
-                ("platform", self._platform),
-                ("platform_submit", self._submit),
-                ("platform_update", self._update),
-                ("platform_suspend", self._suspend),
-                ("platform_resume", self._resume),
-                ("platform_stop", self._stop),
+        self._manager = manager
+        self._callers = callers
+
+    async def require_managed(self, caller: Caller, platform: int) -> None:
+        """Raise NotPermittedError or UnknownObjectError if the caller may not manage it."""
+        with ledger_errors_translated():
+            owner = await self._scheduler.world.database.read(
+                lambda connection: require_platform(connection, platform).owner
             )
-        }
+        if not caller.is_admin and caller.uid != owner:
+            raise NotPermittedError(
+                f"User [{caller.uid}] : Not authorized to perform MANAGE PLATFORM [{platform}].",
+                platform,
+            )
 
-    # -- for every interface -----------------------------------------------------------------------
-
-    async def owner_of(self, platform: int) -> int:
-        """Return the owner of the platform. Raise NotFoundError."""
-        return await self._scheduler.world.database.read(
-            lambda connection: require_platform(connection, platform).owner
-        )
-
-    async def shown(self, platform: int) -> Row:
-        """Return all details of the platform. Raise NotFoundError."""
-        world = self._scheduler.world
-
-        def read(connection: sa.Connection) -> Row:
-            one = require_platform(connection, platform)
-            apart = Apart(connection)
-            row = apart.look(platform, lambda: self._shown(connection, one), None)
-            if row is not None:
-                return row
-            return platform_views.shown_in_part(connection, one, world, apart.failed[platform])
-
-        return await world.database.read(read)
-
-    def _shown(self, connection: sa.Connection, one: PlatformRow) -> Row:
-        scheduler = self._scheduler
-        return platform_views.platform_view(connection, one, scheduler.world, scheduler.latest)
-
-    async def listed(self, owner: int | None) -> list[Row]:
-        """Return summaries of the platforms of a tenant or of all, with the newest ended ones."""
+    async def platforms(
+        self, caller: Caller, owner: int | None = None
+    ) -> Sequence[PlatformSummary]:
+        """Return the platforms of a tenant, or of all, with the newest ended ones."""
+        if owner is None:
+            require_admin(caller, "ADMIN PLATFORMS")
+        else:
+            require_tenant(caller, owner)
         return await self._scheduler.world.database.read(
             lambda connection: platform_views.rows(
                 connection, platform_store.listed(connection, owner)
             )
         )
 
-    async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
-        """Create a platform of a tenant and return it. Raise QuestionError.
+    async def platform(
+        self, caller: Caller, platform: int, latest: Announcement | None = None
+    ) -> PlatformDetails:
+        """Return a platform; its VMs are as in the period `latest`, by default the newest."""
+        await self.require_managed(caller, platform)
+        return await self._shown(platform, latest)
 
-        `ask` calls OpenNebula with the tenant's login.
-        """
+    async def submit(self, caller: Caller, owner: int, text: str) -> PlatformDetails:
+        """Create a platform of a tenant from the text of a template, and return it."""
 
-        async def done(given: Fitting, vm_templates: dict[str, str]) -> Row:
-            return await self.manager.submit(owner, given, vm_templates, who_, self._shown)
+        async def done(given: Fitting, vm_templates: dict[str, str]) -> PlatformDetails:
+            return await self._manager.submit(owner, given, vm_templates, caller.author, self._view)
 
-        return await self._with_template(text, ask, done, admin=admin)
+        return await self._with_template(caller, owner, text, done)
 
-    async def try_submit(self, owner: int, text: Any, ask: Ask, *, admin: bool) -> Row:
-        """Return what `submit` would return, and store nothing. Raise QuestionError."""
+    async def try_submit(self, caller: Caller, owner: int, text: str) -> PlatformDetails:
+        """Return the result of `submit`, and store nothing."""
 
-        async def tried(given: Fitting, vm_templates: dict[str, str]) -> Row:
-            return await self.manager.try_submission(owner, given, vm_templates, self._shown)
+        async def tried(given: Fitting, vm_templates: dict[str, str]) -> PlatformDetails:
+            return await self._manager.try_submission(owner, given, vm_templates, self._view)
 
-        return await self._with_template(text, ask, tried, admin=admin)
+        return await self._with_template(caller, owner, text, tried)
+
+    async def update(self, caller: Caller, platform: int, change: Update) -> PlatformDetails:
+        """Change a platform's goals or budget, and return it."""
+        await self.require_managed(caller, platform)
+        with ledger_errors_translated():
+            return await self._manager.update(platform, change, caller.author, self._view)
+
+    async def try_update(self, caller: Caller, platform: int, change: Update) -> PlatformDetails:
+        """Return the result of `update`, and store nothing."""
+        await self.require_managed(caller, platform)
+        with ledger_errors_translated():
+            return await self._manager.try_update(platform, change, self._view)
+
+    async def suspend(self, caller: Caller, platform: int) -> PlatformDetails:
+        """Suspend a platform until an order resumes it, and return it."""
+        return await self._ordered(caller, platform, self._manager.suspend)
+
+    async def resume(self, caller: Caller, platform: int) -> PlatformDetails:
+        """Resume a platform now, whatever the price, and return it."""
+        return await self._ordered(caller, platform, self._manager.resume)
+
+    async def stop(self, caller: Caller, platform: int) -> PlatformDetails:
+        """End a platform, and return it."""
+        return await self._ordered(caller, platform, self._manager.stop)
+
+    async def _ordered(
+        self, caller: Caller, platform: int, order: Callable[[int, str], Awaitable[PlatformRow]]
+    ) -> PlatformDetails:
+        await self.require_managed(caller, platform)
+        with ledger_errors_translated():
+            await order(platform, caller.author)
+        return await self._shown(platform, None)
 
     async def _with_template(
         self,
-        text: Any,
-        ask: Ask,
-        work: Callable[[Fitting, dict[str, str]], Awaitable[Row]],
-        *,
-        admin: bool,
-    ) -> Row:
-        if not isinstance(text, str) or not text:
-            raise QuestionError(f"template: must be the text of a template (got {shown(text)})")
+        caller: Caller,
+        owner: int,
+        text: str,
+        work: Callable[[Fitting, dict[str, str]], Awaitable[PlatformDetails]],
+    ) -> PlatformDetails:
+        require_tenant(caller, owner)
+        if not text:
+            raise InvalidRequestError(
+                f"template: must be the text of a template (got {shown(text)})"
+            )
+        ask = self._callers.ask_of(caller)
         try:
-            given = await self.manager.fitting(text)
-            return await work(given, await fetched_vm_templates(given.template, ask, admin=admin))
+            given = await self._manager.fitting(text)
+            vm_templates = await fetched_vm_templates(given.template, ask, admin=caller.is_admin)
+            with ledger_errors_translated():
+                return await work(given, vm_templates)
         except TemplateError as error:
-            raise QuestionError(f"template: {'; '.join(error.problems)}") from None
+            raise InvalidRequestError(f"template: {'; '.join(error.problems)}") from None
 
-    async def change(self, platform: int, given: Arguments, who_: str) -> Row:
-        """Change a platform's goals or budget. Raise QuestionError or LedgerError."""
-        return await self.manager.update(platform, _update(given), who_, self._shown)
+    async def _shown(self, platform: int, latest: Announcement | None) -> PlatformDetails:
+        """Return a platform; a broken platform in part."""
+        world, at = self._scheduler.world, latest or self._scheduler.latest
 
-    async def try_change(self, platform: int, given: Arguments) -> Row:
-        """Return what `change` would return, and store nothing. Raise the same errors."""
-        return await self.manager.try_update(platform, _update(given), self._shown)
+        def read(connection: sa.Connection) -> PlatformDetails:
+            one = require_platform(connection, platform)
+            apart = Apart(connection)
+            found = apart.look(
+                platform, lambda: platform_views.platform_view(connection, one, world, at), None
+            )
+            if found is not None:
+                return found
+            return platform_views.shown_in_part(connection, one, world, apart.failed[platform])
 
-    async def order(
-        self, what: Callable[[int, str], Awaitable[PlatformRow]], platform: int, who_: str
-    ) -> Row:
-        """Give the order `what` and return the platform after it. Raise LedgerError."""
-        await what(platform, who_)
-        return await self.shown(platform)
+        with ledger_errors_translated():
+            return await world.database.read(read)
 
-    # -- for the control socket ---------------------------------------------------------------
-
-    async def _platforms(self, arguments: Arguments) -> list[Row]:
-        """Return summaries of all platforms, or of those of `tenant`."""
-        if arguments.get("tenant") is None:
-            return await self.listed(None)
-        return await self.listed(await owner_of(self.ledger, arguments))
-
-    async def _platform(self, arguments: Arguments) -> Row:
-        """Return the `platform` with this id."""
-        return await self.shown(_id(arguments))
-
-    async def _submit(self, arguments: Arguments) -> Row:
-        """Create a platform of `tenant` from the text of a `template`."""
-        owner = await owner_of(self.ledger, arguments)
-        text = arguments.get("template")
-        return await self.submit(owner, text, self._ask, who(arguments), admin=True)
-
-    async def _update(self, arguments: Arguments) -> Row:
-        """Change the `deadline`, `performance`, `budget` or `replenishment` of a `platform`."""
-        return await self.change(_id(arguments), arguments, who(arguments))
-
-    async def _suspend(self, arguments: Arguments) -> Row:
-        """Suspend a `platform` until an order resumes it."""
-        return await self.order(self.manager.suspend, _id(arguments), who(arguments))
-
-    async def _resume(self, arguments: Arguments) -> Row:
-        """Resume a `platform`."""
-        return await self.order(self.manager.resume, _id(arguments), who(arguments))
-
-    async def _stop(self, arguments: Arguments) -> Row:
-        """End a `platform`."""
-        return await self.order(self.manager.stop, _id(arguments), who(arguments))
-
-
-def _update(given: Arguments) -> Update:
-    return Update(
-        deadline=deadline_of(given.get("deadline")),
-        budget=number(given, "budget", MOST_CREDITS),
-        replenishment=number(given, "replenishment", MOST_CREDITS),
-        performance=number(given, "performance", toml_reader.MAX_NUMBER),
-    )
+    def _view(self, connection: sa.Connection, one: PlatformRow) -> PlatformDetails:
+        scheduler = self._scheduler
+        return platform_views.platform_view(connection, one, scheduler.world, scheduler.latest)
 
 
 def deadline_of(value: Any) -> TemplateTime | None:
-    """Return a deadline: "6h" from now, or a time in the form of templates. Raise QuestionError."""
+    """Return a deadline: "6h" from now, or a time in the form of templates. Raise RequestError."""
     if value is None:
         return None
     try:
         return template_reader.moment_of_text(value)
     except ValueError as error:
-        raise QuestionError(f"deadline: {shown(value)}: {error}") from None
-
-
-def _id(arguments: Arguments) -> int:
-    value = whole(arguments, "platform")
-    if value is None:
-        raise QuestionError("platform: must be the id of a platform")
-    return value
+        raise InvalidRequestError(f"deadline: {shown(value)}: {error}") from None

@@ -1,117 +1,65 @@
-"""The services of a daemon that its interfaces (control socket, XML-RPC, web) use."""
+"""The services of a daemon, which its interfaces (control socket, XML-RPC, web) call."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from merkatd.base.quantities import shown
+from merkatd.fleets.vm_template_text import Ask
+from merkatd.groups.group_keeper import Keeper
 from merkatd.ledger import Ledger
+from merkatd.platforms.manager import Manager
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.account_rows import Names
-from merkatd.service.accounts import MoneyQuestions
-from merkatd.service.base.arguments import Arguments
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.accounts import AccountService
+from merkatd.service.base.callers import CallerRights
+from merkatd.service.base.errors import NotSupportedError
 from merkatd.service.base.identity import Logins
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.service.base.period_view import PeriodViews
 from merkatd.service.base.turns import FairTurns
-from merkatd.service.daemon_control import ItselfQuestions
-from merkatd.service.groups import GroupQuestions
-from merkatd.service.market.listings import PresentQuestions
-from merkatd.service.market.prices import PastQuestions
-from merkatd.service.modes import ModeQuestions
-from merkatd.service.platforms import PlatformQuestions
-
-NEWEST_STEPS = 20
-"""The steps in an overview."""
-
-
-class Questions(Protocol):
-    """A service that answers questions by name."""
-
-    async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
-        """Return the answer as a value that JSON can represent. Raise QuestionError."""
+from merkatd.service.daemon_control import DaemonControl
+from merkatd.service.groups import GroupService
+from merkatd.service.market.balance_history import BalanceHistory
+from merkatd.service.market.bids import BidService
+from merkatd.service.market.explanations import ExplanationService
+from merkatd.service.market.limit_view import LimitService
+from merkatd.service.market.listings import ListingService
+from merkatd.service.market.past_periods import PastPeriods
+from merkatd.service.market.plans import PlanService
+from merkatd.service.market.prices import PriceService
+from merkatd.service.market.quotes import QuoteService
+from merkatd.service.market.step_history import StepHistory
+from merkatd.service.modes import ModeService
+from merkatd.service.platforms import PlatformService
 
 
-class DaemonQuestions:
-    """The questions of a daemon with its scheduler."""
-
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        platforms: PlatformQuestions | None = None,
-    ) -> None:
-        """`platforms` answers the questions about platforms, if the daemon supports them."""
-        self._scheduler = scheduler
-        self.platforms = platforms
-        self.preparing = PeriodViews(scheduler)
-        self.modes = ModeQuestions(scheduler)
-        self._itself = ItselfQuestions(scheduler, self.preparing, self.modes)
-        self._present = PresentQuestions(scheduler, self.preparing)
-        self._past = PastQuestions(scheduler, self.preparing)
-        world = scheduler.world
-        self.ledger = Ledger(world.database, world.now, world.money)
-        money = MoneyQuestions(self.ledger, world.now, self.names)
-        self._known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            "overview": self._overview,
-            **self._itself.known,
-            **self.modes.known,
-            **self._present.known,
-            **self._past.known,
-            **money.known,
-            **({} if platforms is None else platforms.known),
-        }
-
-    @property
-    def world(self) -> PeriodContext:
-        """Return the context with the rules in force, including a reloaded configuration's."""
-        return self._scheduler.world
-
-    def in_memory(self) -> dict[str, Any]:
-        """Return the part of the status that needs no database."""
-        return self._itself.in_memory()
-
-    async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
-        """Return the answer to the question of this name. Raise QuestionError."""
-        found = self._known.get(question)
-        if found is None:
-            known = ", ".join(sorted(self._known))
-            raise QuestionError(f"unknown question {shown(question)}; known: {known}")
-        return await found(arguments)
-
-    async def _overview(self, _arguments: Arguments) -> dict[str, Any]:
-        """Return all data of a live view, read at the same moment."""
-        status = await self._itself.status({})
-        if self._scheduler.latest is None:
-            return {"status": status, "price": [], "hosts": [], "vms": [], "steps": []}
-        return {
-            "status": status,
-            "price": await self._past.price({}),
-            "hosts": await self._present.hosts({}),
-            "vms": await self._present.vms({}),
-            "steps": await self._past.steps({"limit": NEWEST_STEPS}),
-        }
-
-    def names(self) -> Names:
-        """Return the names of users and groups that the last period saw."""
-        latest = self._scheduler.latest
-        if latest is None:
-            return Names()
-        return Names(latest.seen.observation.owner_name, latest.seen.observation.group_name)
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, kw_only=True)
 class DaemonServices:
-    """The services that the XML-RPC methods use."""
+    """The services of a daemon, one of each."""
 
-    questions: DaemonQuestions
-    preparing: PeriodViews
-    ledger: Ledger
+    scheduler: Scheduler
+    views: PeriodViews
+    callers: CallerRights
     logins: Logins
-    version: str
     orders: OrderCounts
-    groups: GroupQuestions | None = None
+    version: str
+    ledger: Ledger
+    accounts: AccountService
+    balances: BalanceHistory
+    bids: BidService
+    daemon: DaemonControl
+    explanations: ExplanationService
+    limits: LimitService
+    listings: ListingService
+    modes: ModeService
+    past: PastPeriods
+    plans: PlanService
+    prices: PriceService
+    quotes: QuoteService
+    steps: StepHistory
+    platforms: PlatformService | None = None
+    """None if the daemon does not support platforms."""
+    groups: GroupService | None = None
+    """None if the daemon does not support groups."""
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
     """Turns for long reads, one per user at a time: reads that can take a thread a second, and
     reads that grow with a tenant's VMs. The other threads stay free for other calls."""
@@ -119,4 +67,63 @@ class DaemonServices:
     @property
     def world(self) -> PeriodContext:
         """Return the context with the rules in force; a reload replaces them."""
-        return self.questions.world
+        return self.scheduler.world
+
+    def require_platforms(self) -> PlatformService:
+        """Return the service of platforms. Raise NotSupportedError if there is none."""
+        if self.platforms is None:
+            raise NotSupportedError("This daemon does not support platforms.")
+        return self.platforms
+
+    def require_groups(self) -> GroupService:
+        """Return the service of groups. Raise NotSupportedError if there is none."""
+        if self.groups is None:
+            raise NotSupportedError("This daemon does not support groups.")
+        return self.groups
+
+
+def names_of(scheduler: Scheduler) -> Names:
+    """Return the names of users and groups that the last period saw."""
+    latest = scheduler.latest
+    if latest is None:
+        return Names()
+    return Names(latest.seen.observation.owner_name, latest.seen.observation.group_name)
+
+
+def services_of(
+    scheduler: Scheduler,
+    logins: Logins,
+    orders: OrderCounts,
+    ask: Ask,
+    version: str,
+    manager: Manager | None = None,
+    keeper: Keeper | None = None,
+) -> DaemonServices:
+    """Return the services of a daemon; `ask` calls OpenNebula with the daemon's login."""
+    world = scheduler.world
+    views, rights = PeriodViews(scheduler), CallerRights(logins, ask)
+    ledger = Ledger(world.database, world.now, world.money)
+    return DaemonServices(
+        scheduler=scheduler,
+        views=views,
+        callers=rights,
+        logins=logins,
+        orders=orders,
+        version=version,
+        ledger=ledger,
+        accounts=AccountService(ledger, world.now, lambda: names_of(scheduler)),
+        daemon=DaemonControl(scheduler, views),
+        balances=BalanceHistory(scheduler),
+        bids=BidService(scheduler, rights),
+        explanations=ExplanationService(scheduler, rights),
+        limits=LimitService(scheduler),
+        listings=ListingService(scheduler),
+        modes=ModeService(scheduler),
+        past=PastPeriods(scheduler),
+        plans=PlanService(scheduler),
+        prices=PriceService(scheduler, views),
+        quotes=QuoteService(rights),
+        steps=StepHistory(scheduler, rights),
+        platforms=None if manager is None else PlatformService(scheduler, manager, rights),
+        groups=None if keeper is None else GroupService(scheduler, keeper, rights),
+    )

@@ -1,22 +1,20 @@
 """The web site: each request's session, permissions, answer and errors."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
 from secrets import compare_digest
-from typing import Any
 
 from twisted.logger import Logger
 
-from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
+from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.base.deferreds import SharedResult
-from merkatd.database.scheduler import period_store
-from merkatd.ledger import LedgerError
-from merkatd.service import QuestionError, TryAgainError
-from merkatd.service.base.errors import Code, RequestError
-from merkatd.service.base.identity import LONGEST_SESSION, Caller, Identity, need_admin
+from merkatd.service.base.callers import Caller, require_admin
+from merkatd.service.base.errors import NotAuthenticatedError, TooManyRequestsError, TryAgainError
+from merkatd.service.base.identity import LONGEST_SESSION, Identity
 from merkatd.service.base.period_view import QuotedView
 from merkatd.web import pages
+from merkatd.web.base.error_statuses import status_of, text_of
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
 from merkatd.web.base.goals import Goals
 from merkatd.web.base.live_updates import Listener, Listeners
@@ -41,15 +39,6 @@ SIGN_OUT = "/sign-out"
 MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 256
 """The largest sign-in form, in bytes: a character of the name and password has up to four bytes,
 and the form encodes each byte with three."""
-
-_STATUS: Mapping[Code, HTTPStatus] = {
-    # A visitor must not learn whether an object of another tenant exists.
-    Code.AUTHORIZATION: HTTPStatus.NOT_FOUND,
-    Code.NO_EXISTS: HTTPStatus.NOT_FOUND,
-    Code.ACTION: HTTPStatus.TOO_MANY_REQUESTS,
-    Code.RPC_API: HTTPStatus.UNPROCESSABLE_ENTITY,
-    Code.INTERNAL: HTTPStatus.SERVICE_UNAVAILABLE,
-}
 
 _log = Logger()
 _HOLD_ROUTES = pages
@@ -88,7 +77,7 @@ class WebSite:
         try:
             known = session is not None
             self._admission.heed(asked.address, wait_s, known=known, size=asked.size)
-        except RequestError as refusal:
+        except TooManyRequestsError as refusal:
             return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
         if asked.method == "POST" and not asked.own:
             text = "The browser did not confirm that this form was sent by a page of this site."
@@ -153,7 +142,7 @@ class WebSite:
                 HTTPStatus.SERVICE_UNAVAILABLE,
             )
         running = SharedResult(self._admitted(asked, session, work))
-        if await self._recall.outlast(running, self._look):
+        if await self._recall.outlast(running, self._house.daemon.touch_database):
             return await running.result()
         return wrong_page(
             "The database does not answer. The daemon may still carry out the order: check before"
@@ -161,15 +150,11 @@ class WebSite:
             HTTPStatus.SERVICE_UNAVAILABLE,
         )
 
-    async def _look(self) -> object:
-        """Read a small row, to test the database."""
-        return await self._house.world.database.read(period_store.newest)
-
     async def _shown(
         self, asked: BrowserRequest, session: BrowserSession, caller: Caller, found: Route, id_: int
     ) -> PageResponse | LiveResponse:
         if found.admin:
-            need_admin(caller.identity, found.path)
+            require_admin(caller, found.path)
         reading = self._recall.reading(visitor=caller.identity.uid)
         here = PageRequest(
             house=self._house,
@@ -192,9 +177,8 @@ class WebSite:
 
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
         """Return the latest period, None before the first."""
-        preparing = self._house.preparing
         try:
-            found = await preparing.prepared()
+            found = await self._house.views.prepared()
         except TryAgainError:
             return None
         await reading.settle(self.past.adding)
@@ -224,7 +208,7 @@ class WebSite:
         try:
             user = await self._admission.admitted(login, asked.address, who)
         except Exception as error:  # noqa: BLE001 - as above
-            return sign_in_page(_sentence(error), asked.field("user"), _status(error))
+            return sign_in_page(_sentence(error), asked.field("user"), status_of(error))
         _log.info("User {name} signed in to the web page", name=user.name)
         token = self._sessions.begin(login, user.uid, instead_of=asked.cookie)
         return self._with_cookie(redirect("/"), token)
@@ -232,15 +216,14 @@ class WebSite:
     def _refused(
         self, asked: BrowserRequest, session: BrowserSession, error: Exception
     ) -> PageResponse:
-        refusal = refusal_of(asked.path, error)
-        if refusal.code is Code.AUTHENTICATION:
+        if isinstance(error, NotAuthenticatedError):
             # The password was changed, or the user was removed.
             self._sessions.end(session)
             return _sign_in_first(asked)
-        status = _status(error)
+        text, status = text_of(asked.path, error), status_of(error)
         if status is HTTPStatus.NOT_FOUND:
             return _nothing()
-        answer = wrong_page(refusal.text, status)
+        answer = wrong_page(text, status)
         if status is HTTPStatus.SERVICE_UNAVAILABLE and asked.method == "GET":
             return replace(answer, headers=LOOK_AGAIN)
         return answer
@@ -281,17 +264,7 @@ def _nothing() -> PageResponse:
     return wrong_page("This page does not exist, or you may not see it.", HTTPStatus.NOT_FOUND)
 
 
-def _status(error: Any) -> HTTPStatus:
-    if isinstance(error, TryAgainError):
-        return HTTPStatus.SERVICE_UNAVAILABLE
-    if isinstance(error, QuestionError | LedgerError):
-        return _STATUS[refusal_of("", error).code]
-    if isinstance(error, RequestError):
-        return _STATUS.get(error.code, HTTPStatus.FORBIDDEN)
-    return HTTPStatus.SERVICE_UNAVAILABLE
-
-
 def _sentence(error: Exception) -> str:
-    if isinstance(error, RequestError) and error.code is Code.AUTHENTICATION:
+    if isinstance(error, NotAuthenticatedError):
         return "Wrong user name or password."
-    return refusal_of("sign-in", error).text
+    return text_of("sign-in", error)

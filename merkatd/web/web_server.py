@@ -298,6 +298,6 @@ def serve(
 
     named()
     house = dispatch.house
-    keeping = Keeping(site.past, house.questions, site.goals, listeners.announced)
+    keeping = Keeping(site.past, house, site.goals, listeners.announced)
     scheduler.listen(keeping.announced)
     return WebPage(door, listeners, site.goals, named)

@@ -11,8 +11,9 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.control.control_client import ControlError
 from merkatd.cli import main
-from merkatd.service import DaemonQuestions, QuestionError
+from merkatd.service.base.errors import RequestError
 from tests.scheduler.frontend import Frontend
+from tests.served import questions_at
 
 
 class Daemon:
@@ -20,7 +21,7 @@ class Daemon:
 
     def __init__(self, hosts: int = 2) -> None:
         self.frontend = Frontend(hosts=hosts)
-        self.questions = DaemonQuestions(self.frontend.scheduler)
+        self.questions = questions_at(self.frontend.scheduler)
 
     def period(self, count: int = 1) -> None:
         """So many periods, a minute apart."""
@@ -34,7 +35,7 @@ class Daemon:
         said = json.loads(json.dumps(dict(arguments or {})))
         try:
             answer = self.frontend.result(ensureDeferred(self.questions.answer(question, said)))
-        except QuestionError as error:
+        except RequestError as error:
             raise ControlError(str(error)) from None
         return json.loads(json.dumps(answer, allow_nan=False))
 

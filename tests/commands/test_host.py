@@ -3,8 +3,8 @@
 import pytest
 
 from merkatd.database.scheduler import order_store, period_store
-from merkatd.service import DaemonQuestions
 from tests.commands.asking import Daemon, Shell
+from tests.served import questions_at
 
 
 def hosts_of(daemon: Daemon) -> set[int]:
@@ -82,7 +82,7 @@ def test_a_start_with_paused_holds_in_that_daemon_alone(daemon: Daemon, shell: S
     frontend.start_daemon()
     frontend.scheduler.hold()
     frontend.scheduler.start()
-    daemon.questions = DaemonQuestions(frontend.scheduler)
+    daemon.questions = questions_at(frontend.scheduler)
     before = frontend.read(period_store.newest)
     frontend.clock.pump([10.0] * 30)
     assert frontend.read(period_store.newest) == before
@@ -112,5 +112,5 @@ def test_a_host_is_drained_while_the_cloud_is_away(daemon: Daemon, shell: Shell)
     daemon.frontend.bench.ok("embedded.fault.add", {"kind": "lose", "method": "one.*"})
     assert shell.ok("host drain host001").out.startswith("host001 is drained: ")
     daemon.frontend.start_daemon()
-    daemon.questions = DaemonQuestions(daemon.frontend.scheduler)
+    daemon.questions = questions_at(daemon.frontend.scheduler)
     assert "the cloud can't be reached" in shell.refused("host undrain host001")

@@ -8,11 +8,10 @@ import pytest
 
 from merkatd.opennebula import Client
 from merkatd.protocol.platform_messages import ProgressReport
-from merkatd.service import DaemonQuestions
-from merkatd.service.platforms import PlatformQuestions
 from tests.commands.asking import Daemon, Shell
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import SESSION
+from tests.served import questions_at
 
 
 class Platforms(Daemon):
@@ -23,8 +22,7 @@ class Platforms(Daemon):
         self.frontend = self.site
         scheduler = self.site.scheduler
         client = Client(self.site.transport, SESSION, self.site.clock)
-        platforms = PlatformQuestions(scheduler, self.site.manager, client.call)
-        self.questions = DaemonQuestions(scheduler, platforms)
+        self.questions = questions_at(scheduler, self.site.manager, client.call)
 
 
 @pytest.fixture

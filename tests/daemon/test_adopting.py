@@ -8,13 +8,8 @@ import pytest
 from merkatd.config.configuration import Config
 from merkatd.daemon.reload import Reloading, RunningParts, rules_of
 from merkatd.groups.group_keeper import Keeper
-from merkatd.service import DaemonQuestions
-from merkatd.service.platforms import PlatformQuestions
 from tests.platforms.site import Site
-
-
-async def _no_call(*_: Any) -> Any:
-    raise AssertionError("nothing is asked of OpenNebula")
+from tests.served import services_at
 
 
 @pytest.fixture
@@ -22,9 +17,7 @@ def reloaded() -> Any:
     """A daemon's parts and the configuration that they were told after their start."""
     site = Site()
     keeper = Keeper(site.scheduler.world)
-    platforms = PlatformQuestions(site.scheduler, site.manager, _no_call)
-    questions = DaemonQuestions(site.scheduler, platforms)
-    ledgers = questions.ledger, platforms.ledger
+    ledgers = (services_at(site.scheduler, site.manager).ledger,)
     going = RunningParts(site.scheduler, site.manager, keeper, ledgers, None)
     before = Config()
     money = replace(before.money, starting_credits=123.0)
@@ -37,7 +30,7 @@ def test_ledgers_go_by_the_new_money(reloaded: Any) -> None:
     """Tenants who come after a reload start with what the new configuration gives them."""
     going, config = reloaded
     assert config.money.starting_credits == 123.0
-    assert [ledger.money for ledger in going.ledgers] == [config.money, config.money]
+    assert [ledger.money for ledger in going.ledgers] == [config.money]
 
 
 def test_platforms_and_groups_go_by_the_new_rules(reloaded: Any) -> None:

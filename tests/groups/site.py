@@ -15,7 +15,9 @@ from merkatd.groups.group_keeper import Keeper
 from merkatd.groups.group_orders import Edit
 from merkatd.ledger import Ledger
 from merkatd.scheduler.base.settings import MarketRules
+from merkatd.service.groups import GroupService
 from tests.scheduler.frontend import Frontend
+from tests.served import services_at
 
 GROUPS = MarketRules(name="groups", strategy="groups")
 CREDITS = 1_000_000.0
@@ -105,3 +107,8 @@ class Site(Frontend):
         self.wait(ledger.meet(owner, name))
         self.wait(ledger.grant(owner, micro(CREDITS), "root"))
         return owner
+
+
+def groups_at(site: Site) -> GroupService:
+    """The service of a site whose templates ask for nothing of OpenNebula's."""
+    return services_at(site.scheduler, keeper=site.keeper).require_groups()

@@ -8,8 +8,9 @@ import pytest
 from merkatd.commands import list_command, market_commands, plan_text, status_commands, vm_commands
 from merkatd.commands.terminal import to_text
 from merkatd.commands.terminal.output import rows_of
-from merkatd.service import DaemonQuestions, QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from tests.groups.site import Site, template
+from tests.served import questions_at
 
 
 class Asked(Site):
@@ -17,7 +18,7 @@ class Asked(Site):
 
     def __init__(self) -> None:
         super().__init__(hosts=2)
-        self.questions = DaemonQuestions(self.scheduler)
+        self.questions = questions_at(self.scheduler)
         self.group_id = self.create(60.0, 3)
         self.again(4)
         self.shared, self.alone = self._two_vms()
@@ -132,7 +133,7 @@ def test_a_plan_knows_rates_of_vms_that_were_just_made(asked: Asked) -> None:
 
 def test_the_bid_of_a_groups_vm_is_its_groups_to_change(asked: Asked) -> None:
     """It would count for nothing; asked without a number, it says what it is."""
-    with pytest.raises(QuestionError, match=f"onegroup edit {asked.group_id} -s RATE"):
+    with pytest.raises(InvalidRequestError, match=f"onegroup edit {asked.group_id} -s RATE"):
         asked.ask("bid", vm=str(asked.shared), cpu=9.0)
     (cpu, _) = asked.ask("bid", vm=str(asked.shared))["resources"]
     assert (cpu["old"], cpu["cost"]) == (20.0, 120.0)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,10 +18,10 @@ from merkatd.database.fleets import group_store, group_vm_store
 from merkatd.database.fleets.group_store import GroupRow
 from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember
 from merkatd.groups.group_orders import GroupRight, permits
-from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
-from merkatd.service.groups import GroupQuestions
-from tests.groups.site import Site
+from tests.groups.site import Site, groups_at
 
 MANY = 3_000
 
@@ -31,8 +30,8 @@ class House:
     """What the calls work with."""
 
     def __init__(self, there: Any) -> None:
-        self.groups = there
-        self.questions = SimpleNamespace(platforms=there, answer=getattr(there, "answer", None))
+        self.require_groups = self.require_platforms = lambda: there
+        self.answer = getattr(there, "answer", None)
         self.long_reads = FairTurns(2, per_key=1)
 
 
@@ -67,7 +66,7 @@ def test_others_vms_are_not_read(site: Site) -> None:
     mine = site.create(60.0, 2)
     theirs = site.create(60.0, 2, site.eve)
     site.scheduler.latest = site.periods(4)
-    house: Any = House(GroupQuestions(site.scheduler, site.keeper))
+    house: Any = House(groups_at(site))
     with steps_of(site.engine) as before:
         (first,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     many = [
@@ -96,7 +95,7 @@ def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
     transaction(site.engine, lambda c: GROUP_MEMBERS.add(c, many))
     found = site.read(lambda c: group_vm_store.ids(c, [mine]))
     assert found == {mine: site.vms(mine)}
-    house: Any = House(GroupQuestions(site.scheduler, site.keeper))
+    house: Any = House(groups_at(site))
     (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     assert (row["running"], row["vm_ids"]) == (2, found[mine])
 
@@ -159,16 +158,10 @@ class Slow:
         self.begun = 0
         self._waiting: list[Deferred[Any]] = []
 
-    async def group(self, group: int) -> Any:
-        """A group that everybody may use."""
-        return GroupRow(
-            id=group, token="", name="", owner=2, user_group=1, permissions=0o777, market="",
-            template="", spending_rate=1.0, nvm=1, created_s=0.0,
-        )  # fmt: skip
+    async def require_used(self, *_said: Any) -> None:
+        """Everybody may use everything."""
 
-    async def owner_of(self, _platform: int) -> int:
-        """The first caller's."""
-        return 2
+    require_managed = require_used
 
     async def listed(self, *_said: Any) -> Any:
         """Begin, and not end."""
@@ -176,7 +169,7 @@ class Slow:
         self._waiting.append(Deferred())
         return await self._waiting[-1]
 
-    shown = answer = listed
+    groups = group = platforms = platform = answer = listed
 
 
 @pytest.mark.parametrize("name", CALLS)

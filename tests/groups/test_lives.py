@@ -16,8 +16,8 @@ from merkatd.groups.group_fleet import group_change
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.troubles import TroubleKind
-from merkatd.service.groups import GroupQuestions
-from tests.groups.site import Site, template
+from merkatd.service.base.callers import LOCAL
+from tests.groups.site import Site, groups_at, template
 
 
 class TestExample:
@@ -203,10 +203,10 @@ class TestFaults:
         assert [len(site.vms(one)) for one in (before, broken, after)] == [1, 0, 1]
         troubles = site.scheduler.world.troubles
         assert troubles.of(TroubleKind.GROUP) == {broken: "ZeroDivisionError: nothing to divide by"}
-        questions = GroupQuestions(site.scheduler, site.keeper)
-        why = site.wait(questions.shown(broken))["why"]
+        groups = groups_at(site)
+        why = site.wait(groups.group(LOCAL, broken)).why
         assert why == ("the daemon fails to manage it: ZeroDivisionError: nothing to divide by")
-        assert site.wait(questions.shown(after))["why"] == ""
+        assert site.wait(groups.group(LOCAL, after)).why == ""
         fails[0] = False
         site.periods(3)
         assert len(site.vms(broken)) == 1

@@ -17,7 +17,11 @@ from merkatd.database.ledger.entry_store import Posting, TransactionKind
 from merkatd.database.ledger.usage_store import DailyUse
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
-from merkatd.web.pages.history_panels import balance_and_movements
+from merkatd.service.market.balance_history import (
+    BalanceChanges,
+    BalanceMovement,
+    balance_changes,
+)
 
 ANN, BOB = 2, 3
 MAY = Month(2026, 5)
@@ -94,11 +98,11 @@ def test_a_statement_takes_as_many_queries_however_many_there_are(
 def test_the_page_of_a_tenant_takes_as_many_queries_too(connection: sa.Connection) -> None:
     """Its chart knows what all accounts hold, and what came and went on each."""
     known(connection, range(2))
-    few, _ = queries(connection, lambda: balance_and_movements(connection, ANN, MAY.begin_s))
+    few, _ = queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
     known(connection, range(2, 42))
-    many, found = queries(connection, lambda: balance_and_movements(connection, ANN, MAY.begin_s))
+    many, found = queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
     assert many == few < 5
     mine = account_store.of_owner(connection, ANN)
     each = [entry_store.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]
-    moved = [(entry.at_s, entry.amount / MICRO) for all_ in each for entry in all_]
-    assert found == (sum(one.balance for one in mine) / MICRO, moved)
+    moved = [BalanceMovement(entry.at_s, entry.amount / MICRO) for all_ in each for entry in all_]
+    assert found == BalanceChanges(sum(one.balance for one in mine) / MICRO, moved)

@@ -15,10 +15,10 @@ from merkatd.config.loader import load
 from merkatd.database.ledger.entry_store import audit
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import Month, statement, tenants
-from merkatd.service import DaemonQuestions
 from tests.commands.asking import Daemon, Shell
 from tests.scheduler import frontend
 from tests.scheduler.frontend import PASSWORD, Frontend
+from tests.served import questions_at
 
 PAGE = (Path(__file__).parents[2] / "docs/money.md").read_text()
 MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
@@ -56,7 +56,7 @@ class Site(Daemon):
         self.frontend = Frontend(
             cloud.hosts, size, money=self.config.money, rhythm=self.config.period
         )
-        self.questions = DaemonQuestions(self.frontend.scheduler)
+        self.questions = questions_at(self.frontend.scheduler)
         (place / "money").mkdir()
         (place / "money/one_auth").write_text(f"oneadmin:{PASSWORD}\n")
         (place / "money/one_xmlrpc").write_text("http://127.0.0.1/RPC2\n")

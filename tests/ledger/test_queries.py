@@ -22,7 +22,7 @@ from merkatd.database.ledger import (
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.ledger import Bill, fold_details, settle_bill, statement, update_tenants
-from merkatd.web.pages.history_panels import balance_and_movements
+from merkatd.service.market.balance_history import balance_changes
 from tests.servers import MariaDb
 
 VMS = 30
@@ -68,7 +68,7 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 
 ASKED: dict[str, Callable[[sa.Connection], Any]] = {
     "a tenant's statement": lambda c: statement(c, 3, Month(1970, 1)),
-    "what a tenant holds and what moved": lambda c: balance_and_movements(c, 3, 0.0),
+    "what a tenant holds and what moved": lambda c: balance_changes(c, 3, 0.0),
     "an account's entries": lambda c: entry_store.of_account(c, 5, 0.0, 1e6),
     "what was charged for a period": lambda c: entry_store.transactions_below(c, "charge/60/"),
     "one period's details": lambda c: usage_store.load(c, 60),

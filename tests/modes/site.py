@@ -8,8 +8,8 @@ from twisted.internet.defer import ensureDeferred
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.scheduler.execution.delegation import HandoverRequest, HostRoom
-from merkatd.service import DaemonQuestions
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
+from tests.served import questions_at
 
 READS = ("config", "info", "infoset", "infoextended", "monitoring", "table", "version")
 
@@ -37,7 +37,7 @@ class Site(Frontend):
         """A daemon, the first or after one was killed, and who asks it."""
         self.transport = self.heard = Heard(self.cloud)
         super().start_daemon()
-        self.questions = DaemonQuestions(self.scheduler)
+        self.questions = questions_at(self.scheduler)
 
     def ask(self, question: str, **arguments: Any) -> Any:
         """The answer to an administrator's question."""

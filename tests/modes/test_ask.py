@@ -9,7 +9,7 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Proposed
 from merkatd.scheduler.execution.approval import Approved
 from merkatd.scheduler.execution.delegation import HostRoom
-from merkatd.service import QuestionError
+from merkatd.service.base.errors import ConflictError, InvalidRequestError
 from tests.modes.site import Site
 
 
@@ -98,7 +98,7 @@ class TestThePlanStands:
         """Whoever approves of the older one is told which stands."""
         asking.vm()
         asking.minutes(1)
-        with pytest.raises(QuestionError, match="plan 1 is no longer current: plan 2 is"):
+        with pytest.raises(ConflictError, match="plan 1 is no longer current: plan 2 is"):
             asking.ask("approve_plan", plan=1)
         asking.minutes(1)
         assert placements(asking) == []
@@ -116,16 +116,16 @@ class TestThePlanStands:
 
     def test_it_needs_mode_ask(self, site: Site) -> None:
         """And a plan that waits; steps are skipped by numbers that there are."""
-        with pytest.raises(QuestionError, match="only in mode ask"):
+        with pytest.raises(ConflictError, match="only in mode ask"):
             site.ask("approve_plan")
         site.mode(Mode.ASK)
-        with pytest.raises(QuestionError, match="no plan waits"):
+        with pytest.raises(ConflictError, match="no plan waits"):
             site.ask("approve_plan")
         site.vm()
         site.minutes(1)
-        with pytest.raises(QuestionError, match="has no step 2; its steps are 1 to 1"):
+        with pytest.raises(InvalidRequestError, match="has no step 2; its steps are 1 to 1"):
             site.ask("approve_plan", skip=[2])
-        with pytest.raises(QuestionError, match="a list of steps' numbers"):
+        with pytest.raises(InvalidRequestError, match="a list of steps' numbers"):
             site.ask("approve_plan", skip="all")
 
     def test_another_mode_drops_it(self, asking: Site) -> None:

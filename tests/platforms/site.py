@@ -27,7 +27,9 @@ from merkatd.protocol.platform_messages import (
     PlatformStatus,
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError
+from merkatd.service.platforms import PlatformService
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend
+from tests.served import services_at
 
 BOB = f"bob:{PASSWORD}"
 
@@ -224,3 +226,8 @@ class Site(Frontend):
         self.wait(ledger.meet(owner, name))
         self.wait(ledger.grant(owner, micro(100_000.0), "root"))
         return owner
+
+
+def platforms_at(site: Site) -> PlatformService:
+    """The service of a site whose templates ask for nothing of OpenNebula's."""
+    return services_at(site.scheduler, site.manager).require_platforms()

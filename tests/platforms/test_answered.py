@@ -6,28 +6,20 @@ import pytest
 
 from merkatd.database.fleets import platform_store
 from merkatd.platforms import platform_views
-from merkatd.service import QuestionError
-from merkatd.service.platforms import PlatformQuestions
-from tests.platforms.site import Site, template
+from merkatd.platforms.tenant_orders import Update
+from merkatd.service.base.callers import LOCAL
+from merkatd.service.base.errors import InvalidRequestError
+from tests.platforms.site import Site, platforms_at, template
 
 
 class BrokenError(Exception):
     """Stands for whatever can go wrong when a platform is shown."""
 
 
-def asked(site: Site) -> PlatformQuestions:
-    """The questions of a site whose templates ask for nothing of OpenNebula's."""
-
-    async def nothing(*_: Any) -> Any:
-        raise AssertionError("nothing is to be asked")
-
-    return PlatformQuestions(site.scheduler, site.manager, nothing)
-
-
 def submitted(site: Site, text: str) -> Any:
     """The answer to the submission of a template."""
-    questions = asked(site)
-    return site.wait(questions.submit(site.ann, text, questions._ask, "ann", admin=True))
+    questions = platforms_at(site)
+    return site.wait(questions.submit(LOCAL, site.ann, text))
 
 
 def breaks(*_: Any) -> Any:
@@ -54,7 +46,7 @@ def test_a_change_that_cannot_be_shown_is_not_stored(
     platform = site.submit()
     monkeypatch.setattr(platform_views, "summary", breaks)
     with pytest.raises(BrokenError):
-        site.wait(asked(site).change(platform, {"performance": 2.0, "budget": 9.0}, "ann"))
+        site.wait(platforms_at(site).update(LOCAL, platform, Update(performance=2.0, budget=9.0)))
     assert site.platform(platform).performance is None
 
 
@@ -72,6 +64,6 @@ def test_a_template_is_judged_before_a_transaction_begins(
     """A wrong template keeps no other tenant from the database, however long its check takes."""
     database = site.scheduler.world.database
     before = database.answered  # type: ignore[attr-defined]
-    with pytest.raises(QuestionError, match="template: "):
+    with pytest.raises(InvalidRequestError, match="template: "):
         submitted(site, template(**changes))
     assert database.answered == before  # type: ignore[attr-defined]

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from merkatd.api.values.plain_values import members
 from merkatd.commands.platform_command import lines_of
-from merkatd.platforms.platform_views import Row, platform_view
+from merkatd.platforms.platform_views import PlatformDetails, platform_view
 from merkatd.protocol.platform_messages import ProgressReport, SetBids
 from tests.platforms.site import Site
 
@@ -28,10 +29,10 @@ def running(site: Site) -> int:
     return platform
 
 
-def row_of(site: Site, platform: int) -> Row:
+def row_of(site: Site, platform: int) -> PlatformDetails:
     """What `platform show` answers."""
     one, world, announcement = site.platform(platform), site.scheduler.world, site.period()
-    row: Row = site.read(lambda c: platform_view(c, one, world, announcement))
+    row: PlatformDetails = site.read(lambda c: platform_view(c, one, world, announcement))
     return row
 
 
@@ -43,13 +44,13 @@ def fail(site: Site, platform: int, *, final: bool = False) -> None:
 def test_its_vms_bid_nothing_and_its_tenant_reads_why(site: Site) -> None:
     """The exception and the path of the log are in the row and in the command's text."""
     platform = running(site)
-    assert row_of(site, platform)["bids"] > 0
+    assert row_of(site, platform).bids > 0
     fail(site, platform)
     site.periods(2)
     row = row_of(site, platform)
-    assert row["trouble"] == WHY
-    assert row["bids"] == 0
-    text = " ".join(lines_of(row, None))
+    assert row.trouble == WHY
+    assert row.bids == 0
+    text = " ".join(lines_of(members(row), None))
     assert f"Its controller fails: {WHY}. Its VMs bid nothing until it works again." in text
 
 
@@ -58,8 +59,8 @@ def test_a_monitor_that_ends_is_in_the_history(site: Site) -> None:
     platform = running(site)
     for at in (1, 2):
         site.wait(site.manager.monitor_ended(platform, 0, f"ended with code {at}"))
-    said = [one for one in row_of(site, platform)["actions"] if one["what"] == "monitor 0"]
-    assert [one["text"] for one in said] == ["the monitor of cluster nodes ended with code 2"]
+    said = [one for one in row_of(site, platform).actions if one.what == "monitor 0"]
+    assert [one.text for one in said] == ["the monitor of cluster nodes ended with code 2"]
 
 
 def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
@@ -67,14 +68,14 @@ def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
     platform = running(site)
     fail(site, platform)
     site.periods(2)
-    before = row_of(site, platform)["balance"]
+    before = row_of(site, platform).balance
     for vm in site.vms(platform):
         site.bench.ok("one.vm.action", "terminate-hard", vm)
     site.periods(20)
     row = row_of(site, platform)
     assert len(site.vms(platform)) == 2
-    assert row["bids"] == 0
-    assert before - row["balance"] < 1.0
+    assert row.bids == 0
+    assert before - row.balance < 1.0
 
 
 def test_a_vm_that_was_on_its_way_when_the_controller_failed_bids_nothing(site: Site) -> None:
@@ -88,7 +89,7 @@ def test_a_vm_that_was_on_its_way_when_the_controller_failed_bids_nothing(site: 
     site.mend(real)
     site.periods(4)
     assert site.vms(platform)
-    assert row_of(site, platform)["bids"] == 0
+    assert row_of(site, platform).bids == 0
 
 
 def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
@@ -96,15 +97,15 @@ def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
     platform = running(site)
     assert site.act(platform, ProgressReport(done=0.5, text="half of it"), "1").accepted
     fail(site, platform)
-    assert row_of(site, platform)["done"] == 0.5
+    assert row_of(site, platform).done == 0.5
     bids = {vm: {"cpu": 1.0, "memory": 1.0} for vm in site.vms(platform)}
     assert site.act(platform, SetBids(bids=bids), "2").accepted
     row = row_of(site, platform)
-    assert (row["trouble"], row["done"]) == (None, 0.5)
-    assert row["bids"] == pytest.approx(4.0)
+    assert (row.trouble, row.done) == (None, 0.5)
+    assert row.bids == pytest.approx(4.0)
     fail(site, platform)
     assert site.act(platform, ProgressReport(text="on its way"), "3").accepted
-    assert row_of(site, platform)["trouble"] is None
+    assert row_of(site, platform).trouble is None
 
 
 def test_one_that_is_given_up_says_why(site: Site) -> None:
@@ -113,4 +114,4 @@ def test_one_that_is_given_up_says_why(site: Site) -> None:
     fail(site, platform, final=True)
     site.until(platform, "failed")
     row = row_of(site, platform)
-    assert row["why"] == f"its controller can't be kept running: {WHY}"
+    assert row.why == f"its controller can't be kept running: {WHY}"

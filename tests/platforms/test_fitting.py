@@ -17,8 +17,9 @@ from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import Kinds, SetBids
 from merkatd.scheduler.base.settings import GoodsSettings
-from merkatd.service.platforms import PlatformQuestions
-from tests.platforms.site import VM, Site, template
+from merkatd.service.base.callers import LOCAL
+from merkatd.service.platforms import Update, deadline_of
+from tests.platforms.site import VM, Site, platforms_at, template
 from tests.scheduler.beside import Beside
 
 CLUSTER = f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}"""'
@@ -314,15 +315,6 @@ class TestGoods:
             site.close()
 
 
-def questions_of(site: Site) -> PlatformQuestions:
-    """What tenants ask about platforms, where templates ask for nothing of OpenNebula's."""
-
-    async def nothing(*_: Any) -> Any:
-        raise AssertionError("this template asks for nothing of OpenNebula's")
-
-    return PlatformQuestions(site.scheduler, site.manager, nothing)
-
-
 def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a tenant's long template is read, the daemon answers others."""
     beside = Beside()
@@ -334,9 +326,9 @@ def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) 
         return read_template(text)
 
     monkeypatch.setattr(fitting_module, "read_template", read)
-    asked, text = questions_of(site), template()
-    site.wait(asked.submit(site.ann, text, asked._ask, "ann", admin=True))
-    site.wait(asked.try_submit(site.ann, text, asked._ask, admin=True))
+    asked, text = platforms_at(site), template()
+    site.wait(asked.submit(LOCAL, site.ann, text))
+    site.wait(asked.try_submit(LOCAL, site.ann, text))
     assert where == [True, True]
     site.close()
 
@@ -353,36 +345,40 @@ class TestLeastDeadline:
         return site
 
     def _least(self, row: Any) -> str:
-        found = re.search(r"the least deadline that could be met is (\S+Z)", row["takes"])
-        assert found is not None, row["takes"]
+        found = re.search(r"the least deadline that could be met is (\S+Z)", row.takes)
+        assert found is not None, row.takes
         return found[1]
 
     def test_when_it_is_submitted_and_when_it_is_changed(self, dear: Site) -> None:
         """What is answered is right to the second: it can be met, ten minutes less can't."""
-        asked = questions_of(dear)
+        asked = platforms_at(dear)
         text = template(
             slo='[slo]\ndeadline = "60m"\nideal_run = "50m"',
             budget="[budget]\ncredits = 3000\nreplenishment = 1500",
         )
-        row = dear.wait(asked.submit(dear.ann, text, asked._ask, "ann", admin=True))
-        assert row["outlook"] == "wait"
+        row = dear.wait(asked.submit(LOCAL, dear.ann, text))
+        assert row.outlook == "wait"
         least = self._least(row)
-        row = dear.wait(asked.change(row["id"], {"deadline": least}, "ann"))
-        assert row["outlook"] == "start"
-        earlier_s = (row["deadline_s"] - dear.clock.seconds() - 600) / 60
-        row = dear.wait(asked.change(row["id"], {"deadline": f"{earlier_s:.3f}m"}, "ann"))
-        assert row["outlook"] == "wait"
+        row = dear.wait(asked.update(LOCAL, row.id, Update(deadline=deadline_of(least))))
+        assert row.outlook == "start"
+        earlier_s = (row.deadline_s - dear.clock.seconds() - 600) / 60
+        row = dear.wait(
+            asked.update(LOCAL, row.id, Update(deadline=deadline_of(f"{earlier_s:.3f}m")))
+        )
+        assert row.outlook == "wait"
         assert self._least(row) == least
 
     def test_while_it_runs_too(self, dear: Site) -> None:
         """Less time than the rest of the work takes with all it can use is never enough."""
-        asked = questions_of(dear)
+        asked = platforms_at(dear)
         platform = dear.submit(
             slo='[slo]\ndeadline = "9h"\nideal_run = "2h"', budget="[budget]\ncredits = 60000"
         )
         dear.until(platform, "running")
-        row = dear.wait(asked.change(platform, {"deadline": "30m"}, "ann"))
-        assert row["outlook"] == "cancel"
-        assert "are left until its deadline, and the work takes 2 h" in row["takes"]
-        row = dear.wait(asked.change(platform, {"deadline": self._least(row)}, "ann"))
-        assert row["outlook"] == "start"
+        row = dear.wait(asked.update(LOCAL, platform, Update(deadline=deadline_of("30m"))))
+        assert row.outlook == "cancel"
+        assert "are left until its deadline, and the work takes 2 h" in row.takes
+        row = dear.wait(
+            asked.update(LOCAL, platform, Update(deadline=deadline_of(self._least(row))))
+        )
+        assert row.outlook == "start"

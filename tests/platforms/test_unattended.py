@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs, formatEvent
 
+from merkatd.api.values.plain_values import members
 from merkatd.commands.platform_command import lines_of
 from merkatd.platforms import announcements, tenant_orders
 from merkatd.platforms.lifecycle import claims, funds, period_review
-from merkatd.platforms.platform_views import Row
+from merkatd.platforms.platform_views import PlatformDetails
 from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import TroubleKind
-from merkatd.service.platforms import PlatformQuestions
-from tests.platforms.site import Site
+from merkatd.service.base.callers import LOCAL
+from tests.platforms.site import Site, platforms_at
 
 WHY = "ZeroDivisionError: nothing to divide by"
 
@@ -47,13 +48,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
     return Failing(monkeypatch)
 
 
-def row_of(site: Site, platform: int) -> Row:
+def row_of(site: Site, platform: int) -> PlatformDetails:
     """What `platform show` answers."""
-
-    async def nothing(*_: Any) -> Any:
-        raise AssertionError("nothing is to be asked")
-
-    row: Row = site.wait(PlatformQuestions(site.scheduler, site.manager, nothing).shown(platform))
+    row: PlatformDetails = site.wait(platforms_at(site).platform(LOCAL, platform))
     return row
 
 
@@ -116,10 +113,10 @@ def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
     assert formatEvent(event) == f"Platform {broken} could not be reviewed; others go on"
     assert "bids_by_cluster" in event["log_failure"].getTraceback()
     row = row_of(site, broken)
-    assert row["unattended"] == WHY
-    said = " ".join(lines_of(row, None))
+    assert row.unattended == WHY
+    said = " ".join(lines_of(members(row), None))
     assert f"The daemon fails to manage it: {WHY}. Its VMs and their bids stay" in said
-    assert row_of(site, other)["unattended"] is None
+    assert row_of(site, other).unattended is None
 
 
 def test_one_that_fails_can_be_ended(site: Site, failing: Failing) -> None:
@@ -146,11 +143,9 @@ def test_what_cannot_be_shown_of_one_is_left_out(site: Site, failing: Failing) -
     failing.platform = platform
     failing.at(tenant_orders, "market_of")
     failing.at(tenant_orders, "terms_of")
-    whole = {*row_of(site, site.submit())}
     row = row_of(site, platform)
-    assert {*row} == whole
-    assert (row["state"], row["unattended"], len(row["vms"])) == ("running", WHY, 2)
-    assert lines_of(row, None)
+    assert (row.state, row.unattended, len(row.vms)) == ("running", WHY, 2)
+    assert lines_of(members(row), None)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def living() -> Iterator[Frontend]:
 def test_a_plan_can_be_seen_before_the_first_period(living: Frontend) -> None:
     """What would be done, for VMs that run already too; nothing is sent and nothing stored."""
     plan = living.result(ensureDeferred(dry_run(living.scheduler.world)))
-    assert [step["kind"] for step in plan["steps"] if step["kind"] == "deploy"] == ["deploy"]
+    assert [one.step.kind for one in plan.steps if one.step.kind == "deploy"] == ["deploy"]
     assert living.state(2) == "PENDING"
     assert living.read(lambda c: account_store.every(c, AccountKind.TENANT)) == ()
     first = living.period()

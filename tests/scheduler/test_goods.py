@@ -15,9 +15,9 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.service import DaemonQuestions
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from tests.scheduler.frontend import Frontend
+from tests.served import questions_at
 
 BOTH = GoodsSettings(network=True, disk=True, host_network_mbit_s=1000.0, host_disk_mib_s=200.0)
 MONEY = MoneySettings(supply=1e6, starting_credits=1e4)
@@ -34,7 +34,7 @@ def frontend() -> Iterator[Frontend]:
 
 def ask(frontend: Frontend, question: str, **arguments: Any) -> Any:
     """The daemon's answer."""
-    questions = DaemonQuestions(frontend.scheduler)
+    questions = questions_at(frontend.scheduler)
     return frontend.result(ensureDeferred(questions.answer(question, arguments)))
 
 
@@ -187,7 +187,7 @@ def test_without_them_nothing_is_sold_or_set() -> None:
         seen = ran(plain, 3).seen
         assert seen.snapshot.resources == ("cpu", "memory")
         assert throttled(plain, heavy) == (-1, -1)
-        with pytest.raises(QuestionError, match="network is not sold; sold: cpu, memory"):
+        with pytest.raises(InvalidRequestError, match="network is not sold; sold: cpu, memory"):
             ask(plain, "bid", vm=str(light), network=3.0)
         assert "network" not in ask(plain, "vms")[0]
         plain.world_settings |= {"goods": BOTH, "markets": (MarketRules(default_bid=ONES),)}

@@ -11,10 +11,10 @@ from merkatd.market.floors import kept_in_use
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation import memory_in_use
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
-from merkatd.service import DaemonQuestions
 from tests.abuse.memory import FAIR_BID, USE_MIB, Memory
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import PASSWORD
+from tests.served import questions_at
 
 AMOUNTS = st.floats(0, 20_000)
 
@@ -152,7 +152,7 @@ def test_its_owner_is_told_before_and_while_it_shrinks(memory: Memory) -> None:
     steps = [step for step in last.decided.limits.plan.of(Balloon) if step.vm == vm]
     assert [(step.memory_mib, step.unpaid) for step in steps] == [(int(kept_mib + 1), True)]
     site.scheduler.latest = last
-    questions = DaemonQuestions(site.scheduler)
+    questions = questions_at(site.scheduler)
     answer = site.result(ensureDeferred(questions.answer("explain", {"vm": str(vm)})))
     assert answer["message"] == why
     bid = float(why.split("memory bid of ")[1].split(" ")[0])
@@ -169,7 +169,7 @@ def test_a_quote_is_what_is_charged_while_memory_is_held(memory: Memory) -> None
     site.periods(4)
     memory.neighbours()
     site.scheduler.latest = last = site.periods(5)
-    questions = DaemonQuestions(site.scheduler)
+    questions = questions_at(site.scheduler)
     quoted = site.result(ensureDeferred(questions.answer("quote", {"vm": str(vm)})))
     before = site.balances()[memory.eve]
     site.periods(1)

@@ -13,7 +13,7 @@ from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.scheduler.terms.failed_migrations import LONGEST_REST_S
 from merkatd.service.base.period_view import present
-from merkatd.service.market.listings import HOST_STATES, hosts
+from merkatd.service.market.listings import HOST_STATES, host_rows
 from tests.scheduler.frontend import Frontend
 
 
@@ -112,8 +112,8 @@ def migrations(frontend: Frontend, vm: int) -> list[Any]:
 def shown(frontend: Frontend, latest: Announcement) -> dict[int, Any]:
     """By host id: what `merkatd list hosts` notes."""
     drained = frontend.scheduler.drained
-    rows = hosts(present(latest, frontend.scheduler.world.markets), drained)
-    return {row["id"]: row["note"] for row in rows}
+    rows = host_rows(present(latest, frontend.scheduler.world.markets), drained)
+    return {row.id: row.use.note for row in rows if row.use is not None}
 
 
 class TestFailing:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.currency.income import SupplyPolicy
@@ -16,8 +17,8 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import most_owed, owed_by_vm
-from merkatd.service.market.prices import price_history
 from tests.scheduler.frontend import Frontend
+from tests.served import services_at
 
 DAY_S = 86_400.0
 
@@ -117,9 +118,10 @@ class TestIncomes:
         assert frontend.read(supply_of) == 9_500_000 * 10**6
         (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
         assert "prices have risen by 200%" in note.text
-        rows = frontend.read(price_history({"periods": 9}, ["default"], ("cpu", "memory")))
-        assert [row.get("supply") for row in rows if "supply" in row] == [note.text]
-        assert rows[-1]["at_s"] > note.at_s >= next(r["at_s"] for r in rows if "supply" in r)
+        services = services_at(frontend.scheduler)
+        rows = frontend.result(ensureDeferred(services.prices.history(9)))
+        assert [row.supply for row in rows if row.supply is not None] == [note.text]
+        assert rows[-1].at_s > note.at_s >= next(row.at_s for row in rows if row.supply)
         frontend.agree()
 
 

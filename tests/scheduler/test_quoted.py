@@ -16,9 +16,9 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging.owed_amounts import owed_by_vm
-from merkatd.service import DaemonQuestions
 from tests.clouds import crowded, tangled
 from tests.scheduler.frontend import Frontend
+from tests.served import questions_at
 
 PRICING = Pricing(reserve={"cpu": 0.001, "memory": 1e-5})
 RESERVE = PRICING.reserve_prices(("cpu", "memory"))
@@ -95,7 +95,7 @@ def test_a_quote_of_a_vm_with_a_claim_is_what_that_bid_gets(
     vm = frontend.vm(79.0, owner=ann, VCPU=8, MERKAT_MIN_CPU=claim)
     for bid in others:
         frontend.vm(bid, owner=bob, VCPU=8)
-    questions = DaemonQuestions(frontend.scheduler)
+    questions = questions_at(frontend.scheduler)
 
     def ask(what: str, **arguments: Any) -> Any:
         return frontend.result(ensureDeferred(questions.answer(what, arguments)))
@@ -124,7 +124,7 @@ def test_a_claim_of_a_new_vm_takes_a_bid() -> None:
     bob = frontend.user("bob")
     for _ in range(4):
         frontend.vm(20.0, owner=bob, VCPU=8)
-    questions = DaemonQuestions(frontend.scheduler)
+    questions = questions_at(frontend.scheduler)
     frontend.scheduler.latest = frontend.periods(4)
 
     def quote(**arguments: float) -> Any:
@@ -144,7 +144,7 @@ def test_what_a_wish_takes_is_what_it_costs(seed: int) -> None:
     vm = frontend.vm(1.0, owner=ann, VCPU=4)
     for bid in rng.uniform(0.5, 5.0, 1 + seed):
         frontend.vm(round(float(bid), 3), VCPU=4)
-    questions = DaemonQuestions(frontend.scheduler)
+    questions = questions_at(frontend.scheduler)
     frontend.scheduler.latest = frontend.periods(4)
 
     def ask(what: str, **arguments: Any) -> Any:

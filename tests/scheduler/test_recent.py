@@ -10,7 +10,7 @@ from merkatd.scheduler.base.ports import GuestUse, Observation
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.observed import SAMPLES, RecentUse
 from merkatd.service.base.period_view import present
-from merkatd.service.market.explanations import explanation_row
+from merkatd.service.market.explanations import explained_vm
 from tests.scheduler.frontend import Frontend
 
 RESOURCES = ("cpu", "memory")
@@ -118,12 +118,10 @@ def test_a_period_sees_and_explains_what_guests_used() -> None:
     latest = frontend.periods(6)
     now = present(latest, (MarketRules(),))
     row = now.snapshot.vm_row(vm)
-    told = {
-        part["resource"]: part for part in explanation_row(now, row, None, (), None)["resources"]
-    }
-    assert told["cpu"]["share"] == pytest.approx(200.0)
-    assert told["cpu"]["used"] == pytest.approx(100.0, rel=0.01)
-    assert told["memory"]["used"] == told["memory"]["used_lately"] == 512.0
+    told = {part.resource: part for part in explained_vm(now, row, None, (), None).resources}
+    assert told["cpu"].share == pytest.approx(200.0)
+    assert told["cpu"].used == pytest.approx(100.0, rel=0.01)
+    assert told["memory"].used == told["memory"].used_lately == 512.0
     history = latest.seen.snapshot.history
     assert history is not None
     host = now.snapshot.host_row(frontend.host_of(vm))

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission
 from merkatd.api.http.settings import ApiSettings
-from merkatd.service import TryAgainError
+from merkatd.service.base.errors import NotPermittedError, TryAgainError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.web.base.live_updates import Listeners
@@ -116,22 +116,27 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     async def none_yet() -> Any:
         raise TryAgainError("there was no period yet")
 
-    async def owner_of(platform: int) -> int:
-        return platform // 100
+    async def require_managed(caller: Any, platform: int) -> None:
+        if caller.uid != platform // 100:
+            raise NotPermittedError("it belongs to another tenant")
 
-    async def status(*_: Any) -> Any:
-        return {"waiting_plan": None}
+    async def read_slowly(*_: Any) -> Any:
+        return await database.read(None)
+
+    async def mode() -> Any:
+        return SimpleNamespace(waiting_plan=None)
 
     visits, database, logins = Visits(visit), Late(), Logins()
     clock = visits.clock
-    how = {"mode": "control", "paused": False, "standby": None, "failures": 0}
-    questions = SimpleNamespace(
-        answer=status, in_memory=lambda: how, platforms=SimpleNamespace(owner_of=owner_of)
-    )
+    how = SimpleNamespace(mode="control", paused=False, standby=None, failures=0)
     house = SimpleNamespace(
         world=SimpleNamespace(database=database, now=clock.seconds),
-        preparing=SimpleNamespace(prepared=none_yet),
-        questions=questions,
+        views=SimpleNamespace(prepared=none_yet),
+        modes=SimpleNamespace(mode=mode),
+        daemon=SimpleNamespace(state=lambda: how),
+        require_platforms=lambda: SimpleNamespace(
+            require_managed=require_managed, platform=read_slowly
+        ),
         logins=logins,
         long_reads=FairTurns(2, per_key=1),
     )

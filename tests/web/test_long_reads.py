@@ -6,7 +6,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.scheduler.base.settings import GoodsSettings
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
+from merkatd.service.market.balance_history import BalanceChanges, BalanceHistory
 from merkatd.web.pages.history_panels import tenant_charts
 
 
@@ -23,11 +26,16 @@ def test_what_a_tenant_holds_is_read_for_one_page_of_a_user_at_a_time() -> None:
 
     database = SimpleNamespace(read=stored)
     world = SimpleNamespace(now=lambda: 0.0, goods=GoodsSettings(), database=database)
-    house = SimpleNamespace(world=world, long_reads=FairTurns(2, per_key=1))
+    scheduler: Any = SimpleNamespace(world=world)
+    balances = BalanceHistory(scheduler)
+    house = SimpleNamespace(world=world, long_reads=FairTurns(2, per_key=1), balances=balances)
     found: list[Any] = []
 
     def visit(uid: int) -> None:
-        here: Any = SimpleNamespace(moments=[], house=house, read=read, id=uid, uid=uid)
+        caller = Caller(Identity(uid, "ann", frozenset({1}), 1), "")
+        here: Any = SimpleNamespace(
+            moments=[], house=house, read=read, id=uid, uid=uid, caller=caller
+        )
         ensureDeferred(tenant_charts(here)).addBoth(found.append)
 
     for _ in range(8):
@@ -36,5 +44,5 @@ def test_what_a_tenant_holds_is_read_for_one_page_of_a_user_at_a_time() -> None:
     visit(3)
     assert len(reading) == 2
     for number in range(9):
-        reading[number].callback((0.0, []))
+        reading[number].callback(BalanceChanges(0.0, []))
     assert len(found) == 9

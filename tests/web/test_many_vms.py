@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from merkatd.service.platforms import PlatformVm
 from merkatd.web.base.form_reader import Form
 from merkatd.web.base.responses import BrowserRequest
 from merkatd.web.layout.html import joined
@@ -38,12 +39,12 @@ def shown(monkeypatch: Any, request: BrowserRequest) -> str:
     monkeypatch.setattr(platform_pages, "platform_gaps", lambda *_: ())
     monkeypatch.setattr(platform_pages, "progress_facts", lambda *_: [])
     here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
-    vms = [{"vm": vm, "cluster": "c", "leaving": False, "state": "running"} for vm in range(VMS)]
-    row = {"id": 7, "name": "p", "state": "done", "report": None, "why": "w"}
-    row |= {"trouble": None, "unattended": None}
-    return joined(
-        asyncio.run(platform_pages.platform_page(here, row | {"vms": vms, "actions": []}))
-    )
+    vms = [PlatformVm(vm=vm, cluster="c", leaving=False, state="running") for vm in range(VMS)]
+    one: Any = SimpleNamespace(
+        id=7, name="p", state="done", report=None, why="w", trouble=None, unattended=None,
+        vms=vms, actions=(),
+    )  # fmt: skip
+    return joined(asyncio.run(platform_pages.platform_page(here, one)))
 
 
 @pytest.mark.parametrize("page", [1, 4])

@@ -7,6 +7,7 @@ from html import unescape
 import numpy as np
 import pytest
 
+from merkatd.service.market.step_history import StepRow
 from merkatd.web.layout.html import Markup, compact, element
 from merkatd.web.layout.widgets import bar, credits_text, duration_text, percent, steps_table
 from merkatd.web.pages.row_tables import vms_table
@@ -15,18 +16,23 @@ from tests.web.presents import present_of
 SCRIPT = "<script>alert(1)</script>"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 NOW = present_of(1, [0], np.array([[100.0, 1024.0]]), SCRIPT)
-STEP = {
-    "period": 1,
-    "at_s": 0.0,
-    "kind": "migrate",
-    "vm": 1,
-    "name": SCRIPT,
-    "source": SCRIPT,
-    "host": SCRIPT,
-    "reason": SCRIPT,
-    "state": "refused",
-    "reply": SCRIPT,
-}
+STEP = StepRow(
+    id="1",
+    period=1,
+    at_s=0.0,
+    sent_s=None,
+    ended_s=None,
+    kind="migrate",
+    vm=1,
+    name=SCRIPT,
+    source=SCRIPT,
+    host=SCRIPT,
+    state="refused",
+    gain=None,
+    after=(),
+    reason=SCRIPT,
+    reply=SCRIPT,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
+from merkatd.service.market.balance_history import BalanceChanges, BalanceMovement
+from merkatd.service.market.past_periods import shares_of
 from merkatd.web.base.charts import of_host, of_platform, of_tenant, of_vm
 from merkatd.web.base.goals import Goal
 from merkatd.web.base.period_memory import Past, PeriodRecord, moment_before
@@ -100,8 +102,8 @@ class TestHistories:
 
     def test_of_a_tenant(self) -> None:
         """What it held then is what it holds now without what came since."""
-        moved = [(250.0, -4.0), (150.0, 30.0), (300.0, -1.0)]
-        found = of_tenant(self.PAST, 7, 60.0, moved, RESOURCES)
+        moved = [BalanceMovement(*one) for one in ((250.0, -4.0), (150.0, 30.0), (300.0, -1.0))]
+        found = of_tenant(self.PAST, 7, BalanceChanges(60.0, moved), RESOURCES)
         assert line(found, "Credits", "left") == [35.0, 65.0, 60.0]
         assert line(found, "Money", "pays") == [2.0, 2.0, 2.0]
 
@@ -210,4 +212,4 @@ def _kept(site: PageSite, number: int) -> PeriodRecord:
         engine.dispose()
     assert period is not None
     assert arrays is not None
-    return moment_before(period, arrays, [MarketRules(name="default")])
+    return moment_before(shares_of(period, arrays, [MarketRules(name="default")]))

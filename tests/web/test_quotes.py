@@ -7,11 +7,12 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.service.base.errors import RequestError
-from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import TooManyOrdersError
+from merkatd.service.base.identity import Identity
 from merkatd.service.base.order_limits import OrderCounts
 from merkatd.web.base.routes import PageRequest
-from merkatd.web.pages import platform_form_pages, visible_rows
+from merkatd.web.pages import platform_form_pages
 
 ANN, ADMIN = (Identity(uid, "name", frozenset({group}), group) for uid, group in ((5, 1), (0, 0)))
 _LARGE = "x" * 32_768
@@ -29,15 +30,13 @@ class Page:
             raise BegunError
 
         async def row(_: Any) -> Any:
-            return {"id": 7, "name": "weather"}
+            return SimpleNamespace(id=7, name="weather")
 
-        monkeypatch.setattr(visible_rows, "platform", row)
+        monkeypatch.setattr(platform_form_pages, "shown_platform", row)
         self.house: Any = SimpleNamespace(
             orders=OrderCounts(Clock(), 3.0),
             logins=SimpleNamespace(ask=begun),
-            questions=SimpleNamespace(
-                platforms=SimpleNamespace(try_submit=begun, try_change=begun),
-            ),
+            require_platforms=lambda: SimpleNamespace(try_submit=begun, try_update=begun),
         )
 
     def outcome(self, function: Any, user: Identity, **form: str) -> type[BaseException]:
@@ -78,11 +77,11 @@ def test_quotes_count_like_the_orders_that_they_are_of(
 ) -> None:
     """A tenant is refused beyond the limit, an administrator is not."""
     kinds = [page.outcome(function, ANN, **form) for _ in range(4)]
-    assert kinds == [BegunError, BegunError, BegunError, RequestError]
+    assert kinds == [BegunError, BegunError, BegunError, TooManyOrdersError]
     assert [page.outcome(function, ADMIN, **form) for _ in range(9)] == [BegunError] * 9
 
 
 def test_the_quote_of_a_large_template_counts_as_several(page: Page) -> None:
     """Its size counts as that of an order does."""
     kinds = [page.outcome(platform_form_pages.quote_new, ANN, template=_LARGE) for _ in range(2)]
-    assert kinds == [BegunError, RequestError]
+    assert kinds == [BegunError, TooManyOrdersError]

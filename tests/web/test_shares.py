@@ -1,5 +1,6 @@
 """What VMs, tenants and hosts are shown to get is what hosts give, at any size."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,15 @@ _CROWDED = np.array([[600.0, 4096.0], [600.0, 4096.0], [300.0, 1024.0]])
 """What was decided for VMs 0 and 1, which are on one host while a move is put off, and 2."""
 
 
-def explained(share: tuple[float, float], **changes: Any) -> dict[str, Any]:
+def explained(share: tuple[float, float]) -> Any:
     """What is explained of a VM with this share."""
-    return {
-        "resources": [
-            {"resource": name, "share": one, "most": 2 * one, "used": None, "bid": 1.0,
-             "cost": 1.0, "why_not_more": "its bid", **changes}
-            for name, one in zip(("cpu", "memory"), share, strict=True)
-        ]
-    }  # fmt: skip
+    return [
+        SimpleNamespace(
+            resource=name, share=one, most=2 * one, used=None, bid=1.0, cost=1.0,
+            why_not_more="its bid",
+        )
+        for name, one in zip(("cpu", "memory"), share, strict=True)
+    ]  # fmt: skip
 
 
 class TestAVm:

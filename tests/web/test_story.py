@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from merkatd.service.market.prices import PastPriceRow
+from merkatd.service.platforms import PlatformSummary
 from merkatd.web.base.goals import Goal, of_platform
 from merkatd.web.layout.html import joined
 from merkatd.web.pages.overview_page import story
@@ -17,9 +19,9 @@ GOAL = Goal(
 LATE = replace(GOAL, name="work", owner=3, platform=None, projected_end_s=160.0, on_track=False)
 
 
-def prices(*cpu: float | None) -> list[dict[str, Any]]:
+def prices(*cpu: float | None, market: str = "default") -> list[PastPriceRow]:
     """A row a period, a percent of a core costing so much."""
-    return [{"market": "default", "cpu": one} for one in cpu]
+    return [PastPriceRow(1, 0.0, market, {"cpu": one}) for one in cpu]
 
 
 def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class TestStory:
         assert story([], [], prices(0.05, 0.055), {}, of_all=False).startswith(
             "A core costs 5.50 credits a period. "
         )
-        two = [*prices(0.05), {"market": "other", "cpu": 0.1}]
+        two = [*prices(0.05), *prices(0.1, market="other")]
         assert "core" not in story([], [], two, {}, of_all=False)
 
 
@@ -97,12 +99,14 @@ class TestDeadlines:
 
     def test_what_is_over_is_told_by_when_it_was(self) -> None:
         """A platform that is done too late was late; one without a deadline was neither."""
-        row: dict[str, Any] = {
-            "id": 1, "name": "x", "owner": 2, "state": "done", "size": 0, "started_s": 1.0,
-            "submitted_s": 0.0, "deadline_s": 50.0, "projected_end_s": None, "done": 1.0,
-            "on_track": None, "report": None, "why": "", "since_s": 60.0,
-        }  # fmt: skip
-        assert of_platform(row).on_track is False
-        assert of_platform(row | {"since_s": 40.0}).on_track is True
-        assert of_platform(row | {"deadline_s": None}).on_track is None
-        assert of_platform(row | {"state": "running"}).ended_s is None
+        one = PlatformSummary(
+            id=1, name="x", owner=2, controller="none", state="done", why="", needs="", held=False,
+            submitted_s=0.0, since_s=60.0, started_s=1.0, deadline_s=50.0, on_track=None,
+            projected_end_s=None, slack_s=None, performance=None, reference=None, done=1.0,
+            report=None, trouble=None, application=None, budget=0.0, replenishment=0.0,
+            balance=0.0, spent=0.0, sizes={}, size=0,
+        )  # fmt: skip
+        assert of_platform(one).on_track is False
+        assert of_platform(replace(one, since_s=40.0)).on_track is True
+        assert of_platform(replace(one, deadline_s=None)).on_track is None
+        assert of_platform(replace(one, state="running")).ended_s is None

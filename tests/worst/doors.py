@@ -15,7 +15,7 @@ from merkatd.api.http.http_server import CallFactory
 from merkatd.api.http.settings import ApiSettings
 from merkatd.base.toml_reader import duration
 from merkatd.opennebula.driver.driver_request import DriverRequestError, read_action
-from merkatd.service import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.web.base.form_reader import fields_of
 from merkatd.web.base.served_names import host_name
 from tests.worst.search import Parser
@@ -31,7 +31,7 @@ _PROXIES = Proxies(["10.0.0.0/8", "fd00::/8"])
 
 class _Questions:
     async def answer(self, question: str, _arguments: dict[str, Any]) -> Any:
-        raise QuestionError(f"{question!r} is no question")
+        raise InvalidRequestError(f"{question!r} is no question")
 
 
 async def _never(_body: bytes, _address: str) -> bytes:

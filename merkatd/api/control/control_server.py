@@ -16,7 +16,8 @@ from twisted.logger import Logger
 from twisted.protocols.basic import LineReceiver
 
 from merkatd.api.control.control_client import ControlError
-from merkatd.service import QuestionError, Questions
+from merkatd.api.control.control_questions import Questions
+from merkatd.service.base.errors import RequestError
 
 LONGEST_REQUEST = 1 << 16
 
@@ -69,7 +70,7 @@ class _ControlProtocol(LineReceiver):
     async def _answer_or_error(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             return {"answer": await self._questions.answer(question, arguments)}
-        except QuestionError as error:
+        except RequestError as error:
             return {"error": str(error)}
 
 

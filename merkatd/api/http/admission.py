@@ -32,8 +32,9 @@ from twisted.internet.task import deferLater
 from merkatd.api.http.connection_places import KnownAddresses
 from merkatd.api.http.settings import ApiSettings
 from merkatd.base.rate_limit import RateLimit
-from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
-from merkatd.service.base.identity import Caller, Identity, Logins, is_login
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import NotAuthenticatedError, TooManyRequestsError
+from merkatd.service.base.identity import Identity, Logins, is_login
 from merkatd.service.base.turns import FairTurns
 
 HELD_S = 0.5
@@ -204,12 +205,11 @@ class Admission:
             lane, key = self._strangers, address
         try:
             identity = await lane.run(key, lambda: self._logins.who(session))
-        except RequestError as refusal:
-            if refusal.code is Code.AUTHENTICATION:
-                now_s = self._clock.seconds()
-                self._addresses.fine(address, now_s, _REFUSED_LOGIN)
-                self._wrong.count(user, address, now_s)
-                await self._until_a_refusal_is_due(began_s)
+        except NotAuthenticatedError:
+            now_s = self._clock.seconds()
+            self._addresses.fine(address, now_s, _REFUSED_LOGIN)
+            self._wrong.count(user, address, now_s)
+            await self._until_a_refusal_is_due(began_s)
             raise
         self._wrong.forgive(user, address)
         return identity

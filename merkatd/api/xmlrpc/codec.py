@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from merkatd.api.http.http_request import MANY_AT_ONCE
-from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
-from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
+from merkatd.api.xmlrpc.errors import Code, FaultCode, Refusal, RpcFault
 
 _SCALARS = frozenset({"string", "int", "i4", "i8", "boolean", "double"})
 _NEVER_TAKEN = frozenset({"base64", "dateTime.iso8601", "nil", "ex:nil"})
@@ -223,7 +222,7 @@ def is_large(value: Any) -> bool:
     return any(isinstance(one, list | tuple | dict) and len(one) > _MANY for one in (value, *parts))
 
 
-def refused(method: str, refusal: RequestError) -> bytes:
+def refused(method: str, refusal: Refusal) -> bytes:
     """Return the answer of a failed call."""
     said = [False, f"[{method}] {refusal.text}", int(refusal.code), refusal.oid]
     return b"".join((_VALUE_BYTES, encoded(said), _VALUE_TAIL))
@@ -307,14 +306,14 @@ class XmlBodies:
 
     def too_many(self) -> bytes:
         """Return the body for a call of an address that has too many unanswered calls."""
-        return refused("merkat", TooManyRequestsError(MANY_AT_ONCE))
+        return refused("merkat", Refusal(Code.ACTION, MANY_AT_ONCE))
 
     def late(self) -> bytes:
         """Return the body for an answer that takes too long; the call may still take effect."""
         text = "No answer in time: the call may have taken effect or not."
-        return refused("merkat", RequestError(Code.INTERNAL, text))
+        return refused("merkat", Refusal(Code.INTERNAL, text))
 
     def failed(self) -> bytes:
         """Return the body for a call that failed."""
         text = "the daemon failed to answer; its log says why"
-        return refused("merkat", RequestError(Code.INTERNAL, text))
+        return refused("merkat", Refusal(Code.INTERNAL, text))

@@ -13,14 +13,22 @@ from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.call_parsing import Parsing
 from merkatd.api.xmlrpc.codec import RpcCall, XmlBodies, claimed_session
-from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
+from merkatd.api.xmlrpc.errors import Code, FaultCode, Refusal, RpcFault
 from merkatd.api.xmlrpc.method_table import Method
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.service import QuestionError, TryAgainError
-from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
-from merkatd.service.base.identity import Caller
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import (
+    NO_ID,
+    ConflictError,
+    InvalidRequestError,
+    NotAuthenticatedError,
+    NotPermittedError,
+    RequestError,
+    TooManyRequestsError,
+    TryAgainError,
+    UnknownObjectError,
+)
 from merkatd.service.services import DaemonServices
 
 _LONGEST_LOGGED = 200
@@ -41,8 +49,9 @@ class Dispatch:
             found, session, arguments = await self._taken(body, address)
         except RpcFault as wrong:
             return codec.fault(wrong)
-        except RequestError as refusal:
-            return _held_if_too_many(refusal, codec.refused("merkat", refusal))
+        except RequestError as error:
+            refused = codec.refused("merkat", refusal_of("merkat", error))
+            return _held_if_too_many(error, refused)
         try:
             done = await self._done(found, session, arguments, address, len(body))
             if codec.is_large(done):
@@ -101,24 +110,22 @@ def printable(text: str) -> str:
     return ascii(text[:_LONGEST_LOGGED])[1:-1]
 
 
-def refusal_of(method: str, error: Exception) -> RequestError:
+def refusal_of(method: str, error: Exception) -> Refusal:
     """Return the answer to a caller for an error in its call."""
-    if isinstance(error, RequestError):
-        return error
-    if isinstance(error, RpcFault):
-        return RequestError(Code.RPC_API, error.text)
     for kind, code in _CODES.items():
         if isinstance(error, kind):
-            return RequestError(code, str(error))
+            return Refusal(code, str(error), getattr(error, "oid", NO_ID))
     _log.failure("The call {method} failed", method=printable(method))
-    return RequestError(Code.INTERNAL, "the daemon failed to answer; its log says why")
+    return Refusal(Code.INTERNAL, "the daemon failed to answer; its log says why")
 
 
 _CODES: Mapping[type[Exception], Code] = {
-    NotFoundError: Code.NO_EXISTS,
+    NotAuthenticatedError: Code.AUTHENTICATION,
+    NotPermittedError: Code.AUTHORIZATION,
+    UnknownObjectError: Code.NO_EXISTS,
     TryAgainError: Code.ACTION,
-    QuestionError: Code.RPC_API,
-    LedgerError: Code.RPC_API,
+    InvalidRequestError: Code.RPC_API,
+    ConflictError: Code.RPC_API,
     CloudUnreachableError: Code.INTERNAL,
     CancelledError: Code.INTERNAL,
 }

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from merkatd.api.values.market_rows import flat_row
 from merkatd.api.xmlrpc.codec import Encoded, encoded
 from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.service.base.arguments import one_of
-from merkatd.service.base.identity import Caller, need_admin
+from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.services import DaemonServices
 
 SELF = -1
@@ -69,7 +69,7 @@ class Method:
     async def done(self, house: DaemonServices, caller: Caller, arguments: list[Any]) -> Any:
         """Return the method's value for this caller and complete arguments. Raise RequestError."""
         if self.admin:
-            need_admin(caller.identity, self.name)
+            require_admin(caller, self.name)
         self.count(house, caller, arguments)
         return await self.function(house, caller, *arguments)
 
@@ -103,6 +103,11 @@ class Method:
                     f" (got {'a larger number' if large else type(value).__name__})",
                 )
         return found
+
+
+def whom(caller: Caller, tenant: int) -> int:
+    """Return the id of a tenant, which SELF names for the caller."""
+    return caller.uid if tenant == SELF else tenant
 
 
 METHODS: dict[str, Method] = {}
@@ -145,15 +150,15 @@ class WrittenPrices:
         self._of: Announcement | None = None
         self._written: dict[str, Encoded] = {}
 
-    def of(self, latest: Announcement, market: str) -> Encoded:
-        """Return the prices of a market, or of all for an empty name. Raise QuestionError."""
+    def of(self, house: DaemonServices, market: str) -> Encoded:
+        """Return the prices of a market, or of all for an empty name. Raise RequestError."""
+        latest = house.views.latest
         if self._of is not latest:
             self._of, self._written = latest, {}
         found = self._written.get(market)
         if found is None:
-            if market:
-                one_of({"market": market}, "market", list(latest.prices))
-            found = self._written[market] = encoded(_rows(latest, market))
+            rows = house.prices.present(market or None)
+            found = self._written[market] = encoded([flat_row(one) for one in rows])
         return found
 
 
@@ -166,18 +171,3 @@ def written_prices(house: DaemonServices) -> WrittenPrices:
     if found is None:
         found = _KEPT[house] = WrittenPrices()
     return found
-
-
-def _rows(latest: Announcement, market: str) -> list[dict[str, object]]:
-    return [
-        {
-            "market": name,
-            "resource": resource,
-            "price": price,
-            "period": latest.period,
-            "at_s": latest.at_s,
-        }
-        for name, by_resource in latest.prices.items()
-        for resource, price in by_resource.items()
-        if market in {"", name}
-    ]

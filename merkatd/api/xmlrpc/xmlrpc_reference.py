@@ -4,10 +4,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from merkatd.api.xmlrpc.errors import FaultCode
+from merkatd.api.xmlrpc.errors import Code, FaultCode
 from merkatd.api.xmlrpc.method_table import Method, Parameter
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.service.base.errors import Code
 
 PAGE = "docs/xmlrpc.md"
 

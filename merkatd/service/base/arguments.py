@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from merkatd.base.quantities import shown
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.errors import InvalidRequestError
 
 Arguments = Mapping[str, Any]
 LARGEST_WHOLE = 2**31 - 1
@@ -17,46 +17,54 @@ LONGEST_NAME = 128
 
 
 def whole(arguments: Arguments, name: str) -> int | None:
-    """Return a whole number from 0 up, or None if it is not given. Raise QuestionError."""
+    """Return a whole number from 0 up, or None if it is not given. Raise InvalidRequestError."""
     value = arguments.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_WHOLE:
-        raise QuestionError(
+        raise InvalidRequestError(
             f"{name}: must be a whole number from 0 to {LARGEST_WHOLE} (got {shown(value)})"
         )
     return value
 
 
 def number(arguments: Arguments, name: str, most: float) -> float | None:
-    """Return a number from 0 to `most`, or None if it is not given. Raise QuestionError."""
-    value = arguments.get(name)
+    """Return a number from 0 to `most`, or None if it is not given. Raise InvalidRequestError."""
+    return checked_amount(name, arguments.get(name), most)
+
+
+def checked_amount(name: str, value: Any, most: float) -> float | None:
+    """Return a value if it is a number from 0 to `most`, or None. Raise InvalidRequestError."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise QuestionError(f"{name}: must be a number from 0 to {most:g} (got {shown(value)})")
+        raise InvalidRequestError(
+            f"{name}: must be a number from 0 to {most:g} (got {shown(value)})"
+        )
     if not 0 <= value <= most:  # false for NaN too
-        raise QuestionError(f"{name}: must be a number from 0 to {most:g} (got {shown(value)})")
+        raise InvalidRequestError(
+            f"{name}: must be a number from 0 to {most:g} (got {shown(value)})"
+        )
     return float(value)
 
 
 def text(arguments: Arguments, name: str) -> str | None:
-    """Return a short text, or None if it is not given. Raise QuestionError."""
+    """Return a short text, or None if it is not given. Raise InvalidRequestError."""
     value = arguments.get(name)
     if value is None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
-        raise QuestionError(
+        raise InvalidRequestError(
             f"{name}: must be a text of 1 to {LONGEST_NAME} characters (got {shown(value)})"
         )
     return value
 
 
 def one_of(arguments: Arguments, name: str, known: Sequence[str]) -> str | None:
-    """Return one of the known words, or None if it is not given. Raise QuestionError."""
+    """Return one of the known words, or None if it is not given. Raise InvalidRequestError."""
     value = text(arguments, name)
     if value is not None and value not in known:
-        raise QuestionError(f"{name}: must be one of {', '.join(known)} (got {shown(value)})")
+        raise InvalidRequestError(f"{name}: must be one of {', '.join(known)} (got {shown(value)})")
     return value
 
 

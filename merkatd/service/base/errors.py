@@ -1,42 +1,54 @@
-"""Errors of requests: wrong arguments, forbidden, missing, not possible now."""
+"""Errors of requests: invalid, not permitted, unknown object, not possible now, in conflict.
 
-from enum import IntEnum
-
-
-class QuestionError(Exception):
-    """A question that can't be answered; the message names the accepted values."""
-
-
-class TryAgainError(QuestionError):
-    """A question that can't be answered now, but may be answered later."""
-
+Services raise these alone. Each interface has a table from these to its own codes: `_CODES` in
+`merkatd/api/xmlrpc/dispatch.py` and `_STATUSES` in `merkatd/web/base/error_statuses.py`; the
+control socket answers with the text.
+"""
 
 NO_ID = -1
 
 
-class Code(IntEnum):
-    """The code of a failed call, as in OpenNebula."""
-
-    AUTHENTICATION = 256
-    AUTHORIZATION = 512
-    NO_EXISTS = 1024
-    ACTION = 2048
-    RPC_API = 4096
-    INTERNAL = 8192
-
-
 class RequestError(Exception):
-    """A failed call, with the code and text of its answer."""
+    """A request that fails; the text is for the caller."""
 
-    def __init__(self, code: Code, text: str, oid: int = NO_ID) -> None:
+    def __init__(self, text: str, oid: int = NO_ID) -> None:
+        """`oid` is the id of the object of the request, or NO_ID."""
         super().__init__(text)
-        self.code = code
         self.text = text
         self.oid = oid
 
 
-class TooManyRequestsError(RequestError):
-    """A call of a caller that exceeds its limits: the server may delay the answer."""
+class InvalidRequestError(RequestError):
+    """A request that is wrong in itself; the text names the accepted values."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Code.ACTION, text)
+
+class NotAuthenticatedError(RequestError):
+    """A request with an invalid login."""
+
+
+class NotPermittedError(RequestError):
+    """A request for which its caller has not the rights."""
+
+
+class UnknownObjectError(RequestError):
+    """A request about an object that does not exist."""
+
+
+class ConflictError(RequestError):
+    """A request that the present state of its object or of an account does not permit."""
+
+
+class TryAgainError(RequestError):
+    """A request that is not possible now, but may be later."""
+
+
+class NotSupportedError(TryAgainError):
+    """A request for a part of Merkat that this daemon does not run."""
+
+
+class TooManyOrdersError(TryAgainError):
+    """An order of a user who gave too many."""
+
+
+class TooManyRequestsError(TryAgainError):
+    """A call of a caller that exceeds its limits: the server may delay the answer."""

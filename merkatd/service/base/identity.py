@@ -1,11 +1,11 @@
-"""Callers: their logins, checked by OpenNebula, and their permissions."""
+"""Identities: the users of logins, as OpenNebula knows them."""
 
 import hmac
 import re
 import secrets
 import xmlrpc.client
 from collections import OrderedDict
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -17,8 +17,6 @@ from merkatd.base.deferreds import SharedResult, within
 from merkatd.opennebula.rpc.errors import (
     OneAuthenticationError,
     OneError,
-    OneForbiddenError,
-    OneMissingError,
     value_of,
 )
 from merkatd.opennebula.rpc.transport import Transport
@@ -34,7 +32,7 @@ from merkatd.opennebula.rpc.xml_elements import (
     whole,
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.errors import NotAuthenticatedError
 
 ADMINISTRATOR = 0
 """The id of oneadmin, and of the group oneadmin."""
@@ -93,13 +91,13 @@ class Logins:
         self._asking: dict[bytes, SharedResult[_LoginAnswer]] = {}
 
     async def who(self, session: str) -> Identity:
-        """Return the user of this login. Raise RequestError if the login is invalid."""
+        """Return the user of this login. Raise NotAuthenticatedError if the login is invalid."""
         if not is_login(session):
-            raise RequestError(Code.AUTHENTICATION, _NOBODY)
+            raise NotAuthenticatedError(_NOBODY)
         name = self._name(session)
         answer = self._answer_of(name) or await self._shared_answer(name, session)
         if answer.identity is None:
-            raise RequestError(Code.AUTHENTICATION, _NOBODY)
+            raise NotAuthenticatedError(_NOBODY)
         return answer.identity
 
     def is_known(self, session: str) -> bool:
@@ -178,7 +176,7 @@ class Logins:
         except OneAuthenticationError:
             return _LoginAnswer(None, self._clock.seconds() + self._refusal_kept_s)
         except OneError as error:
-            raise RequestError(Code.AUTHENTICATION, error.text) from None
+            raise NotAuthenticatedError(error.text) from None
         return _LoginAnswer(_identity(user, session), self._clock.seconds() + self._kept_s)
 
 
@@ -223,80 +221,3 @@ def _group_of_token(user: Element, password: str) -> int | None:
             group = whole(token, "EGID")
             return None if group < 0 else group
     return None
-
-
-USE = "USE"
-MANAGE = "MANAGE"
-
-
-async def need_vm(
-    identity: Identity, logins: Logins, session: str, vm: int, owner: int, right: str
-) -> None:
-    """Raise RequestError if the user has not this right to the VM.
-
-    Owners and administrators have all rights. For other users, the daemon asks OpenNebula to show
-    the VM, with the user's login: a user that can't see the VM has no right to it. The permissions
-    of the VM, for its group and for others, decide on the right to manage it.
-    """
-    if identity.is_admin or identity.uid == owner:
-        return
-    denied = RequestError(
-        Code.AUTHORIZATION,
-        f"User [{identity.uid}] : Not authorized to perform {right} VM [{vm}].",
-        vm,
-    )
-    try:
-        shown = await logins.ask(session, "one.vm.info", vm)
-        permitted = right == USE or _may_manage(identity, children(only_child(str(shown), "VM")))
-    except OneForbiddenError:
-        raise denied from None
-    except OneMissingError:
-        raise no_vm(vm) from None
-    except (OneError, BrokenError, UnreadableError):
-        raise denied from None
-    if not permitted:
-        raise denied
-
-
-def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
-    if "PERMISSIONS" not in vm:
-        return False
-    bits = children(vm["PERMISSIONS"])
-    if whole(vm, "UID") == identity.uid:
-        return bool(whole(bits, "OWNER_M"))
-    by_group = whole(vm, "GID") in identity.groups and whole(bits, "GROUP_M")
-    return bool(by_group or whole(bits, "OTHER_M"))
-
-
-def need_tenant(identity: Identity, tenant: int) -> None:
-    """Raise RequestError if the user may not see this tenant's account."""
-    if not identity.is_admin and identity.uid != tenant:
-        raise RequestError(
-            Code.AUTHORIZATION,
-            f"User [{identity.uid}] : Not authorized to perform USE USER [{tenant}].",
-            tenant,
-        )
-
-
-def need_admin(identity: Identity, method: str) -> None:
-    """Raise RequestError if the user is not an administrator."""
-    if not identity.is_admin:
-        raise RequestError(
-            Code.AUTHORIZATION, f"User [{identity.uid}] : Not authorized to perform {method}."
-        )
-
-
-def no_vm(vm: int) -> RequestError:
-    """Return the error for a VM that does not exist, or that no period has seen yet."""
-    return RequestError(Code.NO_EXISTS, f"Error getting virtual machine [{vm}].", vm)
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The user and the login of a call."""
-
-    identity: Identity
-    session: str
-
-    def __repr__(self) -> str:
-        return f"Caller({self.identity.name!r})"

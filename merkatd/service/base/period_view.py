@@ -22,8 +22,8 @@ from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement, messages
 from merkatd.scheduler.terms.failed_migrations import notes
-from merkatd.service.base.arguments import Arguments, text
-from merkatd.service.base.errors import QuestionError, TryAgainError
+from merkatd.service.base.arguments import text
+from merkatd.service.base.errors import InvalidRequestError, TryAgainError
 
 PAYS = BIDDING
 """The VM states that pay: on a host, or on the way to a host."""
@@ -165,30 +165,31 @@ def costs(
     return found
 
 
-def vm_row(snapshot: Snapshot, arguments: Arguments) -> int:
-    """Return the row of `vm`, an id or a name. Raise QuestionError."""
-    return _row("VM", "vm", snapshot.vms.id, snapshot.vms.name, arguments)
+def vm_named(snapshot: Snapshot, named: str | None) -> int:
+    """Return the id of the VM of this id or name. Raise InvalidRequestError."""
+    vms = snapshot.vms
+    return int(vms.id[_row_named("VM", "vm", vms.id, vms.name, named)])
 
 
-def host_row(ids: Ints, names: Sequence[str], arguments: Arguments) -> int:
-    """Return the row of `host`, an id or a name. Raise QuestionError."""
-    return _row("host", "host", ids, names, arguments)
+def host_row_named(ids: Ints, names: Sequence[str], named: str | None) -> int:
+    """Return the row of the host of this id or name. Raise InvalidRequestError."""
+    return _row_named("host", "host", ids, names, named)
 
 
-def _row(what: str, argument: str, ids: Ints, names: Sequence[str], arguments: Arguments) -> int:
-    """Return the row whose id is the argument, or else whose name is."""
-    wanted = text(arguments, argument)
+def _row_named(what: str, argument: str, ids: Ints, names: Sequence[str], named: str | None) -> int:
+    """Return the row of this id, or else of this name; `argument` is named in errors."""
+    wanted = text({argument: named}, argument)
     if wanted is None:
-        raise QuestionError(f"{argument}: must be the id or the name of a {what}")
+        raise InvalidRequestError(f"{argument}: must be the id or the name of a {what}")
     number_ = as_id(wanted)
     found = [row for row, id_ in enumerate(ids.tolist()) if id_ == number_]
     found = found or [row for row, name in enumerate(names) if name == wanted]
     if not found:
-        raise QuestionError(f"no {what} has the id or name {shown(wanted)}")
+        raise InvalidRequestError(f"no {what} has the id or name {shown(wanted)}")
     if len(found) > 1:
         some = ", ".join(str(ids[row]) for row in found[:5])
         more = ", ..." if len(found) > 5 else ""
-        raise QuestionError(
+        raise InvalidRequestError(
             f"{len(found)} {what}s have the name {shown(wanted)}: use an id ({some}{more})"
         )
     return found[0]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,17 +10,77 @@ from merkatd.cluster.columns import NO_MARKET
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.scheduler.observation.bidders import MAX_AMOUNT
-from merkatd.service.base.arguments import Arguments, number
-from merkatd.service.base.errors import QuestionError
+from merkatd.scheduler.period import Scheduler
+from merkatd.service.base.arguments import checked_amount
+from merkatd.service.base.callers import MANAGE, USE, Caller, CallerRights
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodView, QuotedView
-from merkatd.service.market.quotes import only_sold, vm_subject
+from merkatd.service.market.quotes import Amounts, bidder_place, require_sold
+from merkatd.service.market.visibility import permitted_vm_row
 
 
 @dataclass(frozen=True, slots=True)
-class BidChange:
-    """The old and the new bid of a VM."""
+class BidResource:
+    """The old and the new bid for one resource, with their shares and costs now."""
+
+    resource: str
+    old: float
+    new: float
+    share: float
+    """The share with the old bid."""
+    new_share: float
+    cost: float | None
+    """The cost of a whole period with the old bid; None if no price clears the market."""
+    new_cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BidOutcome:
+    """The bid of a VM, and what a change makes of it."""
 
     vm: int
+    name: str
+    changed: bool
+    """Whether the call gave a bid for any resource."""
+    resources: Sequence[BidResource]
+
+
+class BidService:
+    """The bids in force, and changes of them."""
+
+    def __init__(self, scheduler: Scheduler, rights: CallerRights) -> None:
+        self._scheduler = scheduler
+        self._rights = rights
+
+    async def read_bid(self, caller: Caller, view: QuotedView, vm: int) -> BidOutcome:
+        """Return the bid in force, which may not have applied in any period yet."""
+        row = await permitted_vm_row(self._rights, caller, view.now, vm, USE)
+
+        def read(connection: sa.Connection) -> _BidChange:
+            return _bid_change(view.now, row, {}, _newest_bid(connection, vm))
+
+        change = await self._scheduler.world.database.read(read)
+        return _outcome(view, row, change)
+
+    async def set_bid(self, caller: Caller, view: QuotedView, vm: int, bids: Amounts) -> BidOutcome:
+        """Change the bid from the next period on; a resource that is not given keeps its bid."""
+        row = await permitted_vm_row(self._rights, caller, view.now, vm, MANAGE)
+        world = self._scheduler.world
+
+        def write(connection: sa.Connection) -> _BidChange:
+            change = _bid_change(view.now, row, bids, _newest_bid(connection, vm))
+            if change.changes:
+                bid = Bid(vm=vm, bid=change.new, source=BidSource.XMLRPC, at_s=world.now())
+                bid_store.record_bids(connection, [bid])
+            return change
+
+        return _outcome(view, row, await world.database.run(write))
+
+
+@dataclass(frozen=True, slots=True)
+class _BidChange:
+    """The old and the new bid of a VM."""
+
     old: Mapping[str, float]
     """The bid in force, by resource."""
     new: Mapping[str, float]
@@ -30,65 +89,61 @@ class BidChange:
     """Whether any resource was given."""
 
 
-def bid_change(
-    now: PeriodView, row: int, arguments: Arguments, newest_bid: Bid | None
-) -> BidChange:
-    """Return the change of the bid in force by `cpu`, `memory` ... Raise QuestionError."""
+def _newest_bid(connection: sa.Connection, vm: int) -> Bid | None:
+    return bid_store.newest_bids(connection, [vm]).get(vm)
+
+
+def _bid_change(now: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None) -> _BidChange:
+    """Return the change of the bid in force. Raise InvalidRequestError."""
     snapshot = now.snapshot
     vm = int(snapshot.vms.id[row])
-    only_sold(snapshot.resources, arguments)
+    require_sold(snapshot.resources, {"": bids})
     said = {
         name: amount
         for name in snapshot.resources
-        if (amount := number(arguments, name, MAX_AMOUNT)) is not None
+        if (amount := checked_amount(name, bids.get(name), MAX_AMOUNT)) is not None
     }
     if said and vm in now.rates:
         group = now.rates[vm].group
-        raise QuestionError(
+        raise InvalidRequestError(
             f"VM {vm} bids its part of a group's spending rate; change the rate with"
             f" `onegroup edit {group} -s RATE`"
         )
     if snapshot.vms.market[row] == NO_MARKET:
-        raise QuestionError(f"VM {vm} belongs to no market, so it can't bid")
+        raise InvalidRequestError(f"VM {vm} belongs to no market, so it can't bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
     old = seen | dict(newest_bid.bid if newest_bid is not None else {})
-    return BidChange(vm, old, old | said, bool(said))
+    return _BidChange(old, old | said, bool(said))
 
 
-def store_bid(connection: sa.Connection, offer: BidChange, at_s: float) -> None:
-    """Store the new bid as the most recent."""
-    bid_store.record_bids(
-        connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)]
-    )
-
-
-def expected_outcome(prepared: QuotedView, row: int, offer: BidChange) -> list[dict[str, Any]]:
-    """Return the shares and costs of the old and the new bid by resource, other bids unchanged."""
-    names = prepared.now.snapshot.resources
-    before = _outcome(prepared, row, [offer.old[name] for name in names])
-    after = _outcome(prepared, row, [offer.new[name] for name in names])
-    return [
-        {
-            "resource": name,
-            "old": offer.old[name],
-            "new": offer.new[name],
-            "share": was[0],
-            "new_share": will[0],
-            "cost": was[1],
-            "new_cost": will[1],
-        }
+def _outcome(view: QuotedView, row: int, change: _BidChange) -> BidOutcome:
+    """Return the shares and costs of the old and the new bid, other bids unchanged."""
+    vms, names = view.now.snapshot.vms, view.now.snapshot.resources
+    before = _shares_and_costs(view, row, [change.old[name] for name in names])
+    after = _shares_and_costs(view, row, [change.new[name] for name in names])
+    rows = [
+        BidResource(
+            resource=name,
+            old=change.old[name],
+            new=change.new[name],
+            share=was[0],
+            new_share=will[0],
+            cost=was[1],
+            new_cost=will[1],
+        )
         for name, was, will in zip(names, before, after, strict=True)
     ]
+    return BidOutcome(int(vms.id[row]), vms.name[row], change.changes, rows)
 
 
-def _outcome(
-    prepared: QuotedView, row: int, bid: Sequence[float]
+def _shares_and_costs(
+    view: QuotedView, row: int, bid: Sequence[float]
 ) -> list[tuple[float, float | None]]:
     """Return the share and the cost of a period with this bid, by resource."""
     try:
-        subject = vm_subject(prepared, row)
-    except QuestionError:
+        bidder = bidder_place(view, row)
+    except InvalidRequestError:
         return [(0.0, 0.0)] * len(bid)
-    if subject.place.now is None:
+    if bidder.place.now is None:
         return [(0.0, 0.0)] * len(bid)
-    return [(one.share, finite(one.cost)) for one in subject.quote(bid)]
+    return [(one.share, finite(one.cost)) for one in bidder.quote(bid)]

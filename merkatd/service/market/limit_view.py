@@ -1,7 +1,8 @@
 """The VMs' shares, the limits that their hosts enforce, and their actual use."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from twisted.internet.defer import TimeoutError as WaitedEnoughError
@@ -18,11 +19,10 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import in_force_of
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.arguments import Arguments, text
-from merkatd.service.base.errors import QuestionError, TryAgainError
-from merkatd.service.base.period_view import PeriodView, as_id
+from merkatd.service.base.callers import Caller, require_admin
+from merkatd.service.base.errors import InvalidRequestError, TryAgainError
+from merkatd.service.base.period_view import PeriodView, QuotedView, as_id
 
-Row = dict[str, Any]
 Result = TypeVar("Result")
 
 _LEAST_ELAPSED_S = 1.0
@@ -32,26 +32,107 @@ _PATIENCE_S = 20.0
 _UNITS_PER_CORE = 100
 
 
-async def limits(
-    world: PeriodContext, now: PeriodView, seen: Observed, arguments: Arguments
-) -> list[Row]:
-    """Return the limits of running VMs: all, or those of `of`, a VM or a host by id or name.
+@dataclass(frozen=True, slots=True)
+class FurtherLimit:
+    """The share and the limit of network or disk."""
 
-    The hosts report the enforced limits and the use at this moment; the shares are the latest
-    period's. Raise QuestionError.
-    """
-    rows = _rows(now.snapshot, text(arguments, "of"))
-    runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
-    there = runs & (seen.observation.vm_host >= 0)
-    vms = seen.observation.vm_id[there].tolist()
-    hosts = seen.observation.vm_host[there].tolist()
-    try:
-        use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
-    except CloudUnreachableError as error:
-        raise QuestionError(f"the hosts can't be reached: {error}") from error
-    elapsed_s = world.now() - seen.observation.at_s
-    wanted = [row for row in rows if there[row]]
-    return await world.executor.run(lambda: _shown(world, now, seen, use, elapsed_s, wanted))
+    share: float | None
+    """None for a VM of no market."""
+    limit: float | None
+    """The enforced limit; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """The shares of a running VM, the limits that its host enforces, and its use at this moment."""
+
+    id: int
+    name: str
+    host: str | None
+    cpu: float | None
+    set_cpu: float | None
+    used_cpu: float | None
+    weight: int | None
+    memory: float | None
+    set_memory: int | None
+    held_memory: float | None
+    used_memory: float | None
+    further: Mapping[str, FurtherLimit]
+    """Network and disk, if they are sold."""
+    pins: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedVm:
+    """A VM whose full size was restored, or could not be."""
+
+    id: int
+    did: str | None
+    problem: str | None
+
+
+class LimitService:
+    """The limits of running VMs. Only administrators may see and release them."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def limits(
+        self, caller: Caller, view: QuotedView, of: str | None = None
+    ) -> list[LimitRow]:
+        """Return the limits of running VMs: all, or those of `of`, a VM or a host by id or name.
+
+        The hosts report the enforced limits and the use at this moment; the shares are the
+        period's. Raise RequestError.
+        """
+        require_admin(caller, "ADMIN VM")
+        world, now, seen = self._scheduler.world, view.now, view.latest.seen
+        rows = _rows(now.snapshot, of)
+        runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+        there = runs & (seen.observation.vm_host >= 0)
+        vms = seen.observation.vm_id[there].tolist()
+        hosts = seen.observation.vm_host[there].tolist()
+        try:
+            use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
+        except CloudUnreachableError as error:
+            raise InvalidRequestError(f"the hosts can't be reached: {error}") from error
+        elapsed_s = world.now() - seen.observation.at_s
+        wanted = [row for row in rows if there[row]]
+        return await world.executor.run(lambda: _shown(world, now, seen, use, elapsed_s, wanted))
+
+    async def pause_for_release(self, caller: Caller) -> list[int]:
+        """Pause the daemon; return the ids of all running VMs. Raise RequestError."""
+        require_admin(caller, "ADMIN VM")
+        await self._require_active()
+        await self._scheduler.order(Order.PAUSE, caller.author)
+        return await _between_periods(self._scheduler, _everything)
+
+    async def release(self, caller: Caller, vms: Sequence[int]) -> list[ReleasedVm]:
+        """Restore the full size of VMs, while the daemon is paused. Raise RequestError."""
+        require_admin(caller, "ADMIN VM")
+        await self._require_active()
+        if not self._scheduler.paused:
+            raise InvalidRequestError(
+                "the daemon is not paused: its next period would set the limits again"
+            )
+
+        async def some(world: PeriodContext) -> list[ReleasedVm]:
+            found = [vm for vm in await _whole(world) if vm.vm in set(vms)]
+            did = await world.hypervisors.release(found)
+            gone = Released("", "it does not run on the host that OpenNebula names")
+            return [_released(vm, did.get(vm.vm, gone)) for vm in found]
+
+        return await _between_periods(self._scheduler, some)
+
+    async def _require_active(self) -> None:
+        """Raise InvalidRequestError if another daemon is active, or the cloud does not answer."""
+        try:
+            why_not = await self._scheduler.stands_by()
+        except CloudUnreachableError as error:
+            raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
+        if why_not is not None:
+            raise InvalidRequestError(f"another daemon is active: {why_not}")
 
 
 def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
@@ -68,7 +149,7 @@ def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
         row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
     ]
     if not hosts:
-        raise QuestionError(f"no VM and no host has the id or name {shown(of)}")
+        raise InvalidRequestError(f"no VM and no host has the id or name {shown(of)}")
     there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
     return there
 
@@ -80,7 +161,7 @@ def _shown(
     use: GuestUse,
     elapsed_s: float,
     rows: Sequence[int],
-) -> list[Row]:
+) -> list[LimitRow]:
     snapshot, in_force = now.snapshot, in_force_of(seen.observation, use)
     quotas = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
     units = quotas.units(snapshot.vms.vcpus, world.limits.cpu.quota_period_us)
@@ -95,34 +176,38 @@ def _shown(
         sells = snapshot.vms.market[row] != NO_MARKET
         set_mib = int(in_force.memory_mib[row])
         found.append(
-            {
-                "id": vm,
-                "name": snapshot.vms.name[row],
-                "host": now.host_name(row),
-                "cpu": float(share[CPU][row]) if sells else None,
-                "set_cpu": finite(units[row]),
-                "used_cpu": used.get(vm),
-                "weight": _known(int(in_force.shares[row])),
-                "memory": float(share[MEMORY][row]) if sells else None,
-                "set_memory": _known(set_mib),
-                "held_memory": finite(held.get(vm, np.nan)),
-                "used_memory": finite(float(in_force.used_mib[row])),
-                **_further(in_force, share, row, sells),
-                "pins": _pins(in_force.pinned(vm)),
-                "note": _note(seen, use, row, held, bool(in_force.balloon[row])),
-            }
+            LimitRow(
+                id=vm,
+                name=snapshot.vms.name[row],
+                host=now.host_name(row),
+                cpu=float(share[CPU][row]) if sells else None,
+                set_cpu=finite(units[row]),
+                used_cpu=used.get(vm),
+                weight=_known(int(in_force.shares[row])),
+                memory=float(share[MEMORY][row]) if sells else None,
+                set_memory=_known(set_mib),
+                held_memory=finite(held.get(vm, np.nan)),
+                used_memory=finite(float(in_force.used_mib[row])),
+                further=_further(in_force, share, row, sells),
+                pins=_pins(in_force.pinned(vm)),
+                note=_note(seen, use, row, held, bool(in_force.balloon[row])),
+            )
         )
     return found
 
 
-def _further(in_force: EnforcedLimits, share: Mapping[str, Floats], row: int, sells: bool) -> Row:
+def _further(
+    in_force: EnforcedLimits, share: Mapping[str, Floats], row: int, sells: bool
+) -> Mapping[str, FurtherLimit]:
     """Return the shares and limits of network and disk, if they are sold."""
-    found: Row = {}
+    found: dict[str, FurtherLimit] = {}
     for name, unit in PER_UNIT.items():
         if name in share:
             limit = int(in_force.throttled(name)[row])
-            found[name] = float(share[name][row]) if sells else None
-            found[f"set_{name}"] = None if limit < 0 else limit / unit
+            found[name] = FurtherLimit(
+                share=float(share[name][row]) if sells else None,
+                limit=None if limit < 0 else limit / unit,
+            )
     return found
 
 
@@ -163,32 +248,6 @@ def _note(
     return None if balloon else "no working balloon: its memory is not changed"
 
 
-async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
-    """Without `vms`, pause and return the ids of all VMs. With `vms`, restore their full size."""
-    try:
-        why_not = await scheduler.stands_by()
-    except CloudUnreachableError as error:
-        raise QuestionError(f"the cloud can't be reached: {error}") from error
-    if why_not is not None:
-        raise QuestionError(f"another daemon is active: {why_not}")
-    wanted = arguments.get("vms")
-    if wanted is None:
-        await scheduler.order(Order.PAUSE, who)
-        return await _between_periods(scheduler, _everything)
-    if not isinstance(wanted, list) or not all(isinstance(vm, int) for vm in wanted):
-        raise QuestionError("vms: must be a list of ids")
-    if not scheduler.paused:
-        raise QuestionError("the daemon is not paused: its next period would set the limits again")
-
-    async def some(world: PeriodContext) -> list[Row]:
-        vms = [vm for vm in await _whole(world) if vm.vm in set(wanted)]
-        did = await world.hypervisors.release(vms)
-        gone = Released("", "it does not run on the host that OpenNebula names")
-        return [_released(vm, did.get(vm.vm, gone)) for vm in vms]
-
-    return await _between_periods(scheduler, some)
-
-
 async def _between_periods(
     scheduler: Scheduler, work: Callable[[PeriodContext], Awaitable[Result]]
 ) -> Result:
@@ -199,7 +258,7 @@ async def _between_periods(
             "the running period has not ended yet; no other period starts: try again in a moment"
         ) from None
     except CloudUnreachableError as error:
-        raise QuestionError(f"the cloud can't be reached: {error}") from error
+        raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
 
 
 async def _everything(world: PeriodContext) -> list[int]:
@@ -223,5 +282,5 @@ async def _whole(world: PeriodContext) -> list[FullSize]:
     ]
 
 
-def _released(vm: FullSize, did: Released) -> Row:
-    return {"id": vm.vm, "did": did.did or None, "problem": did.problem or None}
+def _released(vm: FullSize, did: Released) -> ReleasedVm:
+    return ReleasedVm(vm.vm, did.did or None, did.problem or None)

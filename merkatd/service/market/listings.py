@@ -1,28 +1,24 @@
-"""Lists of hosts, VMs, applications and accounts; questions about the latest period."""
+"""Lists of hosts, VMs, applications and balances, as the latest period found them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
-from merkatd.cluster import BIDDING, HostState, VmState
+from merkatd.cluster import BIDDING, Floats, HostState, Ints, VmState
 from merkatd.cluster.columns import NO_HOST
 from merkatd.currency import MICRO
-from merkatd.database.scheduler import bid_store
 from merkatd.market.error import errors
 from merkatd.market.market_view import market_view
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.arguments import Arguments
+from merkatd.service.base.callers import Caller, require_admin
 from merkatd.service.base.payer_balances import Purses, purses
-from merkatd.service.base.period_view import PeriodView, PeriodViews, vm_row
-from merkatd.service.market import bids
-from merkatd.service.market.explanations import explanation
-from merkatd.service.market.quotes import new_subject, quote_row, vm_subject
+from merkatd.service.base.period_view import PeriodView
+from merkatd.service.market.visibility import visible_hosts, visible_vm_rows
 
-Row = dict[str, Any]
 HOST_STATES = {
     HostState.ON: "on",
     HostState.DRAINED: "drain",
@@ -33,39 +29,177 @@ HOST_STATES = {
 _RUNS = (VmState.RUNNING, VmState.BUSY)
 
 
-def hosts(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[Row]:
-    """Return every host with its capacity, allocations, bids and last observed use.
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """What all tenants together have on a host, which only administrators see."""
 
-    `drained` are the ids of the hosts that an order drains.
-    """
+    vms: int
+    note: str | None
+    given: Mapping[str, float] = field(default_factory=dict)
+    """The sums of the allocations by resource."""
+    bids: Mapping[str, float] = field(default_factory=dict)
+    used: Mapping[str, float | None] = field(default_factory=dict)
+    """The last observed use."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHost:
+    """A host."""
+
+    id: int
+    name: str
+    state: str
+    market: str | None
+    capacity: Mapping[str, float | None]
+    """Its capacity by resource; None if it is unknown."""
+    use: HostUse | None
+    """None for callers that are not administrators."""
+
+
+@dataclass(frozen=True, slots=True)
+class VmAmounts:
+    """What a VM bids for a resource and gets of it."""
+
+    share: float
+    bid: float
+    floor: float
+    cap: float
+    first: float
+    """Its share if its market were a single host."""
+    held: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVm:
+    """A VM with its host, bids, shares, cost, and the message to its owner."""
+
+    id: int
+    name: str
+    owner: int | None
+    owner_name: str | None
+    application: int | None
+    state: str
+    host: str | None
+    market: str | None
+    vcpus: int
+    rate: float | None
+    """The credits per core used for a period, if its market charges for use."""
+    cost: float
+    error: float
+    """Its largest allocation error."""
+    message: str | None
+    amounts: Mapping[str, VmAmounts]
+    """By resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationUse:
+    """The VMs of an application, or a tenant's VMs outside of applications."""
+
+    application: int | None
+    name: str | None
+    owner: int | None
+    owner_name: str | None
+    vms: int
+    running: int
+    pending: int
+    cost: float
+    balance: float | None
+    """The balance of the payer."""
+    lasts: float | None
+    """The number of periods for which the balance lasts."""
+    shares: Mapping[str, float]
+    """The sums of the shares by resource."""
+    bids: Mapping[str, float]
+
+
+class ListingService:
+    """The lists of a period."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def hosts(self, caller: Caller, now: PeriodView) -> list[ListedHost]:
+        """Return the hosts that the caller may see: all, or those with VMs of its own."""
+        drained = self._scheduler.drained
+
+        def rows() -> list[ListedHost]:
+            found = host_rows(now, drained)
+            if caller.is_admin:
+                return found
+            own = set(visible_hosts(caller, now).values())
+            return [
+                ListedHost(one.id, one.name, one.state, one.market, one.capacity, None)
+                for one in found
+                if one.id in own
+            ]
+
+        return await self._scheduler.world.executor.run(rows)
+
+    async def vms(self, caller: Caller, now: PeriodView) -> list[ListedVm]:
+        """Return the VMs that the caller may see: all, or its own."""
+        return await self._scheduler.world.executor.run(
+            lambda: vm_rows(now, visible_vm_rows(caller, now))
+        )
+
+    async def applications(self, caller: Caller, now: PeriodView) -> list[ApplicationUse]:
+        """Return the applications that the caller may see, and tenants' VMs outside of them."""
+        balances = await self._scheduler.world.database.read(purses)
+        return await self._scheduler.world.executor.run(
+            lambda: application_rows(now, visible_vm_rows(caller, now), balances)
+        )
+
+    async def balances(self, caller: Caller) -> Mapping[int, float]:
+        """Return every tenant's balance in credits, by owner. Raise NotPermittedError."""
+        require_admin(caller, "ADMIN USERS")
+        found = await self._scheduler.world.database.read(purses)
+        return {owner: account.balance / MICRO for owner, account in found.tenants.items()}
+
+
+def host_rows(now: PeriodView, drained: AbstractSet[int] = frozenset()) -> list[ListedHost]:
+    """Return every host; `drained` are the ids of the hosts that an order drains."""
     table, snapshot = now.snapshot.hosts, now.snapshot
     there = np.flatnonzero(now.host != NO_HOST)
     count = np.bincount(now.host[there], minlength=len(table))
-    bids, gets = np.isin(snapshot.vms.state, BIDDING), now.given()
-    rows: list[Row] = [
-        {
-            "id": int(table.id[row]),
-            "name": table.name[row],
-            "state": "drain"
-            if int(table.id[row]) in drained
-            else HOST_STATES[HostState(int(table.state[row]))],
-            "market": now.market_name(int(table.market[row])),
-            "vms": int(count[row]),
-            "note": now.limits.overfull.get(int(table.id[row]))
-            or now.failing_to_leave.get(int(table.id[row]))
-            or _drained(int(table.id[row]) in drained, int(count[row])),
-        }
-        for row in range(len(table))
+    bidding, gets = np.isin(snapshot.vms.state, BIDDING), now.given()
+    bids = np.where(bidding[:, np.newaxis], snapshot.vms.bid, 0.0)[there]
+    names = snapshot.resources
+    given_sums = [_sums(now, there, gets[there, column]) for column in range(len(names))]
+    bid_sums = [_sums(now, there, bids[:, column]) for column in range(len(names))]
+
+    def by_resource(sums: Sequence[Floats], row: int) -> dict[str, float]:
+        return {name: float(one[row]) for name, one in zip(names, sums, strict=True)}
+
+    def measured(values: Floats) -> dict[str, float | None]:
+        return {name: finite(one) for name, one in zip(names, values, strict=True)}
+
+    return [
+        ListedHost(
+            id=host,
+            name=table.name[row],
+            state=host_state(now, row, drained),
+            market=now.market_name(int(table.market[row])),
+            capacity=measured(table.capacity[row]),
+            use=HostUse(
+                vms=int(count[row]),
+                note=now.limits.overfull.get(host)
+                or now.failing_to_leave.get(host)
+                or _drained(host in drained, int(count[row])),
+                given=by_resource(given_sums, row),
+                bids=by_resource(bid_sums, row),
+                used=measured(table.used[row]),
+            ),
+        )
+        for row, host in enumerate(table.id.tolist())
     ]
-    for column, name in enumerate(snapshot.resources):
-        given = _sums(now, gets[there, column])
-        bid = _sums(now, np.where(bids, snapshot.vms.bid[:, column], 0.0)[there])
-        for row, found in enumerate(rows):
-            found[name] = finite(table.capacity[row, column])
-            found[f"given_{name}"] = float(given[row])
-            found[f"bids_{name}"] = float(bid[row])
-            found[f"used_{name}"] = finite(table.used[row, column])
-    return rows
+
+
+def host_state(now: PeriodView, row: int, drained: AbstractSet[int]) -> str:
+    """Return the state of the host in this row, as `onehost list` writes it."""
+    table = now.snapshot.hosts
+    if int(table.id[row]) in drained:
+        return "drain"
+    return HOST_STATES[HostState(int(table.state[row]))]
 
 
 def _drained(drained: bool, vms: int) -> str | None:
@@ -74,177 +208,100 @@ def _drained(drained: bool, vms: int) -> str | None:
     return f"drained, {vms} VMs left" if vms else "drained and empty"
 
 
-def _sums(now: PeriodView, values: Any) -> Any:
-    """Return the sums of the values of the VMs on each host: [hosts]."""
-    there = np.flatnonzero(now.host != NO_HOST)
+def _sums(now: PeriodView, there: Ints, values: Floats) -> Any:
+    """Return the sums of the values of the VMs in the rows `there`, on each host: [hosts]."""
     return np.bincount(now.host[there], values, len(now.snapshot.hosts))
 
 
-def vms(now: PeriodView) -> list[Row]:
-    """Return every VM with its host, bids, allocations, cost, and the message to its owner."""
+def vm_rows(now: PeriodView, rows: Sequence[int]) -> list[ListedVm]:
+    """Return the VMs in these rows."""
     table, snapshot = now.snapshot.vms, now.snapshot
     first = _first(now)
     given = now.decision.allocations
     error = errors(first, given).max(axis=1, initial=0.0)
-    rows: list[Row] = []
-    for row, vm in enumerate(table.id.tolist()):
-        found: Row = {
-            "id": vm,
-            "name": table.name[row],
-            "owner": _known(table.owner[row]),
-            "owner_name": now.owner_names.get(int(table.owner[row])),
-            "application": _known(table.application[row]),
-            "state": now.states[row],
-            "host": now.host_name(row),
-            "market": now.market_name(int(table.market[row])),
-            "vcpus": int(table.vcpus[row]),
-            "rate": finite(now.rate[row]),
-            "cost": float(now.cost[row].sum()),
-            "error": float(error[row]),
-            "message": now.messages.get(vm),
+
+    def amounts(row: int) -> dict[str, VmAmounts]:
+        return {
+            name: VmAmounts(
+                share=float(given[row, column]),
+                bid=float(table.bid[row, column]),
+                floor=float(table.floor[row, column]),
+                cap=float(table.cap[row, column]),
+                first=float(first[row, column]),
+                held=finite(table.held[row, column]),
+            )
+            for column, name in enumerate(snapshot.resources)
         }
-        for column, name in enumerate(snapshot.resources):
-            found[name] = float(given[row, column])
-            found[f"bid_{name}"] = float(table.bid[row, column])
-            found[f"floor_{name}"] = float(table.floor[row, column])
-            found[f"cap_{name}"] = float(table.cap[row, column])
-            found[f"first_{name}"] = float(first[row, column])
-            found[f"held_{name}"] = finite(table.held[row, column])
-        rows.append(found)
-    return rows
+
+    return [
+        ListedVm(
+            id=int(table.id[row]),
+            name=table.name[row],
+            owner=_known(table.owner[row]),
+            owner_name=now.owner_names.get(int(table.owner[row])),
+            application=_known(table.application[row]),
+            state=now.states[row],
+            host=now.host_name(row),
+            market=now.market_name(int(table.market[row])),
+            vcpus=int(table.vcpus[row]),
+            rate=finite(now.rate[row]),
+            cost=float(now.cost[row].sum()),
+            error=float(error[row]),
+            message=now.messages.get(int(table.id[row])),
+            amounts=amounts(row),
+        )
+        for row in rows
+    ]
 
 
-def _first(now: PeriodView) -> Any:
+def _first(now: PeriodView) -> Floats:
     """Return the VMs' shares if their market were a single host: [vms, resources]."""
     snapshot = now.snapshot
-    found = np.zeros_like(snapshot.vms.bid)
+    found: Floats = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
         found[view.vms] = view.first(now.host[view.vms] != NO_HOST).allocation
     return found
 
 
-def applications(now: PeriodView, purses: Purses) -> list[Row]:
-    """Return every application, and for each tenant its VMs outside of applications."""
+def application_rows(
+    now: PeriodView, rows: Sequence[int], balances: Purses
+) -> list[ApplicationUse]:
+    """Return the applications of the VMs in these rows, and tenants' VMs outside of them."""
     table, snapshot = now.snapshot.vms, now.snapshot
     groups: dict[tuple[int, int], list[int]] = {}
-    for row, key in enumerate(zip(table.owner.tolist(), table.application.tolist(), strict=True)):
-        groups.setdefault(key, []).append(row)
-    rows: list[Row] = []
+    for row in rows:
+        groups.setdefault((int(table.owner[row]), int(table.application[row])), []).append(row)
+    found: list[ApplicationUse] = []
     for (owner, application), members in sorted(groups.items()):
         state = table.state[members]
-        bids = np.isin(state, BIDDING)
+        bidding = np.isin(state, BIDDING)
         cost = float(now.cost[members].sum())
-        balance = purses.credits(owner, application)
-        found: Row = {
-            "application": _known(application),
-            "name": purses.name(application),
-            "owner": _known(owner),
-            "owner_name": now.owner_names.get(owner),
-            "vms": len(members),
-            "running": int(np.isin(state, _RUNS).sum()),
-            "pending": int((state == VmState.PENDING).sum()),
-            "cost": cost,
-            "balance": balance,
-            "lasts": None if balance is None or cost <= 0 else balance / cost,
-        }
-        for column, name in enumerate(snapshot.resources):
-            found[name] = float(now.decision.allocations[members, column].sum())
-            found[f"bid_{name}"] = float(np.where(bids, table.bid[members, column], 0.0).sum())
-        rows.append(found)
-    return rows
+        balance = balances.credits(owner, application)
+        found.append(
+            ApplicationUse(
+                application=_known(application),
+                name=balances.name(application),
+                owner=_known(owner),
+                owner_name=now.owner_names.get(owner),
+                vms=len(members),
+                running=int(np.isin(state, _RUNS).sum()),
+                pending=int((state == VmState.PENDING).sum()),
+                cost=cost,
+                balance=balance,
+                lasts=None if balance is None or cost <= 0 else balance / cost,
+                shares={
+                    name: float(now.decision.allocations[members, column].sum())
+                    for column, name in enumerate(snapshot.resources)
+                },
+                bids={
+                    name: float(np.where(bidding, table.bid[members, column], 0.0).sum())
+                    for column, name in enumerate(snapshot.resources)
+                },
+            )
+        )
+    return found
 
 
 def _known(value: Any) -> int | None:
     return None if value < 0 else int(value)
-
-
-class PresentQuestions:
-    """The questions about the latest period, and about the outcome of other bids."""
-
-    def __init__(self, scheduler: Scheduler, preparing: PeriodViews) -> None:
-        self._scheduler = scheduler
-        self.preparing = preparing
-        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            "hosts": self.hosts,
-            "vms": self.vms,
-            "applications": self._applications,
-            "accounts": self._accounts,
-            "explain": self._explain,
-            "bid": self._bid,
-            "quote": self._quote,
-        }
-
-    async def hosts(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Return every host."""
-        drained = self._scheduler.drained
-        return await self._from_present(lambda now: hosts(now, drained))
-
-    async def vms(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Return every VM."""
-        return await self._from_present(vms)
-
-    async def _applications(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Return every application, and each tenant's VMs outside of applications."""
-        purses = await self._purses()
-        return await self._from_present(lambda now: applications(now, purses))
-
-    async def _explain(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the explanation of `vm`, an id or a name."""
-        now = await self._now()
-        row = vm_row(now.snapshot, arguments)
-        return await explanation(self._scheduler.world, now, row)
-
-    async def _bid(self, arguments: Arguments) -> dict[str, Any]:
-        """Change the bid of `vm` if `cpu`, `memory` ... is given; return the old and new bid."""
-        prepared = await self.preparing.prepared()
-        now = prepared.now
-        world = self._scheduler.world
-        row = vm_row(now.snapshot, arguments)
-        vm = int(now.snapshot.vms.id[row])
-
-        def change_bid(connection: sa.Connection) -> bids.BidChange:
-            newest_bid = bid_store.newest_bids(connection, [vm]).get(vm)
-            offer = bids.bid_change(now, row, arguments, newest_bid)
-            if offer.changes:
-                bids.store_bid(connection, offer, world.now())
-            return offer
-
-        offer = await world.database.run(change_bid)
-        return {
-            "id": vm,
-            "name": now.snapshot.vms.name[row],
-            "changed": offer.changes,
-            "resources": bids.expected_outcome(prepared, row, offer),
-        }
-
-    async def _quote(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the quote of bids for `vm`, or for a planned VM if `vm` is not given."""
-        prepared = await self.preparing.prepared()
-        if arguments.get("vm") is None:
-            markets = self._scheduler.world.markets
-            return quote_row(new_subject(prepared, markets, arguments), arguments)
-        row = vm_row(prepared.now.snapshot, arguments)
-        return quote_row(vm_subject(prepared, row), arguments)
-
-    async def _accounts(self, _arguments: Arguments) -> list[dict[str, Any]]:
-        """Return every tenant's balance in credits."""
-        tenants = (await self._purses()).tenants
-        return [
-            {"owner": owner, "credits": account.balance / MICRO}
-            for owner, account in tenants.items()
-        ]
-
-    async def _now(self) -> PeriodView:
-        return (await self.preparing.prepared()).now
-
-    async def _from_present(
-        self, rows: Callable[[PeriodView], list[dict[str, Any]]]
-    ) -> list[dict[str, Any]]:
-        """Return rows that a thread computes, so that the reactor is not blocked."""
-        now = await self._now()
-        return await self._scheduler.world.executor.run(lambda: rows(now))
-
-    async def _purses(self) -> Purses:
-        """Return the balances of all payers."""
-        return await self._scheduler.world.database.read(purses)

@@ -1,9 +1,9 @@
-"""The plan of a dry run of the next period, and plans as JSON values."""
+"""The plan of a dry run of the next period, and what plans change."""
 
 import copy
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,15 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.failed_boots import given_up
 from merkatd.scheduler.observation.observed import CloudReading
 from merkatd.scheduler.observation.step_outcomes import judge_steps
+from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.decide import within_permission, without_moving_proposed
 from merkatd.scheduler.phases.observe import changed_templates, observed_from, read_cloud
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
 from merkatd.scheduler.terms.failed_migrations import window_s
 from merkatd.scheduler.terms.paid_claims import affordable_cloud
-from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.callers import Caller, require_admin
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import costs
 
 
@@ -48,7 +50,80 @@ class PlanCosts:
     """[vms]: credits per core used for a period, if use is charged."""
 
 
-def plan_value(
+@dataclass(frozen=True, slots=True)
+class PreviewedStep:
+    """A step of a plan with the names of its hosts and VM, and the VM's cost."""
+
+    step: Step
+    source: str | None
+    """The name of the host that its VM leaves."""
+    host: str | None
+    """The name of the host of the step."""
+    name: str | None
+    """The VM's name; None before the VM is created."""
+    moves_mib: float | None
+    """The memory that a migration transfers: all that the VM holds, or its cap if unknown."""
+    cost: float | None
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedMarket:
+    """A market before and after a plan."""
+
+    price: Mapping[str, float | None]
+    """The price by resource; None for infinity, the price of an overfull market."""
+    shortfall_before: float
+    shortfall_after: float
+    largest_error_before: float
+    largest_error_after: float
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedVm:
+    """A VM before and after a plan; amounts are by resource, None for infinity."""
+
+    id: int
+    name: str
+    host: str | None
+    first: Mapping[str, float | None]
+    share_before: Mapping[str, float | None]
+    share: Mapping[str, float | None]
+    error_before: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedStep:
+    """A step of an earlier period that has not ended."""
+
+    id: str
+    kind: str
+    vm: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPreview:
+    """A decision and its changes."""
+
+    period: int
+    strategy: str
+    took_ms: float
+    resources: Sequence[str]
+    steps: Sequence[PreviewedStep]
+    """The steps that can be executed now."""
+    reasons: Mapping[int, str]
+    """The reasons of the decisions about VMs, by VM id."""
+    markets: Mapping[str, PreviewedMarket]
+    vms: Sequence[PreviewedVm]
+    under_way: Sequence[UnfinishedStep] | None = None
+    """None for a decision about a snapshot, which knows no earlier steps."""
+    overfull: Mapping[int, str] | None = None
+    """The hosts whose floors exceed them, by host id; None for a decision about a snapshot."""
+
+
+def preview_of(
     snapshot: Snapshot,
     decision: Decision,
     plan: Plan,
@@ -56,35 +131,35 @@ def plan_value(
     took_ms: float,
     reasons: Mapping[int, str],
     costs: PlanCosts,
-) -> dict[str, Any]:
+) -> PlanPreview:
     """Return a decision and its changes; `plan` has the steps that can be executed now."""
     host = hosts_after(snapshot, decision.plan)
     before, after = assess_placement(snapshot, snapshot.vms.host), assess_placement(snapshot, host)
-    return {
-        "period": snapshot.period,
-        "strategy": strategy,
-        "took_ms": round(took_ms, 3),
-        "resources": list(snapshot.resources),
-        "steps": [_step(snapshot, step, costs) for step in plan],
-        "reasons": {str(vm): reason for vm, reason in sorted(reasons.items())},
-        "markets": {
+    return PlanPreview(
+        period=snapshot.period,
+        strategy=strategy,
+        took_ms=round(took_ms, 3),
+        resources=snapshot.resources,
+        steps=[_step(snapshot, step, costs) for step in plan],
+        reasons=dict(sorted(reasons.items())),
+        markets={
             name: _market(snapshot, decision, market, before, after)
             for market, name in enumerate(snapshot.markets.name)
         },
-        "vms": [
-            {
-                "id": int(snapshot.vms.id[row]),
-                "name": snapshot.vms.name[row],
-                "host": _host_name(snapshot, int(host[row])),
-                "first": _by_resource(snapshot, after.first[row]),
-                "share_before": _by_resource(snapshot, before.shares[row]),
-                "share": _by_resource(snapshot, decision.allocations[row]),
-                "error_before": float(before.errors[row]),
-                "error": float(after.errors[row]),
-            }
+        vms=[
+            PreviewedVm(
+                id=int(snapshot.vms.id[row]),
+                name=snapshot.vms.name[row],
+                host=_host_name(snapshot, int(host[row])),
+                first=_by_resource(snapshot, after.first[row]),
+                share_before=_by_resource(snapshot, before.shares[row]),
+                share=_by_resource(snapshot, decision.allocations[row]),
+                error_before=float(before.errors[row]),
+                error=float(after.errors[row]),
+            )
             for row in range(len(snapshot.vms))
         ],
-    }
+    )
 
 
 def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> PlanCosts:
@@ -104,36 +179,34 @@ def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> PlanCo
 
 def _market(
     snapshot: Snapshot, decision: Decision, market: int, before: Assessment, after: Assessment
-) -> dict[str, Any]:
-    return {
-        "price": _by_resource(snapshot, decision.prices[market]),
-        "shortfall_before": float(before.shortfall[market]),
-        "shortfall_after": float(after.shortfall[market]),
-        "largest_error_before": float(before.largest_error[market]),
-        "largest_error_after": float(after.largest_error[market]),
-    }
+) -> PreviewedMarket:
+    return PreviewedMarket(
+        price=_by_resource(snapshot, decision.prices[market]),
+        shortfall_before=float(before.shortfall[market]),
+        shortfall_after=float(after.shortfall[market]),
+        largest_error_before=float(before.largest_error[market]),
+        largest_error_after=float(after.largest_error[market]),
+    )
 
 
-def _step(snapshot: Snapshot, step: Step, costs: PlanCosts) -> dict[str, Any]:
-    """Return the step with the names of its hosts and VM, and the VM's cost."""
-    found: dict[str, Any] = {"id": step.id, "kind": step.kind, **asdict(step)}
-    del found["period"]
-    for role in ("source", "host"):
-        if role in found:
-            found[role] = _host_name(snapshot, snapshot.host_row(found[role]))
-    if step.vm >= 0:
-        row = snapshot.vm_row(step.vm)
-        found["name"] = snapshot.vms.name[row]
-        if isinstance(step, Migrate):
-            found["moves_mib"] = _moves_mib(snapshot, row)
-        if isinstance(step, Deploy):
-            found["cost"] = finite(costs.cost[row])
-            found["rate"] = finite(costs.rate[row])
-    return found
+def _step(snapshot: Snapshot, step: Step, costs: PlanCosts) -> PreviewedStep:
+    source, host = getattr(step, "source", None), getattr(step, "host", None)
+    row = snapshot.vm_row(step.vm) if step.vm >= 0 else None
+    deployed = row if isinstance(step, Deploy) else None
+    return PreviewedStep(
+        step=step,
+        source=None if source is None else _host_name(snapshot, snapshot.host_row(source)),
+        host=None if host is None else _host_name(snapshot, snapshot.host_row(host)),
+        name=None if row is None else snapshot.vms.name[row],
+        moves_mib=_moves_mib(snapshot, row)
+        if row is not None and isinstance(step, Migrate)
+        else None,
+        cost=None if deployed is None else finite(costs.cost[deployed]),
+        rate=None if deployed is None else finite(costs.rate[deployed]),
+    )
 
 
 def _moves_mib(snapshot: Snapshot, row: int) -> float | None:
-    """Return the memory to transfer: the memory that the VM holds, or its cap if unknown."""
     if "memory" not in snapshot.resources:
         return None
     column = snapshot.resources.index("memory")
@@ -153,15 +226,27 @@ def _host_name(snapshot: Snapshot, row: int) -> str | None:
     return None if row < 0 else snapshot.hosts.name[row]
 
 
-async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> dict[str, Any]:
-    """Return the plan of a period that would start now, within its permission, as JSON values.
+class PlanService:
+    """The plan of the next period."""
 
-    Raise QuestionError if the cloud can't be reached.
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def dry_run(self, caller: Caller) -> PlanPreview:
+        """Return the plan of a period that would start now. Raise RequestError."""
+        require_admin(caller, "ADMIN PLAN")
+        return await dry_run(self._scheduler.world, self._scheduler.leave)
+
+
+async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED) -> PlanPreview:
+    """Return the plan of a period that would start now, within its permission.
+
+    Raise InvalidRequestError if the cloud can't be reached.
     """
     try:
         looked = await read_cloud(world)
     except CloudUnreachableError as error:
-        raise QuestionError(f"the cloud can't be reached: {error}") from error
+        raise InvalidRequestError(f"the cloud can't be reached: {error}") from error
     label = "+".join(market.strategy for market in world.markets)
     stored = await world.database.read(
         lambda connection: (
@@ -190,7 +275,7 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
     affordable = await world.executor.run(could)
     proposed = await world.proposals(DryRunTransactions(world.database), affordable.seen)
 
-    def work() -> dict[str, Any]:
+    def work() -> PlanPreview:
         seen = without_moving_proposed(affordable.seen, proposed)
         begin = time.perf_counter()
         decision, limits = within_permission(own, seen, memory, affordable.unpaid, proposed, leave)
@@ -203,13 +288,14 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
         host = hosts_after(seen.snapshot, decision.plan)
         rate = charged_rates(seen, own.markets)
         cost = costs(seen.snapshot, decision, limits, host, own.markets, rate).sum(axis=1)
-        value = plan_value(
+        preview = preview_of(
             seen.snapshot, decision, limits.plan, label, took_ms, reasons, PlanCosts(cost, rate)
         )
-        return value | {
-            "under_way": [_under_way(one) for one in seen.verdicts.waiting],
-            "overfull": {str(host): why for host, why in limits.overfull.items()},
-        }
+        return replace(
+            preview,
+            under_way=[_unfinished(one) for one in seen.verdicts.waiting],
+            overfull=dict(limits.overfull),
+        )
 
     return await world.executor.run(work)
 
@@ -228,10 +314,5 @@ def _rates(connection: sa.Connection, looked: CloudReading) -> dict[int, Rate]:
     return group_vm_store.rates(connection) | new
 
 
-def _under_way(stored: StoredStep) -> dict[str, Any]:
-    return {
-        "id": stored.id,
-        "kind": stored.step.kind,
-        "vm": stored.step.vm,
-        "state": str(stored.state),
-    }
+def _unfinished(stored: StoredStep) -> UnfinishedStep:
+    return UnfinishedStep(stored.id, stored.step.kind, stored.step.vm, str(stored.state))

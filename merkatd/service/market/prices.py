@@ -1,136 +1,137 @@
-"""Questions about present prices with their trend, earlier prices, and steps."""
+"""Present prices with their trend, and earlier prices. Everybody may see them."""
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from merkatd.base.quantities import finite
 from merkatd.database.ledger import note_store
-from merkatd.database.scheduler import journal, price_store
+from merkatd.database.scheduler import price_store
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.base.arguments import Arguments, one_of, text, whole
-from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.period_view import PeriodViews, as_id, host_row, vm_row
-from merkatd.service.market import step_history
-from merkatd.service.market.step_history import Read, Row
+from merkatd.service.base.arguments import one_of
+from merkatd.service.base.errors import InvalidRequestError
+from merkatd.service.base.period_view import PeriodViews
 
 MOST_PERIODS = 10_000
+DEFAULT_PERIODS = 60
+TREND_PERIODS = 60
 
 
-def price_history(arguments: Arguments, markets: Sequence[str], resources: Sequence[str]) -> Read:
-    """Return a read of the newest `periods` of a market or of all.
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """The present price of a resource in a market."""
 
-    It returns a row for each period and market, oldest first.
-    """
-    chosen = one_of(arguments, "market", markets)
-    wanted = whole(arguments, "periods")
-    periods = 60 if wanted is None else wanted
-    if not 1 <= periods <= MOST_PERIODS:
-        raise QuestionError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
-
-    def read(connection: sa.Connection) -> list[Row]:
-        rows: dict[tuple[int, str], Row] = {}
-        for market in [chosen] if chosen else markets:
-            points = price_store.history(connection, market, 0.0, periods * len(resources))
-            for point in points:
-                row = rows.setdefault(
-                    (point.period, market),
-                    {"period": point.period, "at_s": point.started_s, "market": market},
-                )
-                row[point.resource] = finite(point.price)
-        found = [rows[key] for key in sorted(rows)]
-        _announce(connection, found)
-        return found
-
-    return read
+    market: str
+    resource: str
+    price: float | None
+    """The price of a unit; None if no price clears the market."""
+    period: int
+    at_s: float
 
 
-def _announce(connection: sa.Connection, rows: Sequence[Row]) -> None:
-    """Add the change of the supply and its reason to the rows of the periods that changed it."""
-    if not rows:
-        return
-    began = sorted({row["at_s"] for row in rows})
-    changes = note_store.recent(
-        connection, MOST_PERIODS, kind=note_store.NoteKind.SUPPLY, since_s=began[0]
-    )
-    said = {began[bisect_right(began, change.at_s) - 1]: change.text for change in changes}
-    for row in rows:
-        if row["at_s"] in said:
-            row["supply"] = said[row["at_s"]]
+@dataclass(frozen=True, slots=True)
+class PriceTrend:
+    """A present price, and the prices of the periods before."""
+
+    now: PriceRow
+    trend: Sequence[float | None]
+    """The prices of the newest periods, the oldest first."""
+
+    @property
+    def before(self) -> float | None:
+        """Return the price of the period before the newest."""
+        return self.trend[-2] if len(self.trend) > 1 else None
+
+    @property
+    def known(self) -> Sequence[float]:
+        """Return the prices of the periods in which a price cleared the market."""
+        return [one for one in self.trend if one is not None]
 
 
-TREND = 60
-"""The periods in a trend of prices."""
+@dataclass(frozen=True, slots=True)
+class PastPriceRow:
+    """The prices of a market in a period."""
+
+    period: int
+    at_s: float
+    market: str
+    prices: Mapping[str, float | None]
+    """The prices of a unit by resource; None if no price cleared the market."""
+    supply: str | None = None
+    """The change of the supply of credits in this period, and its reason."""
 
 
-class PastQuestions:
-    """The questions about the past periods in the database, including the latest."""
+class PriceService:
+    """The prices of all markets."""
 
-    def __init__(self, scheduler: Scheduler, preparing: PeriodViews) -> None:
+    def __init__(self, scheduler: Scheduler, views: PeriodViews) -> None:
         self._scheduler = scheduler
-        self._preparing = preparing
-        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            "price": self.price,
-            "price_history": self._price_history,
-            "steps": self.steps,
-        }
+        self._views = views
 
-    async def price(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Return the present price of each resource in a `market` or in all, with its trend."""
-        latest = self._preparing.latest
-        chosen = one_of(arguments, "market", list(latest.prices))
-        past = await self._price_history({"periods": TREND})
-        rows = []
-        for market, by_resource in latest.prices.items():
-            for resource, price in by_resource.items() if chosen in {None, market} else ():
-                trend = [row.get(resource) for row in past if row["market"] == market]
-                known = [one for one in trend if one is not None]
-                rows.append(
-                    {
-                        "market": market,
-                        "resource": resource,
-                        "price": finite(price),
-                        "before": trend[-2] if len(trend) > 1 else None,
-                        "least": min(known, default=None),
-                        "most": max(known, default=None),
-                        "trend": trend,
-                        "period": latest.period,
-                        "at_s": latest.at_s,
-                    }
-                )
-        return rows
+    def markets(self) -> Sequence[str]:
+        """Return the names of the markets in force."""
+        return [market.name for market in self._scheduler.world.markets]
 
-    async def _price_history(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Return the prices of the newest `periods` of a `market` or of all."""
-        world = self._scheduler.world
-        names = [market.name for market in world.markets]
-        return await world.database.read(price_history(arguments, names, world.goods.resources))
+    def present(self, market: str | None = None) -> list[PriceRow]:
+        """Return the present prices of a market or of all. Raise RequestError."""
+        latest = self._views.latest
+        chosen = one_of({"market": market}, "market", list(latest.prices))
+        return [
+            PriceRow(name, resource, finite(price), latest.period, latest.at_s)
+            for name, by_resource in latest.prices.items()
+            if chosen in {None, name}
+            for resource, price in by_resource.items()
+        ]
 
-    async def steps(self, arguments: Arguments) -> list[dict[str, Any]]:
-        """Return the newest steps, newest first, by vm, host, kind, state, periods or time."""
-        latest = self._scheduler.latest
-        snapshot = None if latest is None else latest.seen.snapshot
-        vm = self._id("vm", arguments)
-        host = self._id("host", arguments)
-        wanted, limit = step_history.wanted_steps(arguments, vm, host)
-        rows = await self._scheduler.world.database.read(
-            lambda connection: journal.recent(connection, wanted, limit)
+    async def trends(self, market: str | None = None) -> list[PriceTrend]:
+        """Return the present prices of a market or of all, with their trends."""
+        present = self.present(market)
+        past = await self.history(TREND_PERIODS)
+        return [
+            PriceTrend(
+                one, [row.prices.get(one.resource) for row in past if row.market == one.market]
+            )
+            for one in present
+        ]
+
+    async def history(self, periods: int, market: str | None = None) -> list[PastPriceRow]:
+        """Return the prices of the newest periods of a market or of all, the oldest first.
+
+        Raise InvalidRequestError.
+        """
+        world, known = self._scheduler.world, self.markets()
+        chosen = one_of({"market": market}, "market", known)
+        if not 1 <= periods <= MOST_PERIODS:
+            raise InvalidRequestError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
+        names = [chosen] if chosen else known
+        points = periods * len(world.goods.resources)
+        return await world.database.read(lambda connection: _history(connection, names, points))
+
+
+def _history(connection: sa.Connection, markets: Sequence[str], points: int) -> list[PastPriceRow]:
+    """Return the newest prices of each market, so many points of each."""
+    began_s: dict[int, float] = {}
+    prices: dict[tuple[int, str], dict[str, float | None]] = {}
+    for market in markets:
+        for point in price_store.history(connection, market, 0.0, points):
+            began_s.setdefault(point.period, point.started_s)
+            prices.setdefault((point.period, market), {})[point.resource] = finite(point.price)
+    supply = _supply_changes(connection, sorted(set(began_s.values())))
+    return [
+        PastPriceRow(
+            period, began_s[period], market, prices[period, market], supply.get(began_s[period])
         )
-        return step_history.step_rows(rows, snapshot)
+        for period, market in sorted(prices)
+    ]
 
-    def _id(self, what: str, arguments: Arguments) -> int | None:
-        """Return the id of a VM or host, which may be gone by now, or None if not given."""
-        if isinstance(arguments.get(what), int):
-            return whole(arguments, what)
-        wanted = text(arguments, what)
-        if wanted is None:
-            return None
-        number = as_id(wanted)
-        if number is not None:
-            return whole({what: number}, what)
-        snapshot = self._preparing.latest.seen.snapshot
-        if what == "vm":
-            return int(snapshot.vms.id[vm_row(snapshot, arguments)])
-        return int(snapshot.hosts.id[host_row(snapshot.hosts.id, snapshot.hosts.name, arguments)])
+
+def _supply_changes(connection: sa.Connection, began_s: Sequence[float]) -> Mapping[float, str]:
+    """Return the changes of the supply and their reasons, by the start of their periods."""
+    if not began_s:
+        return {}
+    changes = note_store.recent(
+        connection, MOST_PERIODS, kind=note_store.NoteKind.SUPPLY, since_s=began_s[0]
+    )
+    return {began_s[bisect_right(began_s, change.at_s) - 1]: change.text for change in changes}

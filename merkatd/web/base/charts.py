@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools
+from merkatd.service.market.balance_history import BalanceChanges
+from merkatd.service.market.prices import PastPriceRow
 from merkatd.web.base.period_memory import PeriodRecord
 
 PER_UNIT = {"cpu": 100.0, "memory": 1024.0}
@@ -81,13 +83,13 @@ def plain(value: float, scale: float = 1.0) -> float | None:
     return float(f"{value / scale:.5g}") if math.isfinite(value) else None
 
 
-def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Charts:
+def prices_of(rows: Iterable[PastPriceRow], resources: Sequence[str]) -> Charts:
     """Return charts of the prices of each market, for example of a core and of a GiB."""
     at_s: dict[int, float] = {}
-    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    found: dict[str, dict[int, Mapping[str, float | None]]] = {}
     for row in rows:
-        at_s[row["period"]] = row["at_s"]
-        found.setdefault(row["market"], {})[row["period"]] = row
+        at_s[row.period] = row.at_s
+        found.setdefault(row.market, {})[row.period] = row.prices
     periods = sorted(at_s)
     return Charts(
         periods,
@@ -104,8 +106,8 @@ def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Ch
     )
 
 
-def _price(row: Mapping[str, Any], resource: str) -> float | None:
-    price = row.get(resource)
+def _price(prices: Mapping[str, float | None], resource: str) -> float | None:
+    price = prices.get(resource)
     return None if price is None else plain(price * PER_UNIT.get(resource, 1.0))
 
 
@@ -165,15 +167,11 @@ def of_host(
 def of_tenant(
     moments: Sequence[PeriodRecord],
     owner: int,
-    balance: float,
-    entries: Sequence[tuple[float, float]],
+    changes: BalanceChanges,
     resources: Sequence[str],
 ) -> Charts:
-    """Return charts of a tenant's balance, bids, costs and allocations.
-
-    `balance` is the present balance; `entries` are the times and amounts of its changes.
-    """
-    held = ChartLine("left", _balances([one.at_s for one in moments], balance, entries))
+    """Return charts of a tenant's balance, bids, costs and allocations."""
+    held = ChartLine("left", _balances([one.at_s for one in moments], changes))
     mine = [one.owner == owner for one in moments]
     return _over(moments, [*_together(moments, mine, resources), Chart("Credits", "left", [held])])
 
@@ -241,15 +239,13 @@ def _cost(moments: Sequence[PeriodRecord], rows: Sequence[Bools]) -> Values:
     return [plain(one.cost[some].sum()) for one, some in zip(moments, rows, strict=True)]
 
 
-def _balances(
-    at_s: Sequence[float], balance: float, entries: Sequence[tuple[float, float]]
-) -> Values:
+def _balances(at_s: Sequence[float], changes: BalanceChanges) -> Values:
     """Return the balance at these times: the present balance minus all later changes."""
-    times = np.array([moved_s for moved_s, _ in entries])
+    times = np.array([one.at_s for one in changes.movements])
     order = np.argsort(times)
-    after = np.cumsum(np.array([amount for _, amount in entries])[order][::-1])[::-1]
+    after = np.cumsum(np.array([one.credits for one in changes.movements])[order][::-1])[::-1]
     later = np.append(after, 0.0)[np.searchsorted(times[order], at_s, side="right")]
-    return [plain(balance - float(one)) for one in later]
+    return [plain(changes.credits - float(one)) for one in later]
 
 
 def _before(there: Sequence[tuple[PeriodRecord, int]], values: Values) -> Values:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from merkatd.service.platforms import PlatformSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,27 +56,27 @@ OVER = frozenset({"done", "cancelled", "failed"})
 """The states of platforms that have ended."""
 
 
-def of_platform(row: dict[str, Any]) -> Goal:
-    """Return the goal of a platform from its row in the list of platforms."""
-    ended_s = row["since_s"] if row["state"] in OVER else None
+def of_platform(platform: PlatformSummary) -> Goal:
+    """Return the goal of a platform."""
+    ended_s = platform.since_s if platform.state in OVER else None
     return Goal(
-        name=row["name"],
-        owner=row["owner"],
-        state=row["state"],
-        platform=row["id"],
-        vms=row["size"],
-        began_s=row["started_s"] or row["submitted_s"],
-        deadline_s=row["deadline_s"],
-        projected_end_s=row["projected_end_s"] if ended_s is None else ended_s,
-        done=row["done"],
-        on_track=row["on_track"] if ended_s is None else _kept(row),
+        name=platform.name,
+        owner=platform.owner,
+        state=platform.state,
+        platform=platform.id,
+        vms=platform.size,
+        began_s=platform.started_s or platform.submitted_s,
+        deadline_s=platform.deadline_s,
+        projected_end_s=platform.projected_end_s if ended_s is None else ended_s,
+        done=platform.done,
+        on_track=platform.on_track if ended_s is None else _kept(platform),
         ended_s=ended_s,
-        text=row["report"] or row["why"] or "",
+        text=platform.report or platform.why or "",
     )
 
 
-def _kept(row: dict[str, Any]) -> bool | None:
+def _kept(platform: PlatformSummary) -> bool | None:
     """Return whether ended work was done before its deadline, None if it had no deadline."""
-    if row["deadline_s"] is None:
+    if platform.deadline_s is None:
         return None
-    return bool(row["state"] == "done" and row["since_s"] <= row["deadline_s"])
+    return bool(platform.state == "done" and platform.since_s <= platform.deadline_s)

@@ -4,30 +4,25 @@ Pages receive the announcement of a period after it is stored here, so that they
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.base.deferreds import SharedResult
 from merkatd.cluster import Snapshot
-from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
-from merkatd.currency import MICRO
-from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import PeriodRow
-from merkatd.scheduler.base.settings import MarketRules
-from merkatd.scheduler.charging.owed_amounts import owed_by_vm
-from merkatd.scheduler.charging.used_cpu import is_charged_by_use
+from merkatd.cluster.columns import NO_HOST, row_of
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.service import DaemonQuestions
+from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.period_view import PeriodView, present
+from merkatd.service.market.past_periods import PastShares
+from merkatd.service.services import DaemonServices
 from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
 
 MOST_PERIODS = 360
@@ -151,28 +146,20 @@ def moment_of(period: int, now: PeriodView, goals: Sequence[Goal]) -> PeriodReco
     )
 
 
-def moment_before(
-    period: PeriodRow, arrays: Mapping[str, npt.NDArray[Any]], markets: Sequence[MarketRules]
-) -> PeriodRecord:
+def moment_before(shares: PastShares) -> PeriodRecord:
     """Return the record of a period from the database, which has no hosts of VMs and no use."""
-    order = np.argsort(arrays["vm"])
-    count, resources = arrays["allocation"].shape
-    cost = np.zeros(count)
-    rows, owed = owed_by_vm(arrays, arrays["vm"], 1.0, markets)
-    cost[rows] = np.where(
-        is_charged_by_use(markets, arrays["market"][rows]), np.nan, owed.sum(axis=1) / MICRO
-    )
+    count, resources = shares.given.shape
     return PeriodRecord(
-        period=period.number,
-        at_s=period.started_s,
-        vm=_small(arrays["vm"][order]),
-        owner=_small(arrays["owner"][order]),
-        application=_small(arrays.get("application", np.full(count, NO_ROW))[order]),
+        period=shares.period,
+        at_s=shares.at_s,
+        vm=_small(shares.vm),
+        owner=_small(shares.owner),
+        application=_small(shares.application),
         host=np.full(count, NO_HOST, np.int32),
-        bid=_rough(arrays["bid"][order]),
-        given=_rough(arrays["allocation"][order]),
+        bid=_rough(shares.bid),
+        given=_rough(shares.given),
         used=np.full((count, resources), np.nan, np.float32),
-        cost=_rough(cost[order]),
+        cost=_rough(shares.cost),
         host_id=np.zeros(0, np.int32),
         whole=np.zeros((0, resources), np.float32),
     )
@@ -203,14 +190,14 @@ class Keeping:
     def __init__(
         self,
         past: Past,
-        questions: DaemonQuestions,
+        services: DaemonServices,
         goals: Goals,
         then: Callable[[Announcement], None],
     ) -> None:
         """`then` is called with each announcement after its period is stored."""
         self._then = then
         self._past = past
-        self._questions = questions
+        self._services = services
         self._goals = goals
         self._whole = False
 
@@ -230,47 +217,28 @@ class Keeping:
         if before is not None:
             await before.result()
         try:
-            goals, world = await self._goals_now(), self._questions.world
+            goals, world = await self._goals_now(), self._services.world
             work = partial(_moment, latest, world, goals)
             self._past.add(await world.executor.run(work))
         except Exception as error:  # noqa: BLE001 - a missing point must not stop the daemon
             _log.warn("The charts lack a period: {error}", error=str(error))
 
     async def _goals_now(self) -> Sequence[Goal]:
-        there = self._questions.platforms
-        rows = [] if there is None else await there.listed(None)
-        known = [of_platform(row) for row in rows if row["state"] not in OVER]
+        there = self._services.platforms
+        rows = [] if there is None else await there.platforms(LOCAL)
+        known = [of_platform(row) for row in rows if row.state not in OVER]
         return [*known, *self._goals.told()]
 
     async def _read_before(self, period: int) -> None:
-        world = self._questions.world
-        read = partial(_earlier, world=world, period=period)
         try:
-            found = await world.database.read(read)
+            found = await self._services.past.shares_before(period, _MOST_BEFORE, MOST_ROWS)
         except Exception as error:  # noqa: BLE001 - short charts must not stop the daemon
             _log.warn("The charts lack all periods before this start: {error}", error=str(error))
             return
-        for moment in found:
-            if not self._past.put_before(moment):
+        for shares in found:
+            if not self._past.put_before(moment_before(shares)):
                 return
 
 
 def _moment(latest: Announcement, world: PeriodContext, goals: Sequence[Goal]) -> PeriodRecord:
     return moment_of(latest.period, present(latest, world.markets), goals)
-
-
-def _earlier(connection: sa.Connection, world: PeriodContext, period: int) -> list[PeriodRecord]:
-    """Return the records of earlier periods, the newest first, while they have the same goods."""
-    found: list[PeriodRecord] = []
-    rows = 0
-    for one in period_store.recent(connection, _MOST_BEFORE + 1):
-        arrays = (
-            price_store.load_allocations(connection, one.number) if one.number < period else None
-        )
-        if arrays is None:
-            continue
-        rows += len(arrays["vm"])
-        if arrays["allocation"].shape[1] != len(world.goods.resources) or rows > MOST_ROWS:
-            break
-        found.append(moment_before(one, arrays, world.markets))
-    return found

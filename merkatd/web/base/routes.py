@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from merkatd.api.xmlrpc.method_table import MAX_NUMBER
-from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.service import TryAgainError
-from merkatd.service.base.identity import Caller
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import TryAgainError
 from merkatd.service.base.period_view import PeriodView, QuotedView
+from merkatd.service.modes import ModeState
+from merkatd.service.platforms import PlatformSummary
 from merkatd.service.services import DaemonServices
 from merkatd.web.base.form_reader import MOST_FORM_BYTES
 from merkatd.web.base.goals import Goals
@@ -20,8 +19,6 @@ from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageRespons
 from merkatd.web.base.stored_answers import NEEDED, PageRead
 
 _LONGEST_ID = 10
-_READING = frozenset({"history", "info", "list"})
-"""The last parts of the names of read-only methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +41,16 @@ class PageRequest:
     """The page's reads from the database."""
 
     @property
-    def now(self) -> PeriodView:
-        """Return the view of the page's period. Raise TryAgainError before the first period."""
+    def view(self) -> QuotedView:
+        """Return the page's period with its quotes. Raise TryAgainError before the first period."""
         if self.prepared is None:
             raise TryAgainError("no period has ended yet: try again in a moment")
-        return self.prepared.now
+        return self.prepared
+
+    @property
+    def now(self) -> PeriodView:
+        """Return the view of the page's period. Raise TryAgainError before the first period."""
+        return self.view.now
 
     @property
     def period(self) -> int:
@@ -75,24 +77,13 @@ class PageRequest:
         """Return the visitor's user name."""
         return self.caller.identity.name
 
-    async def call(self, method: str, *arguments: Any, default: Any = NEEDED) -> Any:
-        """Return the result of a tenant's call by this visitor; the call checks permissions."""
-        found = METHODS[method]
+    def count_order(self, weight: float, *arguments: Any) -> None:
+        """Count an order of the visitor, or its quote, which takes as much work.
 
-        async def call() -> Any:
-            return await found.done(self.house, self.caller, found.completed(list(arguments)))
-
-        if method.rpartition(".")[2] not in _READING:
-            return await call()
-        return await self.read((method, *arguments), call, default)
-
-    def count(self, method: str, *arguments: Any) -> None:
-        """Count a quote like its order: both take as much work. Raise RequestError if too many."""
-        METHODS[method].count(self.house, self.caller, list(arguments))
-
-    async def ask(self, question: str, **arguments: Any) -> Any:
-        """Return the daemon's answer; the page must have checked the permissions before."""
-        return await self.house.questions.answer(question, arguments)
+        Raise TooManyOrdersError if there were too many.
+        """
+        if not self.admin:
+            self.house.orders.count(self.uid, weight, list(arguments))
 
     async def read(
         self, key: tuple[Any, ...], read: Callable[[], Awaitable[Any]], default: Any = NEEDED
@@ -105,28 +96,21 @@ class PageRequest:
             return await read()
         return await self.reading.get((self.caller.identity, *key), read, default)
 
-    async def stored(
-        self, key: tuple[Any, ...], work: Callable[[sa.Connection], Any], default: Any = NEEDED
-    ) -> Any:
-        """Return a value that `work` reads from the database."""
-        return await self.read(key, lambda: self.house.world.database.read(work), default)
+    async def waiting_plan(self) -> int | None:
+        """Return the number of the plan that waits for an approval, None if there is none."""
+        mode: ModeState | None = await self.read(("mode",), self.house.modes.mode, None)
+        return None if mode is None else mode.waiting_plan
 
-    async def status(self) -> dict[str, Any]:
-        """Return the daemon's status; the part from its memory is always up to date."""
-        stored = await self.read(("status",), lambda: self.ask("status"), {"waiting_plan": None})
-        found: dict[str, Any] = {**stored, **self.house.questions.in_memory()}
-        return found
-
-    async def platforms(self) -> list[dict[str, Any]]:
-        """Return the short rows of the visitor's platforms, or of all for an administrator."""
-        there = self.house.questions.platforms
+    async def platforms(self) -> Sequence[PlatformSummary]:
+        """Return the short views of the visitor's platforms, or of all for an administrator."""
+        there = self.house.platforms
         if there is None:
             return []
         owner = None if self.admin else self.uid
-        rows: list[dict[str, Any]] = await self.read(
-            ("platforms",), lambda: there.listed(owner), []
+        found: Sequence[PlatformSummary] = await self.read(
+            ("platforms",), lambda: there.platforms(self.caller, owner), []
         )
-        return rows
+        return found
 
 
 Function = Callable[[PageRequest], Awaitable[PageResponse | LiveResponse]]

@@ -24,7 +24,7 @@ from twisted.internet import defer
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.base.deferreds import SharedResult
-from merkatd.service import TryAgainError
+from merkatd.service.base.errors import TryAgainError
 
 Result = TypeVar("Result")
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from math import isfinite
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from merkatd.service.daemon_control import DaemonState
 from merkatd.web.base.responses import LOOK_AGAIN, BrowserRequest, PageResponse, page
 from merkatd.web.base.routes import PageRequest
 from merkatd.web.layout.html import Markup, Part, element, joined
@@ -57,9 +58,9 @@ async def page_in_frame(
     here: PageRequest, title: str, *main: Part, status: int = 200
 ) -> PageResponse:
     """Return a page for a visitor with a session, with navigation and the state of the market."""
-    how = await here.status()
-    parts = (_market_line(here, how), _banner(here, how), *main)
-    return page(document(title, _navigation(here, how), *parts, live=True), status)
+    how, plan = here.house.daemon.state(), await here.waiting_plan()
+    parts = (_market_line(here, how), _banner(here, how, plan), *main)
+    return page(document(title, _navigation(here, how, plan), *parts, live=True), status)
 
 
 async def not_now(here: PageRequest, why: str) -> PageResponse:
@@ -92,10 +93,10 @@ def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Mark
     return element("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 
 
-def _navigation(here: PageRequest, how: dict[str, Any]) -> Markup:
+def _navigation(here: PageRequest, how: DaemonState, plan: int | None) -> Markup:
     mine = ("/tenants", "Tenants") if here.admin else (f"/tenants/{here.uid}", "Account")
     places = [*_PLACES[:4], mine, *_PLACES[4:]]
-    if here.admin and (how["mode"] == "ask" or how["waiting_plan"] is not None):
+    if here.admin and (how.mode == "ask" or plan is not None):
         places.append(("/plan", "Plan"))
     if here.admin:
         places.append(("/orders", "Orders"))
@@ -121,13 +122,13 @@ def _navigation(here: PageRequest, how: dict[str, Any]) -> Markup:
     )
 
 
-def _market_line(here: PageRequest, how: dict[str, Any]) -> Markup:
+def _market_line(here: PageRequest, how: DaemonState) -> Markup:
     """Return the state of the market in a line."""
     facts: list[Part] = []
     if here.prepared is not None:
         latest, snapshot = here.prepared.latest, here.now.snapshot
         number = element("a", str(here.period), href=f"/periods/{here.period}")
-        facts.append(_fact("Period", number, since(latest.at_s, how["now_s"])))
+        facts.append(_fact("Period", number, since(latest.at_s, how.now_s)))
         for market, prices in latest.prices.items():
             named = f" ({market})" if len(latest.prices) > 1 else ""
             facts.append(_fact(f"A core{named}", _priced(prices.get("cpu"), 100), "a period"))
@@ -135,8 +136,8 @@ def _market_line(here: PageRequest, how: dict[str, Any]) -> Markup:
         if here.admin:
             facts.append(_fact("Hosts", f"{len(snapshot.hosts):,}", ""))
             facts.append(_fact("VMs", f"{len(snapshot.vms):,}", ""))
-    paused = element("span", "Paused", class_="badge warn") if how["paused"] else None
-    facts.append(_fact("Mode", [str(how["mode"]), " ", paused], ""))
+    paused = element("span", "Paused", class_="badge warn") if how.paused else None
+    facts.append(_fact("Mode", [str(how.mode), " ", paused], ""))
     return element("dl", facts, class_="strip")
 
 
@@ -162,17 +163,17 @@ def _old_data_warning(here: PageRequest) -> Part:
     return element("p", text, class_="banner warn", data_old=True)
 
 
-def _banner(here: PageRequest, how: dict[str, Any]) -> Markup:
+def _banner(here: PageRequest, how: DaemonState, plan: int | None) -> Markup:
     said: list[Part] = [_old_data_warning(here)]
-    if how["mode"] in _DRY:
-        said.append(element("p", _DRY[how["mode"]], class_="banner"))
-    if how["waiting_plan"] is not None and here.admin:
-        link = element("a", f"Plan {how['waiting_plan']} waits for your approval", href="/plan")
+    if how.mode in _DRY:
+        said.append(element("p", _DRY[how.mode], class_="banner"))
+    if plan is not None and here.admin:
+        link = element("a", f"Plan {plan} waits for your approval", href="/plan")
         said.append(element("p", link, ".", class_="banner warn"))
-    if how["standby"] is not None:
-        said.append(element("p", f"On standby: {how['standby']}", class_="banner warn"))
-    if here.admin and how["failures"]:
-        text = f"The last {how['failures']} periods failed; the log has the reasons."
+    if how.standby is not None:
+        said.append(element("p", f"On standby: {how.standby}", class_="banner warn"))
+    if here.admin and how.failures:
+        text = f"The last {how.failures} periods failed; the log has the reasons."
         said.append(element("p", text, class_="banner bad"))
     return joined(said)
 

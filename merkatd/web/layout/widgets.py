@@ -1,11 +1,11 @@
 """The widgets of pages: numbers, times, links, bars, tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from merkatd.base.quantities import bounded, utc
 from merkatd.cluster.columns import NO_OWNER
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.service.market.step_history import StepRow
 from merkatd.web.layout.html import Markup, Part, element
 
 COLOURS = 8
@@ -202,7 +202,7 @@ def facts(rows: Iterable[tuple[str, Part]]) -> Markup:
 
 
 def steps_table(
-    rows: Sequence[Mapping[str, Any]], hosts: Mapping[str, int], caption: str = "Decisions"
+    rows: Sequence[StepRow], hosts: Mapping[str, int], caption: str = "Decisions"
 ) -> Markup:
     """Return a table of steps with their reasons and results, in the order of the rows."""
     return table(
@@ -210,12 +210,12 @@ def steps_table(
         ("Period", "Time", "Step", "VM", "Host", "Reason", "Result"),
         [
             (
-                link("periods", row["period"], None),
-                moment(row["at_s"]),
-                row["kind"],
-                link("vms", row["vm"], row["name"] or _numbered(row["vm"])),
+                link("periods", row.period, None),
+                moment(row.at_s),
+                row.kind,
+                link("vms", row.vm, row.name or _numbered(row.vm)),
                 _host_links(row, hosts),
-                row["reason"],
+                row.reason,
                 _result(row),
             )
             for row in rows
@@ -225,18 +225,18 @@ def steps_table(
     )
 
 
-def _host_links(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
-    there = link("hosts", hosts.get(row["host"]), row["host"]) if row["host"] else NONE
-    if not row["source"]:
+def _host_links(row: StepRow, hosts: Mapping[str, int]) -> Part:
+    there = link("hosts", hosts.get(row.host), row.host) if row.host else NONE
+    if not row.source:
         return there
-    gone = link("hosts", hosts.get(row["source"]), row["source"])
+    gone = link("hosts", hosts.get(row.source), row.source)
     return element("span", gone, " → ", there, class_="way")
 
 
-def _result(row: Mapping[str, Any]) -> Part:
-    bad = row["state"] in {"refused", "expired"}
-    said: Part = element("span", row["state"], class_="badge bad" if bad else "badge")
-    return [said, " ", row["reply"]] if bad and row["reply"] else said
+def _result(row: StepRow) -> Part:
+    bad = row.state in {"refused", "expired"}
+    said: Part = element("span", row.state, class_="badge bad" if bad else "badge")
+    return [said, " ", row.reply] if bad and row.reply else said
 
 
 def _numbered(vm: int | None) -> str | None:

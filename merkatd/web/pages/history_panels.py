@@ -1,30 +1,14 @@
 """The panels of pages with charts of the last periods."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import sqlalchemy as sa
-
-from merkatd.currency import MICRO
-from merkatd.database.ledger import account_store, entry_store
+from merkatd.service.platforms import PlatformDetails
 from merkatd.web.base.charts import Charts, of_host, of_platform, of_tenant, of_vm
 from merkatd.web.base.routes import PageRequest
 from merkatd.web.layout.html import Markup, compact, element
 from merkatd.web.layout.page_frame import panel
 from merkatd.web.layout.widgets import link, moment, plain_number, table
-
-Movements = list[tuple[float, float]]
-
-
-def balance_and_movements(
-    connection: sa.Connection, owner: int, since_s: float
-) -> tuple[float, Movements]:
-    """Return the owner's credits in all accounts, and the times and amounts of later changes."""
-    moved = entry_store.moved_of_owner(connection, owner, since_s)
-    return account_store.held_by(connection, owner) / MICRO, [
-        (at_s, one / MICRO) for at_s, one in moved
-    ]
-
 
 _ROWS = 60
 
@@ -108,20 +92,15 @@ async def tenant_charts(here: PageRequest) -> Charts:
     moments = here.moments
     since_s = moments[0].at_s if moments else here.house.world.now()
 
-    async def found() -> tuple[float, Movements]:
-        return await here.house.world.database.read(
-            lambda c: balance_and_movements(c, here.id, since_s)
-        )
+    async def in_turn(read: Callable[[], Awaitable[Any]]) -> Any:
+        # The wait for a turn is inside the read, so that its time limit includes the wait.
+        return await here.read(("held", here.id), lambda: here.house.long_reads.run(here.uid, read))
 
-    async def in_turn() -> tuple[float, Movements]:
-        return await here.house.long_reads.run(here.uid, found)
-
-    # The wait for a turn is inside the read, so that its time limit includes the wait.
-    balance, moved = await here.read(("held", here.id), in_turn)
-    return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
+    changes = await here.house.balances.changes(here.caller, here.id, since_s, in_turn)
+    return of_tenant(moments, here.id, changes, here.house.world.goods.resources)
 
 
-def platform_charts(here: PageRequest, row: Mapping[str, Any]) -> Charts:
+def platform_charts(here: PageRequest, row: PlatformDetails) -> Charts:
     """Return the charts of a platform that the visitor may see."""
     resources = here.house.world.goods.resources
-    return of_platform(here.moments, here.id, row["application"], resources)
+    return of_platform(here.moments, here.id, row.application, resources)

@@ -1,10 +1,10 @@
 """The pages of hosts: the list, and each host with its VMs, history and orders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-from merkatd.service.market import listings
+from merkatd.service.market.listings import HostUse, ListedHost
+from merkatd.service.market.visibility import visible_host_row
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, route
 from merkatd.web.layout.html import Markup, Part, element
@@ -38,9 +38,10 @@ async def hosts(here: PageRequest) -> PageResponse:
 @route("GET", "/hosts/{}")
 async def host(here: PageRequest) -> PageResponse:
     """Return the page of a host."""
-    now, row = visible_rows.host_row(here)
+    now = here.now
+    row = visible_host_row(here.caller, now, here.id)
     name = now.snapshot.hosts.name[row]
-    one = next(each for each in await _rows(here) if each["id"] == here.id)
+    one = next(each for each in await _rows(here) if each.id == here.id)
     vms = visible_rows.vms(here, now.host == row)
     decided = await steps(here, _STEPS, host=here.id)
     return await page_in_frame(
@@ -60,27 +61,22 @@ async def host(here: PageRequest) -> PageResponse:
 @route("POST", "/hosts/{}/drain", admin=True)
 async def drain(here: PageRequest) -> PageResponse:
     """Drain the host: move all VMs away."""
-    await here.ask("drain", host=str(here.id), who=here.name)
+    await here.house.daemon.drain(here.caller, str(here.id), here.name)
     return redirect(f"/hosts/{here.id}")
 
 
 @route("POST", "/hosts/{}/undrain", admin=True)
 async def undrain(here: PageRequest) -> PageResponse:
     """Undrain the host: place VMs on it again."""
-    await here.ask("undrain", host=str(here.id), who=here.name)
+    await here.house.daemon.undrain(here.caller, str(here.id), here.name)
     return redirect(f"/hosts/{here.id}")
 
 
-async def _rows(here: PageRequest) -> list[dict[str, Any]]:
-    drained = frozenset((await here.status())["drained_hosts"])
-    rows = listings.hosts(here.now, drained)
-    if here.admin:
-        return rows
-    own = set((visible_rows.host_ids(here)).values())
-    return [row for row in rows if row["id"] in own]
+async def _rows(here: PageRequest) -> list[ListedHost]:
+    return await here.house.listings.hosts(here.caller, here.now)
 
 
-def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _table(here: PageRequest, rows: Sequence[ListedHost]) -> Markup:
     if not here.admin:
         # Other tenants' use of the host is not shown.
         return table(
@@ -88,10 +84,10 @@ def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
             ("Host", "State", "CPU", "Memory"),
             [
                 (
-                    link("hosts", row["id"], row["name"]),
+                    link("hosts", row.id, row.name),
                     state(row),
-                    amount("cpu", row["cpu"]),
-                    amount("memory", row["memory"]),
+                    amount("cpu", row.capacity["cpu"]),
+                    amount("memory", row.capacity["memory"]),
                 )
                 for row in rows
             ],
@@ -103,53 +99,54 @@ def _table(here: PageRequest, rows: Sequence[Mapping[str, Any]]) -> Markup:
         ("Host", "State", "VMs", "CPU allocated", "", "Memory allocated", "", "Bids for CPU"),
         [
             (
-                link("hosts", row["id"], row["name"]),
+                link("hosts", row.id, row.name),
                 state(row),
-                row["vms"],
-                f"{row['given_cpu'] / 100:.1f} of {(row['cpu'] or 0) / 100:g} cores",
-                bar(_part(row, "cpu")),
-                f"{row['given_memory'] / 1024:.1f} of {(row['memory'] or 0) / 1024:g} GiB",
-                bar(_part(row, "memory")),
-                credits_text(row["bids_cpu"]),
+                use.vms,
+                f"{use.given['cpu'] / 100:.1f} of {(row.capacity['cpu'] or 0) / 100:g} cores",
+                bar(_part(row, use, "cpu")),
+                f"{use.given['memory'] / 1024:.1f} of {(row.capacity['memory'] or 0) / 1024:g} GiB",
+                bar(_part(row, use, "memory")),
+                credits_text(use.bids["cpu"]),
             )
             for row in rows
+            if (use := row.use) is not None
         ],
         numbers=(2, 3, 5, 7),
         nothing="There are no hosts.",
     )
 
 
-def _part(row: Mapping[str, Any], resource: str) -> float:
-    whole = row[resource]
-    return float(row[f"given_{resource}"] / whole) if whole else 0.0
+def _part(row: ListedHost, use: HostUse, resource: str) -> float:
+    whole = row.capacity[resource]
+    return use.given[resource] / whole if whole else 0.0
 
 
-def state(row: Mapping[str, Any]) -> Markup:
+def state(row: ListedHost) -> Markup:
     """Return a host's state as a badge."""
     words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
-    said, kind = words.get(row["state"], (row["state"], "bad"))
+    said, kind = words.get(row.state, (row.state, "bad"))
     return element("span", said, class_=f"badge {kind}")
 
 
-def _facts(here: PageRequest, row: Mapping[str, Any]) -> list[tuple[str, Part]]:
-    found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row["market"] or "none")]
+def _facts(here: PageRequest, row: ListedHost) -> list[tuple[str, Part]]:
+    found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row.market or "none")]
     for resource in here.house.world.goods.resources:
-        whole = amount(resource, row[resource])
+        whole = amount(resource, row.capacity[resource])
         name = {"cpu": "CPU"}.get(resource, resource.capitalize())
-        if here.admin:
-            given = amount(resource, row[f"given_{resource}"])
-            bids = credits_text(row[f"bids_{resource}"])
+        if row.use is not None:
+            given = amount(resource, row.use.given[resource])
+            bids = credits_text(row.use.bids[resource])
             found.append((name, f"{given} of {whole} allocated, bids of {bids} credits a period"))
         else:
             found.append((name, whole))
-    if row["note"] and here.admin:
-        found.append(("Note", row["note"]))
+    if row.use is not None and row.use.note:
+        found.append(("Note", row.use.note))
     return found
 
 
-def _orders(here: PageRequest, row: Mapping[str, Any]) -> Part:
+def _orders(here: PageRequest, row: ListedHost) -> Part:
     if not here.admin:
         return None
-    if row["state"] == "drain":
+    if row.state == "drain":
         return button(here, f"/hosts/{here.id}/undrain", "Undrain: use it again")
     return button(here, f"/hosts/{here.id}/drain", "Drain: move all VMs away", "danger")

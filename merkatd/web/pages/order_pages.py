@@ -1,10 +1,11 @@
 """The pages of administrators: orders to the daemon, and the waiting plan."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-from merkatd.service import QuestionError
+from merkatd.service.base.errors import ConflictError, InvalidRequestError, TryAgainError
+from merkatd.service.modes import StandingPlan, StandingStep
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, route
@@ -12,6 +13,7 @@ from merkatd.web.layout.html import Markup, Part, element, hidden
 from merkatd.web.layout.page_frame import button, form, page_in_frame, panel
 from merkatd.web.layout.widgets import link, moment, table
 
+_REFUSED = (InvalidRequestError, ConflictError)
 _MODES = {
     "dry": "Dry: only decide",
     "shadow": "Shadow: only decide, and compare with another scheduler",
@@ -29,14 +31,14 @@ async def orders(here: PageRequest) -> PageResponse:
 @route("POST", "/orders/pause", admin=True)
 async def pause(here: PageRequest) -> PageResponse:
     """Pause the daemon: start no more periods."""
-    await here.call("merkat.daemon.pause")
+    await here.house.daemon.pause(here.caller, here.name)
     return redirect("/orders")
 
 
 @route("POST", "/orders/resume", admin=True)
 async def resume(here: PageRequest) -> PageResponse:
     """Resume the daemon: start periods again."""
-    await here.call("merkat.daemon.resume")
+    await here.house.daemon.resume(here.caller, here.name)
     return redirect("/orders")
 
 
@@ -44,25 +46,25 @@ async def resume(here: PageRequest) -> PageResponse:
 async def mode(here: PageRequest) -> PageResponse:
     """Set the mode from the next period on."""
     try:
-        await here.call("merkat.mode.set", here.asked.field("mode"))
-    except QuestionError as error:
+        await here.house.modes.set_mode(here.caller, here.asked.field("mode"), here.name)
+    except _REFUSED as error:
         return await _orders_page(here, str(error))
     return redirect("/orders")
 
 
 async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
-    how = await here.call("merkat.daemon.info")
+    how = here.house.daemon.state()
     choice = [
         element(
             "label",
-            element("input", type="radio", name="mode", value=name, checked=name == how["mode"]),
+            element("input", type="radio", name="mode", value=name, checked=name == how.mode),
             f" {words}",
         )
         for name, words in _MODES.items()
     ]
     paused = (
         button(here, "/orders/resume", "Resume", "main")
-        if how["paused"]
+        if how.paused
         else button(here, "/orders/pause", "Pause", "danger")
     )
     return await page_in_frame(
@@ -77,7 +79,7 @@ async def _orders_page(here: PageRequest, wrong: str = "") -> PageResponse:
                 element(
                     "p",
                     "The daemon is paused: no periods start. VMs keep running with their limits."
-                    if how["paused"]
+                    if how.paused
                     else "After a pause no periods start, also after a restart. VMs keep running"
                     " with their limits.",
                 ),
@@ -111,21 +113,25 @@ async def plan(here: PageRequest) -> PageResponse:
 @route("POST", "/plan/approve", admin=True, most=MOST_LONG_BYTES)
 async def approve(here: PageRequest) -> PageResponse:
     """Approve the plan without the skipped steps."""
-    return await _answered(here, "approve_plan", skip=_numbers(here, "skip"))
+    modes, skipped = here.house.modes, frozenset(_numbers(here, "skip"))
+    return await _answered(here, lambda plan: modes.approve(here.caller, here.name, plan, skipped))
 
 
 @route("POST", "/plan/refuse", admin=True)
 async def refuse(here: PageRequest) -> PageResponse:
     """Refuse the whole plan."""
-    return await _answered(here, "refuse_plan")
+    modes = here.house.modes
+    return await _answered(here, lambda plan: modes.refuse(here.caller, here.name, plan))
 
 
-async def _answered(here: PageRequest, question: str, **words: Any) -> PageResponse:
+async def _answered(
+    here: PageRequest, order: Callable[[Any], Awaitable[StandingPlan]]
+) -> PageResponse:
     number = here.asked.field("plan")
     known = number.isascii() and number.isdigit()
     try:
-        await here.ask(question, plan=int(number) if known else number, who=here.name, **words)
-    except QuestionError as error:
+        await order(int(number) if known else number)
+    except _REFUSED as error:
         return await _plan_page(here, str(error))
     return redirect("/plan")
 
@@ -139,8 +145,10 @@ async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
     problem = element("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
-        found = await here.read(("plan",), lambda: here.ask("standing_plan"))
-    except QuestionError as error:
+        found: StandingPlan = await here.read(
+            ("plan",), lambda: here.house.modes.standing_plan(here.caller)
+        )
+    except (ConflictError, TryAgainError) as error:
         text = element("p", str(error), class_="quiet")
         return await page_in_frame(
             here, "Plan", element("h1", "Plan"), problem, text, status=status
@@ -148,17 +156,17 @@ async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
     return await page_in_frame(
         here,
         "Plan",
-        element("h1", f"Plan {found['plan']}"),
+        element("h1", f"Plan {found.plan}"),
         problem,
         panel(
-            found["state"].capitalize(),
+            found.state.capitalize(),
             element(
                 "p",
                 "Made in ",
-                link("periods", found["period"], f"period {found['period']}"),
+                link("periods", found.period, f"period {found.period}"),
                 " at ",
-                moment(found["at_s"]),
-                f", by {found['who']}" if found["who"] else "",
+                moment(found.at_s),
+                f", by {found.who}" if found.who else "",
             ),
             _steps(here, found),
         ),
@@ -166,29 +174,29 @@ async def _plan_page(here: PageRequest, wrong: str = "") -> PageResponse:
     )
 
 
-def _steps(here: PageRequest, found: Mapping[str, Any]) -> Part:
-    waits = found["state"] == "waiting"
+def _steps(here: PageRequest, found: StandingPlan) -> Part:
+    waits = found.state == "waiting"
     heads = ("Step", "Kind", "VM", "From", "To", "Reason", "Skip" if waits else "Result")
     rows = table(
         "The steps of the plan",
         heads,
         [
             (
-                str(step["number"]),
-                step["kind"],
-                link("vms", step["vm"], step["name"] or f"VM {step['vm']}"),
-                _host(step["source"]),
-                _host(step["host"]),
-                step["reason"],
+                str(step.number),
+                step.kind,
+                link("vms", step.vm, step.name or f"VM {step.vm}"),
+                _host(step.source),
+                _host(step.host),
+                step.reason,
                 _skip(step) if waits else _result(step),
             )
-            for step in found["steps"]
+            for step in found.steps
         ],
         numbers=(0,),
     )
     if not waits:
         return rows
-    number = hidden({"plan": found["plan"]})
+    number = hidden({"plan": found.plan})
     approved = element("button", "Approve without the skipped steps", type="submit", class_="main")
     return [
         form(here, "/plan/approve", number, rows, approved),
@@ -205,12 +213,12 @@ def _host(said: Any) -> Part:
     return None if said is None else str(said)
 
 
-def _skip(step: Mapping[str, Any]) -> Markup:
-    number = step["number"]
+def _skip(step: StandingStep) -> Markup:
+    number = step.number
     return element(
         "input", type="checkbox", name="skip", value=number, aria_label=f"Skip step {number}"
     )
 
 
-def _result(step: Mapping[str, Any]) -> str:
-    return "skipped" if step["skipped"] else step["became"] or ""
+def _result(step: StandingStep) -> str:
+    return "skipped" if step.skipped else step.became or ""

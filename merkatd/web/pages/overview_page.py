@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from merkatd.database.scheduler.step_store import PLACEMENT
+from merkatd.service.market.prices import PastPriceRow
+from merkatd.service.market.step_history import PLACING_KINDS
 from merkatd.web.base.charts import PER_UNIT, prices_of
 from merkatd.web.base.goals import Goal
 from merkatd.web.base.responses import PageResponse
@@ -35,20 +36,20 @@ Row = Mapping[str, Any]
 def story(
     tenants: Sequence[Row],
     goals: Sequence[Goal],
-    prices: Sequence[Row],
+    prices: Sequence[PastPriceRow],
     names: Mapping[int, str],
     *,
     of_all: bool,
 ) -> str:
     """Return the summary of the market, for all tenants or for one tenant. Pure."""
-    markets = {row["market"] for row in prices}
+    markets = {row.market for row in prices}
     cost = _price(prices) if len(markets) == 1 else ""
     shares = _largest_share(tenants) if of_all else _own_share(tenants)
     return " ".join(part for part in (cost, shares, _in_time(goals, names)) if part)
 
 
-def _price(prices: Sequence[Row]) -> str:
-    known = [row["cpu"] for row in prices if row.get("cpu") is not None]
+def _price(prices: Sequence[PastPriceRow]) -> str:
+    known = [price for row in prices if (price := row.prices.get("cpu")) is not None]
     if not known:
         return ""
     now, before = known[-1], known[0]
@@ -134,7 +135,7 @@ async def overview(here: PageRequest) -> PageResponse:
     names = here.now.owner_names
     goals = await goals_of(here)
     prices = await visible_rows.prices(here)
-    moves = await steps(here, _STEPS, kinds=PLACEMENT)
+    moves = await steps(here, _STEPS, kinds=PLACING_KINDS)
     return await page_in_frame(
         here,
         "Overview",
@@ -182,7 +183,7 @@ async def overview(here: PageRequest) -> PageResponse:
 async def _hosts(here: PageRequest) -> Part:
     """Return the element in which the script draws hosts as bars of the visible VMs."""
     now = here.now
-    drained = frozenset((await here.status())["drained_hosts"])
+    drained = frozenset(here.house.daemon.state().drained_hosts)
     owner = None if here.admin else here.uid
     work = partial(host_bars, now, drained, owner, _MOST_DRAWN)
     found = await here.house.world.executor.run(work)
@@ -207,10 +208,10 @@ def _link_to_all(rows: Sequence[Any], what: str, path: str) -> Part:
     return element("p", element("a", f"All {count_text(len(rows), what)}", href=path))
 
 
-def _recent_prices(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _recent_prices(prices: Sequence[PastPriceRow]) -> Sequence[PastPriceRow]:
     """Return the rows of the last periods, for all markets."""
-    since = prices[-1]["period"] - STORY_PERIODS if prices else 0
-    return [row for row in prices if row["period"] > since]
+    since = prices[-1].period - STORY_PERIODS if prices else 0
+    return [row for row in prices if row.period > since]
 
 
 def legend(tenants: Iterable[tuple[int, str]]) -> Markup:

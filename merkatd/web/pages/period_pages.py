@@ -2,15 +2,10 @@
 
 from collections.abc import Sequence
 from functools import partial
-from math import isfinite
 
 import numpy as np
-import sqlalchemy as sa
 
-from merkatd.database.scheduler import period_store, price_store
-from merkatd.database.scheduler.period_store import PeriodRow
-from merkatd.scheduler.context import PeriodContext
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.market.past_periods import PastPeriod, no_period
 from merkatd.web.base.charts import A_UNIT, NAMES, PER_UNIT, prices_of
 from merkatd.web.base.period_memory import PeriodRecord, moment_before
 from merkatd.web.base.responses import PageResponse
@@ -52,22 +47,9 @@ async def moment_at(here: PageRequest) -> PeriodRecord | None:
     kept = next((one for one in here.moments if one.period == here.id), None)
     if kept is not None:
         return kept
-    world = here.house.world
-    read = partial(_read_shares, world=world, number=here.id)
-    found: PeriodRecord | None = await here.stored(("shares", here.id), read, None)
-    return found
-
-
-def _read_shares(
-    connection: sa.Connection, world: PeriodContext, number: int
-) -> PeriodRecord | None:
-    period = period_store.get(connection, number)
-    arrays = None if period is None else price_store.load_allocations(connection, number)
-    if period is None or arrays is None:
-        return None
-    if arrays["allocation"].shape[1] != len(world.goods.resources):
-        return None
-    return moment_before(period, arrays, world.markets)
+    run = partial(here.read, ("shares", here.id), default=None)
+    found = await here.house.past.shares(here.caller, here.id, run)
+    return None if found is None else moment_before(found)
 
 
 async def shares_table(here: PageRequest, moment: PeriodRecord) -> Markup:
@@ -109,7 +91,7 @@ async def prices_(here: PageRequest) -> PageResponse:
     """Return the page of prices in the newest periods."""
     rows = await visible_rows.prices(here)
     resources = here.house.world.goods.resources
-    supplied = any("supply" in row for row in rows)
+    supplied = any(row.supply is not None for row in rows)
     heads = ("Period", "Start", "Market", *(A_UNIT[name] for name in resources))
     return await page_in_frame(
         here,
@@ -123,11 +105,11 @@ async def prices_(here: PageRequest) -> PageResponse:
                 (*heads, "Supply") if supplied else heads,
                 [
                     (
-                        link("periods", row["period"], None),
-                        moment(row["at_s"]),
-                        row["market"],
-                        *(_price(row.get(name), name) for name in resources),
-                        *([row.get("supply")] if supplied else ()),
+                        link("periods", row.period, None),
+                        moment(row.at_s),
+                        row.market,
+                        *(_price(row.prices.get(name), name) for name in resources),
+                        *([row.supply] if supplied else ()),
                     )
                     for row in reversed(rows)
                 ],
@@ -140,9 +122,11 @@ async def prices_(here: PageRequest) -> PageResponse:
 @route("GET", "/periods/{}")
 async def period(here: PageRequest) -> PageResponse:
     """Return the page of a period: its prices, allocations and decisions."""
-    found, cost = await here.stored(("period", here.id), partial(_read_period, number=here.id))
-    if found is None or here.id > here.period:
-        raise RequestError(Code.NO_EXISTS, f"Period {here.id} does not exist.", here.id)
+    found = await here.house.past.period(
+        here.caller, here.id, partial(here.read, ("period", here.id))
+    )
+    if here.id > here.period:
+        raise no_period(here.id)
     moment_ = await moment_at(here)
     decided = await steps(here, _STEPS, period=here.id)
     return await page_in_frame(
@@ -150,16 +134,10 @@ async def period(here: PageRequest) -> PageResponse:
         f"Period {here.id}",
         element("h1", f"Period {here.id}"),
         _neighbour_links(here),
-        panel("Prices", facts(_facts(here, found, cost))),
+        panel("Prices", facts(_facts(here, found))),
         None if moment_ is None else panel("Allocations", await shares_table(here, moment_)),
         panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
     )
-
-
-def _read_period(
-    connection: sa.Connection, number: int
-) -> tuple[PeriodRow | None, price_store.Prices]:
-    return period_store.get(connection, number), price_store.load_prices(connection, number)
 
 
 def _neighbour_links(here: PageRequest) -> Markup:
@@ -175,20 +153,18 @@ def _neighbour_links(here: PageRequest) -> Markup:
     return element("p", before, " · " if before and after else None, after)
 
 
-def _facts(here: PageRequest, found: PeriodRow, cost: price_store.Prices) -> list[tuple[str, Part]]:
-    rows: list[tuple[str, Part]] = [("Start", moment(found.started_s))]
-    for market, by_resource in cost.items():
-        named = f" in market {market}" if len(cost) > 1 else ""
+def _facts(here: PageRequest, found: PastPeriod) -> list[tuple[str, Part]]:
+    rows: list[tuple[str, Part]] = [("Start", moment(found.at_s))]
+    for market, by_resource in found.prices.items():
+        named = f" in market {market}" if len(found.prices) > 1 else ""
         rows += [
             (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
             for name in here.house.world.goods.resources
         ]
-    if found.failure and here.admin:
+    if found.failure:
         rows.append(("Failure", found.failure))
     return rows
 
 
 def _price(price: float | None, name: str) -> Part:
-    if price is None or not isfinite(price):
-        return NONE
-    return credits_text(price * PER_UNIT.get(name, 1.0))
+    return NONE if price is None else credits_text(price * PER_UNIT.get(name, 1.0))

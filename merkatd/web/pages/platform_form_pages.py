@@ -1,22 +1,24 @@
 """The forms of platforms: submit, change, suspend, resume and stop them, with quotes."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.service import QuestionError
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.api.values.platform_arguments import update_of
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import ConflictError, InvalidRequestError
+from merkatd.service.base.order_limits import WHOLE
+from merkatd.service.platforms import PlatformDetails
 from merkatd.web.base.form_reader import MOST_LONG_BYTES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, fields, route
 from merkatd.web.layout.html import Part, WrongInputError, element, hidden, numbers
 from merkatd.web.layout.page_frame import form, page_in_frame, panel
 from merkatd.web.layout.widgets import facts
-from merkatd.web.pages import visible_rows
-from merkatd.web.pages.platform_pages import NAMES, platform_page, progress_facts
+from merkatd.web.pages.platform_pages import NAMES, platform_page, progress_facts, shown_platform
 
+_REFUSED = (InvalidRequestError, ConflictError)
+"""The errors that a form shows beside its fields."""
 _EXAMPLE = """\
 name = "weather"
 
@@ -51,57 +53,59 @@ async def new(here: PageRequest) -> PageResponse:
 async def quote_new(here: PageRequest) -> PageResponse:
     """Return the quote for a template."""
     text = _template(here)
-    there = here.house.questions.platforms
-    if there is None:
-        raise RequestError(Code.ACTION, "This daemon does not manage platforms.")
-    here.count("merkat.platform.submit", text)
-    ask = partial(here.house.logins.ask, here.caller.session)
+    there = here.house.require_platforms()
+    here.count_order(WHOLE, text)
     try:
-        row = await there.try_submit(here.uid, text, ask, admin=here.admin)
-    except (QuestionError, LedgerError) as error:
+        row = await there.try_submit(here.caller, here.uid, text)
+    except _REFUSED as error:
         return await _form(here, text, str(error))
     again = element(
         "details", element("summary", "The template"), element("pre", text, tabindex="0")
     )
     confirm = _confirm(here, "/platforms/submit", {"template": text}, "Submit", "/platforms/new")
-    return await _quote(here, f"Quote for {row['name']}", row, again, confirm)
+    return await _quote(here, f"Quote for {row.name}", row, again, confirm)
 
 
 @route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
 async def submit(here: PageRequest) -> PageResponse:
     """Submit a new platform."""
     text = _template(here)
+    there = here.house.require_platforms()
+    here.count_order(WHOLE, text)
     try:
-        row = await here.call("merkat.platform.submit", text)
-    except (QuestionError, LedgerError) as error:
+        row = await there.submit(here.caller, here.uid, text)
+    except _REFUSED as error:
         return await _form(here, text, str(error))
-    return redirect(f"/platforms/{row['id']}")
+    return redirect(f"/platforms/{row.id}")
 
 
 @route("POST", "/platforms/{}/quote", quotes=True)
 async def quote_change(here: PageRequest) -> PageResponse:
     """Return the quote for a change of a platform."""
-    row = await visible_rows.platform(here)
+    row = await shown_platform(here)
     said = fields(here.asked, *NAMES)
-    there = here.house.questions.platforms
+    there = here.house.require_platforms()
     try:
         change = _change(said)
-        here.count("merkat.platform.update", here.id, change)
-        new_row = row if there is None else await there.try_change(here.id, change)
-    except (WrongInputError, QuestionError, LedgerError) as error:
+        here.count_order(WHOLE, here.id, change)
+        new_row = await there.try_update(here.caller, here.id, update_of(change))
+    except (WrongInputError, *_REFUSED) as error:
         return await _refused(here, row, said, error)
     confirm = _confirm(here, f"/platforms/{here.id}/change", said, "Change the platform", None)
-    return await _quote(here, f"Quote for {row['name']}", new_row, confirm)
+    return await _quote(here, f"Quote for {row.name}", new_row, confirm)
 
 
 @route("POST", "/platforms/{}/change")
 async def change_(here: PageRequest) -> PageResponse:
     """Change the goals or the budget of a platform."""
-    row = await visible_rows.platform(here)
+    row = await shown_platform(here)
     said = fields(here.asked, *NAMES)
+    there = here.house.require_platforms()
     try:
-        await here.call("merkat.platform.update", here.id, _change(said))
-    except (WrongInputError, QuestionError, LedgerError) as error:
+        change = _change(said)
+        here.count_order(WHOLE, here.id, change)
+        await there.update(here.caller, here.id, update_of(change))
+    except (WrongInputError, *_REFUSED) as error:
         return await _refused(here, row, said, error)
     return redirect(f"/platforms/{here.id}")
 
@@ -109,29 +113,29 @@ async def change_(here: PageRequest) -> PageResponse:
 @route("POST", "/platforms/{}/suspend")
 async def suspend(here: PageRequest) -> PageResponse:
     """Suspend the platform until an order to resume it."""
-    return await _order(here, "merkat.platform.suspend")
+    return await _order(here, here.house.require_platforms().suspend)
 
 
 @route("POST", "/platforms/{}/resume")
 async def resume(here: PageRequest) -> PageResponse:
     """Resume the platform now, at any price."""
-    return await _order(here, "merkat.platform.resume")
+    return await _order(here, here.house.require_platforms().resume)
 
 
 @route("POST", "/platforms/{}/stop")
 async def stop(here: PageRequest) -> PageResponse:
     """Stop the platform permanently."""
-    return await _order(here, "merkat.platform.stop")
+    return await _order(here, here.house.require_platforms().stop)
 
 
-async def _order(here: PageRequest, method: str) -> PageResponse:
+async def _order(
+    here: PageRequest, order: Callable[[Caller, int], Awaitable[PlatformDetails]]
+) -> PageResponse:
+    here.count_order(WHOLE, here.id)
     try:
-        await here.call(method, here.id)
-    except NotFoundError:
-        raise
-    except LedgerError as error:
-        row = await visible_rows.platform(here)
-        return await _refused(here, row, {}, error)
+        await order(here.caller, here.id)
+    except ConflictError as error:
+        return await _refused(here, await shown_platform(here), {}, error)
     return redirect(f"/platforms/{here.id}")
 
 
@@ -149,7 +153,7 @@ def _change(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def _refused(
-    here: PageRequest, row: Mapping[str, Any], said: Mapping[str, str], error: Exception
+    here: PageRequest, row: PlatformDetails, said: Mapping[str, str], error: Exception
 ) -> PageResponse:
     wrong = (
         error.wrong
@@ -157,7 +161,7 @@ async def _refused(
         else {_about(str(error), said): str(error)}
     )
     parts = await platform_page(here, row, said, wrong)
-    return await page_in_frame(here, row["name"], *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    return await page_in_frame(here, row.name, *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def _about(message: str, said: Mapping[str, str]) -> str:
@@ -212,9 +216,7 @@ def _confirm(
     )
 
 
-async def _quote(
-    here: PageRequest, title: str, row: Mapping[str, Any], *parts: Part
-) -> PageResponse:
+async def _quote(here: PageRequest, title: str, row: PlatformDetails, *parts: Part) -> PageResponse:
     names = here.now.owner_names
     return await page_in_frame(
         here,

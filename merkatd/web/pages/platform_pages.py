@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
+from merkatd.service.platforms import PlatformDetails, PlatformSummary, PlatformVm, SeenPlatformVm
 from merkatd.web.base.goals import OVER, of_platform
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
@@ -29,7 +29,6 @@ from merkatd.web.layout.widgets import (
     table,
     tenant,
 )
-from merkatd.web.pages import visible_rows
 from merkatd.web.pages.history_panels import over_time, platform_charts, platform_gaps
 from merkatd.web.pages.row_tables import progress, verdict
 
@@ -37,7 +36,7 @@ NAMES = ("deadline", "budget", "replenishment", "performance")
 
 
 def change_form(
-    here: PageRequest, row: Mapping[str, Any], said: Mapping[str, str], wrong: Mapping[str, str]
+    here: PageRequest, row: PlatformDetails, said: Mapping[str, str], wrong: Mapping[str, str]
 ) -> Markup:
     """Return the form that changes a platform; empty fields are left unchanged."""
 
@@ -46,10 +45,10 @@ def change_form(
 
     return form(
         here,
-        f"/platforms/{row['id']}/quote",
+        f"/platforms/{row.id}/quote",
         one("deadline", "Deadline", "A time from now (6h), or a date (2026-05-01T09:00:00Z)."),
-        one("budget", "Budget", f"Credits; {row['budget']:g} now."),
-        one("replenishment", "Replenishment", f"Credits; {row['replenishment']:g} now."),
+        one("budget", "Budget", f"Credits; {row.budget:g} now."),
+        one("replenishment", "Replenishment", f"Credits; {row.replenishment:g} now."),
         one("performance", "Performance", "In the unit of its controller."),
         element("p", "Empty fields are left unchanged.", class_="quiet"),
         element("button", "Show the quote", type="submit", class_="main"),
@@ -63,28 +62,28 @@ _OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would 
 @route("GET", "/platforms")
 async def platforms(here: PageRequest) -> PageResponse:
     """Return the list of platforms that the visitor may see, including ended ones."""
-    rows = sorted(await here.platforms(), key=lambda row: -row["id"])
+    rows = sorted(await here.platforms(), key=lambda row: -row.id)
     names = here.now.owner_names
     shown = partial(_table, names=names, now_s=here.house.world.now())
     new = element("a", "New platform", href="/platforms/new", class_="action")
     return await list_page(here, "Platforms", count_text(len(rows), "platform"), rows, shown, new)
 
 
-def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: float) -> Markup:
+def _table(rows: Sequence[PlatformSummary], names: Mapping[int, str], now_s: float) -> Markup:
     return table(
         "Platforms",
         ("Platform", "Tenant", "State", "VMs", "Done", "Deadline", "In time?", "Spent", "Left"),
         [
             (
-                link("platforms", row["id"], row["name"]),
-                tenant(row["owner"], names),
-                row["state"],
-                row["size"],
+                link("platforms", row.id, row.name),
+                tenant(row.owner, names),
+                row.state,
+                row.size,
                 progress(of_platform(row), now_s),
-                deadline(row["deadline_s"], now_s),
+                deadline(row.deadline_s, now_s),
                 verdict(of_platform(row)),
-                credits_text(row["spent"]),
-                credits_text(row["balance"]),
+                credits_text(row.spent),
+                credits_text(row.balance),
             )
             for row in rows
         ],
@@ -96,22 +95,35 @@ def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: floa
 @route("GET", "/platforms/{}")
 async def platform(here: PageRequest) -> PageResponse:
     """Return the page of a platform."""
-    row = await visible_rows.platform(here)
-    return await page_in_frame(here, row["name"], *await platform_page(here, row))
+    row = await shown_platform(here)
+    return await page_in_frame(here, row.name, *await platform_page(here, row))
+
+
+async def shown_platform(here: PageRequest) -> PlatformDetails:
+    """Return the platform in the address, at the page's prices. Raise RequestError."""
+    house, caller = here.house, here.caller
+    there = house.require_platforms()
+    await here.read(("platform of", here.id), lambda: there.require_managed(caller, here.id))
+    latest = None if here.prepared is None else here.prepared.latest
+    read = partial(there.platform, caller, here.id, latest)
+    found: PlatformDetails = await here.read(
+        ("platform", here.id), lambda: house.long_reads.run(here.uid, read)
+    )
+    return found
 
 
 async def platform_page(
     here: PageRequest,
-    row: Mapping[str, Any],
+    row: PlatformDetails,
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> list[Part]:
     """Return the parts of a platform's page; `said` and `wrong` are a form's values and errors."""
     names = here.now.owner_names
-    over = row["state"] in OVER
+    over = row.state in OVER
     forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
     return [
-        element("h1", row["name"], " ", element("small", f"platform {row['id']}", class_="quiet")),
+        element("h1", row.name, " ", element("small", f"platform {row.id}", class_="quiet")),
         element("p", _lead(row), class_="lead"),
         element(
             "div",
@@ -124,47 +136,47 @@ async def platform_page(
             class_="grid",
         ),
         over_time(platform_charts(here, row), *platform_gaps(here)),
-        panel("VMs", *page_of_rows(here, row["vms"], _vms, f"/platforms/{row['id']}")),
+        panel("VMs", *page_of_rows(here, row.vms, _vms, f"/platforms/{row.id}")),
         panel("History", _actions(row)),
     ]
 
 
-def _lead(row: Mapping[str, Any]) -> str:
+def _lead(row: PlatformDetails) -> str:
     """Return the most important sentence about a platform."""
-    if row["unattended"] and row["state"] not in OVER:
-        return f"The daemon can't manage it: {row['unattended']}. {_AS_THEY_ARE}"
-    if row["trouble"] and row["state"] not in OVER:
-        return f"Its controller fails: {row['trouble']}. Its VMs bid nothing until it works again."
-    return str(row["report"] or row["why"] or "")
+    if row.unattended and row.state not in OVER:
+        return f"The daemon can't manage it: {row.unattended}. {_AS_THEY_ARE}"
+    if row.trouble and row.state not in OVER:
+        return f"Its controller fails: {row.trouble}. Its VMs bid nothing until it works again."
+    return str(row.report or row.why or "")
 
 
 def progress_facts(
-    here: PageRequest, row: Mapping[str, Any], names: Mapping[int, str]
+    here: PageRequest, row: PlatformDetails, names: Mapping[int, str]
 ) -> list[tuple[str, Part]]:
     """Return the facts about a platform."""
     now_s = here.house.world.now()
-    goal = of_platform(dict(row))
-    slack_s = row["slack_s"]
+    goal = of_platform(row)
+    slack_s = row.slack_s
     return [
-        ("Tenant", tenant(row["owner"], names)),
-        ("State", [row["state"], f", {row['needs']}" if row["needs"] else ""]),
+        ("Tenant", tenant(row.owner, names)),
+        ("State", [row.state, f", {row.needs}" if row.needs else ""]),
         ("Done", progress(goal, now_s)),
-        ("Deadline", deadline(row["deadline_s"], now_s)),
+        ("Deadline", deadline(row.deadline_s, now_s)),
         ("In time?", verdict(goal)),
         ("Expected end", NONE if slack_s is None else _slack(slack_s)),
         (
             "Budget",
-            f"{credits_text(row['budget'])}, + {credits_text(row['replenishment'])} a renewal",
+            f"{credits_text(row.budget)}, + {credits_text(row.replenishment)} a renewal",
         ),
         (
             "Spent and left",
-            f"{credits_text(row['spent'])} and {credits_text(row['balance'])} credits",
+            f"{credits_text(row.spent)} and {credits_text(row.balance)} credits",
         ),
-        ("Bids", f"{credits_text(row['bids'])} a period"),
-        ("Cost at full use", f"{credits_text(row['full_cost'])} a period at present prices"),
+        ("Bids", f"{credits_text(row.bids)} a period"),
+        ("Cost at full use", f"{credits_text(row.full_cost)} a period at present prices"),
         (
             "At these prices",
-            [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
+            [_OUTLOOK[row.outlook], f": {row.takes}" if row.takes else ""],
         ),
     ]
 
@@ -173,9 +185,9 @@ def _slack(slack_s: float) -> str:
     return f"{duration_text(slack_s)} {'before' if slack_s >= 0 else 'after'} its deadline"
 
 
-def _orders(here: PageRequest, row: Mapping[str, Any]) -> Markup:
-    at = f"/platforms/{row['id']}"
-    suspended = row["state"] in {"suspended", "suspending"} or row["held"]
+def _orders(here: PageRequest, row: PlatformDetails) -> Markup:
+    at = f"/platforms/{row.id}"
+    suspended = row.state in {"suspended", "suspending"} or row.held
     first = (
         button(here, f"{at}/resume", "Resume")
         if suspended
@@ -186,18 +198,16 @@ def _orders(here: PageRequest, row: Mapping[str, Any]) -> Markup:
     )
 
 
-def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _vms(rows: Sequence[PlatformVm]) -> Markup:
     return table(
         "Its VMs",
         ("VM", "Cluster", "State", "Bid for CPU", "Gets", "Memory"),
         [
             (
-                link("vms", vm["vm"], f"VM {vm['vm']}"),
-                vm["cluster"],
-                "leaving" if vm["leaving"] else vm["state"],
-                credits_text(vm.get("bid_cpu")),
-                amount("cpu", vm.get("cpu")),
-                amount("memory", vm.get("memory")),
+                link("vms", vm.vm, f"VM {vm.vm}"),
+                vm.cluster,
+                "leaving" if vm.leaving else vm.state,
+                *_gets(vm),
             )
             for vm in rows
         ],
@@ -206,20 +216,28 @@ def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
     )
 
 
-def _actions(row: Mapping[str, Any]) -> Markup:
+def _gets(vm: PlatformVm) -> tuple[Part, Part, Part]:
+    """Return the VM's bid for CPU, and its shares."""
+    bid, cpu, memory = (
+        (vm.bid_cpu, vm.cpu, vm.memory) if isinstance(vm, SeenPlatformVm) else (None, None, None)
+    )
+    return credits_text(bid), amount("cpu", cpu), amount("memory", memory)
+
+
+def _actions(row: PlatformDetails) -> Markup:
     return table(
         "History of the platform",
         ("Time", "By", "Action", "Reason", ""),
         [
             (
-                moment(one["at_s"]),
-                one["who"],
-                one["what"],
-                one["text"],
-                element("span", f"refused: {one['refused']}", class_="badge bad")
-                if one["refused"]
+                moment(one.at_s),
+                one.who,
+                one.what,
+                one.text,
+                element("span", f"refused: {one.refused}", class_="badge bad")
+                if one.refused
                 else "",
             )
-            for one in row["actions"]
+            for one in row.actions
         ],
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import BIDDING, Floats
+from merkatd.service.account_rows import TenantStanding
 from merkatd.service.base.period_view import PeriodView
 from merkatd.web.base.goals import Goal, of_platform
 from merkatd.web.base.routes import PageRequest
@@ -108,19 +109,21 @@ _LONG_S = 1e9
 
 async def tenant_rows(here: PageRequest) -> list[dict[str, Any]]:
     """Return a row for each visible tenant: bids, shares, costs, balance; highest costs first."""
-    standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list", default=[])
+    standing: Sequence[TenantStanding] = await here.read(
+        ("tenants",), lambda: here.house.accounts.tenants(here.caller), []
+    )
     now = here.now
     shares = await here.house.world.executor.run(partial(_shares, now))
     all_cpu = sum(one.cpu for one in shares.values())
     rows = []
     for one in standing:
-        share = shares.get(one["id"], _Share())
-        left = one["balance"] + one["in_applications"]
+        share = shares.get(one.id, _Share())
+        left = one.balance + one.in_applications
         lasts_s = here.house.world.rhythm.interval_s * left / share.cost if share.cost > 0 else None
         rows.append(
             {
-                "owner": one["id"],
-                "name": one.get("name") or f"user {one['id']}",
+                "owner": one.id,
+                "name": one.name or f"user {one.id}",
                 "balance": left,
                 "part": share.cpu / all_cpu if all_cpu > 0 else 0.0,
                 "lasts_s": lasts_s,

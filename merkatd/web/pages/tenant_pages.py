@@ -1,9 +1,11 @@
 """The pages of tenants: the list, and each tenant with its credits, platforms and VMs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
+from merkatd.currency import MICRO
+from merkatd.currency.statement import Statement
+from merkatd.service.account_rows import ApplicationBudget, TenantStanding
 from merkatd.web.base.responses import PageResponse
 from merkatd.web.base.routes import PageRequest, route
 from merkatd.web.layout.html import Markup, Part, element
@@ -30,13 +32,14 @@ async def tenants(here: PageRequest) -> PageResponse:
 @route("GET", "/tenants/{}")
 async def tenant(here: PageRequest) -> PageResponse:
     """Return the page of a tenant."""
-    one = await here.call("merkat.tenant.info", here.id)
-    statement = await here.call("merkat.statement.info", here.id, "")
-    budgets = await here.call("merkat.budget.info", here.id)
+    accounts, caller = here.house.accounts, here.caller
+    one = await here.read(("tenant", here.id), lambda: accounts.tenant(caller, here.id))
+    statement = await here.read(("statement", here.id), lambda: _statement(here))
+    budgets = await here.read(("budgets", here.id), lambda: accounts.budgets(caller, here.id))
     now = here.now
     vms = visible_rows.vms(here, now.snapshot.vms.owner == here.id)
     goals = [goal for goal in await goals_of(here) if goal.owner == here.id]
-    name = one.get("name") or f"user {here.id}"
+    name = one.name or f"user {here.id}"
     now_s = here.house.world.now()
     return await page_in_frame(
         here,
@@ -57,36 +60,41 @@ async def tenant(here: PageRequest) -> PageResponse:
     )
 
 
-def _facts(one: Mapping[str, Any], cost: float) -> list[tuple[str, Part]]:
+def _facts(one: TenantStanding, cost: float) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [
-        ("Balance", credits_text(one["balance"])),
-        ("In platforms and applications", credits_text(one["in_applications"])),
+        ("Balance", credits_text(one.balance)),
+        ("In platforms and applications", credits_text(one.in_applications)),
         ("Pays", f"{credits_text(cost)} a period"),
-        ("Weight", f"{one['weight']:g}"),
+        ("Weight", f"{one.weight:g}"),
     ]
-    if one.get("entitlement") is not None:
-        rows.append(("Balance after a renewal", credits_text(one["entitlement"])))
+    rows.append(("Balance after a renewal", credits_text(one.entitlement)))
     return rows
 
 
-def _movements(statement: Mapping[str, Any]) -> Markup:
-    rows: list[tuple[str, Part]] = [("Opening", credits_text(statement["opening"]))]
-    rows += [(kind, credits_text(value)) for kind, value in statement["movements"].items()]
-    rows.append(("Now", credits_text(statement["closing"])))
+async def _statement(here: PageRequest) -> Statement:
+    """Return the tenant's statement of this month, in a turn of the visitor's long reads."""
+    read = partial(here.house.accounts.statement, here.caller, here.id)
+    return (await here.house.long_reads.run(here.uid, read)).month
+
+
+def _movements(statement: Statement) -> Markup:
+    rows: list[tuple[str, Part]] = [("Opening", credits_text(statement.opening / MICRO))]
+    rows += [(kind, credits_text(moved / MICRO)) for kind, moved in statement.movements.items()]
+    rows.append(("Now", credits_text(statement.closing / MICRO)))
     return facts(rows)
 
 
-def _budgets(budgets: Sequence[Mapping[str, Any]]) -> Markup:
+def _budgets(budgets: Sequence[ApplicationBudget]) -> Markup:
     return table(
         "Budgets of platforms and applications",
         ("Application", "Budget", "Replenishment", "Balance", ""),
         [
             (
-                row["name"] or str(row["application"]),
-                credits_text(row["budget"]),
-                credits_text(row["replenishment"]),
-                credits_text(row["balance"]),
-                "ended" if row.get("ended_s") else "",
+                row.name or str(row.application),
+                credits_text(row.budget),
+                credits_text(row.replenishment),
+                credits_text(row.balance),
+                "ended" if row.ended_s else "",
             )
             for row in budgets
         ],

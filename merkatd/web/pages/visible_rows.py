@@ -1,29 +1,20 @@
-"""The hosts, VMs, platforms, prices and steps that a visitor may see."""
+"""The hosts, VMs, prices and steps that a visitor may see."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
-from merkatd.api.xmlrpc.methods.platform_methods import own_platform
-from merkatd.cluster import Bools, HostState, Ints
-from merkatd.cluster.columns import NO_HOST, NO_ROW
-from merkatd.database.base.schema import chunks
-from merkatd.database.scheduler import journal
-from merkatd.database.scheduler.journal import StepFilter
-from merkatd.database.scheduler.step_store import StoredStep
-from merkatd.platforms import platform_views
-from merkatd.platforms.tenant_orders import require_platform
-from merkatd.service.base.errors import Code, RequestError
-from merkatd.service.base.identity import USE, need_vm, no_vm
+from merkatd.cluster import Bools, Ints
+from merkatd.cluster.columns import NO_HOST
 from merkatd.service.base.period_view import PeriodView
-from merkatd.service.market.explanations import explanation
-from merkatd.service.market.listings import HOST_STATES
-from merkatd.service.market.step_history import step_rows
+from merkatd.service.market.explanations import ExplainedVm
+from merkatd.service.market.listings import host_state
+from merkatd.service.market.prices import PastPriceRow
+from merkatd.service.market.step_history import StepQuery, StepRow
+from merkatd.service.market.visibility import own_vm_rows, visible_hosts, visible_vm_rows
 from merkatd.web.base.routes import PageRequest
 
 
@@ -36,7 +27,7 @@ def host_bars(
     sorted by owner.
     """
     table, vms = now.snapshot.hosts, now.snapshot.vms
-    rows = np.flatnonzero(now.host != NO_HOST) if owner is None else own_rows(now, owner)
+    rows = np.flatnonzero(now.host != NO_HOST) if owner is None else own_vm_rows(now, owner)
     rows = rows[now.host[rows] != NO_HOST]
     hosts = np.arange(len(table)) if owner is None else np.unique(now.host[rows])
     hosts = hosts[:most]
@@ -48,9 +39,7 @@ def host_bars(
         {
             "id": int(table.id[host]),
             "name": table.name[host],
-            "state": "drain"
-            if int(table.id[host]) in drained
-            else HOST_STATES[HostState(int(table.state[host]))],
+            "state": host_state(now, host, drained),
             "vms": drawn[begin:end],
         }
         for host, begin, end in zip(hosts.tolist(), [0, *ends], ends, strict=False)
@@ -72,11 +61,6 @@ def _drawn(now: PeriodView, rows: Ints) -> list[list[Any]]:
     return [list(one) for one in zip(*columns, strict=True)]
 
 
-def own_rows(now: PeriodView, owner: int) -> Ints:
-    """Return the rows of a tenant's VMs."""
-    return np.flatnonzero(now.snapshot.vms.owner == owner)
-
-
 Row = dict[str, Any]
 PRICED = 120
 """The number of periods whose prices are shown."""
@@ -84,77 +68,26 @@ PRICED = 120
 
 def vms(here: PageRequest, which: Bools | None = None) -> list[int]:
     """Return the rows of the VMs in `which`, or of all VMs, that the visitor may see in lists."""
-    owner = here.now.snapshot.vms.owner
-    wanted = np.ones(len(owner), bool) if which is None else which
-    return _places(wanted if here.admin else wanted & (owner == here.uid))
+    return visible_vm_rows(here.caller, here.now, which)
 
 
-def _places(which: Bools) -> list[int]:
-    found: list[int] = np.flatnonzero(which).tolist()
-    return found
-
-
-async def prices(here: PageRequest) -> list[Row]:
+async def prices(here: PageRequest) -> list[PastPriceRow]:
     """Return the prices of the newest periods, without a period that has not ended."""
-    rows: list[Row] = await here.call("merkat.price.history", PRICED, default=[])
-    return [row for row in rows if row["period"] <= here.period]
+    rows: list[PastPriceRow] = await here.read(
+        ("prices", PRICED), lambda: here.house.prices.history(PRICED), []
+    )
+    return [row for row in rows if row.period <= here.period]
 
 
 def host_ids(here: PageRequest) -> Mapping[str, int]:
     """Return the ids by name of the hosts whose page the visitor may see."""
-    table = here.now.snapshot.hosts
-    ids = dict(zip(table.name, table.id.tolist(), strict=True))
-    if here.admin:
-        return ids
-    allowed = {table.name[row] for row in own_hosts(here)}
-    return {name: id_ for name, id_ in ids.items() if name in allowed}
+    return visible_hosts(here.caller, here.now)
 
 
-def own_hosts(here: PageRequest) -> set[int]:
-    """Return the rows of hosts with VMs of the visitor."""
-    now = here.now
-    found = np.unique(now.host[own_rows(now, here.uid)])
-    return set(found[found != NO_HOST].tolist())
-
-
-def host_row(here: PageRequest) -> tuple[PeriodView, int]:
-    """Return the view and the row of the host in the address. Raise RequestError if not visible."""
-    now = here.now
-    row = next(iter(_places(now.snapshot.hosts.id == here.id)), NO_HOST)
-    if row == NO_ROW or not (here.admin or row in own_hosts(here)):
-        raise RequestError(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
-    return now, row
-
-
-async def explained(here: PageRequest) -> Row:
+async def explained(here: PageRequest) -> ExplainedVm:
     """Return the explanation of the share of the VM in the address. Raise RequestError."""
-    vms = here.now.snapshot.vms
-    row = next(iter(_places(vms.id == here.id)), None)
-    if row is None:
-        raise no_vm(here.id)
-    identity, session = here.caller.identity, here.caller.session
-    await need_vm(identity, here.house.logins, session, here.id, int(vms.owner[row]), USE)
-    world, now = here.house.world, here.now
-    found: Row = await here.read(("explained", here.id), lambda: explanation(world, now, row))
-    return found
-
-
-async def platform(here: PageRequest) -> Row:
-    """Return the platform in the address, at the page's prices. Raise RequestError."""
-    house = here.house
-    await here.read(("platform of", here.id), lambda: own_platform(house, here.caller, here.id))
-    world, latest = house.world, None if here.prepared is None else here.prepared.latest
-
-    def work(connection: sa.Connection) -> Row:
-        return platform_views.platform_view(
-            connection, require_platform(connection, here.id), world, latest
-        )
-
-    async def read() -> Row:
-        return await house.long_reads.run(here.uid, lambda: world.database.read(work))
-
-    row: Row = await here.read(("platform", here.id), read)
-    return row
+    run = partial(here.read, ("explained", here.id))
+    return await here.house.explanations.explain(here.caller, here.now, here.id, run)
 
 
 _ROWS = 300_000
@@ -169,52 +102,24 @@ async def steps(
     kinds: AbstractSet[str] | None = None,
     host: int | None = None,
     period: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[StepRow]:
     """Return the newest visible steps; with `host` or `period`, only those of it."""
-    now = here.now
-    back = min(max(_ROWS // max(len(now.snapshot.vms), 1), _LEAST_BACK), _MOST_BACK)
-    wanted = StepFilter(
+    snapshot = here.now.snapshot
+    back = min(max(_ROWS // max(len(snapshot.vms), 1), _LEAST_BACK), _MOST_BACK)
+    wanted = StepQuery(
         kinds=kinds,
         host=host,
         first_period=max(here.period - back, 0) if period is None else period,
         last_period=here.period if period is None else period,
     )
-    own = None if here.admin else now.snapshot.vms.id[own_rows(now, here.uid)].tolist()
-    key = ("steps", limit, kinds, host, period)
-    return await _read(here, now, key, partial(_found, wanted=wanted, vms=own, limit=limit))
+    run = partial(here.read, ("steps", limit, kinds, host, period), default=[])
+    return await here.house.steps.steps(here.caller, snapshot, wanted, limit, run)
 
 
-async def steps_of_vm(here: PageRequest, vm: int, limit: int) -> list[dict[str, Any]]:
-    """Return the newest steps of a VM that the visitor may see."""
-    now = here.now
-    wanted = StepFilter(vm=vm, last_period=here.period)
-    key = ("steps of", vm, limit)
-    return await _read(here, now, key, partial(_found, wanted=wanted, vms=None, limit=limit))
-
-
-async def _read(
-    here: PageRequest, now: PeriodView, key: tuple[Any, ...], found: Any
-) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = await here.stored(
-        key, lambda connection: step_rows(found(connection), now.snapshot), []
+async def steps_of_vm(here: PageRequest, limit: int) -> list[StepRow]:
+    """Return the newest steps of the VM in the address. Raise RequestError if not visible."""
+    last_owner = here.past.owner(here.id)
+    run = partial(here.read, ("steps of", here.id, limit), default=[])
+    return await here.house.steps.steps_of_vm(
+        here.caller, here.now.snapshot, here.id, last_owner, limit, run
     )
-    return rows
-
-
-def _found(
-    connection: sa.Connection, wanted: StepFilter, vms: list[int] | None, limit: int
-) -> list[StoredStep]:
-    if vms is None:
-        return list(journal.recent(connection, wanted, limit))
-    return sorted(_of(connection, wanted, vms, limit), key=_age)[:limit]
-
-
-def _of(
-    connection: sa.Connection, wanted: StepFilter, vms: list[int], limit: int
-) -> Iterator[StoredStep]:
-    for some in chunks(vms):
-        yield from journal.recent(connection, replace(wanted, vms=frozenset(some)), limit)
-
-
-def _age(stored: StoredStep) -> tuple[int, float]:
-    return -stored.step.period, -stored.planned_s

@@ -1,16 +1,18 @@
 """The pages of VMs: the list, and each VM with its share and its bid."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 import numpy as np
 
 from merkatd.cluster.columns import NO_HOST, NO_OWNER
-from merkatd.service import QuestionError
-from merkatd.service.base.errors import Code, RequestError
+from merkatd.service.base.errors import InvalidRequestError, UnknownObjectError
+from merkatd.service.base.order_limits import SMALL
 from merkatd.service.base.period_view import PeriodView
+from merkatd.service.market.bids import BidOutcome
+from merkatd.service.market.explanations import ExplainedResource, ExplainedVm
+from merkatd.service.market.quotes import ExistingVm, QuotedVm
 from merkatd.web.base.charts import NAMES
 from merkatd.web.base.responses import PageResponse, redirect
 from merkatd.web.base.routes import PageRequest, fields, route
@@ -46,43 +48,43 @@ _LESS = 0.995
 """The part of the decided share below which an allocation counts as smaller."""
 
 
-def gets_table(now: PeriodView, row: int, found: Mapping[str, Any]) -> Markup:
-    """Return the table of resources of the VM in this row; `found` is its explanation."""
+def gets_table(now: PeriodView, row: int, resources: Sequence[ExplainedResource]) -> Markup:
+    """Return the table of resources of the VM in this row, with their explanations."""
     gets = dict(zip(now.snapshot.resources, now.given()[row].tolist(), strict=True))
     return table(
         "Shares of each resource",
         ("", "Gets", "", "Cap", "Last use", "Bid", "Pays", "Reason for the limit"),
         [
             (
-                NAMES.get(one["resource"], one["resource"]),
-                amount(one["resource"], gets[one["resource"]]),
-                bar(gets[one["resource"]] / one["most"] if one["most"] else 0.0, class_="wider"),
-                amount(one["resource"], one["most"]),
+                NAMES.get(one.resource, one.resource),
+                amount(one.resource, gets[one.resource]),
+                bar(gets[one.resource] / one.most if one.most else 0.0, class_="wider"),
+                amount(one.resource, one.most),
                 _used(one),
-                credits_text(one["bid"]),
-                credits_text(one["cost"]),
-                _why(now, row, one, gets[one["resource"]]),
+                credits_text(one.bid),
+                credits_text(one.cost),
+                _why(now, row, one, gets[one.resource]),
             )
-            for one in found["resources"]
+            for one in resources
         ],
         numbers=(1, 3, 4, 5, 6),
         nothing="It has no resources.",
     )
 
 
-def _used(one: Mapping[str, Any]) -> Part:
-    return NONE if one["used"] is None else amount(one["resource"], one["used"])
+def _used(one: ExplainedResource) -> Part:
+    return NONE if one.used is None else amount(one.resource, one.used)
 
 
-def _why(now: PeriodView, row: int, one: Mapping[str, Any], gets: float) -> str:
+def _why(now: PeriodView, row: int, one: ExplainedResource, gets: float) -> str:
     """Return the reason for the limit of the share; the host's reason before the market's."""
-    if _placed(now, row) and gets < _LESS * one["share"]:
-        decided = amount(one["resource"], one["share"])
+    if _placed(now, row) and gets < _LESS * one.share:
+        decided = amount(one.resource, one.share)
         return f"{decided} were decided, but VMs that will leave its host are still there"
     holds = now.limits.holding_mib.get(int(now.snapshot.vms.id[row]))
-    if one["resource"] == "memory" and holds is not None and abs(holds - gets) >= 1.0:
+    if one.resource == "memory" and holds is not None and abs(holds - gets) >= 1.0:
         return f"it holds {amount('memory', holds)}, which it uses or can't release"
-    return str(one["why_not_more"])
+    return one.why_not_more
 
 
 def has_less(now: PeriodView, row: int) -> str:
@@ -112,10 +114,8 @@ async def vm(here: PageRequest) -> PageResponse:
     """Return the page of a VM."""
     try:
         found = await visible_rows.explained(here)
-    except RequestError as refusal:
-        if refusal.code is Code.NO_EXISTS:
-            return await _gone(here, refusal)
-        raise
+    except UnknownObjectError as refusal:
+        return await _gone(here, refusal)
     return await _shown(here, found)
 
 
@@ -126,8 +126,9 @@ async def quote(here: PageRequest) -> PageResponse:
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
         bid = _bid(said)
-        quoted = await here.call("merkat.quote.bid", here.id, bid, {})
-    except (WrongInputError, QuestionError) as error:
+        subject = ExistingVm(here.id)
+        quoted = await here.house.quotes.quote(here.caller, here.view, subject, bid, {})
+    except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(here, found, said, wrong)
     return await page_in_frame(here, "Quote", *_quoted(here, found, quoted, bid))
@@ -138,8 +139,10 @@ async def bid_(here: PageRequest) -> PageResponse:
     """Set the bid from the next period on."""
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
-        await here.call("merkat.bid.set", here.id, _bid(said))
-    except (WrongInputError, QuestionError) as error:
+        bid = _bid(said)
+        here.count_order(SMALL, here.id, bid)
+        await here.house.bids.set_bid(here.caller, here.view, here.id, bid)
+    except (WrongInputError, InvalidRequestError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
         return await _shown(here, await visible_rows.explained(here), said, wrong)
     return redirect(f"/vms/{here.id}")
@@ -152,12 +155,12 @@ def _bid(said: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-async def _gone(here: PageRequest, refusal: RequestError) -> PageResponse:
+async def _gone(here: PageRequest, refusal: UnknownObjectError) -> PageResponse:
     """Return the page of a VM that no longer exists, for visitors who could see it before."""
     owner = here.past.owner(here.id)
     if not here.admin and owner != here.uid:
         raise refusal
-    decided = await steps_of_vm(here, here.id, _STEPS)
+    decided = await steps_of_vm(here, _STEPS)
     if owner is None and not decided:
         raise refusal
     return await page_in_frame(
@@ -172,26 +175,26 @@ async def _gone(here: PageRequest, refusal: RequestError) -> PageResponse:
 
 async def _shown(
     here: PageRequest,
-    found: Mapping[str, Any],
+    found: ExplainedVm,
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> PageResponse:
     hosts = visible_rows.host_ids(here)
-    decided = await steps_of_vm(here, here.id, _STEPS)
+    decided = await steps_of_vm(here, _STEPS)
     now = here.now
     row = now.snapshot.vm_row(here.id)
-    title = found["name"] or f"VM {here.id}"
-    mine = here.admin or found["owner"] == here.uid
+    title = found.name or f"VM {here.id}"
+    mine = here.admin or found.owner == here.uid
     bids = await _in_force(here, found) if mine else {}
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return await page_in_frame(
         here,
         title,
         element("h1", title, " ", element("small", f"VM {here.id}", class_="quiet")),
-        element("p", found["sentence"], " ", has_less(now, row), class_="lead"),
+        element("p", found.sentence, " ", has_less(now, row), class_="lead"),
         element(
             "div",
-            panel("Gets", gets_table(now, row, found), facts(_facts(found, hosts))),
+            panel("Gets", gets_table(now, row, found.resources), facts(_facts(found, hosts))),
             panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
             class_="grid",
         ),
@@ -201,38 +204,41 @@ async def _shown(
     )
 
 
-def _owner(found: Mapping[str, Any]) -> int:
-    return NO_OWNER if found["owner"] is None else int(found["owner"])
+def _owner(found: ExplainedVm) -> int:
+    return NO_OWNER if found.owner is None else int(found.owner)
 
 
-async def _in_force(here: PageRequest, found: Mapping[str, Any]) -> dict[str, float]:
+async def _in_force(here: PageRequest, found: ExplainedVm) -> dict[str, float]:
     """Return the most recent bids, which may not have applied in any period yet."""
-    if not found["resources"]:
+    if not found.resources:
         return {}
-    said = await here.call("merkat.bid.info", here.id)
-    return {one["resource"]: one["bid"] for one in said["resources"]}
+    bids = here.house.bids
+    said: BidOutcome = await here.read(
+        ("bid", here.id), lambda: bids.read_bid(here.caller, here.view, here.id)
+    )
+    return {one.resource: one.old for one in said.resources}
 
 
-def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str, Part]]:
+def _facts(found: ExplainedVm, hosts: Mapping[str, int]) -> list[tuple[str, Part]]:
     owner = _owner(found)
-    why = found["why_here"]
+    why = found.why_here
     rows: list[tuple[str, Part]] = [
-        ("Tenant", tenant(owner, {owner: found["owner_name"]})),
-        ("State", found["state"].lower()),
-        ("Host", link("hosts", hosts.get(found["host"] or ""), found["host"])),
-        ("Pays", f"{credits_text(found['cost'])} credits a period"),
-        ("Balance", f"{credits_text(found['balance'])} credits"),
-        ("Source of the bid", found["bid_source"]),
+        ("Tenant", tenant(owner, {owner: found.owner_name or ""})),
+        ("State", found.state.lower()),
+        ("Host", link("hosts", hosts.get(found.host or ""), found.host)),
+        ("Pays", f"{credits_text(found.cost)} credits a period"),
+        ("Balance", f"{credits_text(found.balance)} credits"),
+        ("Source of the bid", found.bid_source),
     ]
     if why is not None:
-        period = link("periods", why["period"], f"period {why['period']}")
-        rows.append(("Here since", [period, f": {why['reason']}"]))
+        period = link("periods", why.period, f"period {why.period}")
+        rows.append(("Here since", [period, f": {why.reason}"]))
     return rows
 
 
 def _bid_form(
     here: PageRequest,
-    found: Mapping[str, Any],
+    found: ExplainedVm,
     bids: Mapping[str, float],
     said: Mapping[str, str] | None,
     wrong: Mapping[str, str],
@@ -252,7 +258,7 @@ def _bid_form(
         )
         for name in held
     ]
-    old = {one["resource"]: one["bid"] for one in found["resources"]}
+    old = {one.resource: one.bid for one in found.resources}
     changed = None
     if any(old[name] != value for name, value in bids.items()):
         changed = element(
@@ -263,22 +269,22 @@ def _bid_form(
 
 
 def _quoted(
-    here: PageRequest, found: Mapping[str, Any], quoted: Mapping[str, Any], bid: Mapping[str, float]
+    here: PageRequest, found: ExplainedVm, quoted: QuotedVm, bid: Mapping[str, float]
 ) -> list[Part]:
-    now = {one["resource"]: one for one in found["resources"]}
-    title = found["name"] or f"VM {here.id}"
+    now = {one.resource: one for one in found.resources}
+    title = found.name or f"VM {here.id}"
     rows = [
         (
-            NAMES.get(one["resource"], one["resource"]),
-            credits_text(now[one["resource"]]["bid"]),
-            credits_text(one["bid"]),
-            amount(one["resource"], now[one["resource"]]["share"]),
-            amount(one["resource"], one["share"]),
-            credits_text(now[one["resource"]]["cost"]),
-            credits_text(one["cost"]),
+            NAMES.get(one.resource, one.resource),
+            credits_text(now[one.resource].bid),
+            credits_text(one.bid),
+            amount(one.resource, now[one.resource].share),
+            amount(one.resource, one.share),
+            credits_text(now[one.resource].cost),
+            credits_text(one.cost),
         )
-        for one in quoted["resources"]
-        if one["resource"] in now
+        for one in quoted.resources
+        if one.resource in now
     ]
     heads = ("", "Bid now", "New bid", "Gets now", "Would get", "Pays now", "Would pay")
     confirm = element("button", "Bid this from the next period on", type="submit", class_="main")

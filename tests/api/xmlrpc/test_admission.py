@@ -15,8 +15,11 @@ from twisted.internet.task import Clock
 from merkatd.api.http.admission import Admission, WrongPasswords
 from merkatd.api.http.forwarded_addresses import Proxies, counted
 from merkatd.api.http.settings import ApiSettings
-from merkatd.service.base.errors import Code, RequestError, TooManyRequestsError
-from merkatd.service.base.identity import Caller, Logins
+from merkatd.api.xmlrpc.dispatch import refusal_of
+from merkatd.api.xmlrpc.errors import Code
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import RequestError, TooManyRequestsError
+from merkatd.service.base.identity import Logins
 from merkatd.service.base.turns import FairTurns
 
 GOOD = {"ann:right": 2, "bob:right": 3}
@@ -90,7 +93,7 @@ async def _nothing(_caller: Caller) -> None:
 
 
 def _said(error: BaseException) -> object:
-    return error.code if isinstance(error, RequestError) else error
+    return refusal_of("", error).code if isinstance(error, RequestError) else error
 
 
 class TestWrongPasswords:

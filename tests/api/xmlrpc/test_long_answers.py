@@ -13,9 +13,10 @@ from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.methods import METHODS, market_methods
 from merkatd.currency.credits import month_of
 from merkatd.currency.statement import Statement, StatementLine
-from merkatd.service.base.identity import Caller, Identity
-from merkatd.service.base.order_limits import OrderCounts
-from merkatd.service.services import DaemonServices
+from merkatd.service.account_rows import TenantStatement
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.identity import Identity
+from merkatd.service.base.turns import FairTurns
 
 _LINE = StatementLine(
     vm=1,
@@ -27,16 +28,19 @@ _LINE = StatementLine(
     cpu_cost=5,
     memory_cost=5,
 )
-_FOUND = Statement(
-    owner=1,
-    name="ann",
-    group=1,
-    month=month_of(0.0),
-    opening=10,
-    movements={},
-    closing=0,
-    lines=[_LINE],
-    missing=0,
+_FOUND = TenantStatement(
+    Statement(
+        owner=1,
+        name="ann",
+        group=1,
+        month=month_of(0.0),
+        opening=10,
+        movements={},
+        closing=0,
+        lines=[_LINE],
+        missing=0,
+    ),
+    None,
 )
 _ANN, _BOB, _CAT = (
     Caller(Identity(uid, name, frozenset({1}), 1), "")
@@ -62,60 +66,62 @@ class Busy:
 
 
 class Slow:
-    """A ledger that answers when it is told to."""
+    """Accounts that answer when they are told to."""
 
     def __init__(self) -> None:
-        self.reading: list[Deferred[Statement]] = []
+        self.reading: list[Deferred[TenantStatement]] = []
 
-    def statement(self, *_: Any) -> Deferred[Statement]:
+    def statement(self, *_: Any) -> Deferred[TenantStatement]:
         """Begun, and never done by itself."""
         self.reading.append(Deferred())
         return self.reading[-1]
 
 
 @pytest.fixture
-def house() -> DaemonServices:
+def house() -> Any:
     """Nothing else is asked."""
-    questions: Any = SimpleNamespace(world=SimpleNamespace(executor=Busy(), now=lambda: 0.0))
-    unused: Any = None
-    ledger: Any = Slow()
-    logins: Any = SimpleNamespace(is_good=lambda _: True)
-    return DaemonServices(questions, unused, ledger, logins, "1", OrderCounts(Clock()))
+    return SimpleNamespace(
+        world=SimpleNamespace(executor=Busy(), now=lambda: 0.0),
+        accounts=Slow(),
+        logins=SimpleNamespace(is_good=lambda _: True),
+        long_reads=FairTurns(2, per_key=1),
+    )
 
 
-def asked(house: DaemonServices, caller: Caller) -> Deferred[Any]:
+def asked(house: Any, caller: Caller) -> Deferred[Any]:
     """The caller's own statement of this month."""
     call: Any = METHODS["merkat.statement.info"].function(house, caller, -1, "")
     return ensureDeferred(call)
 
 
-def test_a_user_has_one_statement_read_at_a_time(house: DaemonServices) -> None:
+def test_a_user_has_one_statement_read_at_a_time(house: Any) -> None:
     """And all users two; the database's other threads are left to periods."""
-    ledger: Any = house.ledger
+    accounts: Any = house.accounts
     answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
-    assert len(ledger.reading) == 2
+    assert len(accounts.reading) == 2
     for begun in (3, 4, 5, 5, 5):
-        next(one for one in ledger.reading if not one.called).callback(_FOUND)
-        assert len(ledger.reading) == begun
+        next(one for one in accounts.reading if not one.called).callback(_FOUND)
+        assert len(accounts.reading) == begun
     assert all(one.called for one in answers)
 
 
-def test_a_user_has_one_vm_explained_at_a_time(
-    house: DaemonServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_has_one_vm_explained_at_a_time(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with statements."""
     explaining: list[Deferred[Any]] = []
-    questions: Any = house.questions
 
     def answer(*_: Any) -> Deferred[Any]:
         explaining.append(Deferred())
         return explaining[-1]
 
-    async def row(*_: Any) -> None:
-        """Nothing is looked up."""
+    async def explain(_caller: Any, _now: Any, _vm: int, run: Any) -> Any:
+        return await run(answer)
 
-    questions.answer = answer
-    monkeypatch.setattr(market_methods, "_row", row)
+    async def prepared() -> Any:
+        return SimpleNamespace(now=None)
+
+    house.views = SimpleNamespace(prepared=prepared)
+    house.explanations = SimpleNamespace(explain=explain)
+    monkeypatch.setattr(market_methods, "explanation_row", dict)
     function = METHODS["merkat.vm.explain"].function
     for caller in (_ANN, _ANN, _BOB, _CAT):
         ensureDeferred(function(house, caller, 1))  # type: ignore[arg-type]
@@ -124,7 +130,7 @@ def test_a_user_has_one_vm_explained_at_a_time(
     assert len(explaining) == 3
 
 
-def test_rows_are_written_aside(house: DaemonServices, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_written_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a statement, and those of any answer."""
     executor: Any = house.world.executor
     written: list[bool] = []
@@ -150,8 +156,8 @@ def test_rows_are_written_aside(house: DaemonServices, monkeypatch: pytest.Monke
         ensureDeferred(dispatch.answer(body, "192.0.2.1"))
         clock.pump([0.01] * 10)
     assert written == [True, True, False, False]
-    ledger: Any = house.ledger
+    accounts: Any = house.accounts
     asked(house, _ANN)
     before = executor.calls
-    ledger.reading[0].callback(_FOUND)
+    accounts.reading[0].callback(_FOUND)
     assert executor.calls == before + 1

@@ -9,8 +9,9 @@ from twisted.internet.task import Clock
 
 from merkatd.api.xmlrpc.method_table import Method, structs
 from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import RequestError
-from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.identity import Identity
 from merkatd.service.base.order_limits import SMALL, OrderCounts
 
 READING = ("info", "list", "history", "explain", "version")

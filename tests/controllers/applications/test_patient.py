@@ -14,7 +14,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
     judge_start,
     limit_of,
 )
-from merkatd.platforms.platform_views import Row, platform_view
+from merkatd.platforms.platform_views import PlatformDetails, platform_view
 from merkatd.policies.deadline import Funds
 from merkatd.policies.patience import Book
 from merkatd.protocol.platform_messages import Claim, News, SetBids, SuspendPlatform
@@ -175,11 +175,11 @@ def test_its_tenant_is_told_what_the_book_says(site: Live) -> None:
     waits = submitted(site, 6_000.0, "patient")
     announcement = [site.period() for _ in range(3)][-1]
 
-    def told(platform: int) -> Row:
+    def told(platform: int) -> PlatformDetails:
         one, world = site.platform(platform), site.scheduler.world
-        row: Row = site.read(lambda c: platform_view(c, one, world, announcement))
+        row: PlatformDetails = site.read(lambda c: platform_view(c, one, world, announcement))
         return row
 
-    assert told(waits)["outlook"] == "wait"
-    assert "leave" in told(waits)["takes"]
-    assert "no claims are known" not in told(runs)["takes"]
+    assert told(waits).outlook == "wait"
+    assert "leave" in told(waits).takes
+    assert "no claims are known" not in told(runs).takes

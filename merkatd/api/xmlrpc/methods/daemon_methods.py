@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from merkatd.api.values.order_arguments import skipped_steps
+from merkatd.api.values.plain_values import members
 from merkatd.api.xmlrpc.method_table import Parameter, Returns, method, struct
-from merkatd.service.base.identity import Caller
+from merkatd.service.base.callers import Caller
+from merkatd.service.modes import ModeState
 from merkatd.service.services import DaemonServices
 
 _NEWEST = 0
@@ -58,9 +61,9 @@ _STEPS = {
 )
 async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
     """Return whether the daemon is active, and which of its decisions it executes."""
-    found = await house.questions.answer("status", {})
+    found = house.daemon.state()
     names = ("mode", "paused", "standby", "period", "at_s", "interval_s")
-    return _there({name: found[name] for name in names})
+    return {name: getattr(found, name) for name in names}
 
 
 @method(
@@ -71,7 +74,7 @@ async def daemon_info(house: DaemonServices, _caller: Caller) -> Any:
 )
 async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
     """Start no more periods, also after a restart; VMs keep running with their limits."""
-    return {"changed": await house.questions.answer("pause", _who(caller))}
+    return {"changed": await house.daemon.pause(caller, caller.identity.name)}
 
 
 @method(
@@ -82,13 +85,13 @@ async def daemon_pause(house: DaemonServices, caller: Caller) -> Any:
 )
 async def daemon_resume(house: DaemonServices, caller: Caller) -> Any:
     """End a pause."""
-    return {"changed": await house.questions.answer("resume", _who(caller))}
+    return {"changed": await house.daemon.resume(caller, caller.identity.name)}
 
 
 @method("merkat.mode.info", returns=struct("The mode.", _MODE), example="", admin=True)
 async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
     """Return the mode, and whether the configuration or an order set it."""
-    return _mode(await house.questions.answer("mode", {}))
+    return _mode(await house.modes.mode())
 
 
 @method(
@@ -100,7 +103,8 @@ async def mode_info(house: DaemonServices, _caller: Caller) -> Any:
 )
 async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
     """Set another mode from the next period on; it stays after restarts, until `configured`."""
-    return _mode(await house.questions.answer("mode", {"to": mode, **_who(caller)}))
+    await house.modes.set_mode(caller, mode, caller.identity.name)
+    return _mode(await house.modes.mode())
 
 
 @method(
@@ -109,9 +113,9 @@ async def mode_set(house: DaemonServices, caller: Caller, mode: str) -> Any:
     example="",
     admin=True,
 )
-async def plan_info(house: DaemonServices, _caller: Caller) -> Any:
+async def plan_info(house: DaemonServices, caller: Caller) -> Any:
     """Return the newest plan of the mode ask."""
-    return _plan(await house.questions.answer("standing_plan", {}))
+    return members(await house.modes.standing_plan(caller))
 
 
 @method(
@@ -128,8 +132,8 @@ async def plan_approve(
     house: DaemonServices, caller: Caller, plan: int, skip: dict[str, Any]
 ) -> Any:
     """Approve the waiting plan; the daemon checks each step again before it sends it."""
-    words = {"skip": skip.get("numbers", []), **_number(plan), **_who(caller)}
-    return _plan(await house.questions.answer("approve_plan", words))
+    skipped, by = skipped_steps(skip.get("numbers", [])), caller.identity.name
+    return members(await house.modes.approve(caller, by, _number(plan), skipped))
 
 
 @method(
@@ -141,28 +145,15 @@ async def plan_approve(
 )
 async def plan_refuse(house: DaemonServices, caller: Caller, plan: int) -> Any:
     """Reject the waiting plan; the daemon does not propose the same plan again."""
-    return _plan(await house.questions.answer("refuse_plan", {**_number(plan), **_who(caller)}))
+    return members(await house.modes.refuse(caller, caller.identity.name, _number(plan)))
 
 
-def _who(caller: Caller) -> dict[str, str]:
-    return {"who": caller.identity.name}
+def _number(plan: int) -> int | None:
+    return None if plan == _NEWEST else plan
 
 
-def _number(plan: int) -> dict[str, int]:
-    return {} if plan == _NEWEST else {"plan": plan}
-
-
-def _mode(found: dict[str, Any]) -> dict[str, Any]:
-    return _there({name: found[name] for name in _MODE})
-
-
-def _plan(found: dict[str, Any]) -> dict[str, Any]:
-    return _there({**found, "steps": [_there(step) for step in found["steps"]]})
-
-
-def _there(members: dict[str, Any]) -> dict[str, Any]:
-    """Return the members that have a value."""
-    return {name: value for name, value in members.items() if value is not None}
+def _mode(found: ModeState) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in _MODE}
 
 
 @method(

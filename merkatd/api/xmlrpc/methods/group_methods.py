@@ -4,15 +4,23 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from merkatd.api.values.plain_values import members
 from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
-from merkatd.database.fleets.group_store import GroupRow
-from merkatd.groups.group_orders import GroupRight, permits
-from merkatd.ledger import NotFoundError
-from merkatd.service.base.errors import Code, QuestionError, RequestError
-from merkatd.service.base.identity import Caller, Identity
-from merkatd.service.groups import GroupQuestions, name_of, permissions_of
+from merkatd.base.quantities import shown
+from merkatd.service.base.arguments import Arguments, number, text, whole
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import InvalidRequestError
+from merkatd.service.groups import (
+    MOST_RATE,
+    MOST_VMS,
+    Edit,
+    GroupRequest,
+    wrong_template,
+)
 from merkatd.service.services import DaemonServices
 
+_CREATE_WORDS = ("template", "template_id", "template_name", "rate", "count", "name", "market")
+_EDIT_WORDS = ("rate", "count", "vms")
 _GROUP = Parameter("group", "int", "The group's id.")
 _STAYS = -1
 _SHORT = {
@@ -67,11 +75,7 @@ _ONE = struct("The group after the call.", _LONG, _VM)
 )
 async def group_create(house: DaemonServices, caller: Caller, request: Mapping[str, Any]) -> Any:
     """Create a group: a number of VMs of the same template that share a spending rate."""
-    identity = caller.identity
-    ask = partial(house.logins.ask, caller.session)
-    return await _there(house).create(
-        request, identity.uid, identity.group, ask, admin=identity.is_admin
-    )
+    return members(await house.require_groups().create(caller, _request(request)))
 
 
 @method(
@@ -82,18 +86,16 @@ async def group_create(house: DaemonServices, caller: Caller, request: Mapping[s
 )
 async def group_list(house: DaemonServices, caller: Caller, user: int) -> Any:
     """Return the groups that the caller may use; for an administrator, all groups."""
-    identity, there = caller.identity, _there(house)
-    asking = None if identity.is_admin else identity.uid
-    owner = None if user == SELF else user
-    read = partial(there.listed, asking, identity.groups, owner)
-    return await house.long_reads.run(identity.uid, read)
+    read = partial(house.require_groups().groups, caller, None if user == SELF else user)
+    return [members(one) for one in await house.long_reads.run(caller.uid, read)]
 
 
 @method("merkat.group.info", _GROUP, returns=_ONE, example="group")
 async def group_info(house: DaemonServices, caller: Caller, group: int) -> Any:
     """Return a group and its VMs."""
-    there = await _permitted(house, caller, group, GroupRight.USE)
-    return await house.long_reads.run(caller.identity.uid, partial(there.shown, group))
+    there = house.require_groups()
+    await there.require_used(caller, group)  # a caller without the right waits for no turn
+    return members(await house.long_reads.run(caller.uid, partial(there.group, caller, group)))
 
 
 @method(
@@ -113,13 +115,15 @@ async def group_edit(
     house: DaemonServices, caller: Caller, group: int, change: Mapping[str, Any]
 ) -> Any:
     """Change a group's spending rate or number of VMs from the next period on."""
-    return await (await _permitted(house, caller, group, GroupRight.MANAGE)).edit(group, change)
+    there = house.require_groups()
+    await there.require_managed(caller, group)  # judged before the change
+    return members(await there.edit(caller, group, _edit(change)))
 
 
 @method("merkat.group.delete", _GROUP, returns=_ONE, example="group", order=1.0)
 async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any:
     """End a group and all its VMs; the group disappears after its last VM."""
-    return await (await _permitted(house, caller, group, GroupRight.MANAGE)).delete(group)
+    return members(await house.require_groups().delete(caller, group))
 
 
 @method(
@@ -132,8 +136,9 @@ async def group_delete(house: DaemonServices, caller: Caller, group: int) -> Any
 )
 async def group_rename(house: DaemonServices, caller: Caller, group: int, name: str) -> Any:
     """Rename a group; its VMs keep their names."""
-    there = await _permitted(house, caller, group, GroupRight.MANAGE)
-    return await there.change(group, name=name_of({"name": name}) or "")
+    there = house.require_groups()
+    await there.require_managed(caller, group)  # judged before the name
+    return members(await there.rename(caller, group, text({"name": name}, "name") or ""))
 
 
 @method(
@@ -146,12 +151,7 @@ async def group_rename(house: DaemonServices, caller: Caller, group: int, name: 
 )
 async def group_chmod(house: DaemonServices, caller: Caller, group: int, permissions: str) -> Any:
     """Change a group's permissions; only an administrator can add the right to administer it."""
-    there = await _permitted(house, caller, group, GroupRight.MANAGE)
-    bits = permissions_of(permissions)
-    admin = 0o111
-    if not caller.identity.is_admin and bits & admin & ~(await there.group(group)).permissions:
-        raise _denied(caller.identity, GroupRight.ADMIN, group)
-    return await there.change(group, permissions=bits)
+    return members(await house.require_groups().set_permissions(caller, group, permissions))
 
 
 @method(
@@ -169,45 +169,63 @@ async def group_chown(
     house: DaemonServices, caller: Caller, group: int, user: int, user_group: int
 ) -> Any:
     """Change the owner or user group of a group; its existing VMs keep their owner."""
-    identity = caller.identity
-    there = await _permitted(house, caller, group, GroupRight.MANAGE)
-    foreign = user_group != _STAYS and user_group not in identity.groups
-    if not identity.is_admin and (user != _STAYS or foreign):
-        raise _denied(identity, GroupRight.ADMIN, group)
-    values = {"owner": user, "user_group": user_group}
-    if min(values.values()) < _STAYS:
-        raise QuestionError("user, user_group: must be ids from 0 up, or -1 for unchanged")
-    given = {name: value for name, value in values.items() if value != _STAYS}
-    return await there.change(group, **given) if given else await there.shown(group)
+    owner, group_of_users = (None if one == _STAYS else one for one in (user, user_group))
+    return members(await house.require_groups().set_owner(caller, group, owner, group_of_users))
 
 
-def _there(house: DaemonServices) -> GroupQuestions:
-    if house.groups is None:
-        raise RequestError(Code.ACTION, "This daemon does not support groups.")
-    return house.groups
-
-
-async def _permitted(
-    house: DaemonServices, caller: Caller, group: int, right: GroupRight
-) -> GroupQuestions:
-    """Return the service, after a check of the caller's right to the group. Raise RequestError."""
-    there = _there(house)
-    try:
-        found = await there.group(group)
-    except NotFoundError:
-        raise RequestError(Code.NO_EXISTS, f"Error getting group [{group}].", group) from None
-    if not _may(caller.identity, found, right):
-        raise _denied(caller.identity, right, group)
-    return there
-
-
-def _may(identity: Identity, group: GroupRow, right: GroupRight) -> bool:
-    return identity.is_admin or permits(group, identity.uid, identity.groups, right)
-
-
-def _denied(identity: Identity, right: GroupRight, group: int) -> RequestError:
-    return RequestError(
-        Code.AUTHORIZATION,
-        f"User [{identity.uid}] : Not authorized to perform {right.name} GROUP [{group}].",
-        group,
+def _request(given: Arguments) -> GroupRequest:
+    """Return the request for a group."""
+    _only(given, _CREATE_WORDS)
+    rate, count = _rate(given), _count(given, least=1)
+    if rate is None or count is None:
+        raise InvalidRequestError(
+            "rate and count: both the spending rate and the number of VMs needed"
+        )
+    template = given.get("template")
+    if template is not None and not isinstance(template, str):
+        raise wrong_template(template)
+    return GroupRequest(
+        spending_rate=rate,
+        nvm=count,
+        name=text(given, "name"),
+        market=text(given, "market"),
+        template=template,
+        template_id=whole(given, "template_id"),
+        template_name=text(given, "template_name"),
     )
+
+
+def _edit(given: Arguments) -> Edit:
+    """Return the change of a group."""
+    _only(given, _EDIT_WORDS)
+    return Edit(
+        spending_rate=_rate(given), nvm=_count(given, least=0), ending=_vms(given.get("vms"))
+    )
+
+
+def _only(given: Arguments, known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise InvalidRequestError(f"unknown field {shown(name)}; known: {', '.join(known)}")
+
+
+def _rate(given: Arguments) -> float | None:
+    rate = number(given, "rate", MOST_RATE)
+    if rate == 0:
+        raise InvalidRequestError("rate: must be more than 0 (got 0)")
+    return rate
+
+
+def _count(given: Arguments, least: int) -> int | None:
+    count = whole(given, "count")
+    if count is not None and not least <= count <= MOST_VMS:
+        raise InvalidRequestError(f"count: must be from {least} to {MOST_VMS} VMs (got {count})")
+    return count
+
+
+def _vms(given: Any) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(type(one) is int for one in given):
+        raise InvalidRequestError("vms: must be an array of VM ids")
+    return tuple(given)

@@ -4,14 +4,21 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from merkatd.api.values.market_arguments import planned_vm_of
+from merkatd.api.values.market_rows import (
+    bid_change_row,
+    bid_row,
+    explanation_row,
+    past_price_row,
+    quote_row,
+)
 from merkatd.api.xmlrpc.codec import Encoded
 from merkatd.api.xmlrpc.method_table import Parameter, method, struct, structs, written_prices
 from merkatd.base.quantities import shown
-from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.identity import MANAGE, USE, Caller, need_vm, no_vm
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.order_limits import SMALL
-from merkatd.service.base.period_view import QuotedView
-from merkatd.service.market.quotes import SIZE_WORDS, new_subject, quote_row, vm_subject
+from merkatd.service.market.quotes import LEAST, MOST, Amounts, ExistingVm
 from merkatd.service.services import DaemonServices
 
 MOST_PERIODS = 1000
@@ -77,7 +84,7 @@ _QUOTED = {
 )
 async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Encoded:
     """Return the present price of a unit of each resource."""
-    return written_prices(house).of(house.preparing.latest, market)
+    return written_prices(house).of(house, market)
 
 
 @method(
@@ -102,12 +109,13 @@ async def price_info(house: DaemonServices, _caller: Caller, market: str) -> Enc
 async def price_history(house: DaemonServices, caller: Caller, periods: int, market: str) -> Any:
     """Return the prices of a unit in the newest periods."""
     if not 1 <= periods <= MOST_PERIODS:
-        raise QuestionError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
-    words = {"periods": periods, "market": market or None}
-    read = partial(house.questions.answer, "price_history", words)
+        raise InvalidRequestError(f"periods: must be from 1 to {MOST_PERIODS} (got {periods})")
+    read = partial(house.prices.history, periods, market or None)
     if periods <= _FEW_PERIODS:
-        return await read()
-    return await house.long_reads.run(caller.identity.uid, read)
+        found = await read()
+    else:
+        found = await house.long_reads.run(caller.uid, read)
+    return [past_price_row(one) for one in found]
 
 
 @method(
@@ -123,7 +131,7 @@ async def quote_bid(
 ) -> Any:
     """Return the share and cost of a bid now, with all other bids unchanged."""
     _only("bid", bid, house.world.goods.resources)
-    return await _quoted(house, caller, vm, size, bid)
+    return await _quoted(house, caller, vm, size, bid, {})
 
 
 @method(
@@ -148,7 +156,7 @@ async def quote_want(
 ) -> Any:
     """Return the bids for wanted amounts, with all other bids unchanged."""
     _only("wanted", wanted, house.world.goods.resources)
-    return await _quoted(house, caller, vm, size, {f"want_{name}": wanted[name] for name in wanted})
+    return await _quoted(house, caller, vm, size, {}, wanted)
 
 
 @method(
@@ -172,18 +180,7 @@ async def quote_want(
 )
 async def bid_info(house: DaemonServices, caller: Caller, vm: int) -> Any:
     """Return the bid, the share and the cost of a VM."""
-    await _row(house, caller, vm, USE)
-    answer = await house.questions.answer("bid", {"vm": str(vm)})
-    rows = [
-        {
-            "resource": row["resource"],
-            "bid": row["old"],
-            "share": row["share"],
-            "cost": row["cost"],
-        }
-        for row in answer["resources"]
-    ]
-    return {"id": vm, "name": answer["name"], "resources": rows}
+    return bid_row(await house.bids.read_bid(caller, await house.views.prepared(), vm))
 
 
 @method(
@@ -214,10 +211,9 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
     """Change a VM's bid from the next period on. The most recent bid applies, from any source."""
     _only("bid", bid, house.world.goods.resources)
     if not bid:
-        raise QuestionError("bid: must contain cpu, memory or both")
-    await _row(house, caller, vm, MANAGE)
-    answer = await house.questions.answer("bid", {"vm": str(vm), **bid})
-    return {"id": vm, "name": answer["name"], "resources": answer["resources"]}
+        raise InvalidRequestError("bid: must contain cpu, memory or both")
+    view = await house.views.prepared()
+    return bid_change_row(await house.bids.set_bid(caller, view, vm, bid))
 
 
 @method(
@@ -277,9 +273,9 @@ async def bid_set(house: DaemonServices, caller: Caller, vm: int, bid: Mapping[s
 )
 async def vm_explain(house: DaemonServices, caller: Caller, vm: int) -> Any:
     """Explain a VM's share and placement, and the bid for a larger share."""
-    await _row(house, caller, vm, USE)
-    explain = partial(house.questions.answer, "explain", {"vm": str(vm)})
-    return await house.long_reads.run(caller.identity.uid, explain)
+    view = await house.views.prepared()
+    turn = partial(house.long_reads.run, caller.uid)
+    return explanation_row(await house.explanations.explain(caller, view.now, vm, turn))
 
 
 async def _quoted(
@@ -287,35 +283,22 @@ async def _quoted(
     caller: Caller,
     vm: int,
     size: Mapping[str, Any],
-    words: Mapping[str, Any],
+    bids: Amounts,
+    wanted: Amounts,
 ) -> Any:
-    sizes = [f"{what}_{name}" for name in house.world.goods.resources for what in SIZE_WORDS]
-    _only("size", size, (*sizes, "market"))
-    if vm == NEW_VM:
-        prepared = await house.preparing.prepared()
-        return quote_row(new_subject(prepared, prepared.markets, size), words)
     if size:
-        raise QuestionError("size: must be empty for an existing VM")
-    prepared, row = await _row(house, caller, vm, USE)
-    return quote_row(vm_subject(prepared, row), words)
-
-
-async def _row(
-    house: DaemonServices, caller: Caller, vm: int, right: str
-) -> tuple[QuotedView, int]:
-    """Return the VM's row, after a check of the caller's right to it. Raise RequestError."""
-    prepared = await house.preparing.prepared()
-    snapshot = prepared.now.snapshot
-    try:
-        row = snapshot.vm_row(vm)
-    except KeyError:
-        raise no_vm(vm) from None
-    owner = int(snapshot.vms.owner[row])
-    await need_vm(caller.identity, house.logins, caller.session, vm, owner, right)
-    return prepared, row
+        sizes = [f"{what}{name}" for name in house.world.goods.resources for what in (MOST, LEAST)]
+        _only("size", size, (*sizes, "market"))
+        if vm != NEW_VM:
+            raise InvalidRequestError("size: must be empty for an existing VM")
+    view = await house.views.prepared()
+    subject = planned_vm_of(size) if vm == NEW_VM else ExistingVm(vm)
+    return quote_row(await house.quotes.quote(caller, view, subject, bids, wanted))
 
 
 def _only(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in given:
         if name not in known:
-            raise QuestionError(f"{what}: unknown member {shown(name)}; known: {', '.join(known)}")
+            raise InvalidRequestError(
+                f"{what}: unknown member {shown(name)}; known: {', '.join(known)}"
+            )

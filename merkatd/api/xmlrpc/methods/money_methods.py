@@ -1,25 +1,17 @@
 """The methods about money: tenants, their applications' budgets, and statements."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
+from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs, whom
 from merkatd.base.quantities import shown
-from merkatd.ledger import (
-    MICRO,
-    MOST_CREDITS,
-    BudgetRow,
-    Month,
-    Statement,
-    TenantAccount,
-    micro,
-    month_of,
-    parse_month,
-)
-from merkatd.service.account_rows import budget_row, further, standing_row
+from merkatd.currency import MICRO, MOST_CREDITS, micro
+from merkatd.currency.credits import Month, parse_month
+from merkatd.currency.statement import Statement
+from merkatd.service.account_rows import ApplicationBudget, TenantStanding, further_goods
 from merkatd.service.base.arguments import number
-from merkatd.service.base.errors import QuestionError
-from merkatd.service.base.identity import Caller, need_tenant
+from merkatd.service.base.callers import Caller, require_tenant
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.services import DaemonServices
 
 _TENANT = Parameter("tenant", "int", "The user's id; the default, -1, is the caller.", SELF)
@@ -58,7 +50,8 @@ _BUDGET = {
 )
 async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's balances and entitlement."""
-    return _standing(house, await house.ledger.tenant(_whose(caller, tenant)))
+    found = await house.accounts.tenant(caller, whom(caller, tenant))
+    return _documented(found, _STANDING)
 
 
 @method(
@@ -68,9 +61,7 @@ async def tenant_info(house: DaemonServices, caller: Caller, tenant: int) -> Any
 )
 async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
     """Return all tenants for an administrator, or only the caller for other users."""
-    found = await house.ledger.tenants()
-    who = caller.identity
-    return [_standing(house, one) for one in found if who.is_admin or one.owner == who.uid]
+    return [_documented(one, _STANDING) for one in await house.accounts.tenants(caller)]
 
 
 @method(
@@ -81,8 +72,8 @@ async def tenant_list(house: DaemonServices, caller: Caller) -> Any:
 )
 async def budget_info(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return the budgets of a tenant's applications, including ended ones."""
-    found = await house.ledger.budgets_of(_whose(caller, tenant))
-    return await _budgets(house, found)
+    found = await house.accounts.budgets(caller, whom(caller, tenant))
+    return [_documented(one, _BUDGET) for one in found]
 
 
 @method(
@@ -104,17 +95,14 @@ async def budget_set(
     """Change the budget of an application."""
     for name in change:
         if name not in {"budget", "replenishment"}:
-            raise QuestionError(
+            raise InvalidRequestError(
                 f"change: unknown member {shown(name)}; known: budget, replenishment"
             )
     amount, replenishment = (_micro(change, name) for name in ("budget", "replenishment"))
     if amount is None and replenishment is None:
-        raise QuestionError("change: must contain budget, replenishment or both")
-    found = await house.ledger.budget_of(application)
-    need_tenant(caller.identity, found.owner)
-    who = f"user {caller.identity.uid}"
-    after = await house.ledger.set_budget(application, amount, replenishment, who)
-    return (await _budgets(house, [after]))[0]
+        raise InvalidRequestError("change: must contain budget, replenishment or both")
+    after = await house.accounts.set_budget(caller, application, amount, replenishment)
+    return _documented(after, _BUDGET)
 
 
 @method(
@@ -155,29 +143,24 @@ async def budget_set(
 )
 async def statement_info(house: DaemonServices, caller: Caller, tenant: int, month: str) -> Any:
     """Return a tenant's statement for a month: balances, income and charges."""
-    owner, wanted = _whose(caller, tenant), _month(house, month)
+    owner = whom(caller, tenant)
+    require_tenant(caller, owner)
+    wanted = _month(month)
 
     async def read() -> Any:
-        found = await house.ledger.statement(owner, wanted)
-        return await house.world.executor.run(lambda: _statement(found))
+        found = await house.accounts.statement(caller, owner, wanted)
+        return await house.world.executor.run(lambda: _statement(found.month))
 
     return await house.long_reads.run(caller.identity.uid, read)
 
 
-def _whose(caller: Caller, tenant: int) -> int:
-    """Return the tenant's id, after a check of the caller's permission. Raise RequestError."""
-    owner = caller.identity.uid if tenant == SELF else tenant
-    need_tenant(caller.identity, owner)
-    return owner
-
-
-def _month(house: DaemonServices, text: str) -> Month:
+def _month(text: str) -> Month | None:
     if not text:
-        return month_of(house.world.now())
+        return None
     try:
         return parse_month(text)
     except ValueError:
-        raise QuestionError(f"month: must be like 2026-05 (got {shown(text)})") from None
+        raise InvalidRequestError(f"month: must be like 2026-05 (got {shown(text)})") from None
 
 
 def _micro(change: Mapping[str, Any], name: str) -> int | None:
@@ -185,18 +168,11 @@ def _micro(change: Mapping[str, Any], name: str) -> int | None:
     return None if credits_ is None else micro(credits_)
 
 
-def _documented(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
-    """Return the documented members of a row."""
-    return {name: row[name] for name in members}
-
-
-def _standing(house: DaemonServices, one: TenantAccount) -> dict[str, Any]:
-    return _documented(standing_row(one, house.questions.names()), _STANDING)
-
-
-async def _budgets(house: DaemonServices, found: Iterable[BudgetRow]) -> list[dict[str, Any]]:
-    names = await house.ledger.names()
-    return [_documented(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
+def _documented(
+    found: TenantStanding | ApplicationBudget, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the documented members of a result."""
+    return {name: getattr(found, name) for name in names}
 
 
 def _statement(one: Statement) -> dict[str, Any]:
@@ -220,7 +196,7 @@ def _statement(one: Statement) -> dict[str, Any]:
                 "memory_gib_hours": line.memory_gib_s / 3600,
                 "cpu_cost": line.cpu_cost / MICRO,
                 "memory_cost": line.memory_cost / MICRO,
-                **further(line),
+                **further_goods(line),
                 "total_cost": line.cost / MICRO,
             }
             for line in one.lines

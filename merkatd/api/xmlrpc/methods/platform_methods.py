@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs
+from merkatd.api.values.plain_values import members
+from merkatd.api.values.platform_arguments import update_of
+from merkatd.api.xmlrpc.method_table import SELF, Parameter, method, struct, structs, whom
 from merkatd.base.quantities import shown
-from merkatd.service.base.errors import Code, QuestionError, RequestError
-from merkatd.service.base.identity import Caller, need_tenant
-from merkatd.service.platforms import PlatformQuestions
+from merkatd.service.base.callers import Caller, require_tenant
+from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.services import DaemonServices
 
 _PLATFORM = Parameter("platform", "int", "The platform's id.")
@@ -80,11 +81,7 @@ _VM = {
 )
 async def platform_submit(house: DaemonServices, caller: Caller, template: str, tenant: int) -> Any:
     """Create a platform; its budget moves from the tenant's account to a separate account."""
-    identity = caller.identity
-    owner = identity.uid if tenant == SELF else tenant
-    need_tenant(identity, owner)
-    ask = partial(house.logins.ask, caller.session)
-    return await _there(house).submit(owner, template, ask, _who(caller), admin=identity.is_admin)
+    return members(await house.require_platforms().submit(caller, whom(caller, tenant), template))
 
 
 @method(
@@ -95,10 +92,10 @@ async def platform_submit(house: DaemonServices, caller: Caller, template: str, 
 )
 async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> Any:
     """Return a tenant's platforms, including ended ones."""
-    owner = caller.identity.uid if tenant == SELF else tenant
-    need_tenant(caller.identity, owner)
-    read = partial(_there(house).listed, owner)
-    return await house.long_reads.run(caller.identity.uid, read)
+    owner, there = whom(caller, tenant), house.require_platforms()
+    require_tenant(caller, owner)  # a caller without the right waits for no turn
+    read = partial(there.platforms, caller, owner)
+    return [members(one) for one in await house.long_reads.run(caller.uid, read)]
 
 
 @method(
@@ -109,8 +106,11 @@ async def platform_list(house: DaemonServices, caller: Caller, tenant: int) -> A
 )
 async def platform_info(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """Return the progress of a platform, its cost, and the conditions for its next steps."""
-    there = await own_platform(house, caller, platform)
-    return await house.long_reads.run(caller.identity.uid, partial(there.shown, platform))
+    there = house.require_platforms()
+    await there.require_managed(caller, platform)  # as above
+    return members(
+        await house.long_reads.run(caller.uid, partial(there.platform, caller, platform))
+    )
 
 
 @method(
@@ -134,9 +134,10 @@ async def platform_update(
     for name in change:
         if name not in _CHANGEABLE:
             known = ", ".join(_CHANGEABLE)
-            raise QuestionError(f"change: unknown member {shown(name)}; known: {known}")
-    there = await own_platform(house, caller, platform)
-    return await there.change(platform, change, _who(caller))
+            raise InvalidRequestError(f"change: unknown member {shown(name)}; known: {known}")
+    there = house.require_platforms()
+    await there.require_managed(caller, platform)  # judged before the change
+    return members(await there.update(caller, platform, update_of(change)))
 
 
 @method(
@@ -148,8 +149,7 @@ async def platform_update(
 )
 async def platform_suspend(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """Suspend a platform, or stop a waiting one from starting, until an order resumes it."""
-    there = await own_platform(house, caller, platform)
-    return await there.order(there.manager.suspend, platform, _who(caller))
+    return members(await house.require_platforms().suspend(caller, platform))
 
 
 @method(
@@ -161,8 +161,7 @@ async def platform_suspend(house: DaemonServices, caller: Caller, platform: int)
 )
 async def platform_resume(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """Resume a suspended platform now, whatever the price."""
-    there = await own_platform(house, caller, platform)
-    return await there.order(there.manager.resume, platform, _who(caller))
+    return members(await house.require_platforms().resume(caller, platform))
 
 
 @method(
@@ -174,32 +173,4 @@ async def platform_resume(house: DaemonServices, caller: Caller, platform: int) 
 )
 async def platform_stop(house: DaemonServices, caller: Caller, platform: int) -> Any:
     """End a platform and its VMs; the rest of its budget goes back to its tenant."""
-    there = await own_platform(house, caller, platform)
-    return await there.order(there.manager.stop, platform, _who(caller))
-
-
-def _there(house: DaemonServices) -> PlatformQuestions:
-    if house.questions.platforms is None:
-        raise RequestError(Code.ACTION, "This daemon does not support platforms.")
-    return house.questions.platforms
-
-
-async def own_platform(house: DaemonServices, caller: Caller, platform: int) -> PlatformQuestions:
-    """Return the service if the caller may manage the platform.
-
-    Raise RequestError or NotFoundError.
-    """
-    there = _there(house)
-    owner = await there.owner_of(platform)
-    if not caller.identity.is_admin and caller.identity.uid != owner:
-        raise RequestError(
-            Code.AUTHORIZATION,
-            f"User [{caller.identity.uid}] : Not authorized to perform MANAGE PLATFORM"
-            f" [{platform}].",
-            platform,
-        )
-    return there
-
-
-def _who(caller: Caller) -> str:
-    return f"user {caller.identity.uid}"
+    return members(await house.require_platforms().stop(caller, platform))

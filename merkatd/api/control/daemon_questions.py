@@ -1,0 +1,95 @@
+"""The control socket's questions about the daemon, its mode and its plans, and orders to it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from merkatd.api.values.order_arguments import skipped_steps
+from merkatd.api.values.plain_values import members
+from merkatd.service.base.arguments import Arguments, text, who, whole
+from merkatd.service.base.callers import LOCAL, Caller
+from merkatd.service.daemon_control import HostOrder
+from merkatd.service.services import DaemonServices
+
+Row = dict[str, Any]
+"""An answer for JSON."""
+_FEW = 50
+"""The compared VMs in an answer, unless `limit` is given."""
+
+
+class ControlQuestions:
+    """The questions about the daemon, and administrators' orders."""
+
+    def __init__(self, services: DaemonServices) -> None:
+        self._daemon = services.daemon
+        self._modes = services.modes
+        self.known = {
+            "status": self.status,
+            "pause": self._pause,
+            "resume": self._resume,
+            "drain": self._drain,
+            "undrain": self._undrain,
+            "snapshot": self._snapshot,
+            "mode": self._mode,
+            "standing_plan": self._standing,
+            "approve_plan": self._approve,
+            "refuse_plan": self._refuse,
+            "differences": self._differences,
+        }
+
+    async def status(self, _arguments: Arguments) -> Row:
+        """Return the state of the daemon, and the latest prices."""
+        found = await self._daemon.status()
+        waiting = (await self._modes.mode()).waiting_plan
+        return members(found.stored) | members(found.state) | {"waiting_plan": waiting}
+
+    async def _pause(self, arguments: Arguments) -> bool:
+        """Start no more periods until `resume`; return False if the daemon was paused already."""
+        return await self._daemon.pause(LOCAL, who(arguments))
+
+    async def _resume(self, arguments: Arguments) -> bool:
+        """End a pause; return False if the daemon was not paused."""
+        return await self._daemon.resume(LOCAL, who(arguments))
+
+    async def _drain(self, arguments: Arguments) -> Row:
+        """Migrate the VMs of `host` away and place none there."""
+        return await _order_host(self._daemon.drain, arguments)
+
+    async def _undrain(self, arguments: Arguments) -> Row:
+        """Place VMs on `host` again."""
+        return await _order_host(self._daemon.undrain, arguments)
+
+    async def _snapshot(self, _arguments: Arguments) -> str:
+        """Return the snapshot of the latest decision as JSON text."""
+        return await self._daemon.snapshot(LOCAL)
+
+    async def _mode(self, arguments: Arguments) -> Row:
+        """Return the mode; if `to` is given, change to that mode first."""
+        wanted, changed = text(arguments, "to"), False
+        if wanted is not None:
+            changed = await self._modes.set_mode(LOCAL, wanted, who(arguments))
+        return members(await self._modes.mode()) | {"changed": changed}
+
+    async def _standing(self, _arguments: Arguments) -> Row:
+        """Return the newest plan, in any state."""
+        return members(await self._modes.standing_plan(LOCAL))
+
+    async def _approve(self, arguments: Arguments) -> Row:
+        """Approve the waiting `plan`, without the steps whose numbers are in `skip`."""
+        skipped = skipped_steps(arguments.get("skip", []))
+        plan = arguments.get("plan")
+        return members(await self._modes.approve(LOCAL, who(arguments), plan, skipped))
+
+    async def _refuse(self, arguments: Arguments) -> Row:
+        """Reject the waiting `plan`; the daemon does not propose the same plan again."""
+        return members(await self._modes.refuse(LOCAL, who(arguments), arguments.get("plan")))
+
+    async def _differences(self, arguments: Arguments) -> Row:
+        """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
+        limit = whole(arguments, "limit") or _FEW
+        return members(await self._modes.differences(LOCAL, limit))
+
+
+async def _order_host(
+    order: Callable[[Caller, str | None, str], Awaitable[HostOrder]], arguments: Arguments
+) -> Row:
+    return members(await order(LOCAL, arguments.get("host"), who(arguments)))

@@ -1,0 +1,137 @@
+"""Callers of services, and their rights: administrators, tenants and users of VMs.
+
+OpenNebula is asked for the rights to a VM with the caller's own login, so a caller is an identity
+and a session.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from merkatd.fleets.vm_template_text import Ask
+from merkatd.opennebula.rpc.errors import OneError, OneForbiddenError, OneMissingError
+from merkatd.opennebula.rpc.xml_elements import (
+    BrokenError,
+    Element,
+    UnreadableError,
+    children,
+    only_child,
+    whole,
+)
+from merkatd.service.base.errors import NotPermittedError, RequestError, UnknownObjectError
+from merkatd.service.base.identity import ADMINISTRATOR, Identity, Logins
+
+USE = "USE"
+MANAGE = "MANAGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user and the login of a call."""
+
+    identity: Identity
+    session: str
+    stated_author: str = ""
+    """The author of orders, if it is not the user."""
+    is_local: bool = False
+    """Whether the call came through the control socket, so without a login."""
+
+    @property
+    def uid(self) -> int:
+        """Return the user's id."""
+        return self.identity.uid
+
+    @property
+    def is_admin(self) -> bool:
+        """Return whether the user may do everything."""
+        return self.identity.is_admin
+
+    @property
+    def author(self) -> str:
+        """Return the author of the caller's orders, as records name it."""
+        return self.stated_author or f"user {self.uid}"
+
+    def signing(self, author: str) -> "Caller":
+        """Return this caller with another author of its orders."""
+        return replace(self, stated_author=author)
+
+    def __repr__(self) -> str:
+        return f"Caller({self.identity.name!r})"
+
+
+LOCAL = Caller(
+    Identity(ADMINISTRATOR, "an administrator", frozenset({ADMINISTRATOR}), ADMINISTRATOR),
+    session="",
+    stated_author="an administrator",
+    is_local=True,
+)
+"""The caller of the control socket, which may do everything: the socket's file mode protects it."""
+
+
+class CallerRights:
+    """The rights that OpenNebula decides on: it is asked with each caller's own login."""
+
+    def __init__(self, logins: Logins, ask: Ask) -> None:
+        """`ask` calls OpenNebula with the daemon's login."""
+        self._logins = logins
+        self._ask = ask
+
+    def ask_of(self, caller: Caller) -> Ask:
+        """Return a function that calls OpenNebula with the caller's login."""
+        return self._ask if caller.is_local else partial(self._logins.ask, caller.session)
+
+    async def require_vm(self, caller: Caller, vm: int, owner: int, right: str) -> None:
+        """Raise NotPermittedError or UnknownObjectError if the caller has not this right to the VM.
+
+        Owners and administrators have all rights. For other users, the daemon asks OpenNebula to
+        show the VM, with the user's login: a user that can't see the VM has no right to it. The
+        permissions of the VM, for its group and for others, decide on the right to manage it.
+        """
+        identity = caller.identity
+        if identity.is_admin or identity.uid == owner:
+            return
+        denied = NotPermittedError(
+            f"User [{identity.uid}] : Not authorized to perform {right} VM [{vm}].", vm
+        )
+        try:
+            shown = await self.ask_of(caller)("one.vm.info", vm)
+            permitted = right == USE or _may_manage(
+                identity, children(only_child(str(shown), "VM"))
+            )
+        except OneForbiddenError:
+            raise denied from None
+        except OneMissingError:
+            raise no_vm(vm) from None
+        except (OneError, BrokenError, UnreadableError):
+            raise denied from None
+        if not permitted:
+            raise denied
+
+
+def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
+    if "PERMISSIONS" not in vm:
+        return False
+    bits = children(vm["PERMISSIONS"])
+    if whole(vm, "UID") == identity.uid:
+        return bool(whole(bits, "OWNER_M"))
+    by_group = whole(vm, "GID") in identity.groups and whole(bits, "GROUP_M")
+    return bool(by_group or whole(bits, "OTHER_M"))
+
+
+def require_tenant(caller: Caller, tenant: int) -> None:
+    """Raise NotPermittedError if the caller may not see this tenant's account."""
+    if not caller.is_admin and caller.uid != tenant:
+        raise NotPermittedError(
+            f"User [{caller.uid}] : Not authorized to perform USE USER [{tenant}].", tenant
+        )
+
+
+def require_admin(caller: Caller, action: str) -> None:
+    """Raise NotPermittedError if the caller is not an administrator."""
+    if not caller.is_admin:
+        raise NotPermittedError(f"User [{caller.uid}] : Not authorized to perform {action}.")
+
+
+def no_vm(vm: int) -> RequestError:
+    """Return the error for a VM that does not exist, or that no period has seen yet."""
+    return UnknownObjectError(f"Error getting virtual machine [{vm}].", vm)

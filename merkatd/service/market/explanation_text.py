@@ -1,0 +1,125 @@
+"""The sentences that explain a VM's share."""
+
+from merkatd.cluster import RESTING, VmState
+from merkatd.market.explanation import Explanation, LimitedBy, Part
+
+UNITS = {
+    "cpu": "% of CPU",
+    "memory": "MiB of memory",
+    "network": "Mbit/s of network",
+    "disk": "MiB/s of disk",
+}
+"""The units and names of resources in a sentence; other resources appear by their key."""
+_PLAIN = {
+    LimitedBy.CAP: "it is all that the VM can use",
+    LimitedBy.RESERVE: "its bid pays for no more at the reserve price, below which nothing is sold",
+    LimitedBy.NO_HOST: "it has no host",
+    LimitedBy.NO_BID: "it bids nothing for this resource, so it gets only its floor",
+    LimitedBy.OVERFULL: "the floors of the VMs there exceed the host, so all are scaled down alike",
+}
+
+
+def sentence(
+    who: str,
+    where: str | None,
+    state: VmState,
+    words: str,
+    explanation: Explanation | None,
+    message: str | None,
+    trouble: str | None = None,
+) -> str:
+    """Return the VM's share and the reason for it; `who` names the VM, `where` its host.
+
+    `trouble` is the state and error of a host that OpenNebula does not reach.
+    """
+    idle = _idle(who, where, state, words, trouble)
+    if idle is not None:
+        return idle
+    if explanation is None:
+        return f"{who} belongs to no market: it keeps the size of its template, free of charge."
+    if where is None:
+        return f"{who} waits for a host: {message or 'the next period looks for one'}."
+    if state in RESTING:
+        kept = " and ".join(amount(p.resource, p.share) for p in explanation.parts if p.share > 0)
+        return (
+            f"{who} is {words}: on {where} it keeps {kept or 'nothing'},"
+            " its floor, and pays the reserve price for that; it bids nothing."
+        )
+    short = [p for p in explanation.parts if p.limited_by is not LimitedBy.CAP]
+    if not short:
+        all_ = " and ".join(amount(p.resource, p.share) for p in explanation.parts)
+        return f"{who} gets all that it can use on {where}: {all_}."
+    worst = max(short, key=_lack)
+    return f"{who} gets {_got(worst)} on {where}: {why_not_more(worst)}{_would_help(worst)}."
+
+
+def _idle(
+    who: str, where: str | None, state: VmState, words: str, trouble: str | None
+) -> str | None:
+    """Return the sentence for a VM outside of the market now; None for a VM in the market."""
+    if state is VmState.ABSENT and where is None:
+        return f"{who} is {words}: it holds nothing, bids nothing and pays nothing."
+    if state is VmState.ABSENT:
+        return (
+            f"{who} is {words} on {where}: it bids nothing. While the daemon starts it again it"
+            " keeps memory there at the reserve price; while it waits for an administrator it"
+            f" keeps nothing and pays nothing.{_trouble(where, trouble)}"
+        )
+    if trouble is not None:
+        return (
+            f"{who} is {words}. The market allocates nothing to it until its host is back."
+            f"{_trouble(where, trouble)}"
+        )
+    return None
+
+
+def _trouble(where: str | None, trouble: str | None) -> str:
+    return "" if trouble is None else f" Host {where} is in state {trouble}."
+
+
+def why_not_more(part: Part) -> str:
+    """Return the reason why this share is not larger."""
+    said = _PLAIN.get(part.limited_by)
+    if said is not None:
+        return said
+    if part.limited_by is LimitedBy.FLOOR:
+        return f"this is its floor, and its bid of {_n(part.bid)} alone would get less"
+    if part.bidders == 1:
+        return "the floors of the other VMs there leave no more"
+    return (
+        f"its bid of {_n(part.bid)} is {100 * part.bid / part.bids:.3g} % of the"
+        f" {_n(part.bids)} that {part.bidders} VMs bid there for {amount('', part.capacity)}"
+    )
+
+
+def amount(resource: str, value: float) -> str:
+    """Return a number with its unit: 150 % of CPU, 2,048 MiB of memory."""
+    return f"{value:,.1f}".removesuffix(".0") + f" {UNITS.get(resource, resource)}".rstrip()
+
+
+def _got(part: Part) -> str:
+    return f"{_n(part.share)} of the {amount(part.resource, part.most)} that it can use"
+
+
+def _lack(part: Part) -> float:
+    return (part.most - part.share) / part.most if part.most > 0 else 0.0
+
+
+def _would_help(part: Part) -> str:
+    """Return a clause with the bid for the whole cap, if there is such a bid."""
+    if part.limited_by is LimitedBy.OVERFULL:
+        return ""
+    if part.bid_for_all is None:
+        return "; no bid would get all of it on this host"
+    if part.bid_for_all <= part.bid:
+        return ""
+    return f"; a bid of {_n(_rounded_up(part.bid_for_all))} would get all of it"
+
+
+def _rounded_up(value: float) -> float:
+    """Return the value rounded up to about four digits, so that the stated bid is enough."""
+    return float(f"{value * 1.0005:.4g}")
+
+
+def _n(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0") if value >= 100 else f"{value:.4g}"

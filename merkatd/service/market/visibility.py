@@ -1,0 +1,70 @@
+"""What a caller may see of a period: its VMs, and the hosts on which they are."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from merkatd.cluster import Bools, Ints, Snapshot
+from merkatd.cluster.columns import NO_HOST
+from merkatd.service.base.callers import Caller, CallerRights, no_vm
+from merkatd.service.base.errors import UnknownObjectError
+from merkatd.service.base.period_view import PeriodView
+
+
+async def permitted_vm_row(
+    rights: CallerRights, caller: Caller, now: PeriodView, vm: int, right: str
+) -> int:
+    """Return the VM's row, after a check of the caller's right to it. Raise RequestError."""
+    try:
+        row = now.snapshot.vm_row(vm)
+    except KeyError:
+        raise no_vm(vm) from None
+    await rights.require_vm(caller, vm, int(now.snapshot.vms.owner[row]), right)
+    return row
+
+
+def own_vm_rows(now: PeriodView, owner: int) -> Ints:
+    """Return the rows of a tenant's VMs."""
+    return np.flatnonzero(now.snapshot.vms.owner == owner)
+
+
+def own_vm_ids(snapshot: Snapshot, owner: int) -> list[int]:
+    """Return the ids of a tenant's VMs."""
+    found: list[int] = snapshot.vms.id[snapshot.vms.owner == owner].tolist()
+    return found
+
+
+def visible_vm_rows(caller: Caller, now: PeriodView, which: Bools | None = None) -> list[int]:
+    """Return the rows of the VMs in `which`, or of all VMs, that the caller may see in lists."""
+    owner = now.snapshot.vms.owner
+    wanted = np.ones(len(owner), bool) if which is None else which
+    return _rows(wanted if caller.is_admin else wanted & (owner == caller.uid))
+
+
+def _rows(which: Bools) -> list[int]:
+    found: list[int] = np.flatnonzero(which).tolist()
+    return found
+
+
+def visible_hosts(caller: Caller, now: PeriodView) -> Mapping[str, int]:
+    """Return the ids by name of the hosts that the caller may see."""
+    table = now.snapshot.hosts
+    ids = dict(zip(table.name, table.id.tolist(), strict=True))
+    if caller.is_admin:
+        return ids
+    allowed = {table.name[row] for row in _own_host_rows(now, caller.uid)}
+    return {name: id_ for name, id_ in ids.items() if name in allowed}
+
+
+def _own_host_rows(now: PeriodView, owner: int) -> set[int]:
+    """Return the rows of hosts with VMs of a tenant."""
+    found = np.unique(now.host[own_vm_rows(now, owner)])
+    return set(found[found != NO_HOST].tolist())
+
+
+def visible_host_row(caller: Caller, now: PeriodView, host: int) -> int:
+    """Return the row of a host. Raise UnknownObjectError if the caller may not see it."""
+    row = next(iter(_rows(now.snapshot.hosts.id == host)), NO_HOST)
+    if row == NO_HOST or not (caller.is_admin or row in _own_host_rows(now, caller.uid)):
+        raise UnknownObjectError(f"Error getting host [{host}].", host)
+    return row

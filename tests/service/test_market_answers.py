@@ -1,0 +1,198 @@
+"""The three interfaces answer questions about the market alike: the values, and the rights."""
+
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.xmlrpc.errors import Code
+from merkatd.currency.settings import MoneySettings
+from merkatd.service.base.callers import LOCAL, Caller
+from merkatd.service.base.errors import NotPermittedError, UnknownObjectError
+from merkatd.service.base.identity import Identity
+from merkatd.web.layout.widgets import amount, credits_text
+from tests.scheduler.frontend import PASSWORD, SESSION, Frontend
+from tests.service.interfaces import Interfaces, contended, told
+
+ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
+
+
+@pytest.fixture
+def asked() -> Iterator[Interfaces]:
+    """A daemon whose tenants have credits."""
+    yield from contended(Frontend(hosts=1, money=MoneySettings(supply=1e6, starting_credits=1e4)))
+
+
+def text_of(asked: Interfaces, login: str, path: str) -> str:
+    """The text of a page."""
+    found = asked.page(login, path)
+    assert found.status == 200
+    return unescape(found.body.decode())
+
+
+def test_prices(asked: Interfaces) -> None:
+    """Of now and of before; the page shows each of them."""
+    for login in (SESSION, ANN):
+        history, code = asked.call(login, "merkat.price.history", 60, "")
+        assert (history, code) == (told(asked.control("price_history")), 0)
+        present, _ = asked.call(login, "merkat.price.info")
+        rows = asked.control("price")
+        assert present == [{name: row[name] for name in present[0]} for row in rows]
+        page = text_of(asked, login, "/prices")
+        assert all(credits_text(row["cpu"] * 100) in page for row in history)
+
+
+@pytest.mark.parametrize("login", [SESSION, ANN])
+def test_an_explanation(asked: Interfaces, login: str) -> None:
+    """XML-RPC has all of it, and the page the sentence and the reasons."""
+    found, code = asked.call(login, "merkat.vm.explain", 0)
+    assert (found, code) == (told(asked.control("explain", vm="0")), 0)
+    page = text_of(asked, login, "/vms/0")
+    assert found["sentence"] in page
+    assert all(one["why_not_more"] in page for one in found["resources"])
+
+
+def test_a_quote(asked: Interfaces) -> None:
+    """What another bid would get, and of a planned VM."""
+    bid = {"cpu": 6.0, "memory": 2.0}
+    quoted, _ = asked.call(ANN, "merkat.quote.bid", 0, bid)
+    assert quoted == told(asked.control("quote", vm="vm-0", **bid))
+    page = unescape(asked.page(ANN, "/vms/0/quote", cpu="6", memory="2").body.decode())
+    for one in quoted["resources"]:
+        assert amount(one["resource"], one["share"]) in page
+        assert credits_text(one["cost"]) in page
+    wanted, _ = asked.call(ANN, "merkat.quote.want", -1, {"cpu": 50.0}, {"most_cpu": 100.0})
+    assert wanted == told(asked.control("quote", want_cpu=50.0, most_cpu=100.0))
+
+
+def test_a_bid_is_the_same_from_each(asked: Interfaces) -> None:
+    """Whoever sets it, all show it at once."""
+    asked.control("bid", vm="0", cpu=2.5)
+    assert bids(asked, 0) == (2.5, 2.5, "2.5")
+    _, code = asked.call(ANN, "merkat.bid.set", 0, {"cpu": 3.5})
+    assert (code, bids(asked, 0)) == (0, (3.5, 3.5, "3.5"))
+    assert asked.page(ANN, "/vms/0/bid", cpu="4.5").status == 303
+    assert bids(asked, 0) == (4.5, 4.5, "4.5")
+
+
+def bids(asked: Interfaces, vm: int) -> tuple[float, float, str]:
+    """The bid for CPU as each interface tells it."""
+    found, _ = asked.call(ANN, "merkat.bid.info", vm)
+    field = text_of(asked, ANN, f"/vms/{vm}").partition('name="cpu"')[2]
+    return (
+        asked.control("bid", vm=str(vm))["resources"][0]["old"],
+        found["resources"][0]["bid"],
+        field.partition('value="')[2].partition('"')[0],
+    )
+
+
+CALLS = [
+    ("merkat.bid.info", ()),
+    ("merkat.bid.set", ({"cpu": 9.0},)),
+    ("merkat.quote.bid", ({"cpu": 9.0},)),
+    ("merkat.quote.want", ({"cpu": 9.0},)),
+    ("merkat.vm.explain", ()),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments"), CALLS)
+def test_what_is_anothers_stays_its_own(
+    asked: Interfaces, method: str, arguments: tuple[Any, ...]
+) -> None:
+    """VM 2 is Bob's; VM 1 all may use, and only its owner manages it."""
+    assert asked.call(ANN, method, 2, *arguments)[1] == Code.AUTHORIZATION
+    managed = method == "merkat.bid.set"
+    assert asked.call(BOB, method, 1, *arguments)[1] == (Code.AUTHORIZATION if managed else 0)
+    assert asked.call(ANN, method, 99, *arguments)[1] == Code.NO_EXISTS
+    assert asked.call(SESSION, method, 2, *arguments)[1] == 0
+
+
+def test_the_page_hides_what_is_anothers(asked: Interfaces) -> None:
+    """It says the same of a VM that is another's and of none, and sets no bid of another's."""
+    before = asked.control("bid", vm="2")
+    for path in ("/vms/2", "/vms/99"):
+        assert asked.page(ANN, path).status == 404
+        assert asked.page(ANN, f"{path}/quote", cpu="9").status == 404
+        assert asked.page(ANN, f"{path}/bid", cpu="9").status == 404
+    assert asked.page(BOB, "/vms/1").status == 200
+    assert asked.page(BOB, "/vms/1/bid", cpu="9").status == 404
+    assert asked.control("bid", vm="2") == before
+
+
+@pytest.mark.parametrize(
+    ("bid", "text"),
+    [({"cpu": -1.0}, "cpu: must be a number from 0"), ({"network": 1.0}, "network")],
+)
+def test_what_is_wrong_is_said_alike(asked: Interfaces, bid: dict[str, float], text: str) -> None:
+    """And nothing is changed."""
+    before = asked.control("bid", vm="0")
+    for question in ("bid", "quote"):
+        assert text in asked.control(question, vm="0", **bid)
+    for method in ("merkat.bid.set", "merkat.quote.bid"):
+        said, code = asked.call(ANN, method, 0, bid)
+        assert (text in said, code) == (True, Code.RPC_API)
+    if "cpu" in bid:
+        assert asked.page(ANN, "/vms/0/bid", cpu="-1").status == 422
+    assert asked.control("bid", vm="0") == before
+
+
+def test_lists(asked: Interfaces) -> None:
+    """An administrator's page has the rows of the control socket, a tenant's those of its own."""
+    rows = asked.control("vms")
+    pages = {login: text_of(asked, login, "/vms") for login in (SESSION, ANN)}
+    for row in rows:
+        assert row["name"] in pages[SESSION]
+        assert (row["name"] in pages[ANN]) == (row["owner_name"] == "ann")
+    (host,) = asked.control("hosts")
+    assert f"{host['given_cpu'] / 100:.1f} of" in text_of(asked, SESSION, "/hosts")
+    mine = text_of(asked, ANN, "/hosts")
+    assert host["name"] in mine
+    assert "allocated" not in mine
+
+
+def test_steps(asked: Interfaces) -> None:
+    """A tenant's page has the decisions about its own VMs alone."""
+    steps = asked.control("steps", kind="deploy")
+    assert {step["vm"] for step in steps} == {0, 1, 2, 3}
+    page = text_of(asked, ANN, "/decisions")
+    for step in steps:
+        assert (f'"/vms/{step["vm"]}"' in page) == (step["vm"] in {0, 1})
+    assert all(f'"/vms/{vm}"' in text_of(asked, SESSION, "/decisions") for vm in range(4))
+    assert "Decisions" in text_of(asked, BOB, "/vms/1")
+
+
+def test_a_period(asked: Interfaces) -> None:
+    """What was paid in it is told to each of its own, from the database too."""
+    pages = {login: text_of(asked, login, "/periods/4") for login in (SESSION, ANN)}
+    assert ">bob<" in pages[SESSION]
+    assert ">ann<" in pages[ANN]
+    assert ">bob<" not in pages[ANN]
+    assert asked.page(ANN, "/periods/99").status == 404
+
+
+def test_services_keep_it_from_every_interface(asked: Interfaces) -> None:
+    """Whatever an interface would show of it."""
+    ann = Caller(Identity(2, "ann", frozenset({1}), 1), ANN)
+    services, result = asked.services, asked.frontend.result
+    now = result(ensureDeferred(services.views.prepared())).now
+    shares = result(ensureDeferred(services.past.shares(ann, 4)))
+    assert shares.vm.tolist() == [0, 1]
+    assert len(result(ensureDeferred(services.past.shares(LOCAL, 4))).vm) == 4
+    (host,) = result(ensureDeferred(services.listings.hosts(ann, now)))
+    assert host.use is None
+    applications = result(ensureDeferred(services.listings.applications(ann, now)))
+    assert [one.owner for one in applications] == [2]
+    for refused in (
+        services.steps.steps_of_vm(ann, now.snapshot, 2),
+        services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=3),
+        services.balances.changes(ann, 3, 0.0),
+        services.listings.balances(ann),
+        services.limits.release(ann, [0]),
+        services.plans.dry_run(ann),
+    ):
+        with pytest.raises((NotPermittedError, UnknownObjectError)):
+            result(ensureDeferred(refused))
+    gone = result(ensureDeferred(services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=2)))
+    assert gone == []

@@ -1,0 +1,197 @@
+"""The three interfaces answer questions about platforms, groups and modes alike."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.xmlrpc.errors import Code
+from merkatd.groups.group_keeper import Keeper
+from merkatd.scheduler.context import all_of
+from merkatd.service.base.callers import Caller
+from merkatd.service.base.errors import NotPermittedError
+from merkatd.service.base.identity import Identity
+from merkatd.service.groups import Edit
+from merkatd.service.platforms import Update
+from tests.groups.site import GROUPS
+from tests.groups.site import template as group_template
+from tests.platforms.site import BOB, Site, template
+from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, SESSION
+from tests.service.interfaces import Interfaces, told
+
+ANN = f"ann:{PASSWORD}"
+
+
+class Orders(Interfaces):
+    """Ann has a platform and a group; Bob has nothing."""
+
+    def __init__(self) -> None:
+        self.site = Site(markets=(PAPER_MARKET, GROUPS))
+        world = self.site.scheduler.world
+        keeper = Keeper(world)
+        proposals = all_of(self.site.manager.proposals, keeper.proposals)
+        self.site.scheduler.world = replace(world, proposals=proposals)
+        super().__init__(self.site, self.site.manager, keeper)
+        self.platform = self.site.submit(slo='[slo]\ndeadline = "6h"')
+        request = {"template": group_template(), "rate": 60.0, "count": 1}
+        created, _ = self.call(ANN, "merkat.group.create", request)
+        self.group: int = created["id"]
+        self.periods(4)
+        self.bob = Caller(Identity(self.site.bob, "bob", frozenset({1}), 1), BOB)
+
+    def wait(self, coroutine: Any) -> Any:
+        """What a service's call comes to."""
+        return self.site.result(ensureDeferred(coroutine))
+
+
+@pytest.fixture
+def asked() -> Iterator[Orders]:
+    """One for each test."""
+    made = Orders()
+    yield made
+    made.site.close()
+
+
+def test_a_platform(asked: Orders) -> None:
+    """XML-RPC has all that the control socket has; the page shows it."""
+    row = told(asked.control("platform", platform=asked.platform))
+    for login in (SESSION, ANN):
+        assert asked.call(login, "merkat.platform.info", asked.platform) == (row, 0)
+        page = unescape(asked.page(login, f"/platforms/{asked.platform}").body.decode())
+        assert row["name"] in page
+        assert all(f'"/vms/{vm["vm"]}"' in page for vm in row["vms"])
+    short = told(asked.control("platforms", tenant="ann"))
+    assert asked.call(ANN, "merkat.platform.list") == (short, 0)
+    assert f'"/platforms/{asked.platform}"' in asked.page(ANN, "/platforms").body.decode()
+
+
+def test_an_order_of_each_bears_its_author(asked: Orders) -> None:
+    """Whoever gives it, all show the change."""
+    asked.control("platform_update", platform=asked.platform, performance=1.0, who="root")
+    asked.call(ANN, "merkat.platform.update", asked.platform, {"performance": 2.0})
+    answer = asked.page(ANN, f"/platforms/{asked.platform}/change", performance="3")
+    assert answer.status == 303
+    actions = asked.control("platform", platform=asked.platform)["actions"]
+    assert [(one["who"], one["text"]) for one in actions[:3]] == [
+        (f"user {asked.site.ann}", "performance 3"),
+        (f"user {asked.site.ann}", "performance 2"),
+        ("root", "performance 1"),
+    ]
+
+
+def test_what_can_t_be_is_refused_alike(asked: Orders) -> None:
+    """The same text, and each interface's code."""
+    asked.call(ANN, "merkat.platform.stop", asked.platform)
+    asked.periods(3)
+    said = asked.control("platform_suspend", platform=asked.platform)
+    assert said == f"platform {asked.platform} is cancelled"
+    found, code = asked.call(ANN, "merkat.platform.suspend", asked.platform)
+    assert (found, code) == (f"[merkat.platform.suspend] {said}", Code.RPC_API)
+    page = asked.page(ANN, f"/platforms/{asked.platform}/suspend", deadline="")
+    assert page.status == 422
+    wrong = template(budget="[budget]\ncredits = 99999999")
+    said = asked.control("platform_submit", tenant="ann", template=wrong)
+    found, code = asked.call(ANN, "merkat.platform.submit", wrong)
+    assert (found, code) == (f"[merkat.platform.submit] {said}", Code.RPC_API)
+    answer = asked.page(ANN, "/platforms/submit", template=wrong)
+    assert (answer.status, said in unescape(answer.body.decode())) == (422, True)
+    said = asked.control("platform", platform=99)
+    assert asked.call(ANN, "merkat.platform.info", 99) == (
+        f"[merkat.platform.info] {said}",
+        Code.NO_EXISTS,
+    )
+    assert asked.page(ANN, "/platforms/99").status == 404
+
+
+def test_what_is_anothers_stays_its_own(asked: Orders) -> None:
+    """By XML-RPC it is forbidden; the page does not say whether it exists."""
+    for verb in ("info", "suspend", "resume", "stop"):
+        method = f"merkat.platform.{verb}"
+        assert asked.call(BOB, method, asked.platform)[1] == Code.AUTHORIZATION
+    assert asked.page(BOB, f"/platforms/{asked.platform}").status == 404
+    assert asked.page(BOB, f"/platforms/{asked.platform}/stop", deadline="").status == 404
+    for verb in ("info", "delete"):
+        assert asked.call(BOB, f"merkat.group.{verb}", asked.group)[1] == Code.AUTHORIZATION
+    assert asked.control("platform", platform=asked.platform)["state"] == "running"
+    (group,), _ = asked.call(ANN, "merkat.group.list")
+    assert group["state"] == "active"
+    assert asked.call(BOB, "merkat.group.list") == ([], 0)
+
+
+def test_services_keep_it_from_every_interface(asked: Orders) -> None:
+    """Whatever an interface forgot: the service refuses."""
+    platforms, groups = asked.services.require_platforms(), asked.services.require_groups()
+    bob, ann, one, group = asked.bob, asked.site.ann, asked.platform, asked.group
+    modes, daemon = asked.services.modes, asked.services.daemon
+    for refused in (
+        platforms.platforms(bob),
+        platforms.platforms(bob, ann),
+        platforms.platform(bob, one),
+        platforms.submit(bob, ann, template()),
+        platforms.try_submit(bob, ann, template()),
+        platforms.update(bob, one, Update(budget=1.0)),
+        platforms.try_update(bob, one, Update(budget=1.0)),
+        platforms.suspend(bob, one),
+        platforms.resume(bob, one),
+        platforms.stop(bob, one),
+        groups.group(bob, group),
+        groups.edit(bob, group, Edit(nvm=0)),
+        groups.delete(bob, group),
+        groups.rename(bob, group, "mine"),
+        groups.set_permissions(bob, group, "666"),
+        groups.set_owner(bob, group, asked.site.bob, None),
+        modes.set_mode(bob, "dry", "bob"),
+        modes.standing_plan(bob),
+        modes.approve(bob, "bob", None, frozenset()),
+        modes.refuse(bob, "bob", None),
+        modes.differences(bob, 5),
+        daemon.pause(bob, "bob"),
+        daemon.resume(bob, "bob"),
+        daemon.drain(bob, "0", "bob"),
+        daemon.undrain(bob, "0", "bob"),
+        daemon.snapshot(bob),
+    ):
+        with pytest.raises(NotPermittedError):
+            asked.wait(refused)
+
+
+def test_the_mode_and_its_plan(asked: Orders) -> None:
+    """Set by one interface, shown by all; what can't be is said alike."""
+    assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
+    shown = asked.control("mode")
+    found, _ = asked.call(SESSION, "merkat.mode.info")
+    assert found == {name: told(shown)[name] for name in found}
+    assert (shown["mode"], shown["ordered"]) == ("ask", "ask")
+    asked.site.vm(2.0, owner=ANN)
+    asked.periods(2)
+    plan = asked.control("standing_plan")
+    assert plan["state"] == "waiting"
+    assert asked.call(SESSION, "merkat.plan.info") == (told(plan), 0)
+    page = unescape(asked.page(SESSION, "/plan").body.decode())
+    assert all(step["reason"] in page for step in plan["steps"])
+    said = asked.control("approve_plan", plan=99)
+    assert asked.call(SESSION, "merkat.plan.approve", 99) == (
+        f"[merkat.plan.approve] {said}",
+        Code.RPC_API,
+    )
+    answer = asked.page(SESSION, "/plan/approve", plan="99")
+    assert (answer.status, said in unescape(answer.body.decode())) == (422, True)
+    assert asked.page(SESSION, "/plan/approve", plan=str(plan["plan"])).status == 303
+    assert asked.control("standing_plan")["state"] == "approved"
+
+
+def test_pauses_and_drained_hosts(asked: Orders) -> None:
+    """Ordered by one interface, seen by the others; a tenant orders neither."""
+    assert asked.call(ANN, "merkat.daemon.pause")[1] == Code.AUTHORIZATION
+    assert asked.page(ANN, "/orders/pause", plan="").status == 404
+    assert asked.call(SESSION, "merkat.daemon.pause") == ({"changed": True}, 0)
+    assert asked.control("status")["paused"] is True
+    assert "Paused" in asked.page(ANN, "/").body.decode()
+    assert asked.page(SESSION, "/orders/resume", plan="").status == 303
+    assert asked.call(ANN, "merkat.daemon.info")[0]["paused"] is False
+    assert asked.page(SESSION, "/hosts/0/drain", plan="").status == 303
+    assert asked.control("status")["drained_hosts"] == [0]
+    assert asked.control("undrain", host="0")["changed"] is True
