@@ -41,8 +41,6 @@ STANDS_FOR: Mapping[str, str] = {
 
 NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("LISTEN_ADDRESS", "NETWORK = ["),
-    "README.md": ("merkat demo",),
-    "commands.md": ("VM 0 (web-0)",),
     "controllers.md": (),
     "design.md": ("cli      ", "Snapshot (columns", "┌───"),
     "embedded.md": ("EMBEDDED = [",),
@@ -50,6 +48,7 @@ NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "platforms.md": ("CONTEXT = [",),
     "requirements.md": ("[market.default]",),
     "tenant.md": ("MERKAT_BID_CPU",),
+    "tour.md": ("merkat demo",),
 }
 """By page: how blocks begin that are a screen, a drawing or a file."""
 

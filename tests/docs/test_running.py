@@ -57,7 +57,8 @@ def daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     monkeypatch.chdir(tmp_path)
     made.answer("snapshot")
-    for name in ("FILE", "cloud.json"):
+    (tmp_path / "docs").mkdir()
+    for name in ("FILE", "cloud.json", "docs/example.json"):
         (tmp_path / name).write_text((ROOT / "docs/example.json").read_text())
     yield made
     made.frontend.close()

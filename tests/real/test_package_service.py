@@ -27,7 +27,7 @@ TROUBLES = (
     "Steps are refused or expire",
     "Periods fail",
     "A host is away, or limits are not set",
-    "The configuration is not taken",
+    "A new configuration has no effect",
     "The service does not start, or starts again and again",
     "Credits look wrong",
 )
