@@ -20,7 +20,7 @@ from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.limits.core_assignment import assign_cores
 from merkatd.limits.enforced_limits import Pinned, Topology
 from merkatd.placement.base.least_load import start
-from merkatd.placement.groups.group_strategy import regrouped
+from merkatd.placement.groups.group_strategy import regroup
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOSTS, VMS, CORES = 1_000, 10_000, 32
@@ -74,11 +74,11 @@ def main() -> int:
     cost = np.random.default_rng(2).random((HOSTS, HOSTS))
     assignment = seconds(lambda: linear_sum_assignment(cost))
     figures.plain("one assignment of 1000 x 1000, yardsticks", assignment / yard)
-    place = regrouped(game)
+    place = regroup(game)
     share = game.view.on_hosts(place).allocation[:, 0]
     if pinned(snapshot, place, share) != int(snapshot.vms.vcpus.sum()):
         raise AssertionError("a virtual CPU has no core")
-    grouping = seconds(lambda: regrouped(game))
+    grouping = seconds(lambda: regroup(game))
     figures.plain(f"phases 1 and 3, {name}, yardsticks", grouping / yard)
     cores = seconds(lambda: pinned(snapshot, place, share))
     figures.plain(f"phase 2, {name}, yardsticks", cores / yard)

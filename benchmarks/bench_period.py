@@ -39,7 +39,7 @@ from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
 from merkatd.placement import strategy_named
 from merkatd.scheduler.charging.charge import charge
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.execution.message_writer import Telling
+from merkatd.scheduler.execution.message_writer import MessageWriter
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.act import act
 from merkatd.scheduler.phases.announce import due
@@ -118,7 +118,7 @@ async def one_round(world: PeriodContext, laps: Laps, passes: Callable[[], None]
     decided = await laps.of("decide", decide, world, seen)
     await laps.of("act", act, world, seen, decided)
     told, shown = due(seen, decided, withdraw=True), seen.observation.messages
-    await laps.of("tell", Telling().tell, world, told, shown)
+    await laps.of("tell", MessageWriter().tell, world, told, shown)
     planned = await world.database.read(lambda connection: of_plan(connection, seen.period))
     if decided.steps or planned:
         raise AssertionError(f"the period must have no steps (got {len(decided.steps)})")

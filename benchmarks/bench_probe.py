@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from controllers.monitors.ssh_pool import Said, SshLimits, SshPool, SshTarget, key_of
+from controllers.monitors.ssh_pool import CommandResult, SshLimits, SshPool, SshTarget, key_of
 from merkatd.protocol.guest_keys import GuestKeys
 from tests.controllers.monitors.sshd import running, user
 
@@ -32,7 +32,7 @@ def probed_s(pool: SshPool, places: Mapping[int, SshTarget]) -> float:
     heard = asyncio.run(pool.ask(places, lambda _: "cat /proc/loadavg"))
     took_s = time.perf_counter() - began_s
     for vm, one in heard.items():
-        if not isinstance(one, Said):
+        if not isinstance(one, CommandResult):
             raise TypeError(f"VM {vm}: {one}")
     return took_s
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from merkatd.commands.terminal.command_parser import WRONG_WORDS, Parser, complain
+from merkatd.commands.terminal.command_parser import WRONG_WORDS, Parser, print_failure
 from onegroup import create_verb, edit_verbs, help_verbs, show_verbs
 from onegroup.verb import named, program
 
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal may lack some characters
     words = verb_first(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in help_verbs.VERBS:
-        return complain(words[0], help_verbs.answer(words[0]), WRONG_WORDS, program())
+        return print_failure(words[0], help_verbs.answer(words[0]), WRONG_WORDS, program())
     try:
         parsed = parser().parse_args(words)
         code: int = parsed.run(parsed)

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from merkatd.client import Groups
 from merkatd.commands.terminal import command_parser
-from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.table_columns import shortened
 from onegroup.help_verbs import opennebulas_onegroup
@@ -120,10 +120,10 @@ def _run(arguments: argparse.Namespace) -> int:
             "-s RATE and -n COUNT are required; to create a group of users, run"
             f" {opennebulas_onegroup()} create"
         )
-        return complain("create", why, WRONG_WORDS, program())
+        return print_failure("create", why, WRONG_WORDS, program())
     if len(given) != 1:
         why = "exactly one TEMPLATE is required, after -t or alone"
-        return complain("create", why, WRONG_WORDS, program())
+        return print_failure("create", why, WRONG_WORDS, program())
 
     def work(groups: Groups) -> int:
         new = groups.create(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from merkatd.client import Group, Groups
 from merkatd.commands.terminal import command_parser
-from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, NotDoneError, complain
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, NotDoneError, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.screen_text import plain
 from onegroup.create_verb import add_rate_and_number
@@ -46,7 +46,7 @@ def _add_edit(parser: argparse.ArgumentParser) -> None:
 def _edit(arguments: argparse.Namespace) -> int:
     if arguments.rate is None and arguments.count is None and not arguments.vm:
         why = "nothing to change: -s RATE, -n COUNT or --vm VM is required"
-        return complain("edit", why, WRONG_WORDS, program())
+        return print_failure("edit", why, WRONG_WORDS, program())
 
     def work(groups: Groups) -> int:
         groups.edit(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from merkatd.commands.terminal.command_model import model_of
-from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS
 from merkatd.commands.terminal.manual_pages import page
@@ -76,7 +76,7 @@ def _manual(arguments: argparse.Namespace) -> int:
     known = sorted(command.name for command in all_words.commands)
     if arguments.verb is not None and arguments.verb not in known:
         why = f"unknown verb {shortened(arguments.verb)}; known: {', '.join(known)}"
-        return complain("manual", why, WRONG_WORDS, program())
+        return print_failure("manual", why, WRONG_WORDS, program())
     print("\n".join(page(all_words, arguments.verb)))
     return DONE
 

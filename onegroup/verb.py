@@ -7,8 +7,13 @@ from pathlib import Path
 
 from merkatd.client import Groups, Merkat, MerkatError
 from merkatd.commands.terminal import command_parser
-from merkatd.commands.terminal.command_parser import NOT_DONE, WRONG_WORDS, NotDoneError, complain
-from merkatd.commands.terminal.output import WordsError
+from merkatd.commands.terminal.command_parser import (
+    NOT_DONE,
+    WRONG_WORDS,
+    NotDoneError,
+    print_failure,
+)
+from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.table_columns import shortened
 
 NAME, BESIDE = "onegroup", "merkat-onegroup"
@@ -51,15 +56,15 @@ def ask_groups(verb: str, arguments: argparse.Namespace, work: Callable[[Groups]
     try:
         with Merkat(arguments.endpoint) as merkat:
             return work(Groups(merkat))
-    except WordsError as error:
-        return complain(verb, str(error), WRONG_WORDS, program())
+    except ConflictingArgumentsError as error:
+        return print_failure(verb, str(error), WRONG_WORDS, program())
     except (MerkatError, NotDoneError, TemplateArgumentError) as error:
-        return complain(verb, str(error), NOT_DONE, program())
+        return print_failure(verb, str(error), NOT_DONE, program())
     except BrokenPipeError:
         raise
     except OSError as error:
         why = f"{error.filename or 'output'}: {error.strerror}"
-        return complain(verb, why, NOT_DONE, program())
+        return print_failure(verb, why, NOT_DONE, program())
 
 
 def id_of(groups: Groups, word: str) -> int:

@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from merkatd.api.metrics.call_metrics import SERVERS, Calls
 from merkatd.api.metrics.metric_registry import MetricRegistry
-from merkatd.api.metrics.notice_metrics import Noticed
-from merkatd.api.metrics.period_metrics import Fair
-from merkatd.api.metrics.reactor_metrics import Holds
+from merkatd.api.metrics.notice_metrics import NoticeMetrics
+from merkatd.api.metrics.period_metrics import FairnessMetrics
+from merkatd.api.metrics.reactor_metrics import ReactorHolds
 from merkatd.base.clock import Inline
 from tests.scheduler.frontend import Frontend
 
@@ -24,9 +24,9 @@ def all_figures() -> Iterable[Metric]:
     figures.balances({"users": 1.0}, 1.0)
     figures.states({"acting": lambda: 1})
     figures.bus(lambda: 0)
-    figures.also(Noticed(frontend.scheduler))
-    figures.also(Holds(frontend.clock))
-    Fair(Inline(), figures.fair).announced(announcement)
+    figures.also(NoticeMetrics(frontend.scheduler))
+    figures.also(ReactorHolds(frontend.clock))
+    FairnessMetrics(Inline(), figures.fair).announced(announcement)
     page = figures.page().decode()
     frontend.close()
     return parsed(page)

@@ -20,7 +20,7 @@ import numpy as np
 from merkatd.cluster import Decision, Floats, Ints, Snapshot
 from merkatd.placement.base.board import where_floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, divide, score
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, divide, score
 from merkatd.placement.base.least_load import start
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
@@ -104,7 +104,7 @@ def _both_allocations(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: Stakes,
+    stakes: VmTerms,
     out: Floats,
 ) -> None:
     given = np.empty(max(count.max(), len(placed)) + 1)
@@ -138,7 +138,7 @@ def greatest_relief(snapshot: Snapshot, migrations: int) -> float:
 
 
 @compiled
-def _relief(rows: Ints, capacity: Floats, stakes: Stakes) -> tuple[Floats, float]:
+def _relief(rows: Ints, capacity: Floats, stakes: VmTerms) -> tuple[Floats, float]:
     """Return the greatest relief by number of removed VMs, and the present shortfall."""
     count = len(rows)
     work = np.empty((2, count + 1))

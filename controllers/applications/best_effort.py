@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from controllers.applications.market_position import (
     LEAST_BID,
+    available_credits,
     bidding,
     market_without,
     most,
-    purse,
     traces_of,
     traces_to_keep,
     vm_positions,
@@ -43,7 +43,7 @@ class WantedSize:
 def part(assignment: Assignment, news: News, horizon_s: float) -> float:
     """Return the spending limit of all VMs together in a period."""
     left_s = horizon_s if news.deadline_s is None else news.deadline_s - news.at_s
-    return bid_max(purse(assignment, news), left_s, assignment.interval_s, 1)
+    return bid_max(available_credits(assignment, news), left_s, assignment.interval_s, 1)
 
 
 def wish(

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from merkatd.base.parameter_bounds import number, whole
-from merkatd.policies.batch_queue import Aim
+from merkatd.policies.batch_queue import QueueAim
 from merkatd.policies.batch_terms import aim_of, head_of, missing, workers_of
 from merkatd.protocol.platform_messages import Assignment
 
@@ -38,12 +38,12 @@ class Crew:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wants:
+class CrewTerms:
     """The terms of a batch system's template."""
 
     head: str
     workers: str
-    aim: Aim
+    aim: QueueAim
     target_s: float
     """The longest wait of a job, for the aim `wait`."""
     slots: int
@@ -52,7 +52,7 @@ class Wants:
     drain_limit_s: float
 
     @classmethod
-    def of(cls, assignment: Assignment) -> "Wants":
+    def of(cls, assignment: Assignment) -> "CrewTerms":
         """Read the terms from an assignment. Raise ValueError if they are invalid."""
         said = assignment.parameters
         found = cls(

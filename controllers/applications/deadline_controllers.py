@@ -15,11 +15,16 @@
 from collections.abc import Mapping, Sequence
 
 from controllers.applications.iterative import Iterative
-from controllers.applications.market_position import LEAST_BID, DecisionInput, market_without, purse
+from controllers.applications.market_position import (
+    LEAST_BID,
+    DecisionInput,
+    available_credits,
+    market_without,
+)
 from merkatd.policies.deadline import missing_allocation, performance
 from merkatd.policies.horizontal import bids_for
 from merkatd.policies.patience import (
-    Book,
+    ClaimBook,
     PatienceSettings,
     claim_while_running,
     limit_price,
@@ -76,15 +81,15 @@ class Patient(FullDeadline):
     async def goes_on(self, scene: DecisionInput) -> bool:
         """Return whether it goes on; suspend it if it has rested and lacks room beside claims."""
         news, units = scene.news, units_of(self.assignment, scene.news)
-        funds, capacity = purse(self.assignment, news), news.market.capacity[CPU]
+        funds, capacity = available_credits(self.assignment, news), news.market.capacity[CPU]
         need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
         limit = limit_price(need, self.assignment.interval_s, TEMPER)
         before = news.claim or Claim(price=0.0, units=units)
         price = claim_while_running(
             max(limit, before.price / TEMPER.clinging), funds, units, TEMPER
         )
-        others = without(news.market.claims, before)
-        book = Book(capacity, [*((one.price, one.units) for one in others), (price, units)])
+        others = other_claims(news.market.claims, before)
+        book = ClaimBook(capacity, [*((one.price, one.units) for one in others), (price, units)])
         if units > 0 and must_yield(book, price) and rested(scene.case):
             room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
@@ -114,7 +119,7 @@ class Patient(FullDeadline):
         await self.set_bids(bids, f"full speed, up to {self._price:.3g} per unit of CPU")
 
 
-def without(claims: Sequence[Claim], own: Claim) -> list[Claim]:
+def other_claims(claims: Sequence[Claim], own: Claim) -> list[Claim]:
     """Return all claims except the own claim, which may be published with fewer units."""
     mine = [one for one in claims if one.price == own.price and one.units <= own.units]
     if not mine:

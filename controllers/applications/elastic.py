@@ -10,25 +10,30 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from controllers.applications.crew import Crew, Wants
+from controllers.applications.crew import Crew, CrewTerms
 from controllers.applications.joining import Joining
-from controllers.applications.market_position import bidding, market_without, most, purse
+from controllers.applications.market_position import (
+    available_credits,
+    bidding,
+    market_without,
+    most,
+)
 from controllers.controller import Controller
 from controllers.measurements import CLOSED, JOBS
 from controllers.monitors.batch_systems.batch_system import left_of
-from controllers.monitors.queue_monitor import Head
+from controllers.monitors.queue_monitor import ClusterHead
 from controllers.monitors.queues.systems import batch_of
-from controllers.monitors.ssh_pool import Said
+from controllers.monitors.ssh_pool import CommandResult
 from merkatd.base.parameter_bounds import number
 from merkatd.policies.batch_queue import (
-    Aim,
+    QueueAim,
     QueueLoad,
     by_clock,
     queue_performance,
     workers_to_release,
 )
 from merkatd.policies.deadline import bid_max
-from merkatd.policies.horizontal import Fleet, Scaled, bids_for, scale
+from merkatd.policies.horizontal import Fleet, ScalingDecision, bids_for, scale
 from merkatd.protocol.bus_messages import Measured
 from merkatd.protocol.monitor_terms import WORKER
 from merkatd.protocol.platform_messages import ClusterTerms, News
@@ -53,18 +58,18 @@ _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
 class Elastic(Controller):
     """Controls the cluster of the head and the cluster of the workers."""
 
-    head: Head | None = None
+    head: ClusterHead | None = None
     """The head, which receives the orders to drain; created at the start."""
 
     async def on_start(self) -> None:
         """Read the template; give up at once if it is invalid."""
         try:
-            self.wants = Wants.of(self.assignment)
+            self.wants = CrewTerms.of(self.assignment)
             self.batch = batch_of(self.assignment.parameters)
             if self.head is None:
                 terms = self._terms(self.wants.head)
                 reached = terms.monitor.parameters if terms.monitor else {}
-                self.head = Head.of(self._hand, self.wants.head, reached)
+                self.head = ClusterHead.of(self._hand, self.wants.head, reached)
         except ValueError as error:
             await self.give_up(str(error))
 
@@ -98,8 +103,8 @@ class Elastic(Controller):
             if outcome.accepted:
                 self.memory[_ASKED] = [news.period, size]
         await self.report(
-            performance=seen["longest_s"] if self.wants.aim is Aim.WAIT else seen["running"],
-            reference=self.wants.target_s if self.wants.aim is Aim.WAIT else None,
+            performance=seen["longest_s"] if self.wants.aim is QueueAim.WAIT else seen["running"],
+            reference=self.wants.target_s if self.wants.aim is QueueAim.WAIT else None,
             text=f"{seen['waiting']:g} jobs wait, {seen['running']:g} run on {len(jobs)} workers",
         )
 
@@ -157,11 +162,11 @@ class Elastic(Controller):
         news: News,
         crew: Crew,
         seen: Mapping[str, float],
-    ) -> Scaled:
+    ) -> ScalingDecision:
         """Apply Algorithm 4, set its bids, and return its result."""
         market, names = market_without(news), tuple(news.prices)
         spending = bid_max(
-            purse(self.assignment, news),
+            available_credits(self.assignment, news),
             HORIZON_S if math.isinf(self.left_s()) else self.left_s(),
             self.assignment.interval_s,
             1,
@@ -214,7 +219,7 @@ class Elastic(Controller):
         crew: Crew,
         closed: AbstractSet[int],
         looked_s: float,
-        scaled: Scaled,
+        scaled: ScalingDecision,
         waiting: int,
         news: News,
     ) -> None:
@@ -303,7 +308,7 @@ class Elastic(Controller):
         """Send an order for these workers; return whether it succeeded or was not needed."""
         return not vms or await self._say(what, vms) is not None
 
-    async def _say(self, what: Any, vms: Sequence[int]) -> Said | None:
+    async def _say(self, what: Any, vms: Sequence[int]) -> CommandResult | None:
         """Send an order for these workers; return the head's answer, None if it failed."""
         if not vms or self.head is None:
             return None

@@ -18,18 +18,18 @@ from controllers.applications.market_position import (
     DecisionInput,
     UnresponsiveVms,
     all_run,
+    available_credits,
     bidding,
     cost_of,
     held_part,
-    in_words,
     market_without,
-    purse,
+    progress_text,
     to_make_anew,
-    too_late,
     traces_of,
     traces_to_keep,
     usable_s,
     vm_positions,
+    why_too_late,
 )
 from controllers.applications.parts import Parts, slowest
 from controllers.applications.shares import Shares
@@ -199,7 +199,7 @@ class Iterative(Controller):
         # Counted in periods, so that a change of the clock does not change the rest.
         rested = inf if resumed is None else abs(news.period - int(resumed))
         return Case(
-            purse=purse(self.assignment, news),
+            purse=available_credits(self.assignment, news),
             left_s=self.left_s(),
             work_s=work_s,
             least_part=least_part(self.assignment.controller, self.assignment.parameters),
@@ -254,7 +254,7 @@ class Iterative(Controller):
         hopeless = self.gives_up and scene.hopeless
         if self._in_a_row(_LOST, scene.news.period, holds=hopeless) < LAST_HOPE:
             return False
-        await self.give_up(too_late(scene))
+        await self.give_up(why_too_late(scene))
         return True
 
     async def goes_on(self, scene: DecisionInput) -> bool:
@@ -337,7 +337,7 @@ class Iterative(Controller):
             projected_end_s=self.now_s + needs_s,
             performance=scene.pace_s,
             reference=reference_s(work, scene.usable_s) if self.deadline_s is not None else None,
-            text=in_words(scene, spare_s),
+            text=progress_text(scene, spare_s),
         )
 
     def _parts(self) -> Parts:

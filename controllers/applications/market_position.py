@@ -190,7 +190,7 @@ def usable_s(left_s: float, interval_s: float) -> float:
     return max(left_s - SPARE_PERIODS * interval_s, left_s * (1 - SPARE_MOST))
 
 
-def in_words(scene: DecisionInput, spare_s: float) -> str:
+def progress_text(scene: DecisionInput, spare_s: float) -> str:
     """Describe the progress and the expected end."""
     work = scene.work
     said = f"{int(work.done)} of {work.steps} iterations, {scene.pace_s:.3g} s each"
@@ -203,7 +203,7 @@ def in_words(scene: DecisionInput, spare_s: float) -> str:
     return f"{said}: {-spare_s:.0f} s late; could end in {least_s:.0f} s{away}"
 
 
-def too_late(scene: DecisionInput) -> str:
+def why_too_late(scene: DecisionInput) -> str:
     """Describe why the deadline can't be met."""
     return (
         f"the remaining {scene.work.left:.0f} iterations take at least {scene.work.ideal_s:.0f} s,"
@@ -239,7 +239,7 @@ def market_without(news: News) -> Prices:
     )
 
 
-def purse(assignment: Assignment, news: News) -> Funds:
+def available_credits(assignment: Assignment, news: News) -> Funds:
     """Return the platform's credits and its replenishment."""
     return Funds(
         credits=max(news.balance, 0.0),

@@ -79,7 +79,7 @@ class GuestAccess:
 
     async def there(self) -> Mapping[int, VmNow] | None:
         """Return all VMs of the cluster in the last period; None before the first period."""
-        return await there(self._hand, self._cluster)
+        return await vms_of_cluster(self._hand, self._cluster)
 
     async def running(self) -> Mapping[int, VmNow]:
         """Return the VMs that ran in the last period and are not leaving."""
@@ -98,7 +98,7 @@ class GuestAccess:
         self._pool.close()
 
 
-async def there(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
+async def vms_of_cluster(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
     """Return a cluster's VMs in the last period; None before the first period."""
     latest = await hand.ask(LatestRequest())
     if not isinstance(latest, Latest) or latest.standing is None:
@@ -116,7 +116,7 @@ def home() -> Path:
     return Path(os.environ[HOME])
 
 
-def reach_here(parameters: Mapping[str, Any]) -> SshReach | None:
+def ssh_settings(parameters: Mapping[str, Any]) -> SshReach | None:
     """Return the SSH settings; None if neither configuration nor template names an address."""
     if SSH not in os.environ:
         return None
@@ -124,6 +124,6 @@ def reach_here(parameters: Mapping[str, Any]) -> SshReach | None:
     return found if found.address else None
 
 
-def keys_here() -> GuestKeys:
+def site_keys() -> GuestKeys:
     """Return the site's keys."""
     return guest_keys(home())

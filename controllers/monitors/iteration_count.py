@@ -36,7 +36,7 @@ class Count:
         return median(self.took_s) if self.took_s else None
 
 
-def counted(before: Count, lines: Iterable[str], pattern: Pattern, now_s: float) -> Count:
+def next_count(before: Count, lines: Iterable[str], pattern: Pattern, now_s: float) -> Count:
     """Return the count after more log lines; a restarted application may repeat a step."""
     done, took, at_s = before.done, list(before.took_s), before.at_s
     for line in lines:
@@ -114,7 +114,7 @@ class ProbeResult:
     """Further measurements such as `exit` and `load`."""
 
 
-class Way(Protocol):
+class Probe(Protocol):
     """The interface of a way to look at the application in VMs."""
 
     async def look(self) -> ProbeResult:
@@ -160,7 +160,7 @@ class ProbeMemory:
         )
 
 
-def remembered(
+def memory_of_vms(
     known: Mapping[int, ProbeMemory], there: Mapping[int, VmNow], at_s: float
 ) -> dict[int, ProbeMemory]:
     """Return the memory of VMs after news that name the VMs `there`.

@@ -23,7 +23,7 @@ _UNREADABLE = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class VmSigns:
     """The load and the exit code of one VM; None if unknown."""
 
     load: float | None = None
@@ -37,20 +37,20 @@ def signs_command(status: str) -> str:
     return f'{load}; e=; [ ! -r {file} ] || read e r <{file}; echo "$l:$e"'
 
 
-def read_signs(line: bytes) -> Signs:
+def read_signs(line: bytes) -> VmSigns:
     """Parse the answer to `signs_command`; invalid values count as unknown."""
     load, _, code = line.decode("ascii", "replace").partition(":")
-    found = Signs()
+    found = VmSigns()
     with suppress(ValueError):
         number = float(load)
-        found = Signs(load=number if math.isfinite(number) else None)
+        found = VmSigns(load=number if math.isfinite(number) else None)
     code = code.strip()
     if code.removeprefix("-").isdecimal():
-        found = Signs(found.load, int(code) if len(code) <= _DIGITS else _UNREADABLE)
+        found = VmSigns(found.load, int(code) if len(code) <= _DIGITS else _UNREADABLE)
     return found
 
 
-def sign_values(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
+def sign_values(signs: Mapping[int, VmSigns], logs: Collection[int]) -> dict[str, float]:
     """Return the measurements of the VMs that answered; `logs` are the VMs that have a log.
 
     The application has ended successfully once it has in each VM of `logs`. The measurements also

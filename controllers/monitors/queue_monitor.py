@@ -13,37 +13,37 @@ from typing import Any
 from controllers.controller import Hand
 from controllers.measurements import CLOSED, JOBS
 from controllers.monitors.batch_systems.batch_system import Queue
-from controllers.monitors.guest_access import GuestAccess, keys_here, reach_here
+from controllers.monitors.guest_access import GuestAccess, site_keys, ssh_settings
 from controllers.monitors.monitor import Monitor
 from controllers.monitors.queues.systems import batch_of
-from controllers.monitors.ssh_pool import Said
+from controllers.monitors.ssh_pool import CommandResult
 from merkatd.protocol.monitor_terms import WORKER, WorkerNames
 
 
-class Head:
+class ClusterHead:
     """The head of a batch system: the running VM with the lowest id in its cluster."""
 
     def __init__(self, guests: GuestAccess) -> None:
         self._guests = guests
 
     @classmethod
-    def of(cls, hand: Hand, cluster: str, parameters: Mapping[str, Any]) -> "Head":
+    def of(cls, hand: Hand, cluster: str, parameters: Mapping[str, Any]) -> "ClusterHead":
         """Return the head, reached by SSH. Raise ValueError without an address."""
-        reach = reach_here(parameters)
+        reach = ssh_settings(parameters)
         if reach is None:
             raise ValueError(
                 "no SSH address is set: set [bus] ssh_address or the monitor's parameters.address"
             )
-        return cls(GuestAccess(reach, keys_here(), hand, cluster))
+        return cls(GuestAccess(reach, site_keys(), hand, cluster))
 
-    async def say(self, command: str) -> Said | None:
+    async def say(self, command: str) -> CommandResult | None:
         """Run a command on the head, and return its result; None if the head can't be reached."""
         vms = await self._guests.running()
         if not vms:
             return None
         vm = min(vms)
         heard = (await self._guests.ask({vm: vms[vm]}, lambda _: command))[vm]
-        return heard if isinstance(heard, Said) else None
+        return heard if isinstance(heard, CommandResult) else None
 
 
 class QueueMonitor(Monitor):
@@ -52,14 +52,14 @@ class QueueMonitor(Monitor):
     def __init__(
         self,
         *given: Any,
-        head: Head | None = None,
+        head: ClusterHead | None = None,
         now: Callable[[], float] = time.time,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
         self._batch = batch_of(self.parameters)
         self._names = WorkerNames.of(str(self.parameters.get("worker", WORKER)))
-        self._head = head or Head.of(self._hand, self.cluster.name, self.parameters)
+        self._head = head or ClusterHead.of(self._hand, self.cluster.name, self.parameters)
         self._now = now
 
     async def look(self) -> tuple[float, Mapping[str, float]] | None:

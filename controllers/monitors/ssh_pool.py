@@ -45,7 +45,7 @@ class SshLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     """The result of a command."""
 
     status: int
@@ -54,14 +54,14 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class CommandFailure:
     """A failure to run a command; `stranger`: a server with another host key answered."""
 
     why: str
     stranger: bool = False
 
 
-Heard = Said | Silent
+Heard = CommandResult | CommandFailure
 
 
 def key_of(text: str) -> paramiko.PKey:
@@ -133,11 +133,13 @@ class _SshConnection:
                     return _said(client, command, limits.command_s)
                 except paramiko.BadHostKeyException:
                     self._dropped()
-                    return Silent(f"{self.place.address}: unexpected host key", stranger=True)
+                    return CommandFailure(
+                        f"{self.place.address}: unexpected host key", stranger=True
+                    )
                 except (paramiko.SSHException, OSError, EOFError) as error:
                     self._dropped()
                     if not kept:
-                        return Silent(f"{self.place.address}: {_words(error)}")
+                        return CommandFailure(f"{self.place.address}: {_words(error)}")
         raise AssertionError("the last round returns")
 
     def hang_up(self) -> None:
@@ -187,7 +189,7 @@ def _public(text: str) -> paramiko.PKey:
     return blob.key
 
 
-def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> Said:
+def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> CommandResult:
     """Run a command, and return its status and output. Raise TimeoutError after `limit_s`."""
     ending_s = time.monotonic() + limit_s
     transport = client.get_transport()
@@ -209,7 +211,7 @@ def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> Said:
         error = channel.recv_stderr(_CHUNK) if channel.recv_stderr_ready() else b""
         if not channel.status_event.wait(max(0.0, ending_s - time.monotonic())):
             raise TimeoutError(f"the command did not end within {limit_s:g} s")
-        return Said(channel.exit_status, bytes(out), error)
+        return CommandResult(channel.exit_status, bytes(out), error)
 
 
 @contextlib.contextmanager

@@ -12,11 +12,11 @@ from controllers.monitors.iteration_count import (
     Count,
     Notebook,
     ProbeResult,
-    counted,
-    remembered,
+    memory_of_vms,
+    next_count,
 )
-from controllers.monitors.log_probe import Signs
-from controllers.monitors.ssh_pool import Heard, Said
+from controllers.monitors.log_probe import VmSigns
+from controllers.monitors.ssh_pool import CommandResult, Heard
 from merkatd.base.line_patterns import Pattern, pattern_of
 from merkatd.protocol.platform_messages import VmNow
 
@@ -25,7 +25,7 @@ _MOST_ROUNDS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class ProbeTerms:
     """The paths, the pattern and the command in a template's monitor."""
 
     log: str
@@ -36,7 +36,7 @@ class Watched:
     """The command that runs once in each VM when it first answers; the VM is up if it succeeds."""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any]) -> "Watched":
+    def of(cls, parameters: Mapping[str, Any]) -> "ProbeTerms":
         """Read a monitor's parameters. Raise ValueError if the log's path is missing."""
         if not parameters.get("log"):
             raise ValueError("the monitor's parameters.log, the path of a log, is missing")
@@ -49,12 +49,12 @@ class Watched:
 
 
 class ThroughSsh:
-    """The `Way` over SSH."""
+    """The `Probe` over SSH."""
 
     def __init__(
         self,
         guests: GuestAccess,
-        watched: Watched,
+        watched: ProbeTerms,
         notebook: Notebook,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -71,7 +71,7 @@ class ThroughSsh:
         if there is None:
             return ProbeResult(at_s=at_s)
         vms = running(there)
-        self._known = remembered(self._known, there, at_s)
+        self._known = memory_of_vms(self._known, there, at_s)
         await self._configure({vm: one for vm, one in vms.items() if not self._known[vm].up})
         up = {vm: one for vm, one in vms.items() if self._known[vm].up}
         unheard, seen = await self._read(up)
@@ -93,20 +93,20 @@ class ThroughSsh:
     async def _configure(self, vms: Mapping[int, VmNow]) -> None:
         heard = await self._guests.ask(vms, lambda _: self._watched.configure) if vms else {}
         for vm, one in heard.items():
-            if isinstance(one, Said) and one.status == 0:
+            if isinstance(one, CommandResult) and one.status == 0:
                 self._known[vm] = replace(self._known[vm], up=True)
 
     def _counts(self, vms: Iterable[int]) -> dict[int, Count]:
         known = {vm: self._known[vm].count for vm in vms}
         return {vm: count for vm, count in known.items() if count is not None}
 
-    async def _read(self, vms: Mapping[int, VmNow]) -> tuple[set[int], dict[int, Signs]]:
+    async def _read(self, vms: Mapping[int, VmNow]) -> tuple[set[int], dict[int, VmSigns]]:
         """Read all logs; return the VMs with a log that did not answer, and the others' signs.
 
         A VM's signs come before the first part of its log. So if they show the application's end,
         its whole log is read.
         """
-        left, unheard, seen = dict(vms), set[int](), dict[int, Signs]()
+        left, unheard, seen = dict(vms), set[int](), dict[int, VmSigns]()
         for _ in range(_MOST_ROUNDS):
             if not left:
                 break
@@ -138,10 +138,10 @@ class ThroughSsh:
             return None
         if came.position == known.position and not came.lines:
             return came.more
-        count = counted(known.count or Count(), came.lines, self._watched.pattern, self._now())
+        count = next_count(known.count or Count(), came.lines, self._watched.pattern, self._now())
         self._known[vm] = replace(known, position=came.position, count=count)
         return came.more
 
 
 def _out(heard: Heard) -> bytes | None:
-    return heard.out if isinstance(heard, Said) and heard.status == 0 else None
+    return heard.out if isinstance(heard, CommandResult) and heard.status == 0 else None

@@ -17,22 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from controllers.controller import Hand
-from controllers.monitors.guest_access import GuestAccess, home, keys_here, reach_here
+from controllers.monitors.guest_access import GuestAccess, home, site_keys, ssh_settings
 from controllers.monitors.iteration_count import (
     Count,
     Notebook,
+    Probe,
     ProbeResult,
-    Way,
     measured_values,
     of_guest,
 )
 from controllers.monitors.monitor import Monitor
-from controllers.monitors.ssh_probe import ThroughSsh, Watched
+from controllers.monitors.ssh_probe import ProbeTerms, ThroughSsh
 from merkatd.protocol.bus_messages import Latest, LatestRequest
 
 
 class ThroughCloud:
-    """The `Way` through the embedded cloud."""
+    """The `Probe` through the embedded cloud."""
 
     def __init__(self, home: Path, hand: Hand, cluster: str) -> None:
         """Connect to the cloud, whose address and key are in the state directory `home`."""
@@ -75,7 +75,7 @@ def has_cloud(home: Path) -> bool:
 class Steps(Monitor):
     """Counts iterations in the way that fits the cloud."""
 
-    def __init__(self, *given: Any, way: Way | None = None, **named: Any) -> None:
+    def __init__(self, *given: Any, way: Probe | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
         self._way = self._found() if way is None else way
 
@@ -85,15 +85,15 @@ class Steps(Monitor):
         values = {**measured_values(seen.counts, seen.absent, seen.at_s), **seen.more}
         return (seen.at_s, values) if values else None
 
-    def _found(self) -> Way:
-        reach, here = reach_here(self.parameters), home()
+    def _found(self) -> Probe:
+        reach, here = ssh_settings(self.parameters), home()
         if reach is None:
             if has_cloud(here):
                 return ThroughCloud(here, self._hand, self.cluster.name)
             raise ValueError(
                 "no SSH address is set: set [bus] ssh_address or the monitor's parameters.address"
             )
-        guests = GuestAccess(reach, keys_here(), self._hand, self.cluster.name)
+        guests = GuestAccess(reach, site_keys(), self._hand, self.cluster.name)
         folder = here / "platforms" / str(self.assignment.platform)
         notebook = Notebook(folder / f"{self.cluster.name}.json")
-        return ThroughSsh(guests, Watched.of(self.parameters), notebook)
+        return ThroughSsh(guests, ProbeTerms.of(self.parameters), notebook)

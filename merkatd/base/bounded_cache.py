@@ -12,7 +12,7 @@ _OF_AN_ENTRY = 200
 """Bytes of an entry besides its key and its result."""
 
 
-class Remembered(Generic[Given, Value]):
+class BoundedCache(Generic[Given, Value]):
     """A function with a cache of its results. Any thread may call it.
 
     The bound is in bytes because a bound in entries says little: 1,024 texts of 64 KiB take

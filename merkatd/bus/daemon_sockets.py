@@ -94,7 +94,7 @@ _FILES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedMessage:
     """A received message and its sender."""
 
     platform: int
@@ -110,7 +110,7 @@ class DaemonSockets:
         keys: KeyPair,
         endpoint: str,
         throttle: NamedRateLimits,
-        heard: Callable[[Heard], Coroutine[Any, Any, None]],
+        heard: Callable[[ReceivedMessage], Coroutine[Any, Any, None]],
         topics: Callable[[int], Container[bytes]],
         tasks: Tasks,
     ) -> None:
@@ -176,7 +176,7 @@ class DaemonSockets:
             self._warn(platform, "sent a message in several parts")
             return
         try:
-            await self._heard(Heard(platform, frames[0].bytes, frames[1].bytes))
+            await self._heard(ReceivedMessage(platform, frames[0].bytes, frames[1].bytes))
         except Exception:  # noqa: BLE001 - a failing message must not stop the others
             _log.failure("Lost a message of platform {platform}", platform=platform)
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.base.rate_limit import NamedRateLimits
-from merkatd.bus.daemon_sockets import DaemonSockets, Heard
+from merkatd.bus.daemon_sockets import DaemonSockets, ReceivedMessage
 from merkatd.bus.guarded_tasks import Tasks
 from merkatd.bus.platform_sessions import (
     BusSession,
@@ -188,7 +188,7 @@ class Hub:
         desk = self._desks.get(platform)
         return () if desk is None else (topic_of(platform), market_topic(desk.assignment.market))
 
-    async def _heard(self, heard: Heard) -> None:
+    async def _heard(self, heard: ReceivedMessage) -> None:
         """Answer one message, forward it, or refuse it."""
         if not self._rates.allows(heard.platform):
             self._warn(heard.platform, "too many messages")
@@ -217,7 +217,7 @@ class Hub:
             session.heard_s = self._now()
             await self._pass(session, envelope)
 
-    async def _greet(self, heard: Heard, envelope: Envelope, hello: Hello) -> None:
+    async def _greet(self, heard: ReceivedMessage, envelope: Envelope, hello: Hello) -> None:
         desk = self._desks[heard.platform]
         if hello.role not in desk.roles:
             why = f"the platform has no process {hello.role[:40]!r}"
@@ -305,7 +305,7 @@ class Hub:
         await self._door.answer(session.route, data)
 
     async def _refuse(
-        self, heard: Heard, envelope: Envelope, why: str, *, greet: bool = False
+        self, heard: ReceivedMessage, envelope: Envelope, why: str, *, greet: bool = False
     ) -> None:
         self._warn(heard.platform, why)
         refused = Refused(why=why, greet=greet)

@@ -18,9 +18,9 @@ from merkatd.base.backoff import Backoff
 from merkatd.bus.hub import Hub
 from merkatd.bus.settings import BusSettings
 from merkatd.bus.socket_paths import endpoint_in
-from merkatd.platforms.processes.process_files import last_words
-from merkatd.platforms.processes.program import Bounds, Program
-from merkatd.platforms.processes.supervisor import Ended, Supervisor
+from merkatd.platforms.processes.process_files import last_log_line
+from merkatd.platforms.processes.program import ProcessLimits, Program
+from merkatd.platforms.processes.supervisor import Supervisor, UnexpectedEnd
 from merkatd.protocol.controller_kinds import CONTROLLER, CONTROLLERS, MONITORS, SSH, known_kinds
 from merkatd.protocol.curve_keys import daemon_keys
 from merkatd.protocol.platform_messages import (
@@ -184,7 +184,7 @@ class PlatformProcesses:
             log=str(self._log_of(platform, role)),
             log_bytes=int(settings.log_mib * 2**20),
             logs=settings.logs,
-            bounds=Bounds(
+            bounds=ProcessLimits(
                 memory_bytes=settings.memory_mib * 2**20,
                 cpu_s=int(settings.cpu_s),
                 files=settings.files,
@@ -196,7 +196,7 @@ class PlatformProcesses:
     def _log_of(self, platform: int, role: str) -> Path:
         return self._home / "platforms" / str(platform) / f"{role}.log"
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, ended: UnexpectedEnd) -> None:
         platform, role = _parts(ended.name)
         if self._attendant is None:
             return
@@ -249,7 +249,7 @@ def _ssh(settings: BusSettings) -> str:
 
 def _with_log(why: str, log: Path) -> str:
     """Return why a process ended, with its exception and the path of its log."""
-    said = last_words(log) if why.startswith("ended with code") else ""
+    said = last_log_line(log) if why.startswith("ended with code") else ""
     return f"{why}{f': {said}' if said else ''} (log: {log})"
 
 

@@ -11,19 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from merkatd.api.control.control_client import ControlError, NobodyError, ask
+from merkatd.api.control.control_client import ControlError, DaemonNotRunningError, ask
 from merkatd.commands.terminal import ScreenTable, command_parser
 from merkatd.commands.terminal.command_parser import (
     DONE,
     NOT_DONE,
     WRONG_WORDS,
     NotDoneError,
-    complain,
+    print_failure,
 )
 from merkatd.commands.terminal.output import (
+    ConflictingArgumentsError,
     Lines,
     Tables,
-    WordsError,
     add_output,
     chosen_columns,
     chosen_filters,
@@ -64,11 +64,11 @@ def read_config(command: str, path: Path | None) -> Config | None:
         return loaded(path)
     except ConfigError as error:
         for problem in error.problems:
-            complain(command, f"{chosen}: {problem}")
+            print_failure(command, f"{chosen}: {problem}")
     except OSError as error:
-        complain(command, f"{chosen}: {error.strerror}")
+        print_failure(command, f"{chosen}: {error.strerror}")
     except ValueError as error:
-        complain(command, f"{chosen}: {error}")
+        print_failure(command, f"{chosen}: {error}")
     return None
 
 
@@ -114,18 +114,18 @@ def _shown(
 
     try:
         code = show(ask_daemon)
-    except WordsError as error:
-        return complain(command, str(error), WRONG_WORDS)
-    except NobodyError as error:
+    except ConflictingArgumentsError as error:
+        return print_failure(command, str(error), WRONG_WORDS)
+    except DaemonNotRunningError as error:
         return _nobody(command, arguments, str(error))
     except (ControlError, NotDoneError) as error:
-        return complain(command, str(error))
+        return print_failure(command, str(error))
     except BrokenPipeError:
         raise
     except OSError as error:
-        return complain(command, f"{error.filename or 'output'}: {error.strerror}")
+        return print_failure(command, f"{error.filename or 'output'}: {error.strerror}")
     except _STRANGE:
-        return complain(
+        return print_failure(
             command,
             f"the daemon at {socket} answered in an unknown format; use the daemon's own version",
         )
@@ -155,7 +155,7 @@ def _print_mode_hint(ask_daemon: Ask) -> None:
 def _nobody(command: str, arguments: argparse.Namespace, why: str) -> int:
     """Report that no daemon answers, or the configuration's problems if it has any."""
     sound = read_config(command, arguments.config) is not None
-    return complain(command, why) if sound else NOT_DONE
+    return print_failure(command, why) if sound else NOT_DONE
 
 
 def user() -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 from merkatd.commands.ask_daemon import Ask, add_config, add_view, ask_daemon, show_view, user
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser
-from merkatd.commands.terminal.command_parser import DONE, NotDoneError, complain
+from merkatd.commands.terminal.command_parser import DONE, NotDoneError, print_failure
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.output import WordsError, rows_of
+from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
 
 
 def add_host_arguments(parser: argparse.ArgumentParser) -> None:
@@ -194,16 +194,18 @@ def run_release(arguments: argparse.Namespace) -> int:
 
     code = show_view("release", arguments, RELEASE_TABLE, fetch)
     if code == 0 and troubled:
-        return complain(
+        return print_failure(
             "release", f"{len(troubled)} VMs are not fully restored; run the command again"
         )
     return code
 
 
 def _confirm() -> None:
-    """Ask for confirmation on the terminal. Raise WordsError if there is no terminal."""
+    """Ask for confirmation. Raise ConflictingArgumentsError if there is no terminal."""
     if not sys.stdin.isatty():
-        raise WordsError("needs a confirmation: use --yes if the input is not a terminal")
+        raise ConflictingArgumentsError(
+            "needs a confirmation: use --yes if the input is not a terminal"
+        )
     print(
         "This pauses the daemon and restores the full size of every VM. Continue? [y/N] ",
         end="",

@@ -8,7 +8,7 @@ from merkatd.base.quantities import credits_text, time_text
 from merkatd.commands.ask_daemon import Ask, add_view, show_view
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.output import WordsError
+from merkatd.commands.terminal.output import ConflictingArgumentsError
 
 BUDGET_TABLE = ScreenTable(
     "BUDGET",
@@ -72,10 +72,10 @@ def run_budget(arguments: argparse.Namespace) -> int:
         changes = {"amount": arguments.amount, "replenishment": arguments.replenishment}
         if arguments.application is None:
             if any(value is not None for value in changes.values()):
-                raise WordsError("--amount and --replenishment need an APPLICATION")
+                raise ConflictingArgumentsError("--amount and --replenishment need an APPLICATION")
             return ask("budgets", tenant=arguments.tenant)
         if arguments.tenant is not None:
-            raise WordsError("--tenant can't be combined with an APPLICATION")
+            raise ConflictingArgumentsError("--tenant can't be combined with an APPLICATION")
         return [ask("budget", application=arguments.application, **changes)]
 
     return show_view("budget", arguments, BUDGET_TABLE, fetch)
@@ -194,17 +194,19 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
 
 
 def _check(what: str, tenant: str | None, value: str | None, given: argparse.Namespace) -> None:
-    """Raise WordsError if the arguments do not fit the verb."""
+    """Raise ConflictingArgumentsError if the arguments do not fit the verb."""
     count = {"list": 0, "renew": 0, "show": 1, "refund": 1, "weight": 2, "grant": 2}[what]
     if given.group is not None:
         if what != "weight":
-            raise WordsError("--group can be used only with weight")
+            raise ConflictingArgumentsError("--group can be used only with weight")
         count = 1
     if (given.why is not None) != (what == "refund"):
-        raise WordsError("refund needs --why TEXT; no other verb accepts it")
+        raise ConflictingArgumentsError("refund needs --why TEXT; no other verb accepts it")
     if sum(argument is not None for argument in (tenant, value)) != count:
         usage = {0: "", 1: " TENANT", 2: " TENANT X"}[count]
-        raise WordsError(f"wrong number of arguments; expected: merkatd tenant {what}{usage}")
+        raise ConflictingArgumentsError(
+            f"wrong number of arguments; expected: merkatd tenant {what}{usage}"
+        )
 
 
 def _weight(text: str | None) -> float | None:
@@ -217,7 +219,9 @@ def _number(text: str | None) -> float:
     except ValueError:
         value = float("nan")
     if not abs(value) <= command_parser.MOST_CREDITS:
-        raise WordsError(f"{text!r}: expected a number of at most {command_parser.MOST_CREDITS:g}")
+        raise ConflictingArgumentsError(
+            f"{text!r}: expected a number of at most {command_parser.MOST_CREDITS:g}"
+        )
     return value
 
 

@@ -19,7 +19,7 @@ from merkatd.commands.plan_text import plan_lines
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE, NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.output import WordsError, rows_of
+from merkatd.commands.terminal.output import ConflictingArgumentsError, rows_of
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT, warm_up
 from merkatd.service.market.plans import PlanCosts, at_price, preview_of
@@ -201,7 +201,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
 def _plan(ask: Ask, arguments: argparse.Namespace) -> Any:
     if arguments.snapshot is None:
         if arguments.strategy is not None:
-            raise WordsError(
+            raise ConflictingArgumentsError(
                 "--strategy can be used only with --snapshot; the daemon's is configured"
             )
         return ask("plan")

@@ -12,7 +12,7 @@ from merkatd.commands.ask_daemon import Ask, add_view, show_view, user
 from merkatd.commands.terminal import Column, ColumnFormat, ScreenTable, command_parser, to_text
 from merkatd.commands.terminal.command_parser import NotDoneError
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.output import WordsError
+from merkatd.commands.terminal.output import ConflictingArgumentsError
 from merkatd.commands.terminal.screen_text import wrapped
 from merkatd.commands.terminal.table_columns import shortened
 
@@ -263,28 +263,32 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Raise WordsError if the arguments do not fit the verb."""
+    """Raise ConflictingArgumentsError if the arguments do not fit the verb."""
     what = given.what
     if (given.subject is None) != (what == "list"):
         usage = {"list": "", "submit": " FILE --tenant TENANT"}.get(what, " ID")
-        raise WordsError(f"wrong number of arguments; expected: merkatd platform {what}{usage}")
+        raise ConflictingArgumentsError(
+            f"wrong number of arguments; expected: merkatd platform {what}{usage}"
+        )
     if given.tenant is not None and what not in {"list", "submit"}:
-        raise WordsError("--tenant can be used only with submit and list")
+        raise ConflictingArgumentsError("--tenant can be used only with submit and list")
     if what == "submit" and given.tenant is None:
-        raise WordsError("submit needs --tenant TENANT")
+        raise ConflictingArgumentsError("submit needs --tenant TENANT")
     changes = (given.deadline, given.performance, given.budget, given.replenishment)
     if any(one is not None for one in changes) != (what == "update"):
         options = "--deadline, --performance, --budget or --replenishment"
-        raise WordsError(f"{options}: update needs at least one, other verbs accept none")
+        raise ConflictingArgumentsError(
+            f"{options}: update needs at least one, other verbs accept none"
+        )
     if given.watch and what != "show":
-        raise WordsError("--watch can be used only with show")
+        raise ConflictingArgumentsError("--watch can be used only with show")
 
 
 def _id(word: str) -> int:
     try:
         return command_parser.whole(word)
     except argparse.ArgumentTypeError as error:
-        raise WordsError(str(error)) from None
+        raise ConflictingArgumentsError(str(error)) from None
 
 
 def _read(name: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from merkatd.api.http import settings as xmlrpc
-from merkatd.api.http.forwarded_addresses import wrong_network
+from merkatd.api.http.forwarded_addresses import is_invalid_network
 from merkatd.api.metrics import settings as metrics
 from merkatd.bus import settings as bus
 from merkatd.config.setting_schema import SettingRules
@@ -16,7 +16,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
 
 
 def _networks(names: frozenset[str] | None) -> str | None:
-    wrong = next(filter(wrong_network, sorted(names or ())), None)
+    wrong = next(filter(is_invalid_network, sorted(names or ())), None)
     if wrong is None:
         return None
     return f"must list addresses or networks, as in ['127.0.0.1', '10.0.0.0/8'] (got {wrong!r})"

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from merkatd.config.setting_schema import SettingRules, rules
 from merkatd.config.socket_path import CONTROL_SOCKET, STATE_DIRECTORY
-from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, wrong_command, wrong_pattern
+from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, command_error, pattern_error
 from merkatd.scheduler.base.settings import ActingSettings as _Acting
 from merkatd.scheduler.base.settings import Rhythm
 
@@ -194,7 +194,7 @@ class DatabaseSection:
 
 
 def _uris(patterns: Mapping[str, str]) -> str | None:
-    return next(filter(None, map(wrong_pattern, patterns.values())), None)
+    return next(filter(None, map(pattern_error, patterns.values())), None)
 
 
 # Without slots: Python takes only one class with slots as a base.
@@ -207,7 +207,7 @@ class HypervisorKinds:
     these use the keys below. none: the daemon sets no limits, and VMs have OpenNebula's own CPU
     shares."""
     uri: str = field(
-        default="qemu+ssh://oneadmin@{host}/system", metadata=rules(check=wrong_pattern)
+        default="qemu+ssh://oneadmin@{host}/system", metadata=rules(check=pattern_error)
     )
     """The libvirt address of a host: {host} is its name, {id} its id, {cluster} the id of its
     cluster."""
@@ -228,5 +228,5 @@ class Hypervisor(LibvirtSettings, HypervisorKinds):
         "retry_most_s": SettingRules(above=0),
         "check_every": SettingRules(least=1),
         "balloon_stats_s": SettingRules(least=1),
-        "xen_command": SettingRules(check=wrong_command),
+        "xen_command": SettingRules(check=command_error),
     }

@@ -107,7 +107,7 @@ def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
     return f"{owes}: VMs are suspended in {left} {periods} unless they are paid"
 
 
-def gives_back(debt: float) -> str:
+def why_stopped(debt: float) -> str:
     """Return why a VM is stopped that is off or was started by its owner; `debt` in credits."""
     return (
         f"leaves its host: its owner owes {debt:g} credits for earlier periods;"

@@ -11,24 +11,24 @@ from twisted.logger import Logger
 from merkatd.api.control.control_questions import DaemonQuestions
 from merkatd.api.control.control_server import listen
 from merkatd.api.metrics.call_metrics import Calls, CallStatistics
-from merkatd.api.metrics.reactor_metrics import Holds
+from merkatd.api.metrics.reactor_metrics import ReactorHolds
 from merkatd.base.clock import Threads
 from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudMode
 from merkatd.daemon.backends import client_of, hypervisors_of
 from merkatd.daemon.errors import StartError
-from merkatd.daemon.interfaces import open_doors, open_to_scrapes, services_of_daemon
-from merkatd.daemon.interpreter import Garbage, switch_quickly
-from merkatd.daemon.reload import Reloading, RunningParts, rules_of
+from merkatd.daemon.interfaces import open_interfaces, open_metrics, services_of_daemon
+from merkatd.daemon.interpreter import GarbageCollections, shorten_switch_interval
+from merkatd.daemon.reload import ConfigurationReload, RunningParts, rules_of
 from merkatd.daemon.safe_files import keys_of
-from merkatd.daemon.shutdown import Closing, ended
+from merkatd.daemon.shutdown import OpenParts, wait_for_end
 from merkatd.daemon.single_instance import (
+    certainly_leads,
+    check_of_other_daemons,
     ensure_leading,
-    leading_of,
     lock_state_directory,
-    older_ended,
-    surely,
+    make_leadership,
 )
 from merkatd.database import Database
 from merkatd.groups.group_keeper import Keeper
@@ -44,7 +44,7 @@ from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_removed
 from merkatd.scheduler.context import PeriodContext, all_of
-from merkatd.scheduler.leadership import Leading
+from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.period import Scheduler
 from merkatd.web.web_server import WebPage
 
@@ -61,11 +61,11 @@ class RunningDaemon:
     """The running parts of the daemon; `stop` closes them in the reverse order of their start."""
 
     scheduler: Scheduler
-    configuration: Reloading
+    configuration: ConfigurationReload
     clock: Any
     page: WebPage | None
     """The web page, None if it is disabled."""
-    _closing: Closing
+    _closing: OpenParts
 
     async def stop(self) -> None:
         """Finish the present period, then close every part; each has a time limit."""
@@ -73,7 +73,7 @@ class RunningDaemon:
         grace_s = self.configuration.config.period.grace_s
         # The next start finds unfinished work in the journal.
         working = ensureDeferred(self.scheduler.stop())
-        await ended(self.clock, "the present period", working, grace_s)
+        await wait_for_end(self.clock, "the present period", working, grace_s)
         await self._closing.close()
 
 
@@ -82,11 +82,11 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Runnin
 
     With `paused` the daemon starts no period until the administrator orders it to resume.
     """
-    closing = Closing(reactor)
+    closing = OpenParts(reactor)
     try:
         daemon = await _built(reactor, config, closing)
-        closing.add("the switch interval", switch_quickly())
-        garbage = Garbage()
+        closing.add("the switch interval", shorten_switch_interval())
+        garbage = GarbageCollections()
         garbage.start()
         closing.add("the garbage collection", garbage.stop)
         daemon.scheduler.listen(garbage.after_period)
@@ -99,12 +99,12 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Runnin
     return daemon
 
 
-async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemon:
+async def _built(reactor: Any, config: Config, closing: OpenParts) -> RunningDaemon:
     config.state_directory.mkdir(parents=True, exist_ok=True)
     closing.add("the state directory's lock", lock_state_directory(config.state_directory))
     workers = Threads(reactor, _WORKERS, name="workers")
     closing.add("the worker threads", workers.stop)
-    leaders: list[Leading] = []
+    leaders: list[Leadership] = []
     calls = Calls()
     ours = partial(ensure_leading, leaders)
     client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
@@ -114,7 +114,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
         reactor,
         rng,
         config.database.pool_size,
-        before=older_ended(reactor, config),
+        before=check_of_other_daemons(reactor, config),
     )
     closing.add("the database", lambda: ensureDeferred(database.close()))
     loads: dict[str, CallStatistics] = {"opennebula": calls, "database": database}
@@ -122,7 +122,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
     world = PeriodContext(
         cloud=cloud,
         hypervisors=hypervisors_of(
-            reactor, config, client, closing, loads, workers, partial(surely, leaders)
+            reactor, config, client, closing, loads, workers, partial(certainly_leads, leaders)
         ),
         database=database,
         first=database.first,
@@ -141,7 +141,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
     )
     for market in world.markets:
         await workers.run(partial(warm_up, strategy_named(market.strategy)))
-    leading = leading_of(reactor, config, database, client)
+    leading = make_leadership(reactor, config, database, client)
     processes = PlatformProcesses(config.state_directory, reactor, rng, config.bus)
     handed = keys_of(config.state_directory).handed
     manager = Manager(world, processes, rng, leading, handed)
@@ -153,10 +153,10 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
     services = services_of_daemon(reactor, config, scheduler, manager, keeper, client.call, closing)
     port: Any = listen(reactor, config.control_socket, DaemonQuestions(services))
     closing.add("the control socket", port.stopListening)
-    page, renewals = open_doors(reactor, config, scheduler, services, closing)
+    page, renewals = open_interfaces(reactor, config, scheduler, services, closing)
     if config.metrics.enabled:
-        holds = Holds(reactor)
-        scrapes = open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended, holds)
+        holds = ReactorHolds(reactor)
+        scrapes = open_metrics(reactor, config, scheduler, loads, processes.tasks_ended, holds)
         closing.add("the metrics", scrapes)
         closing.add("the reactor's beat", holds.stop)
         holds.start()
@@ -173,4 +173,4 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> RunningDaemo
         closing.add("the events", events.stop)
     ledgers = (services.ledger,)
     going = RunningParts(scheduler, manager, keeper, ledgers, leading, renewals)
-    return RunningDaemon(scheduler, Reloading(going, config), reactor, page, closing)
+    return RunningDaemon(scheduler, ConfigurationReload(going, config), reactor, page, closing)

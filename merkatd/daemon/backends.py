@@ -14,8 +14,8 @@ from merkatd.base.clock import Clock, Executor, Threads
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, HypervisorKind
 from merkatd.daemon.errors import StartError
-from merkatd.daemon.safe_files import once_written
-from merkatd.daemon.shutdown import Closing
+from merkatd.daemon.safe_files import read_or_create
+from merkatd.daemon.shutdown import OpenParts
 from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.cloud_file import CloudDescription, HostGroup, clock_of, open_cloud
 from merkatd.embedded.memory_transport import MemoryTransport
@@ -52,7 +52,7 @@ def client_of(
     reactor: Any,
     config: Config,
     workers: Threads,
-    closing: Closing,
+    closing: OpenParts,
     certain: Callable[[], Awaitable[None]],
     calls: Calls,
 ) -> tuple[Client, Clock, Callable[[], float]]:
@@ -65,7 +65,7 @@ def client_of(
     store = SqliteStore(config.state_directory / "cloud.db")
     clock = clock_of(config.cloud.speed, store, reactor)
     auth = config.state_directory / "one_auth"
-    once_written(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
+    read_or_create(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
     login = _login(auth)
     size = HostSize(config.cloud.host_cores * 100, config.cloud.host_memory_mib)
     plan = CloudDescription(hosts=(HostGroup(config.cloud.hosts, size),))
@@ -106,7 +106,7 @@ def hypervisors_of(
     reactor: Any,
     config: Config,
     client: Client,
-    closing: Closing,
+    closing: OpenParts,
     loads: dict[str, CallStatistics],
     executor: Executor,
     surely: Callable[[], bool],

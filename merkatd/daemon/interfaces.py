@@ -14,9 +14,9 @@ from merkatd.api.metrics.call_metrics import CallStatistics
 from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.api.metrics.metrics_server import Health, PortError, health
 from merkatd.api.metrics.metrics_server import listen as listen_for_scrapes
-from merkatd.api.metrics.notice_metrics import Noticed
-from merkatd.api.metrics.period_metrics import Balances, Fair
-from merkatd.api.metrics.reactor_metrics import Holds
+from merkatd.api.metrics.notice_metrics import NoticeMetrics
+from merkatd.api.metrics.period_metrics import Balances, FairnessMetrics
+from merkatd.api.metrics.reactor_metrics import ReactorHolds
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.dispatch import serve as serve_tenants
 from merkatd.base.clock import Inline
@@ -24,7 +24,7 @@ from merkatd.config.configuration import Config
 from merkatd.daemon.backends import transport_to_cloud
 from merkatd.daemon.errors import StartError
 from merkatd.daemon.open_files import files, within
-from merkatd.daemon.shutdown import Closing
+from merkatd.daemon.shutdown import OpenParts
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.fleets.vm_template_text import Ask
 from merkatd.groups.group_keeper import Keeper
@@ -42,13 +42,13 @@ _LOGIN_BYTES = 1 << 20
 """The largest answer to a login: larger than any user or VM record."""
 
 
-def open_to_scrapes(
+def open_metrics(
     reactor: Any,
     config: Config,
     scheduler: Scheduler,
     loads: Mapping[str, CallStatistics],
     tasks_ended: Callable[[], int],
-    holds: Holds,
+    holds: ReactorHolds,
 ) -> Callable[[], Any]:
     """Collect metrics, and open the port where Prometheus reads them; return its close function.
 
@@ -60,7 +60,7 @@ def open_to_scrapes(
     )
     scheduler.listen(figures.announced)
     scheduler.listen(Balances(world.database, figures.balances, figures.quarantined).announced)
-    scheduler.listen(Fair(world.executor, figures.fair).announced)
+    scheduler.listen(FairnessMetrics(world.executor, figures.fair).announced)
     figures.states(
         {
             "paused": lambda: scheduler.paused,
@@ -77,7 +77,7 @@ def open_to_scrapes(
     )
     scheduler.count(figures.ended)
     figures.bus(tasks_ended)
-    figures.also(Noticed(scheduler))
+    figures.also(NoticeMetrics(scheduler))
     figures.also(holds)
     chosen = config.metrics
 
@@ -109,7 +109,7 @@ def services_of_daemon(
     manager: Manager,
     keeper: Keeper,
     ask: Ask,
-    closing: Closing,
+    closing: OpenParts,
 ) -> DaemonServices:
     """Return the daemon's services; `ask` calls OpenNebula with the daemon's login."""
     # Logins have connections of their own, so that many logins don't delay the period's calls.
@@ -122,12 +122,12 @@ def services_of_daemon(
     return services_of(scheduler, logins, orders, ask, version, manager, keeper)
 
 
-def open_doors(
+def open_interfaces(
     reactor: Any,
     config: Config,
     scheduler: Scheduler,
     services: DaemonServices,
-    closing: Closing,
+    closing: OpenParts,
 ) -> tuple[WebPage | None, Mapping[str, Callable[[], None]]]:
     """Open the configured interfaces; return the page, and by section a renewal of its certificate.
 
@@ -143,7 +143,7 @@ def open_doors(
 
 
 def _open_to_tenants(
-    reactor: Any, config: Config, services: DaemonServices, closing: Closing
+    reactor: Any, config: Config, services: DaemonServices, closing: OpenParts
 ) -> tuple[Dispatch, ListeningPort]:
     """Open the tenants' interface and write its address to a file; return its parts."""
     settings = _bounds(config)
@@ -168,7 +168,7 @@ def _open_to_browsers(
     config: Config,
     scheduler: Scheduler,
     dispatch: Dispatch,
-    closing: Closing,
+    closing: OpenParts,
 ) -> WebPage:
     """Open the web page, which uses the tenants' dispatch, and write its address to a file."""
     try:

@@ -48,7 +48,7 @@ def resident_bytes() -> int:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-class Garbage:
+class GarbageCollections:
     """Keeps the garbage collections of this process short."""
 
     def __init__(
@@ -122,7 +122,7 @@ SWITCH_S = 0.0005
 """The switch interval of the daemon, in seconds."""
 
 
-def switch_quickly() -> Callable[[], None]:
+def shorten_switch_interval() -> Callable[[], None]:
     """Set the switch interval; return a function that restores the previous one."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)

@@ -15,7 +15,7 @@ from merkatd.groups.group_keeper import Keeper
 from merkatd.hypervisor.libvirt import LibvirtHypervisors
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
-from merkatd.scheduler.leadership import Leading, lease_s_of
+from merkatd.scheduler.leadership import Leadership, lease_s_of
 from merkatd.scheduler.period import Scheduler
 
 _log = Logger()
@@ -29,7 +29,7 @@ class RunningParts:
     manager: Manager
     keeper: Keeper
     ledgers: Sequence[Ledger]
-    leading: Leading | None
+    leading: Leadership | None
     renewals: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     """By section, a function that reads its certificate again. Raises CertificateError."""
 
@@ -60,7 +60,7 @@ def rules_of(config: Config) -> dict[str, Any]:
     }
 
 
-class Reloading:
+class ConfigurationReload:
     """The configuration in force, and its reload."""
 
     def __init__(self, parts: RunningParts, config: Config) -> None:

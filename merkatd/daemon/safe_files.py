@@ -9,7 +9,7 @@ from merkatd.daemon.errors import StartError
 from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 
 
-def written(path: Path, text: str, mode: int = 0o600) -> None:
+def write_whole_file(path: Path, text: str, mode: int = 0o600) -> None:
     """Write a new file and rename it, so that a full disk or a kill leaves no partial file."""
     half = path.with_name(f"{path.name}.new")
     half.unlink(missing_ok=True)
@@ -20,7 +20,7 @@ def written(path: Path, text: str, mode: int = 0o600) -> None:
     half.rename(path)
 
 
-def once_written(path: Path, text: str) -> str:
+def read_or_create(path: Path, text: str) -> str:
     """Return the file's text; write `text` first if the file is missing or empty.
 
     Raise StartError if the file is not UTF-8.
@@ -30,7 +30,7 @@ def once_written(path: Path, text: str) -> str:
     except UnicodeDecodeError:
         raise StartError(f"{path} is not UTF-8 text; remove it, and a new one is made") from None
     if not said:
-        written(path, text)
+        write_whole_file(path, text)
         said = text.strip()
     return said
 
@@ -47,7 +47,7 @@ _OTHERS = 0o007
 _OWNER_ALONE = 0o077
 
 
-def keep_private() -> None:
+def make_new_files_private() -> None:
     """Make files written from now on private to their owner: VM templates, keys, passwords.
 
     A umask that already excludes other users is the administrator's choice and stays; the umask of
@@ -58,7 +58,7 @@ def keep_private() -> None:
         os.umask(before)
 
 
-def close_to_others(folder: Path) -> None:
+def remove_permissions_of_others(folder: Path) -> None:
     """Remove other users' permissions on a state directory: old versions left readable files there.
 
     A shared directory (/tmp) or a home directory is not the daemon's alone and stays unchanged.

@@ -19,7 +19,7 @@ _AFTER_CANCEL_S = 1.0
 _log = Logger()
 
 
-class Closing:
+class OpenParts:
     """The open parts of the daemon, in the order in which they were opened."""
 
     def __init__(self, clock: Any) -> None:
@@ -40,10 +40,10 @@ class Closing:
                 _log.failure("Closing {part} failed", part=name)
                 continue
             if isinstance(result, Deferred):
-                await ended(self._clock, name, result, PART_LIMIT_S)
+                await wait_for_end(self._clock, name, result, PART_LIMIT_S)
 
 
-async def ended(clock: Any, name: str, running: Deferred[Any], limit_s: float) -> None:
+async def wait_for_end(clock: Any, name: str, running: Deferred[Any], limit_s: float) -> None:
     """Wait until the work ends, or until it is cancelled after its limit. Never raises."""
     over: Deferred[None] = Deferred()
     late: list[bool] = []

@@ -17,12 +17,12 @@ from twisted.logger import Logger
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind
 from merkatd.daemon.errors import StartError
-from merkatd.daemon.safe_files import once_written
+from merkatd.daemon.safe_files import read_or_create
 from merkatd.database import Database, migrations
 from merkatd.database.scheduler.lease_store import LEASES, NO_HOLDER, Lease, read_lease
 from merkatd.opennebula import Client
 from merkatd.opennebula.current_state import server_leads
-from merkatd.scheduler.leadership import Leading, lease_s_of
+from merkatd.scheduler.leadership import Leadership, lease_s_of
 
 _PARTS = 3
 """The part of the lease time in which a live holder raises its counter several times."""
@@ -45,11 +45,13 @@ def lock_state_directory(directory: Path) -> Callable[[], None]:
     return lock.close
 
 
-def leading_of(reactor: Any, config: Config, database: Database, client: Client) -> Leading | None:
+def make_leadership(
+    reactor: Any, config: Config, database: Database, client: Client
+) -> Leadership | None:
     """Return the election of the leader, None for an embedded cloud: only its daemon acts on it."""
     if config.cloud.kind is not CloudKind.OPENNEBULA:
         return None
-    return Leading(
+    return Leadership(
         database.first,
         reactor,
         holder_of(config.state_directory / "holder"),
@@ -64,7 +66,7 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
 Look = Callable[[Database], Coroutine[Any, Any, None]]
 
 
-def older_ended(reactor: Any, config: Config) -> Look | None:
+def check_of_other_daemons(reactor: Any, config: Config) -> Look | None:
     """Return a check that no other daemon acts while the database's schema is changed.
 
     The check raises StartError if the holder of the lease raises its counter; a daemon that was
@@ -100,13 +102,13 @@ def _older_lease(connection: sa.Connection) -> Lease | None:
     return read_lease(connection) if sa.inspect(connection).has_table(LEASES.name) else None
 
 
-async def ensure_leading(leaders: Sequence[Leading]) -> None:
+async def ensure_leading(leaders: Sequence[Leadership]) -> None:
     """Raise LeaseLostError unless every lease certainly is this daemon's."""
     for one in leaders:
         await one.certain()
 
 
-def surely(leaders: Sequence[Leading]) -> bool:
+def certainly_leads(leaders: Sequence[Leadership]) -> bool:
     """Return whether every lease certainly is this daemon's now; safe to call on any thread."""
     return all(one.surely_acting for one in leaders)
 
@@ -117,7 +119,7 @@ def holder_of(path: Path) -> str:
     A copy of the directory belongs to another daemon, and two daemons of the same name would take
     the lease from each other. So the name depends on the directory and on the machine.
     """
-    said = once_written(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
+    said = read_or_create(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
     machine = _MACHINE.read_text() if _MACHINE.exists() else ""
     where = f"{said} {machine} {socket.gethostname()} {path.parent.stat().st_ino}"
     return f"{said[:96]}-{sha256(where.encode()).hexdigest()[:8]}"

@@ -59,7 +59,7 @@ class Database:
         self._reader = engine.execution_options(**{engine_module.READ_ONLY: True})
         self._executor = executor
         self._own = first
-        self.first = First(self, first or executor)
+        self.first = ReservedDatabase(self, first or executor)
         """The same database on the threads of periods and the lease."""
         self._clock = clock
         self._rng = rng
@@ -198,7 +198,7 @@ class Database:
             await wait_seconds(self._clock, wait_s)
 
 
-class First:
+class ReservedDatabase:
     """The database on reserved threads, because tenants' reads may occupy all others."""
 
     def __init__(self, database: Database, executor: OwnedExecutor) -> None:

@@ -104,14 +104,14 @@ def upgrade(engine: sa.Engine, revision: str = HEAD) -> None:
 
     MySQL and MariaDB can't do that: there an interrupted upgrade continues at the next start.
     """
-    with engine.begin() as connection, alone(connection):
+    with engine.begin() as connection, lock_schema(connection):
         _refuse_unknown_revision(connection)
         command.upgrade(_configuration(connection), revision)
 
 
 def downgrade(engine: sa.Engine, revision: str = BASE) -> None:
     """Revert migrations down to this revision."""
-    with engine.begin() as connection, alone(connection):
+    with engine.begin() as connection, lock_schema(connection):
         _refuse_unknown_revision(connection)
         command.downgrade(_configuration(connection), revision)
 
@@ -127,7 +127,7 @@ def newest() -> str | None:
 
 
 @contextlib.contextmanager
-def alone(connection: sa.Connection) -> Iterator[None]:
+def lock_schema(connection: sa.Connection) -> Iterator[None]:
     """Keep other daemons from changing the schema; on SQLite the transaction does that."""
     if connection.dialect.name == "sqlite":
         yield

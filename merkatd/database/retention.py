@@ -112,7 +112,7 @@ class Horizon:
     """The time from which on history is kept."""
 
 
-def tidy(connection: sa.Connection, horizon: Horizon, most: int = BATCH) -> bool:
+def delete_old_rows(connection: sa.Connection, horizon: Horizon, most: int = BATCH) -> bool:
     """Delete one batch of old rows of each table; return whether there may be more."""
     counts = [rule(connection, horizon, most) for rule in _RULES]
     return any(count >= most for count in counts)

@@ -26,7 +26,7 @@ from merkatd.demo.guest_domains import (
     disk,
     name_of,
 )
-from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtMissingError, needed
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtMissingError, require_libvirt
 from merkatd.opennebula import Client
 from merkatd.opennebula.pools.vm_pool import VmRow, read_page
 from merkatd.opennebula.rpc.client import ANY_STATE
@@ -184,7 +184,7 @@ def _with_way_out(api: Any, error: Any) -> str:
 
 def _libvirt() -> Any:
     try:
-        api = needed()
+        api = require_libvirt()
     except LibvirtMissingError as error:
         raise GuestsError(str(error)) from error
     # libvirt raises each error; without this handler it would also print it.

@@ -78,7 +78,7 @@ def read_fleet_view(
         ailing=observation.ailing.keys(),
         creating=creating,
         refused=fleet_store.refusals(connection, [one.key for one in members if one.vm is None]),
-        deaf=journal.deaf(connection, leaving),
+        deaf=journal.unresponsive_vms(connection, leaving),
     )
 
 

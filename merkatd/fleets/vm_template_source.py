@@ -15,7 +15,7 @@ from merkatd.fleets.vm_template_text import (
     rendered,
     with_own,
 )
-from merkatd.opennebula.owner_text_guard import objection, references
+from merkatd.opennebula.owner_text_guard import references, why_refused
 from merkatd.opennebula.rpc.errors import OneError
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
@@ -107,7 +107,7 @@ def _own_id(row: Element) -> int:
 
 async def _check(where: str, template: VmTemplate, ask: Ask) -> None:
     """Raise TemplateError if OpenNebula would not let the tenant create such a VM."""
-    why = objection(template)
+    why = why_refused(template)
     if why is not None:
         raise TemplateError([f"{where}{why}"])
     for method, wanted in sorted(references(template)):

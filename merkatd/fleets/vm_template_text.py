@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from merkatd.base.bounded_cache import Remembered, digest
+from merkatd.base.bounded_cache import BoundedCache, digest
 from merkatd.base.toml_reader import MAX_NUMBER
 from merkatd.opennebula.rpc.errors import OneError
 from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, only_child
 from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.syntax import ParseError, Template, UnwritableError, parse, written
+from merkatd.syntax import ParseError, Template, UnwritableError, parse, template_text
 from merkatd.syntax import Template as VmTemplate
 
 Ask = Callable[..., Awaitable[Any]]
@@ -162,7 +162,7 @@ def canonical(text: str) -> str:
 def rendered(template: Template) -> str:
     """Return a template's text. Raise ParseError if a value can't be written."""
     try:
-        return written(template.attributes)
+        return template_text(template.attributes)
     except UnwritableError as error:
         raise ParseError(str(error)) from None
 
@@ -178,7 +178,7 @@ def _bytes(text: str, _template: Template) -> int:
     return _PARSED * len(text)
 
 
-_parsed = Remembered(read, _bytes, _MOST_KEPT_BYTES)
+_parsed = BoundedCache(read, _bytes, _MOST_KEPT_BYTES)
 
 
 def size(text: str) -> dict[str, float]:
@@ -214,7 +214,7 @@ def _read_facts(text: str) -> _Facts:
 
 # Each period reads the facts of all living platforms. The cache's keys are digests, because the
 # texts themselves would take far too much memory.
-_facts = Remembered(_read_facts, lambda _text, _made: _FACTS, _MOST_FACTS_BYTES, digest)
+_facts = BoundedCache(_read_facts, lambda _text, _made: _FACTS, _MOST_FACTS_BYTES, digest)
 
 
 def _number(template: Template, name: str) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Step
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.base.transactions import Transactions
 from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import GroupRow
@@ -25,7 +25,7 @@ from merkatd.groups.group_orders import Creation, Edit
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.terms.creation_turns import Room
+from merkatd.scheduler.terms.creation_turns import CreationRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ _NOTHING: Sequence[Step] = ()
 
 def read_all(connection: sa.Connection) -> None:
     """Parse the templates of all living groups, so that later reads come from the cache."""
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     for group in group_store.living(connection):
         apart.look(group.id, partial(has_name, group.template), False)
 
@@ -71,7 +71,7 @@ def review_groups(
         read_fleet_view(connection, seen, present),
         GROUP_MEMBERS.highest_numbers(connection),
     )
-    room, apart, steps = Room(new_vms), Apart(connection), list[Step]()
+    room, apart, steps = CreationRoom(new_vms), SeparateWork(connection), list[Step]()
     for group in living.values():
         naming, left = (highest.get(group.id, 0), entropy), room.of(group.owner)
         work = partial(_tend_one, connection, group, members[group.id], sight, at_s, naming, left)

@@ -79,7 +79,7 @@ class GroupDetails(GroupSummary):
     vms: Sequence[GroupVm]
 
 
-class Sights:
+class LatestVms:
     """VMs and users' names as of the latest period."""
 
     def __init__(self, latest: Announcement | None) -> None:
@@ -134,7 +134,7 @@ class Sights:
         )
 
 
-def summary(group: GroupRow, vms: Sequence[int], sights: Sights) -> GroupSummary:
+def summary(group: GroupRow, vms: Sequence[int], sights: LatestVms) -> GroupSummary:
     """Return a group's view without its template and VMs; `vms` are the ids of its VMs."""
     running, cpu = sights.use(vms)
     return GroupSummary(
@@ -164,7 +164,7 @@ def rows(
     connection: sa.Connection, some: Sequence[GroupRow], latest: Announcement | None
 ) -> list[GroupSummary]:
     """Return short views of these groups."""
-    sights, vms = Sights(latest), group_vm_store.ids(connection, [one.id for one in some])
+    sights, vms = LatestVms(latest), group_vm_store.ids(connection, [one.id for one in some])
     return [summary(one, vms[one.id], sights) for one in some]
 
 
@@ -172,7 +172,7 @@ def group_view(
     connection: sa.Connection, group: GroupRow, latest: Announcement | None
 ) -> GroupDetails:
     """Return the full view of a group."""
-    sights, found = Sights(latest), GROUP_MEMBERS.living(connection, group.id)
+    sights, found = LatestVms(latest), GROUP_MEMBERS.living(connection, group.id)
     short = summary(group, [one.vm for one in found if one.vm is not None], sights)
     known = {one.name: getattr(short, one.name) for one in fields(short)}
     return GroupDetails(**known, template=group.template, vms=[sights.vm(one) for one in found])

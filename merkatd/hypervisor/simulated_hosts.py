@@ -22,7 +22,7 @@ from merkatd.scheduler.base.ports import (
     GuestUse,
     HostReachability,
     Observation,
-    Released,
+    ReleaseResult,
 )
 
 HostStep = OnHost
@@ -105,13 +105,13 @@ class EmbeddedHypervisors:
             again = [one for one in again if turn[one[0].vm] is not one]
         return refused
 
-    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, ReleaseResult]:
         """Give guests the limits that they have when they start."""
         chunks = list(_chunks(vms, self._vms_per_call))
         answers = await few_at_once((self._release(chunk) for chunk in chunks), _AT_ONCE)
         return reduce(dict.__or__, answers, {})
 
-    async def _release(self, vms: Sequence[FullSize]) -> dict[int, Released]:
+    async def _release(self, vms: Sequence[FullSize]) -> dict[int, ReleaseResult]:
         wanted = {
             str(vm.vm): {
                 "vcpu_quota": _NO_QUOTA,
@@ -126,11 +126,11 @@ class EmbeddedHypervisors:
         try:
             refused = await self._client.call("embedded.limits.set", wanted)
         except (OneError, CloudUnreachableError) as error:
-            return {vm.vm: Released("", str(error)) for vm in vms}
+            return {vm.vm: ReleaseResult("", str(error)) for vm in vms}
         return {
-            vm.vm: Released("", str(refused[str(vm.vm)]))
+            vm.vm: ReleaseResult("", str(refused[str(vm.vm)]))
             if str(vm.vm) in refused
-            else Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
+            else ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
             for vm in vms
         }
 

@@ -10,7 +10,13 @@ import numpy as np
 
 from merkatd.cluster import Ints, OnHost
 from merkatd.limits import EnforcedLimits, Topology
-from merkatd.scheduler.base.ports import FullSize, GuestUse, HostReachability, Observation, Released
+from merkatd.scheduler.base.ports import (
+    FullSize,
+    GuestUse,
+    HostReachability,
+    Observation,
+    ReleaseResult,
+)
 
 _WHY = "merkatd sets no limits (hypervisor.kind = none)"
 
@@ -58,6 +64,6 @@ class UntouchedHypervisors:
         """Report no host as away: the daemon calls none of them."""
         return HostReachability()
 
-    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, ReleaseResult]:
         """Report that no limits were ever set."""
-        return {vm.vm: Released("no limits were ever set") for vm in vms}
+        return {vm.vm: ReleaseResult("no limits were ever set") for vm in vms}

@@ -27,7 +27,7 @@ from merkatd.ledger.errors import LedgerError, NotFoundError
 from merkatd.ledger.ledger import Ledger
 from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
 from merkatd.ledger.reservations import release, reserve
-from merkatd.ledger.retirement import Retired, holding, retire
+from merkatd.ledger.retirement import RetirementResult, holding, retire
 from merkatd.ledger.statements import fold_details, forget, statement
 from merkatd.ledger.tenants import (
     Person,
@@ -59,7 +59,7 @@ __all__ = [
     "Note",
     "NoteKind",
     "Person",
-    "Retired",
+    "RetirementResult",
     "SettledBill",
     "Statement",
     "StatementLine",

@@ -20,7 +20,7 @@ from merkatd.database.ledger import (
     usage_store,
 )
 from merkatd.database.ledger import charge_store as stored_arrears
-from merkatd.database.ledger.charge_store import Charged
+from merkatd.database.ledger.charge_store import ChargeResult
 from merkatd.database.ledger.entry_store import MAX_AMOUNT, OverdrawnError, Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.ledger.rollup_store import rolled_up_to
@@ -101,7 +101,7 @@ def settle_bill(connection: sa.Connection, bill: Bill, at_s: float) -> SettledBi
     cause = f"charge/{bill.period}"
     return_closed(connection, {*freed, *result.taken}, cause, at_s)
     short = _owners(connection, result.missing)
-    debts.owe(connection, short)
+    debts.add_debts(connection, short)
     owing = debts.collect(connection, cause, at_s)
     before = stored_arrears.load(connection)
     counts = solvency.arrears_after(before, short.keys() & owing, owing, bill.intervals)
@@ -140,7 +140,7 @@ def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, 
     return dict(found)
 
 
-def _charged(bill: Bill, result: Charged) -> Ints:
+def _charged(bill: Bill, result: ChargeResult) -> Ints:
     """Return [vms, resources]: the amount taken; a short account pays one part of every item."""
     charged = bill.owed.copy()
     for account in result.missing:

@@ -9,7 +9,7 @@ from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.ledger.budget_store import BudgetRow
 from merkatd.database.ledger.entry_store import MAX_AMOUNT, Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind, RoundKind
-from merkatd.ledger.errors import LedgerError, NotFoundError, told
+from merkatd.ledger.errors import LedgerError, NotFoundError, balance_text
 from merkatd.ledger.tenants import present
 
 
@@ -177,7 +177,7 @@ def _move(
     if abs(amount) > source.free:
         name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {told(source)}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {balance_text(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
     entry_store.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

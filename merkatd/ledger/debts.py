@@ -14,7 +14,7 @@ from merkatd.database.ledger.account_store import AccountKind, AccountRow
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
 
-def owe(connection: sa.Connection, missing: Mapping[int, int]) -> None:
+def add_debts(connection: sa.Connection, missing: Mapping[int, int]) -> None:
     """Add the unpaid amounts to the debts of these owners."""
     tenants = {
         owner: account_store.ensure(connection, AccountKind.TENANT, owner).id for owner in missing

@@ -12,7 +12,7 @@ class NotFoundError(LedgerError):
     """An unknown tenant, application or account."""
 
 
-def told(account: AccountRow) -> str:
+def balance_text(account: AccountRow) -> str:
     """Describe the balance of an account and the part that can be moved."""
     held = f"{account.balance / MICRO:g}"
     if not account.reserved:

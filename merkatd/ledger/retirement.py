@@ -29,7 +29,7 @@ WHO = "OpenNebula"
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class RetirementResult:
     """The result of closing a tenant's accounts, in micro-credits."""
 
     returned: int
@@ -47,7 +47,7 @@ class Retired:
         )
 
 
-def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None:
+def retire(connection: sa.Connection, owner: int, at_s: float) -> RetirementResult | None:
     """Close a tenant's accounts; return None while credits are reserved for a coming charge."""
     account_store.lock_books(connection)
     if any(one.reserved for one in account_store.of_owner(connection, owner, locked=True)):
@@ -71,7 +71,7 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None
     known = stored.get(connection, owner)
     if known is not None and known.retired_s is None:
         stored.retire(connection, owner, at_s)
-    found = Retired(returned, forgiven)
+    found = RetirementResult(returned, forgiven)
     note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(found))
     note_store.add(connection, note)
     return found

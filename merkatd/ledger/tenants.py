@@ -16,7 +16,7 @@ from merkatd.database.ledger.account_store import AccountKind, AccountRow
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.ledger import debts
-from merkatd.ledger.errors import LedgerError, NotFoundError, told
+from merkatd.ledger.errors import LedgerError, NotFoundError, balance_text
 
 FIRST_ISSUE = "issue/first"
 """The reference of the first issue of credits."""
@@ -234,7 +234,7 @@ def grant(
     if abs(amount) > source.free:
         name = "the treasury" if amount > 0 else f"tenant {owner}"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {told(source)}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} has {balance_text(source)}"
         )
     moves = {treasury: -amount, account: amount}
     entry_store.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)

@@ -33,7 +33,12 @@ from merkatd.cluster import (
 from merkatd.cluster.columns import NO_HOST
 from merkatd.cluster.plan import step_id
 from merkatd.limits import limit_reasons
-from merkatd.limits.memory_prospects import Missing, Waits, hosts_without_room, without_prospects
+from merkatd.limits.memory_prospects import (
+    MissingMemory,
+    WaitingVms,
+    hosts_without_room,
+    rows_without_prospects,
+)
 from merkatd.limits.memory_targets import MemoryHoldings
 from merkatd.limits.occupancy import Occupancy
 from merkatd.limits.settings import MemorySettings
@@ -205,7 +210,7 @@ class _Giving:
         """By VM row: the row of the VM's new host, even if the plan later ends the VM there."""
         self.behind: dict[int, int] = {}
         """By row of a VM that waits for another waiting VM: the row of the other VM."""
-        self._missing: dict[int, Missing] = {}
+        self._missing: dict[int, MissingMemory] = {}
 
     def _pool(self, host: int) -> MemoryPool:
         if host not in self._pools:
@@ -247,7 +252,7 @@ class _Giving:
         leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
         missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
         if amount > 0 and missing > 0:
-            self._missing[row] = Missing(host, amount - pool.left_mib)
+            self._missing[row] = MissingMemory(host, amount - pool.left_mib)
             return step, limit_reasons.why_no_room(self._snapshot, host, amount, missing)
         for left in leaving:
             amount -= left.take(amount)
@@ -261,8 +266,8 @@ class _Giving:
             return {}
         scene, stock = self._scene, self._stock
         left = {left.vm: left.amount_mib for left in self._left.values()}
-        waits = Waits(self._missing, self.behind)
-        rows = without_prospects(waits, scene, stock, self._freed, left)
+        waits = WaitingVms(self._missing, self.behind)
+        rows = rows_without_prospects(waits, scene, stock, self._freed, left)
         hosts = hosts_without_room({row: self._missing[row].host for row in rows}, scene, stock)
         ids, host_ids = self._snapshot.vms.id, self._snapshot.hosts.id
         return {int(ids[row]): frozenset(host_ids[hosts[row]].tolist()) for row in sorted(rows)}

@@ -19,7 +19,7 @@ from merkatd.limits.enforced_limits import CPU, MEMORY, EnforcedLimits, Topology
 from merkatd.limits.io_limits import throttle_steps
 from merkatd.limits.memory_targets import MemoryHoldings, memory_holdings
 from merkatd.limits.occupancy import Occupancy, occupancy_of
-from merkatd.limits.pin_steps import behind_frees, pin_steps, wanted_pins
+from merkatd.limits.pin_steps import after_removed_pins, pin_steps, wanted_pins
 from merkatd.limits.settings import LimitsSettings, MemorySettings
 
 NOBODY_COMES: Mapping[int, int] = {}
@@ -84,7 +84,7 @@ def plan_limits(
         cpu = decision.allocations[:, snapshot.resources.index(CPU)]
         cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins, rates)
         pinning = list(pin_steps(snapshot, scene, cores, in_force, topologies))
-        steps = behind_frees(steps, pinning)
+        steps = after_removed_pins(steps, pinning)
         limited = [
             *pinning,
             *limit_steps(snapshot, scene, cpu, set(cores), in_force, settings.cpu),

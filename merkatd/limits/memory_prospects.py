@@ -24,7 +24,7 @@ from merkatd.limits.memory_targets import MemoryHoldings
 from merkatd.limits.occupancy import Occupancy
 
 
-class Missing(NamedTuple):
+class MissingMemory(NamedTuple):
     """The memory that a VM lacks on its new host, after the balloon steps of this period."""
 
     host: int
@@ -33,16 +33,16 @@ class Missing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitingVms:
     """The VMs that wait in this period, by row."""
 
-    missing: Mapping[int, Missing]
+    missing: Mapping[int, MissingMemory]
     behind: Mapping[int, int]
     """By row of VMs that wait for another waiting VM: the row of the other VM."""
 
 
-def without_prospects(
-    waits: Waits,
+def rows_without_prospects(
+    waits: WaitingVms,
     scene: Occupancy,
     stock: MemoryHoldings,
     freed: Mapping[int, int],

@@ -98,7 +98,7 @@ def pin_steps(
             yield Pin(period=snapshot.period, vm=vm, cores=cores, reason=why)
 
 
-def behind_frees(steps: list[Step], pinning: list[Pin]) -> list[Step]:
+def after_removed_pins(steps: list[Step], pinning: list[Pin]) -> list[Step]:
     """Return the steps, with each migration after the step that removes its VM's pins."""
     frees = {pin.vm: pin.id for pin in pinning if not any(pin.cores)}
     return [

@@ -10,7 +10,7 @@ from merkatd.base.clock import Clock, Executor
 from merkatd.base.deferreds import in_parallel
 from merkatd.cluster import Create, Deploy, Step
 from merkatd.opennebula.current_state import VmChecks
-from merkatd.opennebula.observation_builder import Destination, Pools, Shown, observed_once
+from merkatd.opennebula.observation_builder import Destination, LatestPools, Pools, observed_once
 from merkatd.opennebula.owner_tokens import Owners
 from merkatd.opennebula.pools.estate_reader import SitePools
 from merkatd.opennebula.pools.host_pool import HostLoad, HostPool, HostRow, read_samples
@@ -65,7 +65,7 @@ class OpenNebulaCloud:
         self._glances = VmChecks(client, clock)
         self._host_pool = HostPool()
         self._estate = SitePools(client, executor, clock)
-        self._shown: Shown | None = None
+        self._shown: LatestPools | None = None
         self._messages: dict[int, str] = {}
 
     def hosts_seen(self) -> int:

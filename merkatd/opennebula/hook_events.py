@@ -37,7 +37,7 @@ _LONGEST_BYTES = 1 << 24
 _AGAIN_MS, _AGAIN_MOST_MS = 100, 60_000
 
 
-def matters(key: bytes) -> bool:
+def is_reason_to_observe(key: bytes) -> bool:
     """Return whether an event is a reason to observe the cloud."""
     words = key.decode("ascii", "replace").split()
     if words[:2] != ["EVENT", "STATE"] or len(words) != 3:
@@ -85,7 +85,7 @@ class Events:
                 _log.warn("An event can't be read: {why}", why=str(error))
                 await asyncio.sleep(1)
                 continue
-            if frames and matters(frames[0]) and self._call is None:
+            if frames and is_reason_to_observe(frames[0]) and self._call is None:
                 self._call = self._clock.callLater(self._gather_s, self._tell)
 
     def _tell(self) -> None:

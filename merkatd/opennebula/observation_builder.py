@@ -55,7 +55,7 @@ class Destination(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class LatestPools:
     """The data of the latest observation that sending a step needs."""
 
     newest: int
@@ -81,10 +81,10 @@ class AdapterObservation(NamedTuple):
     """An observation, and the data of it that the adapter keeps."""
 
     observation: Observation
-    shown: Shown
+    shown: LatestPools
 
 
-def observed(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterObservation:
+def observed(pools: Pools, at_s: float, before: LatestPools | None = None) -> AdapterObservation:
     """Build an observation; `before` is the data kept from the previous one."""
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
@@ -97,7 +97,7 @@ def observed(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterO
     judged = judge_feasibility(vms, hosts, pools.known.estate, tables)
     return AdapterObservation(
         _observation(pools, vms, hosts, places, keys, messages, judged, at_s),
-        Shown(
+        LatestPools(
             newest=max((vm.id for vm in (*pools.vms, *pools.done)), default=-1),
             keys=keys,
             messages=messages,
@@ -109,7 +109,9 @@ def observed(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterO
     )
 
 
-def observed_once(pools: Pools, at_s: float, before: Shown | None = None) -> AdapterObservation:
+def observed_once(
+    pools: Pools, at_s: float, before: LatestPools | None = None
+) -> AdapterObservation:
     """Build an observation and free the VMs of `pools` in portions.
 
     Freeing 100,000 VMs at once stops every thread for 0.05 s.

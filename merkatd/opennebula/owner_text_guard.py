@@ -29,7 +29,7 @@ _VARIABLE: Final = re.compile(
 _GUESTS_OWN: Final = "CONTEXT"
 
 
-def objection(template: Template, restricted: Iterable[str] = ()) -> str | None:
+def why_refused(template: Template, restricted: Iterable[str] = ()) -> str | None:
     """Return why an owner may not create this VM, None if only references remain to be checked.
 
     `restricted` are the site's restricted attributes, such as `RAW` or `RAW/DATA`.

@@ -6,8 +6,8 @@ from typing import Any
 
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate, VmState
 from merkatd.opennebula.current_state import VmCheck, VmChecks
-from merkatd.opennebula.observation_builder import Destination, Shown
-from merkatd.opennebula.owner_text_guard import objection, variable
+from merkatd.opennebula.observation_builder import Destination, LatestPools
+from merkatd.opennebula.owner_text_guard import variable, why_refused
 from merkatd.opennebula.owner_tokens import NoTokensError, Owner, Owners
 from merkatd.opennebula.pools.one_states import (
     ACTIVE,
@@ -48,10 +48,10 @@ class NewVms:
         """Read new VMs with `reader`."""
         self._client = client
         self._reader = reader
-        self._since: Shown | None = None
+        self._since: LatestPools | None = None
         self._ids: dict[str, int] | None = None
 
-    async def with_key(self, shown: Shown | None, key: str) -> VmRow | None:
+    async def with_key(self, shown: LatestPools | None, key: str) -> VmRow | None:
         """Return the oldest VM with this key, even if it is DONE; None without one.
 
         Ids ascend: a VM whose key is not in the observation is newer than all its VMs.
@@ -62,7 +62,7 @@ class NewVms:
         there = None if vm is None else read_vm(await self._client.vm(vm))
         return there if there is not None and there.attributes.get(KEY) == key else None
 
-    async def _newer(self, shown: Shown | None) -> dict[str, int]:
+    async def _newer(self, shown: LatestPools | None) -> dict[str, int]:
         if self._ids is None or self._since is not shown:
             vms = await self._reader.newer(-1 if shown is None else shown.newest)
             found = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
@@ -86,7 +86,7 @@ def _newest_first(vms: list[VmRow]) -> list[VmRow]:
 
 
 async def create(
-    client: Client, owners: Owners, new: NewVms, shown: Shown | None, step: Create
+    client: Client, owners: Owners, new: NewVms, shown: LatestPools | None, step: Create
 ) -> StepReply:
     """Create the VM, or finish the creation that an earlier attempt began."""
     try:
@@ -145,7 +145,7 @@ def _guard(template: Template, restricted: list[str]) -> None:
 
     References were checked when the template was stored.
     """
-    why = objection(template, restricted)
+    why = why_refused(template, restricted)
     if why is not None:
         raise GuardedError(why)
     replaced = variable(template)

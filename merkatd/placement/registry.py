@@ -14,7 +14,7 @@ from merkatd.cluster.snapshot_json import loads
 from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.strategy import Strategy
 from merkatd.placement.groups import GroupSettings, groups
-from merkatd.placement.groups.cpu_use import computing, with_leftovers
+from merkatd.placement.groups.cpu_use import limited_to_use, with_leftovers
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
 
@@ -79,7 +79,7 @@ STRATEGIES: Mapping[str, StrategyEntry] = {
             groups,
             by_use=True,
             as_planned=True,
-            scene=computing,
+            scene=limited_to_use,
             shares=with_leftovers,
         ),
     )

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from merkatd.cluster import VmState
 from merkatd.cluster.columns import row_of
 from merkatd.currency import MICRO
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
@@ -39,7 +39,7 @@ from merkatd.scheduler.phases.announce import Announcement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attended:
+class ControlledPlatform:
     """A platform whose controller must run."""
 
     assignment: Assignment
@@ -51,7 +51,7 @@ class Attended:
 class PeriodNews:
     """The news to send after a period."""
 
-    attended: Mapping[int, Attended] = field(default_factory=dict)
+    attended: Mapping[int, ControlledPlatform] = field(default_factory=dict)
     markets: Sequence[MarketNow] = ()
     failed: Mapping[int, Exception] = field(default_factory=dict)
     """The failures by platform; a failed platform gets no news."""
@@ -63,7 +63,7 @@ def news_of(
     """Return the news of all markets and of all platforms with a controller."""
     if not platform_store.living(connection):
         return PeriodNews()
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     found = attended_platforms(connection, announcement, world, apart)
     claims = claims_of(connection, announcement, world, apart=apart)
     now = markets_now(connection, announcement, world.markets, world.rhythm.interval_s, claims)
@@ -74,8 +74,8 @@ def attended_platforms(
     connection: sa.Connection,
     announcement: Announcement,
     world: PeriodContext,
-    apart: Apart,
-) -> dict[int, Attended]:
+    apart: SeparateWork,
+) -> dict[int, ControlledPlatform]:
     """Return by id the platforms whose controllers must run now, except platforms that fail.
 
     While the wall clock is ahead, the deadlines sent to controllers are shifted by the same amount.
@@ -92,14 +92,14 @@ def attended_platforms(
     held = {one.application: one for one in budget_store.open_ones(connection)}
     ahead_s = world.believed.ahead_s
 
-    def look(platform: PlatformRow) -> Attended | None:
+    def look(platform: PlatformRow) -> ControlledPlatform | None:
         template = parsed(platform.template)
         if template.controller == NO_CONTROLLER:
             return None
         budget = None if platform.account is None else held.get(platform.account)
         standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)
         assignment = _assignment(platform, standing, world)
-        return Attended(assignment, standing, template.grace_s)
+        return ControlledPlatform(assignment, standing, template.grace_s)
 
     found = {one.id: apart.look(one.id, partial(look, one), None) for one in living}
     return {platform: one for platform, one in found.items() if one is not None}

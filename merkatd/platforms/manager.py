@@ -21,26 +21,26 @@ from merkatd.database.base.transactions import DryRunTransactions, Transactions
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.platforms import tenant_orders
-from merkatd.platforms.announcements import Attended, news_of
+from merkatd.platforms.announcements import ControlledPlatform, news_of
 from merkatd.platforms.controller_actions import act
 from merkatd.platforms.lifecycle.claims import books_of
 from merkatd.platforms.lifecycle.controller_failures import fail, monitor_failed
 from merkatd.platforms.lifecycle.funds import read_all
 from merkatd.platforms.lifecycle.period_review import ReviewInput, review_platforms
-from merkatd.platforms.lifecycle.template_checks import Fitting, Offered, fitting
+from merkatd.platforms.lifecycle.template_checks import CheckedTemplate, SiteOffer, check_template
 from merkatd.platforms.lifecycle.transitions import (
     Event,
     LifecycleEvent,
     PlatformState,
     record_transition,
 )
-from merkatd.platforms.processes.process_files import tidy
+from merkatd.platforms.processes.process_files import remove_old_logs
 from merkatd.platforms.tenant_orders import Submission, Update
 from merkatd.protocol.message_limits import check_memory
 from merkatd.protocol.platform_messages import Action, ActionOutcome, Controllers, MarketNow
 from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.leadership import Leading
+from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import Announcement
 
@@ -59,7 +59,7 @@ class Manager:
         world: PeriodContext,
         controllers: Controllers,
         rng: np.random.Generator | None = None,
-        leading: Leading | None = None,
+        leading: Leadership | None = None,
         handed: Callable[[str], Mapping[str, str]] = lambda _: {},
     ) -> None:
         """Begin without running controllers.
@@ -72,7 +72,7 @@ class Manager:
         self._rng = rng or world.rng
         self._controllers = controllers
         self._handed = handed
-        self._running: dict[int, Attended] = {}
+        self._running: dict[int, ControlledPlatform] = {}
         self._turn = DeferredLock()
         self._closed = False
         self._published: Sequence[MarketNow] = ()
@@ -145,9 +145,9 @@ class Manager:
         await self._start({one: now[one] for one in sorted(now.keys() - self._running.keys())})
         told = sorted(now.keys() & self._running.keys())
         self._controllers.announce(markets, [now[platform].standing for platform in told])
-        await tidy(world, self._controllers, announcement.seen.period)
+        await remove_old_logs(world, self._controllers, announcement.seen.period)
 
-    async def _start(self, those: Mapping[int, Attended]) -> None:
+    async def _start(self, those: Mapping[int, ControlledPlatform]) -> None:
         """Start the controllers of these platforms; the next call retries those that fail."""
         failed: dict[int, Exception] = {}
         for platform, one in those.items():
@@ -198,14 +198,14 @@ class Manager:
 
     # -- for tenants --------------------------------------------------------------------------
 
-    async def fitting(self, text: str) -> Fitting:
+    async def fitting(self, text: str) -> CheckedTemplate:
         """Parse a template, and check it against this site. Raise TemplateError."""
-        return await self._world.executor.run(partial(fitting, text, self._offered()))
+        return await self._world.executor.run(partial(check_template, text, self._offered()))
 
     async def submit(
         self,
         owner: int,
-        given: Fitting,
+        given: CheckedTemplate,
         vm_templates: Mapping[str, str],
         who: str,
         tell: Told[Result],
@@ -219,14 +219,14 @@ class Manager:
         return await self._world.database.run(lambda c: tell(c, work(c)))
 
     async def try_submission(
-        self, owner: int, given: Fitting, vm_templates: Mapping[str, str], tell: Told[Result]
+        self, owner: int, new: CheckedTemplate, vm_templates: Mapping[str, str], tell: Told[Result]
     ) -> Result:
         """Return the result of `submit` without storing the platform. Raise as `submit` does."""
-        work = await self._submission(owner, given, vm_templates, "nobody")
+        work = await self._submission(owner, new, vm_templates, "nobody")
         return await DryRunTransactions(self._world.database).run(lambda c: tell(c, work(c)))
 
     async def _submission(
-        self, owner: int, given: Fitting, vm_templates: Mapping[str, str], who: str
+        self, owner: int, given: CheckedTemplate, vm_templates: Mapping[str, str], who: str
     ) -> Callable[[sa.Connection], PlatformRow]:
         money, at_s = self._world.money, self._world.now()
         most_processes = self._controllers.kinds().tenant_processes
@@ -246,9 +246,9 @@ class Manager:
         submission = await self._world.executor.run(read)
         return lambda connection: tenant_orders.submit(connection, submission, money, at_s)
 
-    def _offered(self) -> Offered:
+    def _offered(self) -> SiteOffer:
         world = self._world
-        return Offered(
+        return SiteOffer(
             kinds=self._controllers.kinds(),
             markets=[one.name for one in world.markets],
             goods=world.goods.resources,

@@ -175,7 +175,7 @@ def platform_view(
     )
 
 
-def shown_in_part(
+def partial_view(
     connection: sa.Connection, one: PlatformRow, world: PeriodContext, error: Exception
 ) -> PlatformDetails:
     """Return the available parts of a broken platform's view, and why the rest is missing."""

@@ -32,7 +32,7 @@ from merkatd.platforms.lifecycle.transitions import (
     PlatformState,
     record_transition,
 )
-from merkatd.policies.patience import Book
+from merkatd.policies.patience import ClaimBook
 from merkatd.protocol.platform_messages import MOST_VMS
 from merkatd.scheduler.base.settings import MarketRules
 
@@ -261,7 +261,7 @@ def outlook(
     replenishment_s: float,
     markets: Sequence[MarketRules],
     now_s: float,
-    book: Book | None = None,
+    book: ClaimBook | None = None,
     capacity: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Outlook:
     """Return whether a platform could start or go on at present prices, and the missing needs."""

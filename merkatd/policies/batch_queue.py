@@ -108,7 +108,7 @@ def _use(vm: int, jobs: int | None, closed: bool) -> tuple[bool, int, bool, int]
     return jobs is not None, jobs or 0, not closed, -vm
 
 
-class Aim(StrEnum):
+class QueueAim(StrEnum):
     """The aim of a batch system's tenant."""
 
     WAIT = "wait"
@@ -134,10 +134,10 @@ class QueueLoad:
         return self.busy + ceil(self.wanted / max(self.slots, 1))
 
 
-def queue_performance(load: QueueLoad, aim: Aim, workers: int, target_s: float) -> Performance:
+def queue_performance(load: QueueLoad, aim: QueueAim, workers: int, target_s: float) -> Performance:
     """Return a performance that is slow if more workers are needed, fast if some are idle."""
     idle = workers > load.useful
-    if aim is Aim.WAIT and load.waiting:
+    if aim is QueueAim.WAIT and load.waiting:
         # Jobs wait: the queue must not count as fast, which would release workers.
         value = max(load.longest_s, LOW * target_s)
         return Performance(

@@ -6,7 +6,7 @@ The daemon reads them when a tenant submits a template, the controller when it s
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from merkatd.policies.batch_queue import Aim
+from merkatd.policies.batch_queue import QueueAim
 from merkatd.protocol.monitor_terms import WORKER
 from merkatd.protocol.platform_messages import MonitorTerms
 
@@ -65,13 +65,15 @@ def _different(said: Mapping[str, Any], seen: Mapping[str, Any], head: str) -> I
             )
 
 
-def aim_of(said: Mapping[str, Any]) -> Aim:
+def aim_of(said: Mapping[str, Any]) -> QueueAim:
     """Return the aim that a template names. Raise ValueError if it is unknown."""
-    name = said.get("aim", Aim.THROUGHPUT)
+    name = said.get("aim", QueueAim.THROUGHPUT)
     try:
-        return Aim(name)
+        return QueueAim(name)
     except ValueError:
-        raise ValueError(f"parameters.aim must be one of {', '.join(Aim)} (got {name!r})") from None
+        raise ValueError(
+            f"parameters.aim must be one of {', '.join(QueueAim)} (got {name!r})"
+        ) from None
 
 
 def missing(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:

@@ -87,7 +87,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class ScalingDecision:
     """The decided number of VMs, and the bid for each."""
 
     vms: int
@@ -109,7 +109,7 @@ def scale(
     *,
     wanted: int | None = None,
     patience: int = 1,
-) -> Scaled:
+) -> ScalingDecision:
     """Return the next size and bid of a fleet.
 
     `wanted` is the number of VMs that have work, None if unknown. `patience` is the number of
@@ -120,7 +120,7 @@ def scale(
     allowed = max(min(target, bound.vms), fleet.least)
     forced = max(0, fleet.vms - max(bound.vms, fleet.least))
     waiting = patience if forced else max(0, fleet.waiting - 1)
-    return Scaled(
+    return ScalingDecision(
         vms=allowed,
         request=max(0, allowed - fleet.vms),
         release=max(0, fleet.vms - allowed),

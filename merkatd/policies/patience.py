@@ -97,7 +97,7 @@ def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> flo
     return whole * spread * min(temper.horizon_s / seen_s, 1.0)
 
 
-class Book:
+class ClaimBook:
     """The claims of a market, by price and without their owners."""
 
     def __init__(self, capacity: float, claims: Iterable[Claim] = ()) -> None:
@@ -110,9 +110,9 @@ class Book:
         """Return the number of units in the market."""
         return self._capacity
 
-    def copy(self) -> "Book":
+    def copy(self) -> "ClaimBook":
         """Return an independent copy."""
-        return Book(self._capacity, self._claims)
+        return ClaimBook(self._capacity, self._claims)
 
     def room_above(self, price: float) -> float:
         """Return the units left by all claims at this price or above."""
@@ -133,11 +133,11 @@ class Book:
         self._claimed -= units
 
 
-def may_start(book: Book, limit: float, units: float) -> bool:
+def may_start(book: ClaimBook, limit: float, units: float) -> bool:
     """Return whether all its units fit beside the claims at its limit price or above."""
     return book.room_above(limit) >= units
 
 
-def must_yield(book: Book, limit: float) -> bool:
+def must_yield(book: ClaimBook, limit: float) -> bool:
     """Return whether claims at its limit price or above, its own included, exceed the market."""
     return book.room_above(limit) < 0

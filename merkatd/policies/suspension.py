@@ -125,7 +125,7 @@ def suspends(case: Case) -> bool:
     return rested(case) and not can_pay(case)
 
 
-def rests(case: Case) -> float:
+def rest_left_s(case: Case) -> float:
     """Return the seconds that a suspended platform must still rest; 0 if it can be resumed."""
     if case.least_part is None and case.spare_s <= case.rest_s:
         return 0.0

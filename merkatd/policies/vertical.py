@@ -97,7 +97,7 @@ class BidTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Adapted:
+class AdaptedBids:
     """New bids, and the traces for the next call."""
 
     bid: Amounts
@@ -109,7 +109,7 @@ def adapt(
     performance: Performance,
     means: SpendingLimit,
     traces: Sequence[BidTrace] = (),
-) -> Adapted:
+) -> AdaptedBids:
     """Return the bids of the next period. Their sum is at most `means.bid_max`."""
     seen = tuple(_noted(standing, row, trace) for row, trace in enumerate(_all(standing, traces)))
     wished = [_wished(standing, performance, means, row, trace) for row, trace in enumerate(seen)]
@@ -119,7 +119,7 @@ def adapt(
         for wish, bid, trace in zip(shared, standing.bid, seen, strict=True)
     ]
     bids = _affordable(standing.bid, [step for step, _ in steps], means.bid_max)
-    return Adapted(
+    return AdaptedBids(
         bids,
         tuple(
             _changed(trace, limit, new - old)

@@ -13,7 +13,7 @@ from merkatd.cluster import HostState, Step
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.base.transactions import Transactions
 from merkatd.limits import LimitsSettings
-from merkatd.scheduler.base.believed_time import Believed
+from merkatd.scheduler.base.believed_time import BelievedTime
 from merkatd.scheduler.base.ports import (
     CloudPort,
     Histories,
@@ -122,7 +122,7 @@ class PeriodContext:
     """Whether OpenNebula carries out deployments and migrations, at its driver's request."""
     recent: RecentUse = field(default_factory=RecentUse)
     troubles: Troubles = field(default_factory=Troubles)
-    believed: Believed = field(default_factory=Believed)
+    believed: BelievedTime = field(default_factory=BelievedTime)
     """The time that decides deadlines."""
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError if another daemon may be acting already."""

@@ -56,7 +56,7 @@ async def _always() -> bool:
     return True
 
 
-class Leading:
+class Leadership:
     """The leadership of this daemon, and the transactions of the leader."""
 
     def __init__(
@@ -290,7 +290,7 @@ class Leading:
 class LeaderTransactions:
     """Transactions that succeed only while one lease is held."""
 
-    def __init__(self, database: Transactions, leading: Leading, token: int) -> None:
+    def __init__(self, database: Transactions, leading: Leadership, token: int) -> None:
         self._database = database
         self._leading = leading
         self._token = token

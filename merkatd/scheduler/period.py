@@ -23,15 +23,15 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.subscribers import Subscribers
 from merkatd.scheduler.charging.charge import charge
 from merkatd.scheduler.context import DrainedHosts, PeriodContext
-from merkatd.scheduler.execution.delegation import Handed, HandoverRequest, PendingHandover
+from merkatd.scheduler.execution.delegation import DelegatedPlan, HandoverRequest, PendingHandover
 from merkatd.scheduler.execution.execute import PeriodResult, decide_only, execute
 from merkatd.scheduler.execution.failed_periods import give_up
-from merkatd.scheduler.execution.guest_watch import Following
-from merkatd.scheduler.execution.message_writer import Telling
-from merkatd.scheduler.execution.shadow import Shadow
-from merkatd.scheduler.execution.starting_guests import arrivals
-from merkatd.scheduler.leadership import Leading
-from merkatd.scheduler.observation.foreign_placements import Foreign
+from merkatd.scheduler.execution.guest_watch import GuestWatch
+from merkatd.scheduler.execution.message_writer import MessageWriter
+from merkatd.scheduler.execution.shadow import ShadowMode
+from merkatd.scheduler.execution.starting_guests import starting_guests
+from merkatd.scheduler.leadership import Leadership
+from merkatd.scheduler.observation.foreign_placements import ForeignPlacements
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.announce import (
     Announcement,
@@ -45,7 +45,7 @@ from merkatd.scheduler.phases.observe import observe, read_cloud
 from merkatd.scheduler.phases.permission import Permission, QuietPeriods
 from merkatd.scheduler.removed_users import RemovedUsers
 from merkatd.scheduler.retain import retain
-from merkatd.scheduler.terms.participants import TakingPart
+from merkatd.scheduler.terms.participants import Participants
 from merkatd.scheduler.timer import PeriodTimer
 
 _log = Logger()
@@ -58,7 +58,7 @@ Result = TypeVar("Result")
 class Scheduler:
     """The loop of periods; only one scheduler at a time acts on a cloud."""
 
-    def __init__(self, world: PeriodContext, leading: Leading | None = None) -> None:
+    def __init__(self, world: PeriodContext, leading: Leadership | None = None) -> None:
         """`leading` knows whether this daemon may act; None if there is no other daemon."""
         self.drained: frozenset[int] = frozenset()
         """The ids of the hosts that an order drains."""
@@ -73,18 +73,18 @@ class Scheduler:
         self.failures = 0
         """The number of failed periods since the last successful one."""
         self.latest: Announcement | None = None
-        self.foreign = Foreign()
+        self.foreign = ForeignPlacements()
         """Placements by other software."""
         self.removed = RemovedUsers()
         """The tenants whose users OpenNebula has removed."""
         self._leading = leading
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[PeriodOutcome, float]]("outcomes of periods")
-        self._quiet, self._shadow, self._telling = QuietPeriods(), Shadow(), Telling()
-        self._taking_part = TakingPart(lambda: not self.paused and self.mode is Mode.ON)
+        self._quiet, self._shadow, self._telling = QuietPeriods(), ShadowMode(), MessageWriter()
+        self._taking_part = Participants(lambda: not self.paused and self.mode is Mode.ON)
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
-        self._following = Following(self._turn, world.clock, self._acts, self.wake)
+        self._following = GuestWatch(self._turn, world.clock, self._acts, self.wake)
         self._beat = PeriodTimer(world.clock, world.rhythm, self._due)
         if leading is not None:
             # The previous leader has stopped, so start the next period now.
@@ -96,7 +96,7 @@ class Scheduler:
             await self._obey()
             return await self._period(None)
 
-    async def places(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> Handed:
+    async def places(self, wanted: HandoverRequest, waits: Callable[[], bool]) -> DelegatedPlan:
         """Start a period at OpenNebula's request, and return its plan before the period ends.
 
         Raise NotActingError, CloudUnreachableError, or the error of the failed period.
@@ -167,7 +167,7 @@ class Scheduler:
                 done = await decide_only(world, paid_for, leave, self._shadow)
             else:
                 done = await execute(world, paid_for, leave, asking)
-                coming = await arrivals(world, done.seen, done.decided)
+                coming = await starting_guests(world, done.seen, done.decided)
                 self._following.expect(world, coming)
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)

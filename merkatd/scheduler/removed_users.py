@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.ledger import tenant_store
 from merkatd.database.ledger.tenant_store import TenantRow
 from merkatd.scheduler.base.ports import CloudUnreachableError
@@ -47,7 +47,7 @@ _log = Logger()
 class _Found:
     """The result for one removed user in one transaction."""
 
-    retired: ledger.Retired | None
+    retired: ledger.RetirementResult | None
     left: str
     """A description of the remaining belongings."""
 
@@ -166,7 +166,7 @@ def _ended(
     at_s: float,
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
     """Return the ended and the remaining belongings by owner; and the errors by owner."""
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     waits = _Found(None, "the daemon has ended its belongings; the log shows why that failed")
     found = {
         owner: apart.run(owner, partial(_end, connection, world, seen, owner, at_s), waits)

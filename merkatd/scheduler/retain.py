@@ -6,7 +6,7 @@ from twisted.logger import Logger
 from merkatd.database import retention
 from merkatd.database.retention import Horizon
 from merkatd.database.scheduler import period_store
-from merkatd.scheduler.charging.charge import keep_books
+from merkatd.scheduler.charging.charge import roll_up_books
 from merkatd.scheduler.context import PeriodContext
 
 EVERY = 60
@@ -22,9 +22,9 @@ async def retain(world: PeriodContext, period: int) -> None:
     if period % EVERY:
         return
     horizon = await world.database.read(lambda c: horizon_of(c, world, period))
-    await keep_books(world, horizon.details_period)
+    await roll_up_books(world, horizon.details_period)
     for _ in range(_BATCHES):
-        if not await world.database.run(lambda c: retention.tidy(c, horizon)):
+        if not await world.database.run(lambda c: retention.delete_old_rows(c, horizon)):
             return
     _log.info("More old rows remain; they are deleted after later periods")
 

@@ -11,7 +11,7 @@ from merkatd.ledger import MICRO, BudgetRow, Note, Statement, TenantAccount
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class KnownNames:
     """The names of users and groups by their ids."""
 
     users: Mapping[int, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class TenantStanding:
     retired_s: float | None
 
 
-def standing_of(one: TenantAccount, names: Names) -> TenantStanding:
+def standing_of(one: TenantAccount, names: KnownNames) -> TenantStanding:
     """Return a tenant with its balances."""
     return TenantStanding(
         id=one.owner,

@@ -8,8 +8,8 @@ from merkatd.ledger import MICRO, BudgetRow, Ledger, Month, NoteKind, month_of
 from merkatd.service.account_rows import (
     ApplicationBudget,
     CreditSupply,
+    KnownNames,
     MoneyNote,
-    Names,
     TenantDetails,
     TenantStanding,
     TenantStatement,
@@ -32,7 +32,7 @@ class AccountService:
     """The accounts of tenants; amounts in orders are micro-credits."""
 
     def __init__(
-        self, ledger: Ledger, now: Callable[[], float], names: Callable[[], Names]
+        self, ledger: Ledger, now: Callable[[], float], names: Callable[[], KnownNames]
     ) -> None:
         """`names` returns OpenNebula's present names of users and groups."""
         self._ledger = ledger

@@ -125,7 +125,7 @@ class ModeService:
 
         def read(connection: sa.Connection) -> StoredPlan | None:
             newest = plan_store.newest(connection)
-            return None if newest is None else plan_store.followed(connection, newest)
+            return None if newest is None else plan_store.with_results(connection, newest)
 
         plan = await self._scheduler.world.database.read(read)
         if plan is None:

@@ -7,14 +7,14 @@ import sqlalchemy as sa
 
 from merkatd.base import toml_reader
 from merkatd.base.quantities import shown
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.platforms import platform_views
 from merkatd.platforms.lifecycle import template_reader
 from merkatd.platforms.lifecycle.platform_template import TemplateTime
-from merkatd.platforms.lifecycle.template_checks import Fitting
+from merkatd.platforms.lifecycle.template_checks import CheckedTemplate
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.platform_views import (
     PlatformDetails,
@@ -86,7 +86,7 @@ class PlatformService:
     async def submit(self, caller: Caller, owner: int, text: str) -> PlatformDetails:
         """Create a platform of a tenant from the text of a template, and return it."""
 
-        async def done(given: Fitting, vm_templates: dict[str, str]) -> PlatformDetails:
+        async def done(given: CheckedTemplate, vm_templates: dict[str, str]) -> PlatformDetails:
             return await self._manager.submit(owner, given, vm_templates, caller.author, self._view)
 
         return await self._with_template(caller, owner, text, done)
@@ -94,7 +94,7 @@ class PlatformService:
     async def try_submit(self, caller: Caller, owner: int, text: str) -> PlatformDetails:
         """Return the result of `submit`, and store nothing."""
 
-        async def tried(given: Fitting, vm_templates: dict[str, str]) -> PlatformDetails:
+        async def tried(given: CheckedTemplate, vm_templates: dict[str, str]) -> PlatformDetails:
             return await self._manager.try_submission(owner, given, vm_templates, self._view)
 
         return await self._with_template(caller, owner, text, tried)
@@ -136,7 +136,7 @@ class PlatformService:
         caller: Caller,
         owner: int,
         text: str,
-        work: Callable[[Fitting, dict[str, str]], Awaitable[PlatformDetails]],
+        work: Callable[[CheckedTemplate, dict[str, str]], Awaitable[PlatformDetails]],
     ) -> PlatformDetails:
         require_tenant(caller, owner)
         if not text:
@@ -158,13 +158,13 @@ class PlatformService:
 
         def read(connection: sa.Connection) -> PlatformDetails:
             one = require_platform(connection, platform)
-            apart = Apart(connection)
+            apart = SeparateWork(connection)
             found = apart.look(
                 platform, lambda: platform_views.platform_view(connection, one, world, at), None
             )
             if found is not None:
                 return found
-            return platform_views.shown_in_part(connection, one, world, apart.failed[platform])
+            return platform_views.partial_view(connection, one, world, apart.failed[platform])
 
         with ledger_errors_translated():
             return await world.database.read(read)

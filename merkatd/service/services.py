@@ -8,7 +8,7 @@ from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.period import Scheduler
-from merkatd.service.account_rows import Names
+from merkatd.service.account_rows import KnownNames
 from merkatd.service.accounts import AccountService
 from merkatd.service.base.callers import CallerRights
 from merkatd.service.base.errors import NotSupportedError
@@ -82,12 +82,12 @@ class DaemonServices:
         return self.groups
 
 
-def names_of(scheduler: Scheduler) -> Names:
+def names_of(scheduler: Scheduler) -> KnownNames:
     """Return the names of users and groups that the last period saw."""
     latest = scheduler.latest
     if latest is None:
-        return Names()
-    return Names(latest.seen.observation.owner_name, latest.seen.observation.group_name)
+        return KnownNames()
+    return KnownNames(latest.seen.observation.owner_name, latest.seen.observation.group_name)
 
 
 def services_of(

@@ -2,7 +2,7 @@
 
 from merkatd.syntax.one_template import Attribute, ParseError, Template, Vector, cdata, xml_name
 from merkatd.syntax.template_parser import parse
-from merkatd.syntax.template_writer import UnwritableError, written
+from merkatd.syntax.template_writer import UnwritableError, template_text
 
 __all__ = [
     "Attribute",
@@ -12,6 +12,6 @@ __all__ = [
     "Vector",
     "cdata",
     "parse",
-    "written",
+    "template_text",
     "xml_name",
 ]

@@ -14,7 +14,7 @@ class UnwritableError(ValueError):
     """A value that OpenNebula's syntax can't express; the message names its attribute."""
 
 
-def written(attributes: Iterable[Attribute]) -> str:
+def template_text(attributes: Iterable[Attribute]) -> str:
     """Return the text of the attributes; more lines may be appended. Raise UnwritableError."""
     return "".join(f"{_line(name, value)}\n" for name, value in attributes)
 

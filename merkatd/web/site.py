@@ -29,7 +29,7 @@ from merkatd.web.base.responses import (
     redirect,
 )
 from merkatd.web.base.routes import PageRequest, Route, find
-from merkatd.web.base.stored_answers import NotStoredError, PageRead, Recall
+from merkatd.web.base.stored_answers import NotStoredError, PageRead, StoredAnswers
 from merkatd.web.browser_sessions import BrowserSession, BrowserSessions
 from merkatd.web.layout.page_frame import SIGN_IN, not_now, sign_in_page, wrong_page
 
@@ -53,7 +53,7 @@ class WebSite:
         sessions: BrowserSessions,
         listeners: Listeners,
         *,
-        recall: Recall,
+        recall: StoredAnswers,
         cookie: str,
         secure: bool,
     ) -> None:

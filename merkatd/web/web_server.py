@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.http.connection_places import KnownAddresses
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_channel import Channel
 from merkatd.api.http.http_request import MANY_AT_ONCE, HttpCall
 from merkatd.api.http.http_server import CallFactory, ListeningPort, opened
@@ -18,10 +18,10 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.web.base.form_reader import MOST_LONG_BYTES, Form, decoded
 from merkatd.web.base.goals import Goals
 from merkatd.web.base.live_updates import Listener, Listeners
-from merkatd.web.base.period_memory import Keeping
+from merkatd.web.base.period_memory import PeriodRecorder
 from merkatd.web.base.responses import HEADERS, BrowserRequest, LiveResponse, PageResponse
 from merkatd.web.base.served_names import OwnHosts, certificate_names, host_name
-from merkatd.web.base.stored_answers import Recall
+from merkatd.web.base.stored_answers import StoredAnswers
 from merkatd.web.browser_sessions import BrowserSessions
 from merkatd.web.layout.page_frame import wrong_page
 from merkatd.web.settings import WebSettings
@@ -32,7 +32,7 @@ _FORM = "application/x-www-form-urlencoded"
 _log = Logger()
 
 
-class Visit(HttpCall):
+class BrowserCall(HttpCall):
     """A request from a browser."""
 
     channel: "Visitor"
@@ -183,7 +183,7 @@ class Visitor(Channel):
 
     def __init__(self, factory: Any, address: str, seconds: Any) -> None:
         super().__init__(factory, address, seconds)
-        self.requestFactory: Any = Visit
+        self.requestFactory: Any = BrowserCall
         self.listener: Listener | None = None
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
@@ -230,7 +230,7 @@ class VisitFactory(CallFactory):
         site: WebSite,
         cookie: str,
         hosts: OwnHosts,
-        proxies: Proxies,
+        proxies: TrustedProxies,
         known: KnownAddresses | None = None,
         *,
         secure: bool,
@@ -285,10 +285,10 @@ def serve(
         idle_s=settings.session_idle_s,
         most_per_user=settings.sessions_per_user,
     )
-    recall = Recall(reactor, dispatch.house.world.now)
+    recall = StoredAnswers(reactor, dispatch.house.world.now)
     site = WebSite(dispatch, sessions, listeners, recall=recall, cookie=cookie, secure=secure)
     hosts = OwnHosts([settings.address, *(settings.hosts or ())])
-    proxies = Proxies(settings.trusted_proxies or ())
+    proxies = TrustedProxies(settings.trusted_proxies or ())
     known = dispatch.admission.known
     factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, known, secure=secure)
     door = opened(reactor, settings, factory, "web")
@@ -298,6 +298,6 @@ def serve(
 
     named()
     house = dispatch.house
-    keeping = Keeping(site.past, house, site.goals, listeners.announced)
+    keeping = PeriodRecorder(site.past, house, site.goals, listeners.announced)
     scheduler.listen(keeping.announced)
     return WebPage(door, listeners, site.goals, named)

@@ -55,7 +55,7 @@ class TimePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class RunCourse:
     """The course of a run."""
 
     moments: tuple[TimePoint, ...]
@@ -69,7 +69,7 @@ class _NodeState:
     traces: tuple[BidTrace, ...] = ()
 
 
-def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> Story:
+def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> RunCourse:
     """Run the application to its end; `deadline_s` returns the deadline that applies at a time."""
     state = _NodeState(OTHERS_BID)
     allocation: tuple[float, ...] = SIZE
@@ -83,17 +83,17 @@ def story(deadline_s: Callable[[float], float], *, adapts: bool = True) -> Story
             moments.append(_look(state, allocation, step_s, now_s, deadline_s(now_s), adapts))
         state.done += TICK_S / step_s
         now_s += TICK_S
-    return Story(tuple(moments), now_s - (state.done - STEPS) * step_s)
+    return RunCourse(tuple(moments), now_s - (state.done - STEPS) * step_s)
 
 
-def others(now_s: float) -> int:
+def best_effort_count(now_s: float) -> int:
     """Return the number of best-effort applications at this time."""
     return sum(come_s <= now_s for come_s in OTHERS_COME_S)
 
 
 def _allocation(bid: tuple[float, ...], now_s: float) -> tuple[float, ...]:
     """Return the allocation (Eq. 1) of the application with a deadline."""
-    count = 1 + others(now_s)
+    count = 1 + best_effort_count(now_s)
     found = []
     for column, capacity in enumerate(CAPACITY):
         bids: Floats = np.full(count, OTHERS_BID[column])
@@ -132,7 +132,7 @@ def _look(
 
 def _keeping(column: int, now_s: float) -> float:
     """Return the least bid that keeps all it can use, from Eq. 1."""
-    count, size, capacity = others(now_s), SIZE[column], CAPACITY[column]
+    count, size, capacity = best_effort_count(now_s), SIZE[column], CAPACITY[column]
     if size * (count + 1) <= capacity:
         return 1.0
     return count * OTHERS_BID[column] * size / (capacity - size)
@@ -156,7 +156,7 @@ def tasks(options: ExperimentOptions) -> Sequence[Task]:  # noqa: ARG001 - nothi
     ]
 
 
-def told(task: Task) -> Story:
+def run_task(task: Task) -> RunCourse:
     """Return the run of a task."""
 
     def due_s(now_s: float) -> float:
@@ -169,7 +169,7 @@ def told(task: Task) -> Story:
 
 def measure(task: Task, options: ExperimentOptions) -> Row:  # noqa: ARG001 - nothing is drawn
     """Return bids, allocations, paces and end of a run."""
-    found = told(task)
+    found = run_task(task)
     settled = [one for one in found.moments if one.at_s >= AFTER_S]
     early = [one for one in settled if one.at_s < CHANGED_S]
     late = [one for one in settled if CHANGED_S + 400.0 <= one.at_s < 2 * CHANGED_S]
@@ -242,7 +242,7 @@ def _grid(rows: Rows) -> Grid:
 
 
 def _panels(rows: Rows) -> tuple[Panel, ...]:
-    found = {f"{task.system} {task.level:.0f}": told(task) for task in rows}
+    found = {f"{task.system} {task.level:.0f}": run_task(task) for task in rows}
 
     def panel(title: str, label: str, name: str) -> Panel:
         return Panel(

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from merkatd.policies.batch_queue import Aim
+from merkatd.policies.batch_queue import QueueAim
 from simulator.experiments import experiment
 from simulator.experiments.experiment import (
     Curve,
@@ -63,12 +63,12 @@ def frameworks(task: Task, options: ExperimentOptions) -> tuple[Framework, Frame
     tenth = 10 if options.quick else 1
     halves = NODES * NODE_CORES // 2 // tenth if task.system == HALVES else None
     return (
-        Framework(CONDOR, Aim.THROUGHPUT, deque(_sweeps(rng, SWEEP_JOBS // tenth)), halves),
-        Framework(TORQUE, Aim.WAIT, deque(_mpi(rng, max(MPI_JOBS // tenth, 2))), halves),
+        Framework(CONDOR, QueueAim.THROUGHPUT, deque(_sweeps(rng, SWEEP_JOBS // tenth)), halves),
+        Framework(TORQUE, QueueAim.WAIT, deque(_mpi(rng, max(MPI_JOBS // tenth, 2))), halves),
     )
 
 
-def told(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
+def run_frameworks(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
     """Return both frameworks after their run."""
     condor, torque = frameworks(task, options)
     simulate(
@@ -80,7 +80,7 @@ def told(task: Task, options: ExperimentOptions) -> tuple[Framework, Framework]:
 
 def measure(task: Task, options: ExperimentOptions) -> Row:
     """Return each framework's VMs, and its part of the CPU while both need more than half."""
-    condor, torque = told(task, options)
+    condor, torque = run_frameworks(task, options)
     half = NODES * NODE_CORES // 2 // (10 if options.quick else 1)
     both = _contended(condor, torque, half)
     alone = [one for one, other in zip(condor.seen, torque.seen, strict=False) if not other.useful]
@@ -179,7 +179,7 @@ def report(rows: Rows, options: ExperimentOptions) -> ExperimentReport:
 
 
 def _panels(options: ExperimentOptions) -> tuple[Panel, ...]:
-    both = told(Task(MARKET, 0.0, 0), options)
+    both = run_frameworks(Task(MARKET, 0.0, 0), options)
 
     def curves(names: Sequence[str]) -> tuple[Curve, ...]:
         return tuple(

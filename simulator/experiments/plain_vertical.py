@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from merkatd.policies.vertical import (
-    Adapted,
+    AdaptedBids,
     BidTrace,
     Performance,
     SpendingLimit,
@@ -27,7 +27,7 @@ def adapt(
     performance: Performance,
     means: SpendingLimit,
     traces: Sequence[BidTrace] = (),
-) -> Adapted:
+) -> AdaptedBids:
     """Return the bids of the next period, and the last changes."""
     known = tuple(traces) or (BidTrace(),) * len(standing.bid)
     wished = [
@@ -36,7 +36,7 @@ def adapt(
     ]
     bids = share_budget(wished, standing, means.bid_max, capped=False)
     changes = [new - old for new, old in zip(bids, standing.bid, strict=True)]
-    return Adapted(
+    return AdaptedBids(
         tuple(bids),
         tuple(
             replace(trace, change=change) if change else trace

@@ -17,7 +17,7 @@ from merkatd.cluster import Floats
 from merkatd.market.share import share
 from merkatd.policies import vertical
 from merkatd.policies.deadline import Work, performance
-from merkatd.policies.vertical import Adapted, BidTrace, Performance, SpendingLimit, VmPosition
+from merkatd.policies.vertical import AdaptedBids, BidTrace, Performance, SpendingLimit, VmPosition
 from simulator.experiments import experiment, plain_vertical
 from simulator.experiments.experiment import (
     Experiment,
@@ -59,7 +59,7 @@ class Policy(Protocol):
         performance: Performance,
         means: SpendingLimit,
         traces: Sequence[BidTrace] = (),
-    ) -> Adapted:
+    ) -> AdaptedBids:
         """Return the bids of the next period."""
 
 

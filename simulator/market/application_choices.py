@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from merkatd.policies.patience import (
-    Book,
+    ClaimBook,
     CpuNeed,
     PatienceSettings,
     limit_price,
@@ -73,7 +73,7 @@ class ApplicationChoices:
                 placed.append(one)
         waiting.sort(key=lambda one: (-one.limit, one.row))
         placed.sort(key=lambda one: (one.limit, -one.row))
-        book = Book(self._cloud.units, ((one.limit, one.units) for one in placed))
+        book = ClaimBook(self._cloud.units, ((one.limit, one.units) for one in placed))
         started: list[Tenancy] = []
         yielded: list[Tenancy] = []
         for _ in range(ROUNDS):
@@ -83,7 +83,7 @@ class ApplicationChoices:
 
     def _decide(
         self,
-        book: Book,
+        book: ClaimBook,
         waiting: list[Tenancy],
         placed: list[Tenancy],
         started: list[Tenancy],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.market.share import share
-from merkatd.policies.batch_queue import Aim, QueueLoad, queue_performance, workers_to_release
+from merkatd.policies.batch_queue import QueueAim, QueueLoad, queue_performance, workers_to_release
 from merkatd.policies.horizontal import Fleet, Prices, others_price, scale
 
 CORE = 100.0
@@ -82,7 +82,7 @@ class Framework:
     """A batch framework."""
 
     name: str
-    aim: Aim
+    aim: QueueAim
     coming: deque[Job]
     fixed: int | None = None
     """Constant number of workers, in a cloud without a market; None in a market."""

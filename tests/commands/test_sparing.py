@@ -9,8 +9,8 @@ import pytest
 from twisted.internet import tcp
 from twisted.logger import Logger, formatEvent
 
-from merkatd.commands.programs.run_command import Written
-from merkatd.commands.terminal.log_throttle import Sparing
+from merkatd.commands.programs.run_command import LogFile
+from merkatd.commands.terminal.log_throttle import LogThrottle
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import DaemonSection
 
@@ -23,7 +23,9 @@ class Short:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.lines: list[str] = []
-        self.sparing = Sparing(lambda event: self.lines.append(_text(event)), lambda: self.now_s)
+        self.sparing = LogThrottle(
+            lambda event: self.lines.append(_text(event)), lambda: self.now_s
+        )
         namespace = tcp.Port._logger.namespace
         self.logger = Logger(namespace, observer=self.sparing)  # type: ignore[arg-type]
 
@@ -78,7 +80,7 @@ def test_the_daemons_log_is_written_so(tmp_path: Path, monkeypatch: pytest.Monke
     beginner = SimpleNamespace(beginLoggingTo=lambda observers, **_: begun.extend(observers))
     monkeypatch.setattr("merkatd.commands.programs.run_command.globalLogBeginner", beginner)
     file = tmp_path / "log"
-    written = Written(Config(daemon=DaemonSection(log_file=str(file))))
+    written = LogFile(Config(daemon=DaemonSection(log_file=str(file))))
     written.begin()
     short = Short()
     short.logger.observer = begun[0]

@@ -13,7 +13,7 @@ from twisted.internet import task
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
-from merkatd.api.metrics.reactor_metrics import Holds
+from merkatd.api.metrics.reactor_metrics import ReactorHolds
 from merkatd.config.loader import parse
 from merkatd.daemon.assembly import start
 from tests.daemon.large import ADMIN
@@ -71,7 +71,7 @@ async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
         """
     )
     heart = Heartbeat()
-    holds = Holds(reactor)
+    holds = ReactorHolds(reactor)
     holds.start()
     found: dict[str, Any] = {"reference_s": reference_s(), "periods": []}
     await task.deferLater(reactor, 0.5, lambda: None)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from merkatd.config.configuration import Config
-from merkatd.daemon.reload import Reloading, RunningParts, rules_of
+from merkatd.daemon.reload import ConfigurationReload, RunningParts, rules_of
 from merkatd.groups.group_keeper import Keeper
 from tests.platforms.site import Site
 from tests.served import services_at
@@ -22,7 +22,7 @@ def reloaded() -> Any:
     before = Config()
     money = replace(before.money, starting_credits=123.0)
     new = replace(before, money=money, period=replace(before.period, interval_s=77.0))
-    yield going, Reloading(going, before).take(new)
+    yield going, ConfigurationReload(going, before).take(new)
     site.close()
 
 

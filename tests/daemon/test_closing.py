@@ -3,13 +3,13 @@
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.daemon.shutdown import PART_LIMIT_S, Closing
+from merkatd.daemon.shutdown import PART_LIMIT_S, OpenParts
 
 
 def test_every_part_is_closed_though_one_fails_and_one_hangs() -> None:
     """The last one first; a part that hangs costs its limit and no more."""
     clock = Clock()
-    closing = Closing(clock)
+    closing = OpenParts(clock)
     closed: list[str] = []
 
     def fail() -> None:
@@ -43,7 +43,7 @@ def test_every_part_is_closed_though_one_fails_and_one_hangs() -> None:
 def test_work_that_ends_when_it_is_cancelled_is_waited_for() -> None:
     """A part that gives up at its limit has its last word before the next one is closed."""
     clock = Clock()
-    closing = Closing(clock)
+    closing = OpenParts(clock)
     said: list[str] = []
 
     async def polite() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.daemon.interpreter import GROWTH, SHORT_S, WHOLE_EVERY_S, Garbage
+from merkatd.daemon.interpreter import GROWTH, SHORT_S, WHOLE_EVERY_S, GarbageCollections
 
 
 class Times:
@@ -51,9 +51,9 @@ def times() -> Times:
 
 
 @pytest.fixture
-def garbage(times: Times) -> Iterator[Garbage]:
+def garbage(times: Times) -> Iterator[GarbageCollections]:
     """Collections are kept short while the test runs."""
-    made = Garbage(times.seconds, times.cpu_s, times.resident)
+    made = GarbageCollections(times.seconds, times.cpu_s, times.resident)
     made.start()
     yield made
     made.stop()
@@ -61,7 +61,7 @@ def garbage(times: Times) -> Iterator[Garbage]:
 
 
 def test_survivors_of_a_long_collection_are_not_looked_at_again(
-    times: Times, garbage: Garbage
+    times: Times, garbage: GarbageCollections
 ) -> None:
     """So that the next one looks at new objects alone."""
     kept: list[list[int]] = [[] for _ in range(100_000)]
@@ -74,7 +74,7 @@ def test_survivors_of_a_long_collection_are_not_looked_at_again(
 
 
 def test_a_short_collection_and_those_of_young_objects_freeze_nothing(
-    times: Times, garbage: Garbage
+    times: Times, garbage: GarbageCollections
 ) -> None:
     """In a small cloud Python collects garbage as it always does."""
     frozen = gc.get_freeze_count()
@@ -92,7 +92,7 @@ def test_a_short_collection_and_those_of_young_objects_freeze_nothing(
 
 @pytest.mark.parametrize("why", ["day", "growth"])
 def test_circles_that_were_frozen_are_freed_when_a_day_is_over_or_memory_grew(
-    times: Times, garbage: Garbage, why: str
+    times: Times, garbage: GarbageCollections, why: str
 ) -> None:
     """And not before: a whole collection of a large cloud holds the reactor."""
     garbage.after_period()
@@ -113,7 +113,7 @@ def test_circles_that_were_frozen_are_freed_when_a_day_is_over_or_memory_grew(
     assert ended() is None
 
 
-def test_memory_stays_flat_over_many_periods(times: Times, garbage: Garbage) -> None:
+def test_memory_stays_flat_over_many_periods(times: Times, garbage: GarbageCollections) -> None:
     """Each period leaves a circle that was frozen while it was alive; no more than a day's stay."""
     times.each_s = 2 * SHORT_S
     alive: weakref.WeakSet[Circle] = weakref.WeakSet()
@@ -132,7 +132,7 @@ def test_memory_stays_flat_over_many_periods(times: Times, garbage: Garbage) -> 
 
 def test_nothing_stays_behind_after_the_end(times: Times) -> None:
     """A process may run several daemons one after another, as tests do."""
-    made = Garbage(times.seconds, times.cpu_s, times.resident)
+    made = GarbageCollections(times.seconds, times.cpu_s, times.resident)
     before, thresholds = list(gc.callbacks), gc.get_threshold()
     made.start()
     assert gc.get_threshold() < thresholds
@@ -142,7 +142,9 @@ def test_nothing_stays_behind_after_the_end(times: Times) -> None:
     assert gc.get_threshold() == thresholds
 
 
-def test_without_a_file_to_open_collections_go_by_the_clock(times: Times, garbage: Garbage) -> None:
+def test_without_a_file_to_open_collections_go_by_the_clock(
+    times: Times, garbage: GarbageCollections
+) -> None:
     """A process that has all its files open does not fail; its size counts again later."""
     times.each_s = 2 * SHORT_S
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.daemon.safe_files import once_written, written
+from merkatd.daemon.safe_files import read_or_create, write_whole_file
 from merkatd.daemon.single_instance import holder_of
 
 
@@ -31,7 +31,7 @@ def test_a_file_that_was_not_written_whole_is_made_anew(tmp_path: Path, said: st
     path.write_text(said)
     assert len(holder_of(path)) > 20
     assert path.read_text().strip()
-    assert once_written(path, "another") == path.read_text().strip()
+    assert read_or_create(path, "another") == path.read_text().strip()
 
 
 def test_a_write_that_fails_leaves_what_was_there(
@@ -39,7 +39,7 @@ def test_a_write_that_fails_leaves_what_was_there(
 ) -> None:
     """No reader ever sees half of it; nobody else may read it."""
     path = tmp_path / "one_auth"
-    written(path, "oneadmin:first\n")
+    write_whole_file(path, "oneadmin:first\n")
     assert path.stat().st_mode & 0o777 == 0o600
 
     def full(_number: int) -> None:
@@ -47,8 +47,8 @@ def test_a_write_that_fails_leaves_what_was_there(
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="no space"):
-        written(path, "oneadmin:second\n")
+        write_whole_file(path, "oneadmin:second\n")
     assert path.read_text() == "oneadmin:first\n"
     monkeypatch.undo()
-    written(path, "oneadmin:third\n")
+    write_whole_file(path, "oneadmin:third\n")
     assert path.read_text() == "oneadmin:third\n"

@@ -15,7 +15,7 @@ from merkatd.base.clock import Inline
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind
 from merkatd.daemon.errors import StartError
-from merkatd.daemon.single_instance import holder_of, older_ended
+from merkatd.daemon.single_instance import check_of_other_daemons, holder_of
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler import lease_store
@@ -53,7 +53,7 @@ def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> 
     """What came of the look, after all the time that it takes."""
     clock = Clock()
     database = Database(engine, Inline(), clock, np.random.default_rng(0))
-    begin = older_ended(clock, config)
+    begin = check_of_other_daemons(clock, config)
     assert begin is not None
     look = ensureDeferred(begin(database))
     clock.advance(WAIT_S / 2)
@@ -99,7 +99,7 @@ def test_nothing_is_waited_for_where_nobody_else_can_act(
         migrations.upgrade(engine)
     clock = Clock()
     database = Database(engine, Inline(), clock, np.random.default_rng(0))
-    begin = older_ended(clock, config)
+    begin = check_of_other_daemons(clock, config)
     assert begin is not None
     assert ensureDeferred(begin(database)).called
     assert not clock.getDelayedCalls()

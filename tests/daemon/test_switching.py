@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.daemon.interpreter import switch_quickly
+from merkatd.daemon.interpreter import shorten_switch_interval
 
 _IN_TURNS_S = 0.05
 """Twenty calls take longer than this where each waits for the worker's turn to end."""
@@ -54,7 +54,7 @@ def test_calls_of_the_system_take_a_part_of_their_time() -> None:
     """At most a third, beside a worker that computes; afterwards all is as before."""
     before_s = sys.getswitchinterval()
     usual_s = _usual_s()
-    back = switch_quickly()
+    back = shorten_switch_interval()
     try:
         quick_s = _calls_s()
     finally:

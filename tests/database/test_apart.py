@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.base.transactions import LostRaceError, ends_transaction
 from merkatd.database.ledger import tenant_store
 
@@ -36,7 +36,7 @@ def test_what_one_has_written_is_undone_and_others_go_on(
     connection: sa.Connection, error: Exception
 ) -> None:
     """Its error is kept, and it is asked for nothing any more."""
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     assert apart.run(1, lambda: writes(connection, 1), -1) == 1
     assert apart.run(2, lambda: writes(connection, 2, error), -1) == -1
     assert apart.run(3, lambda: writes(connection, 3), -1) == 3
@@ -61,7 +61,7 @@ def test_an_error_of_the_database_ends_the_transaction(
 ) -> None:
     """The whole transaction is run again: the error is nobody's own."""
     assert ends_transaction(error)
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     with pytest.raises(type(error)):
         apart.run(1, lambda: writes(connection, 1, error), -1)
     with pytest.raises(type(error)):
@@ -71,7 +71,7 @@ def test_an_error_of_the_database_ends_the_transaction(
 
 def test_a_value_that_no_column_holds_is_the_fault_of_one(connection: sa.Connection) -> None:
     """What the database's own driver refuses of one undoes nothing of the others."""
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     assert apart.run(1, lambda: writes(connection, 1), -1) == 1
     assert apart.run(2, lambda: writes(connection, 2**70), -1) == -1
     assert apart.run(3, lambda: writes(connection, 3), -1) == 3

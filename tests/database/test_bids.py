@@ -5,7 +5,7 @@ import math
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.retention import Horizon, tidy
+from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 
@@ -104,7 +104,7 @@ def test_a_vm_that_is_gone_bids_no_more(connection: sa.Connection) -> None:
     bid_store.forget(connection, [1])
     assert list(bid_store.newest_bids(connection)) == [2]
     assert len(bid_store.history(connection, 1)) == 1
-    tidy(connection, Horizon(0, 1.0, 0.0))
+    delete_old_rows(connection, Horizon(0, 1.0, 0.0))
     assert bid_store.history(connection, 1) == ()
 
 

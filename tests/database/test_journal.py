@@ -20,7 +20,7 @@ from merkatd.cluster import (
     Terminate,
 )
 from merkatd.database.base.transactions import LostRaceError
-from merkatd.database.retention import Horizon, tidy
+from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import STEPS, StepState, to_row
@@ -242,7 +242,7 @@ def test_forgetting_spares_what_is_outstanding(connection: sa.Connection) -> Non
     begun(connection, 2)
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     journal.confirm(connection, [deploy(1).id], 1.0)
-    tidy(connection, Horizon(2, 0.0, 0.0))
+    delete_old_rows(connection, Horizon(2, 0.0, 0.0))
     assert [one.step.vm for one in journal.of_plan(connection, 1)] == [2]
 
 

@@ -211,7 +211,7 @@ def test_two_daemons_do_not_change_the_schema_at_once(
     engine = make_engine(mariadb.make("twice"))
     with (
         engine.connect() as other,
-        migrations.alone(other),
+        migrations.lock_schema(other),
         pytest.raises(SchemaError, match="another daemon"),
     ):
         migrations.upgrade(engine)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.transactions import LostRaceError
-from merkatd.database.retention import Horizon, tidy
+from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodState, PeriodStateError
 from tests.database.again import again
@@ -103,7 +103,7 @@ def test_memory_is_that_of_the_newest_decision_of_the_strategy(connection: sa.Co
     begin(connection)
     assert period_store.memory(connection, "tabu") == {"version": 1, "kept": 2}
     assert period_store.memory(connection, "apc") == {}
-    tidy(connection, Horizon(3, 0.0, 0.0))
+    delete_old_rows(connection, Horizon(3, 0.0, 0.0))
     assert period_store.memory(connection, "tabu") == {}
     assert period_store.memory(connection, "paper") == {"version": 1, "kept": 3}
 
@@ -124,7 +124,7 @@ def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
         price_store.store_allocations(
             connection, begin(connection), {"vm": ids, "allocation": given}
         )
-    tidy(connection, Horizon(2, 0.0, 0.0))
+    delete_old_rows(connection, Horizon(2, 0.0, 0.0))
     found = price_store.load_allocations(connection, 2)
     assert found is not None
     np.testing.assert_array_equal(found["allocation"], given)

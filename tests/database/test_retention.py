@@ -14,7 +14,7 @@ from merkatd.database.ledger import account_store, entry_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
 from merkatd.database.migrations import METADATA
-from merkatd.database.retention import KEPT, Horizon, tidy
+from merkatd.database.retention import KEPT, Horizon, delete_old_rows
 from merkatd.database.scheduler import comparison_store, period_store, price_store
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.ledger import (
@@ -75,7 +75,7 @@ def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
         )
         PLATFORM_VMS.add(connection, [member])
     before = account_store.get(connection, [tenant.id])[tenant.id].balance
-    while tidy(connection, LATE, most=2):
+    while delete_old_rows(connection, LATE, most=2):
         pass
     assert platform_store.get(connection, ended) is None
     assert platform_store.get(connection, living) is not None
@@ -93,7 +93,7 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
     )
     member = PlatformMember(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
     PLATFORM_VMS.add(connection, [member])
-    tidy(connection, Horizon(0, 30.0, 10.0))
+    delete_old_rows(connection, Horizon(0, 30.0, 10.0))
     assert platform_store.get(connection, unused) is None
     assert platform_store.get(connection, used) is not None
     assert platform_store.get(connection, late) is not None
@@ -124,7 +124,7 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
     )
     vm = GroupMember(key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
     connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
-    tidy(connection, Horizon(0, 30.0, 10.0))
+    delete_old_rows(connection, Horizon(0, 30.0, 10.0))
     assert unused not in set(connection.scalars(sa.select(VM_GROUPS.c.id)))
     assert {used, late} <= set(connection.scalars(sa.select(VM_GROUPS.c.id)))
 
@@ -141,7 +141,7 @@ def test_comparisons_and_doings_go_with_the_details(connection: sa.Connection) -
             platform=one, at_s=at_s, who="ann", what="change", text=""
         )
         platform_store.add_action(connection, doing)
-    tidy(connection, Horizon(2, 20.0, 0.0))
+    delete_old_rows(connection, Horizon(2, 20.0, 0.0))
     for table in (comparison_store.COMPARISONS, platform_store.DOINGS):
         assert list(connection.scalars(sa.select(table.c.at_s))) == [30.0]
 
@@ -151,7 +151,7 @@ def test_what_strategies_remembered_goes_with_the_details(connection: sa.Connect
     begun(connection, 2)
     for number in (1, 2):
         period_store.decided(connection, number, 0.0, "tabu", {"moved": number})
-    tidy(connection, Horizon(2, 20.0, 0.0))
+    delete_old_rows(connection, Horizon(2, 20.0, 0.0))
     kept = connection.execute(sa.select(PERIODS.c.number, PERIODS.c.memory)).all()
     assert [(number, memory is None) for number, memory in kept] == [(1, True), (2, False)]
 
@@ -164,7 +164,7 @@ def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
             key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
         )
         connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
-    tidy(connection, Horizon(0, 20.0, 0.0))
+    delete_old_rows(connection, Horizon(0, 20.0, 0.0))
     assert list(connection.scalars(sa.select(GROUP_VMS.c.number))) == [2, 4, 5]
 
 
@@ -176,7 +176,7 @@ def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:
         posting = Posting(TransactionKind.ISSUE, f"issue/{day}", moves)
         entry_store.post(connection, [posting], float(day))
     sums = entry_store.sums(connection, treasury.id, 0.0, None)
-    while tidy(connection, Horizon(0, 0.0, 8.0), most=3):
+    while delete_old_rows(connection, Horizon(0, 0.0, 8.0), most=3):
         pass
     found = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
     assert found == {"carried/issue", "issue/8", "issue/9"}
@@ -194,7 +194,7 @@ def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
             key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0
         )
         PLATFORM_VMS.add(connection, [member])
-    tidy(connection, Horizon(0, 10.0, 0.0))
+    delete_old_rows(connection, Horizon(0, 10.0, 0.0))
     assert PLATFORM_VMS.highest_numbers(connection) == {one: 3}
     assert list(connection.scalars(sa.select(MEMBERS.c.number))) == [3]
 
@@ -205,7 +205,7 @@ def test_periods_go_last_and_never_while_something_is_kept_of_them(
     """Charges that were not rolled up into days keep their periods."""
     begun(connection, 3)
     price_store.store_prices(connection, 1, {"default": {"cpu": 1.0}})
-    tidy(connection, LATE)
+    delete_old_rows(connection, LATE)
     assert len(list(connection.scalars(sa.select(PERIODS.c.number)))) == 3
 
 
@@ -231,7 +231,7 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
         platform(connection, "cancelled", 20.0 + one, one)
     platform(connection, "running", 20.0, living)
     before = statement(connection, 2, Month(1970, 1))
-    while tidy(connection, Horizon(1, 1e12, 0.0), most=2):
+    while delete_old_rows(connection, Horizon(1, 1e12, 0.0), most=2):
         pass
     kept = {one.id for one in account_store.every(connection, AccountKind.APPLICATION)}
     assert kept == {paid, living}
@@ -248,7 +248,7 @@ def test_few_accounts_go_in_one_batch(connection: sa.Connection) -> None:
     left = []
     more = True
     while more:
-        more = tidy(connection, Horizon(1, 10.0, 0.0), most=100)
+        more = delete_old_rows(connection, Horizon(1, 10.0, 0.0), most=100)
         left.append(len(account_store.every(connection, AccountKind.APPLICATION)))
     assert left == [3, 1]
     assert audit(connection).sound

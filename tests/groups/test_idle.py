@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import UsageHistory
-from merkatd.placement.groups.cpu_use import LOOKS, MARGIN, computing
+from merkatd.placement.groups.cpu_use import LOOKS, MARGIN, limited_to_use
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.groups.site import Site, template
 
@@ -126,10 +126,10 @@ def test_a_vm_of_which_nothing_is_known_counts_with_all_that_it_can_use() -> Non
     hosts = hosts_table(np.array([[400.0, 4096.0]]))
     vms = vms_table([0] * 3, [[1.0, 1.0]] * 3, [[300.0, 1024.0]] * 3)
     snapshot = cloud(hosts, vms)
-    assert computing(snapshot) is snapshot
+    assert limited_to_use(snapshot) is snapshot
     samples = np.full((3, 3, 2), np.nan)
     samples[:, 1, 0] = [200.0, 20.0, 5.0]
     samples[2, 2, 0] = 120.0
     history = UsageHistory(np.arange(3.0), samples, np.full((3, 1, 2), np.nan))
     known = replace(snapshot, history=history)
-    assert computing(known).vms.cap[:, 0].tolist() == [300.0, 50.0, 250.0]
+    assert limited_to_use(known).vms.cap[:, 0].tolist() == [300.0, 50.0, 250.0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from merkatd.scheduler.charging.used_cpu import Computed, core_periods
+from merkatd.scheduler.charging.used_cpu import CpuCounters, core_periods
 from merkatd.scheduler.observation.running_time import RestartedCounters
 from tests.groups.site import CREDITS, Site, template
 
@@ -92,7 +92,7 @@ def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
         "cpu_s": np.array([100.0, 100.0, np.nan, 100.0, 100.0]),
         "vcpus": np.array([2, 2, 2, 2, 2]),
     }
-    now = Computed(np.array([1, 2, 3, 4]), np.array([160.0, 30.0, 50.0, 9_999.0]))
+    now = CpuCounters(np.array([1, 2, 3, 4]), np.array([160.0, 30.0, 50.0, 9_999.0]))
     used = core_periods(arrays, np.arange(5), now, np.ones(5), 60.0)
     assert used == pytest.approx([1.0, 0.5, 0.0, 2.0, 0.0])
 
@@ -105,7 +105,7 @@ def test_what_was_not_read_before_a_guest_ended_is_charged_with_its_end() -> Non
         "vcpus": np.full(2, 4),
         "allocation": np.full((2, 2), 200.0),
     }
-    now = Computed(np.array([2]), np.array([400.0]))
+    now = CpuCounters(np.array([2]), np.array([400.0]))
     over, unread_s = np.array([True, False]), np.full(2, 50.0)
     used = core_periods(arrays, np.arange(2), now, np.full(2, 0.5), 60.0, over, unread_s=unread_s)
     assert used == pytest.approx([2 * 80 / 60, 300 / 60])
@@ -119,7 +119,7 @@ def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
         "vcpus": np.full(3, 4),
         "allocation": np.full((3, 2), 200.0),
     }
-    now = Computed(arrays["vm"], np.array([3.0, 90.0, 3.0]))
+    now = CpuCounters(arrays["vm"], np.array([3.0, 90.0, 3.0]))
     anew = RestartedCounters(np.full(3, 30.0), np.full(3, 30.0), np.array([True, True, False]))
     used = core_periods(arrays, np.arange(3), now, np.ones(3), 60.0, None, anew)
     assert used == pytest.approx([6 / 60, (90 + 30 * 2) / 60, (3 + 30 * 2) / 60])
@@ -136,7 +136,7 @@ def test_a_guest_that_began_and_ended_unseen_used_all_its_cores() -> None:
         "rests": np.array([True, False, True]),
         "rate": np.ones(3),
     }
-    now = Computed(np.array([3]), np.array([9_999.0]))
+    now = CpuCounters(np.array([3]), np.array([9_999.0]))
     over = np.array([True, True, False])
     anew = RestartedCounters(np.zeros(3), np.zeros(3), np.zeros(3, dtype=bool))
     used = core_periods(arrays, np.arange(3), now, np.full(3, 0.5), 60.0, over, anew, 16.0)

@@ -7,7 +7,7 @@ import pytest
 from merkatd.cluster import Create, Terminate
 from merkatd.fleets.vm_template_text import with_attributes
 from merkatd.groups.group_orders import GroupError
-from merkatd.scheduler.terms.creation_turns import in_turn
+from merkatd.scheduler.terms.creation_turns import take_turns
 from tests.groups.site import Site, template
 
 SMALL = template(vcpus=1, memory=1)
@@ -22,7 +22,7 @@ def test_each_owner_has_so_many_in_a_period_and_the_first_comes_first() -> None:
     """Whatever another asked for before; and what ends VMs stands before what makes them."""
     end = Terminate(period=1, vm=7, reason="")
     asked = [made(1, at) for at in range(5)] + [made(2, at) for at in range(2)] + [end]
-    steps = in_turn(asked, 3)
+    steps = take_turns(asked, 3)
     assert steps[0] is end
     assert [step.key for step in steps if isinstance(step, Create)] == [
         "1-0",

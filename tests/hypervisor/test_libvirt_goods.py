@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.limits import BEYOND, UNSET
-from merkatd.scheduler.base.ports import FullSize, Released
+from merkatd.scheduler.base.ports import FullSize, ReleaseResult
 from tests.hypervisor.bed import Bed, at_once, throttle
 from tests.hypervisor.double import DoubleDomain, DoubleHost
 
@@ -166,7 +166,7 @@ def test_release_takes_them_off() -> None:
     bed, domain = one_guest()
     bed.apply(throttle(1, 1000, 2048))
     whole = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
-    did: dict[int, Released] = at_once(bed.adapter.release([whole]))
+    did: dict[int, ReleaseResult] = at_once(bed.adapter.release([whole]))
     assert did[1].problem == ""
     assert did[1].did.endswith("no network and disk limits")
     assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}

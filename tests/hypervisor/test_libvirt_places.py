@@ -15,10 +15,10 @@ from merkatd.hypervisor.libvirt import (
     LibvirtSettings,
 )
 from merkatd.hypervisor.libvirt.host import libvirt_module
-from merkatd.hypervisor.libvirt.host.guest import Described, Guest
+from merkatd.hypervisor.libvirt.host.guest import DomainFacts, Guest
 from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
 from merkatd.hypervisor.libvirt.host.kvm import Kvm
-from merkatd.hypervisor.libvirt.host.settings import wrong_command, wrong_pattern
+from merkatd.hypervisor.libvirt.host.settings import command_error, pattern_error
 from tests.hypervisor.bed import OneThread
 
 HERE = HostAddress(7, "node-7.example", 101)
@@ -36,7 +36,7 @@ HERE = HostAddress(7, "node-7.example", 101)
 )
 def test_patterns(pattern: str, address: str) -> None:
     """Of every transport, and on this machine."""
-    assert wrong_pattern(pattern) is None
+    assert pattern_error(pattern) is None
     assert Addresses(pattern, {})(HERE) == address
 
 
@@ -46,7 +46,7 @@ def test_patterns(pattern: str, address: str) -> None:
 )
 def test_wrong_patterns_are_refused(pattern: str) -> None:
     """With what would be right."""
-    assert wrong_pattern(pattern)
+    assert pattern_error(pattern)
 
 
 def test_the_first_name_that_fits_counts() -> None:
@@ -86,9 +86,9 @@ reserved_cores = [0, 1]
 def test_commands_on_a_host() -> None:
     """May name it, and nothing else."""
     for command in ("xl", "ssh {host} sudo xl", "ssh -i '/a key' root@{host} xl"):
-        assert wrong_command(command) is None
+        assert command_error(command) is None
     for command in ("", "  ", "ssh {domain} xl", "ssh {} xl", "ssh '{host} xl"):
-        assert wrong_command(command)
+        assert command_error(command)
 
 
 def test_without_libvirt_s_module(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_libvirt_s_own_test_driver() -> None:
     (sight,) = driver.survey(host, [3, 4])
     guest = Guest(vm=3, domain=sight.domain, opening=host.openings, run=1, sight=sight)
     driver.describe(host, guest)
-    assert guest.described == Described(vcpus=2, balloon=True)
+    assert guest.described == DomainFacts(vcpus=2, balloon=True)
     assert driver.cores(host, guest) == ()
     driver.set_memory(host, guest, 512)
     assert sight.domain.info()[2] == 512 * 1024

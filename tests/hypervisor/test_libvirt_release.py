@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.base.ports import FullSize, Released
+from merkatd.scheduler.base.ports import FullSize, ReleaseResult
 from tests.hypervisor.bed import Bed, at_once, balloon, limit, pin
 from tests.hypervisor.double import DoubleDomain, DoubleHost
 from tests.hypervisor.handle import NO_QUOTA
@@ -40,7 +40,9 @@ def test_a_virtual_machine(most_shares: int, own: int) -> None:
     bed, _, there = limited("qemu", most_shares)
     assert there.pins != [(True,) * 4] * 2
     did = at_once(bed.adapter.release([whole(0)]))
-    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")}
+    assert did == {
+        0: ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
+    }
     assert there.scheduler["vcpu_quota"] == there.scheduler["global_quota"] == NO_QUOTA
     assert there.scheduler["cpu_shares"] == own
     assert there.held_kib == there.size_kib
@@ -53,7 +55,7 @@ def test_a_container() -> None:
     """Its hard limit is its size again."""
     bed, _, there = limited("lxc")
     did = at_once(bed.adapter.release([whole(0)]))
-    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory")}
+    assert did == {0: ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory")}
     assert there.scheduler == {"cpu_shares": 1536, "vcpu_period": 100_000, "vcpu_quota": NO_QUOTA}
     assert there.held_kib == there.size_kib
 
@@ -65,7 +67,9 @@ def test_a_xen_guest(tmp_path: Path) -> None:
     _, host, there = limited("xen")
     fresh = Bed({0: host}, replace(PINNING, xen_command=xl.command))
     did = at_once(fresh.adapter.release([whole(0)]))
-    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")}
+    assert did == {
+        0: ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
+    }
     assert there.scheduler == {"weight": 384, "cap": 0}
     assert there.held_kib == there.size_kib
     assert xl.pins("one-0") == ["all", "all"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.base.ports import FullSize, Released
+from merkatd.scheduler.base.ports import FullSize, ReleaseResult
 from tests.hypervisor.bed import Bed, at_once, pin
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.xl import FakeXl
@@ -104,7 +104,9 @@ def test_release_frees_what_anybody_pinned(xl: FakeXl) -> None:
     assert "connection refused" in at_once(bed.adapter.release([whole]))[0].problem
     xl.breaks("")
     did = at_once(bed.adapter.release([whole]))
-    assert did == {0: Released("no CPU quota and OpenNebula's CPU weight, full memory, no pins")}
+    assert did == {
+        0: ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
+    }
     assert xl.pins("one-0") == ["all", "all"]
 
 

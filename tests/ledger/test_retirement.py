@@ -20,7 +20,7 @@ from merkatd.ledger import (
     Bill,
     LedgerError,
     Person,
-    Retired,
+    RetirementResult,
     holding,
     keep_supply,
     open_application,
@@ -131,7 +131,7 @@ def test_a_process_that_dies_in_the_middle_moves_nothing(
     assert database.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
 
 
-def _retiring(at_s: float) -> Callable[[sa.Connection], Retired | None]:
+def _retiring(at_s: float) -> Callable[[sa.Connection], RetirementResult | None]:
     return lambda c: retire(c, OWNER, at_s)
 
 

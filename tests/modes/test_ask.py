@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.database.scheduler.plan_store import Proposed
+from merkatd.database.scheduler.plan_store import ProposedStep
 from merkatd.scheduler.execution.approval import Approved
 from merkatd.scheduler.execution.delegation import HostRoom
 from merkatd.service.base.errors import ConflictError, InvalidRequestError
@@ -283,7 +283,9 @@ class TestHandedOver:
 
 def test_only_approved_suspensions_of_owners_that_have_not_paid() -> None:
     """Neither another VM of an approved plan, nor one whose owner has paid meanwhile."""
-    steps = [Proposed(kind=kind, vm=vm, reason="") for vm, kind in ((1, "suspend"), (2, "deploy"))]
+    steps = [
+        ProposedStep(kind=kind, vm=vm, reason="") for vm, kind in ((1, "suspend"), (2, "deploy"))
+    ]
     approved = Approved(None, tuple(steps))
     assert approved.unpaid({1, 2, 3}) == {1}
     assert approved.unpaid({2}) == frozenset()

@@ -11,7 +11,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from merkatd.opennebula.hook_events import Events, matters
+from merkatd.opennebula.hook_events import Events, is_reason_to_observe
 from tests.opennebula.worlds import RealTime
 
 MATTER = [
@@ -39,14 +39,14 @@ DO_NOT = [
 @pytest.mark.parametrize("key", MATTER)
 def test_what_matters(key: str) -> None:
     """VMs that come, run, fail or go, and hosts."""
-    assert matters(key.encode())
+    assert is_reason_to_observe(key.encode())
 
 
 @pytest.mark.parametrize("key", DO_NOT)
 def test_what_does_not(key: str) -> None:
     """What VMs pass through, other things, and nonsense."""
-    assert not matters(key.encode())
-    assert not matters(b"\xff\x00" + key.encode())
+    assert not is_reason_to_observe(key.encode())
+    assert not is_reason_to_observe(b"\xff\x00" + key.encode())
 
 
 class Publisher:

@@ -1,6 +1,6 @@
 """What is kept of VMs' words and of templates is bounded by bytes, whatever tenants write."""
 
-from merkatd.base.bounded_cache import Remembered, digest
+from merkatd.base.bounded_cache import BoundedCache, digest
 from merkatd.fleets import vm_template_text
 from merkatd.opennebula.pools import vm_templates
 
@@ -17,7 +17,7 @@ def test_some_go_when_the_bytes_are_used_up() -> None:
         made.append(key)
         return key.upper()
 
-    kept = Remembered(make, _length, 2_000)
+    kept = BoundedCache(make, _length, 2_000)
     for number in range(100):
         assert kept(f"a{number}" + "x" * 300) == f"A{number}" + "X" * 300
         assert kept.bytes <= 2_000
@@ -37,7 +37,7 @@ def test_going_round_in_order_finds_most_of_them() -> None:
         made.append(key)
         return key
 
-    kept = Remembered(make, _length, 400 * 300)
+    kept = BoundedCache(make, _length, 400 * 300)
     keys = [f"{number:03}" + "x" * 97 for number in range(420)]
     for _ in range(5):
         for key in keys:
@@ -50,7 +50,7 @@ def test_going_round_in_order_finds_most_of_them() -> None:
 
 def test_results_are_kept_by_the_digest_of_a_text() -> None:
     """The text itself is not kept, whatever its length."""
-    kept = Remembered(len, lambda _key, _made: 0, 1_000, digest)
+    kept = BoundedCache(len, lambda _key, _made: 0, 1_000, digest)
     assert kept("x" * 100_000) == 100_000
     assert kept("x" * 100_001) == 100_001
     assert kept("\udc80") == 1
@@ -60,7 +60,7 @@ def test_results_are_kept_by_the_digest_of_a_text() -> None:
 
 def test_a_key_that_is_too_large_is_not_kept_and_pushes_none_out() -> None:
     """It costs its own work alone."""
-    kept = Remembered(str.upper, _length, 1_000)
+    kept = BoundedCache(str.upper, _length, 1_000)
     assert kept("a") == "A"
     before = kept.bytes
     assert kept("x" * 5_000) == "X" * 5_000

@@ -9,13 +9,13 @@ from merkatd.market.share import Share, breakpoints, share
 from merkatd.placement.base.host_shares import (
     LARGEST_ERROR,
     SUM_OF_SHORTFALLS,
-    Stakes,
+    VmTerms,
     divide,
     score,
 )
 
 
-def random_host(seed: int) -> tuple[Stakes, float, Share]:
+def random_host(seed: int) -> tuple[VmTerms, float, Share]:
     """One host with up to 60 VMs, one resource, bids over twelve orders of magnitude."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(0, 60))
@@ -34,7 +34,7 @@ def random_host(seed: int) -> tuple[Stakes, float, Share]:
         x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
     ]
     first = rng.uniform(0.0, 100.0, (count, 1)) * rng.choice([0.0, 1.0], (count, 1), p=[0.1, 0.9])
-    stakes = Stakes(columns[0], columns[1], columns[2], columns[3], columns[4], first, bid)
+    stakes = VmTerms(columns[0], columns[1], columns[2], columns[3], columns[4], first, bid)
     known = share(bid, floor, cap, np.zeros(count, dtype=np.int64), np.array([capacity]))
     return stakes, capacity, known
 
@@ -73,7 +73,7 @@ def test_bids_that_differ_by_many_powers_of_two_get_the_same_bits(count: int, pa
     columns = [
         x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
     ]
-    stakes = Stakes(columns[0], columns[1], columns[2], columns[3], columns[4], none, bid)
+    stakes = VmTerms(columns[0], columns[1], columns[2], columns[3], columns[4], none, bid)
     capacity = part * float(cap.sum())
     known = share(bid, floor, cap, np.zeros(count, dtype=np.int64), np.array([capacity]))
     out: Floats = np.empty(count)

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.api.control.control_client import NobodyError, ask
+from merkatd.api.control.control_client import DaemonNotRunningError, ask
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import DOINGS
@@ -138,7 +138,7 @@ class Stack(Site):
         """What the daemon answers, as soon as there is one."""
 
         def answered() -> Any:
-            with contextlib.suppress(NobodyError):
+            with contextlib.suppress(DaemonNotRunningError):
                 return ask(self.home / "control.sock", f"platform_{what}", arguments)
             assert self.daemon is not None
             assert self.daemon.running, self.daemon.said()

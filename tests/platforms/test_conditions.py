@@ -17,7 +17,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
 )
 from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import Book, limit_price, need_of
+from merkatd.policies.patience import ClaimBook, limit_price, need_of
 from merkatd.policies.suspension import REST
 from tests.platforms.site import VM, template
 
@@ -137,7 +137,7 @@ def test_a_platform_waits_for_its_least_part(kind: str) -> None:
 def test_what_a_patient_one_would_pay_is_known_where_claims_are() -> None:
     """All its credits over what its work takes; nothing without a book, a deadline or work."""
     asked = terms(slo='[slo]\nideal_run = "1h"')
-    with_book = replace(offer(), book=Book(800.0))
+    with_book = replace(offer(), book=ClaimBook(800.0))
     assert limit_of(asked, with_book) == pytest.approx(
         limit_price(need_of(PURSE, 400.0, 800.0, 3_600.0, 6_000.0), INTERVAL_S, TEMPER)
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from merkatd.base.toml_reader import MOST_PROBLEMS
 from merkatd.fleets.vm_template_text import TemplateError, size
-from merkatd.platforms.lifecycle.platform_template import OverBudget, TemplateTime
+from merkatd.platforms.lifecycle.platform_template import BudgetPolicy, TemplateTime
 from merkatd.platforms.lifecycle.template_reader import (
     MAX_TEMPLATE_LENGTH,
     MAX_WHOLE_NUMBER,
@@ -41,7 +41,7 @@ def test_all_that_can_be_said_is_read() -> None:
             start='[start]\nnot_before = "1h"\nlatest = "2h"\n[start.price_ceiling]\ncpu = 0.5',
         )
     )
-    assert (found.over_budget, found.market, found.grace_s) == (OverBudget.GO_ON, "night", 120.0)
+    assert (found.over_budget, found.market, found.grace_s) == (BudgetPolicy.GO_ON, "night", 120.0)
     assert found.parameters == {"steps": 3, "b": [1.5]}
     assert (found.budget.credits, found.budget.replenishment) == (5.0, 0.5)
     assert found.goal.deadline == TemplateTime(at_s=1_777_626_000.0)

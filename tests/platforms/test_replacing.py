@@ -7,7 +7,7 @@ from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.platforms.lifecycle.new_vms import (
     MAX_FAILURES,
     WINDOW_S,
-    Failures,
+    ReplacementTimes,
     exhausted,
     failing,
     replaced,
@@ -33,12 +33,12 @@ def test_each_time_it_is_waited_twice_as_long() -> None:
     at_s: list[float] = []
     now_s = 0.0
     while now_s < WINDOW_S + 2 * INTERVAL_S:
-        found = replaced(failed, {"nodes": Failures(tuple(at_s))}, now_s, INTERVAL_S)
+        found = replaced(failed, {"nodes": ReplacementTimes(tuple(at_s))}, now_s, INTERVAL_S)
         assert len(found) <= 1
         if found:
             at_s.append(now_s)
             assert "VM 7 in nodes is BOOT_FAILURE" in found[0].text
-        assert bool(exhausted({"nodes": Failures(tuple(at_s))}, now_s)) == (
+        assert bool(exhausted({"nodes": ReplacementTimes(tuple(at_s))}, now_s)) == (
             len([one for one in at_s if one > now_s - WINDOW_S]) >= MAX_FAILURES
         )
         now_s += INTERVAL_S
@@ -49,7 +49,7 @@ def test_each_time_it_is_waited_twice_as_long() -> None:
 
 def test_failures_that_a_clock_dated_a_day_ahead_delay_nothing() -> None:
     """Others count as before."""
-    failures = Failures((500.0, *[86_400.0 + at for at in range(MAX_FAILURES)]))
+    failures = ReplacementTimes((500.0, *[86_400.0 + at for at in range(MAX_FAILURES)]))
     assert failures.since(600.0).at_s == (500.0,)
 
 

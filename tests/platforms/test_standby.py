@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.platforms.manager import Manager
 from merkatd.protocol.platform_messages import SetSize
-from merkatd.scheduler.leadership import Leading
+from merkatd.scheduler.leadership import Leadership
 from merkatd.scheduler.period import Scheduler
 from tests.platforms.site import Notes, Site
 
@@ -25,7 +25,7 @@ class Rival:
         self._site = site
         world = site.scheduler.world
         self.notes = Notes()
-        self.leading = Leading(world.database, site.clock, name, LEASE_S)
+        self.leading = Leadership(world.database, site.clock, name, LEASE_S)
         rng = np.random.default_rng(len(name))
         self.manager = Manager(world, self.notes, rng, self.leading)
         self.scheduler = Scheduler(replace(world, proposals=self.manager.proposals), self.leading)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from merkatd.fleets.fleet import FleetCounts
-from merkatd.platforms.lifecycle.platform_template import OverBudget
+from merkatd.platforms.lifecycle.platform_template import BudgetPolicy
 from merkatd.platforms.lifecycle.start_conditions import MarketOffer, Terms
 from merkatd.platforms.lifecycle.transitions import (
     UP_OR_COMING,
@@ -27,7 +27,7 @@ def standing(state: PlatformState, credits_left: float = 10.0, *, active: int = 
         held=False,
         terms=Terms(price_ceiling={}, full={"cpu": 200.0}, purse=Funds(credits=credits_left)),
         least={"nodes": 2},
-        over_budget=OverBudget.STOP,
+        over_budget=BudgetPolicy.STOP,
         counts=FleetCounts(running={"nodes": active}, kept={"nodes": 2}, active=active, left=2),
     )
 
@@ -42,7 +42,7 @@ def test_whose_budget_is_used_up_is_stopped_where_it_said_so(state: PlatformStat
     found = next_event(spent, OFFER)
     assert found is not None
     assert (found.event, found.why) == (Event.STOP, "its budget is used up")
-    goes_on = next_event(replace(spent, over_budget=OverBudget.GO_ON), OFFER)
+    goes_on = next_event(replace(spent, over_budget=BudgetPolicy.GO_ON), OFFER)
     assert goes_on is None or goes_on.event is Event.UP
     rich = next_event(standing(state, 0.0011), OFFER)
     assert rich is None or rich.event is Event.UP

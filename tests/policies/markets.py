@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from merkatd.policies.vertical import (
-    Adapted,
+    AdaptedBids,
     Amounts,
     Performance,
     SpendingLimit,
@@ -61,7 +61,7 @@ class Constant:
 
     def played(self, bid: Amounts, means: SpendingLimit, steps: int) -> list[Amounts]:
         """The bids of so many periods."""
-        bids, known = [bid], Adapted(bid, ())
+        bids, known = [bid], AdaptedBids(bid, ())
         for _ in range(steps):
             standing = VmPosition(
                 bid=known.bid,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.policies.batch_queue import Aim, QueueLoad, queue_performance, workers_to_release
+from merkatd.policies.batch_queue import QueueAim, QueueLoad, queue_performance, workers_to_release
 
 
 def load(waiting: int = 0, wanted: int = 0, longest_s: float = 0.0, busy: int = 0) -> QueueLoad:
@@ -132,19 +132,21 @@ class TestDraining:
 class TestQueues:
     def test_throughput_is_slow_while_anything_waits(self) -> None:
         """And fast when a worker has nothing to do."""
-        assert queue_performance(load(waiting=1, wanted=1, busy=3), Aim.THROUGHPUT, 3, 60.0).slow
-        assert queue_performance(load(busy=2), Aim.THROUGHPUT, 3, 60.0).fast
-        fine = queue_performance(load(busy=3), Aim.THROUGHPUT, 3, 60.0)
+        assert queue_performance(
+            load(waiting=1, wanted=1, busy=3), QueueAim.THROUGHPUT, 3, 60.0
+        ).slow
+        assert queue_performance(load(busy=2), QueueAim.THROUGHPUT, 3, 60.0).fast
+        fine = queue_performance(load(busy=3), QueueAim.THROUGHPUT, 3, 60.0)
         assert not fine.slow
         assert not fine.fast
 
     def test_a_wait_is_long_only_against_its_target(self) -> None:
         """While anything waits nobody is sent away."""
         waiting = load(waiting=4, wanted=8, longest_s=30.0, busy=3)
-        assert not queue_performance(waiting, Aim.WAIT, 3, 60.0).slow
-        assert not queue_performance(waiting, Aim.WAIT, 30, 60.0).fast
-        assert queue_performance(waiting, Aim.WAIT, 3, 20.0).slow
-        assert queue_performance(load(busy=2), Aim.WAIT, 3, 60.0).fast
+        assert not queue_performance(waiting, QueueAim.WAIT, 3, 60.0).slow
+        assert not queue_performance(waiting, QueueAim.WAIT, 30, 60.0).fast
+        assert queue_performance(waiting, QueueAim.WAIT, 3, 20.0).slow
+        assert queue_performance(load(busy=2), QueueAim.WAIT, 3, 60.0).fast
 
     def test_useful_workers(self) -> None:
         """Those with jobs, and as many as the waiting jobs' processors fill."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from merkatd.policies.batch_queue import Aim, QueueLoad, queue_performance
+from merkatd.policies.batch_queue import QueueAim, QueueLoad, queue_performance
 
 TARGET_S = 60.0
 CALM = QueueLoad(waiting=0, wanted=0, longest_s=0.0, busy=4)
@@ -20,8 +20,8 @@ def test_a_worker_with_some_free_processors_counts_as_one() -> None:
     assert replace(QUEUE, slots=0).useful == 10
 
 
-@pytest.mark.parametrize("aim", list(Aim))
-def test_workers_with_nothing_to_do_are_too_many(aim: Aim) -> None:
+@pytest.mark.parametrize("aim", list(QueueAim))
+def test_workers_with_nothing_to_do_are_too_many(aim: QueueAim) -> None:
     """One is enough for that; where each has a job, nothing changes."""
     assert queue_performance(CALM, aim, 5, TARGET_S).fast
     busy = queue_performance(CALM, aim, 4, TARGET_S)
@@ -31,7 +31,7 @@ def test_workers_with_nothing_to_do_are_too_many(aim: Aim) -> None:
 
 def test_for_throughput_any_job_that_waits_is_too_slow() -> None:
     """Also one that has just come, and beside an idle worker."""
-    assert queue_performance(replace(QUEUE, longest_s=0.0), Aim.THROUGHPUT, 9, TARGET_S).slow
+    assert queue_performance(replace(QUEUE, longest_s=0.0), QueueAim.THROUGHPUT, 9, TARGET_S).slow
 
 
 @pytest.mark.parametrize(("longest_s", "slow"), [(0.0, False), (56.0, False), (58.0, True)])
@@ -41,6 +41,8 @@ def test_for_short_waits_only_long_ones_are_too_slow(
 ) -> None:
     """From 95 % of the target on; while a job waits no worker is idle for good."""
     times = target_s / TARGET_S
-    found = queue_performance(replace(QUEUE, longest_s=longest_s * times), Aim.WAIT, 9, target_s)
+    found = queue_performance(
+        replace(QUEUE, longest_s=longest_s * times), QueueAim.WAIT, 9, target_s
+    )
     assert found.slow is slow
     assert not found.fast

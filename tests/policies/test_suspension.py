@@ -22,7 +22,7 @@ from merkatd.policies.suspension import (
     can_pay,
     cost,
     payable_part,
-    rests,
+    rest_left_s,
     spending,
     suspends,
 )
@@ -226,7 +226,7 @@ def test_resuming_takes_a_margin() -> None:
 def test_a_rest_follows_each_change() -> None:
     """But for work that has less time to spare than a rest takes."""
     rich = replace(case(1e5, 12_000.0, None), since_s=60.0)
-    assert rests(rich) == (REST - 1) * INTERVAL_S
+    assert rest_left_s(rich) == (REST - 1) * INTERVAL_S
     assert not resumes(rich)
     assert resumes(replace(rich, since_s=REST * INTERVAL_S))
     assert resumes(replace(rich, left_s=1_100.0))

@@ -10,9 +10,9 @@ from merkatd.scheduler.base.believed_time import (
     LONGEST_S,
     MOMENT_S,
     Belief,
-    looked,
+    first_belief,
+    next_belief,
     patience_s,
-    resumed,
 )
 
 INTERVAL_S = 60.0
@@ -34,7 +34,7 @@ def played(steps: list[tuple[float, float]]) -> list[tuple[float, float, Belief]
     belief, found = None, []
     for steady_s, off_s in zip(steady, off, strict=True):
         wall_s = BEGUN_S + steady_s + off_s
-        belief = looked(belief, wall_s, steady_s, HELD_S)
+        belief = next_belief(belief, wall_s, steady_s, HELD_S)
         found.append((steady_s, wall_s, belief))
     return found
 
@@ -125,39 +125,39 @@ class TestAtTheFirstLook:
     @pytest.mark.parametrize("gap_s", [-HOUR_S, 0.0, 10.0, HELD_S])
     def test_a_short_stop_is_not_doubted(self, gap_s: float) -> None:
         """Nor one after which the clock was set back."""
-        belief = resumed(self.past(5), BEGUN_S + gap_s, 7.0, HELD_S)
+        belief = first_belief(self.past(5), BEGUN_S + gap_s, 7.0, HELD_S)
         assert belief == Belief(7.0, BEGUN_S + gap_s)
 
     def test_without_a_past_the_clock_is_believed(self) -> None:
         """There is nothing that it could end wrongly."""
-        assert resumed([], BEGUN_S, 7.0, HELD_S) == Belief(7.0, BEGUN_S)
+        assert first_belief([], BEGUN_S, 7.0, HELD_S) == Belief(7.0, BEGUN_S)
 
     def test_a_long_gap_is_doubted_for_as_long_as_a_jump(self) -> None:
         """And no longer: a deadline that passed meanwhile counts soon after."""
-        belief = resumed(self.past(5), BEGUN_S + HOUR_S, 7.0, HELD_S)
+        belief = first_belief(self.past(5), BEGUN_S + HOUR_S, 7.0, HELD_S)
         assert (belief.time_s, belief.ahead_s) == (BEGUN_S, HOUR_S)
         for passed_s in range(60, 600, 60):
             wall_s = BEGUN_S + HOUR_S + passed_s
-            belief = looked(belief, wall_s, 7.0 + passed_s, HELD_S)
+            belief = next_belief(belief, wall_s, 7.0 + passed_s, HELD_S)
             assert belief.time_s == BEGUN_S + passed_s
         wall_s = BEGUN_S + HOUR_S + HELD_S
-        assert looked(belief, wall_s, 7.0 + HELD_S, HELD_S) == Belief(7.0 + HELD_S, wall_s)
+        assert next_belief(belief, wall_s, 7.0 + HELD_S, HELD_S) == Belief(7.0 + HELD_S, wall_s)
 
     @pytest.mark.parametrize("count", [1, 5, 9])
     def test_a_restart_in_doubt_neither_ends_nor_prolongs_it(self, count: int) -> None:
         """The periods since the gap count."""
         since_s = BEGUN_S + 200 * HOUR_S
         there = self.past(count, since_s + INTERVAL_S * (count - 1))
-        belief = resumed([*self.past(20), *there], there[-1] + 5.0, 7.0, HELD_S)
+        belief = first_belief([*self.past(20), *there], there[-1] + 5.0, 7.0, HELD_S)
         assert belief.ahead_s == pytest.approx(200 * HOUR_S)
         left_s = HELD_S - INTERVAL_S * (count - 1) - 5.0
         for later_s, doubted in ((left_s - 1.0, True), (left_s + 1.0, False)):
             wall_s = there[-1] + 5.0 + later_s
-            after = looked(belief, wall_s, 7.0 + later_s, HELD_S)
+            after = next_belief(belief, wall_s, 7.0 + later_s, HELD_S)
             assert (after.ahead_s > 0.0) is doubted
 
     def test_a_jump_that_has_held_before_the_restart_is_over(self) -> None:
         """Only the last minutes are doubted."""
         there = self.past(12, BEGUN_S + HOUR_S + 11 * INTERVAL_S)
-        belief = resumed([*self.past(20), *there], there[-1] + 5.0, 7.0, HELD_S)
+        belief = first_belief([*self.past(20), *there], there[-1] + 5.0, 7.0, HELD_S)
         assert belief == Belief(7.0, there[-1] + 5.0)

@@ -8,7 +8,7 @@ import pytest
 from merkatd.hypervisor import EmbeddedHypervisors, simulated_hosts
 from merkatd.hypervisor.libvirt import libvirt_adapter
 from merkatd.scheduler.execution import execute
-from merkatd.scheduler.execution.execute import Mended
+from merkatd.scheduler.execution.execute import BootRetries
 from merkatd.scheduler.observation.observed import RecentUse
 from merkatd.scheduler.phases import act
 from tests.hypervisor.bed import Bed
@@ -50,8 +50,8 @@ def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.Mo
     for where, name in functions:
         watch.of(where, name)
 
-    async def failed(*_: object) -> Mended:
-        return Mended(messages={0: "it failed to start"})
+    async def failed(*_: object) -> BootRetries:
+        return BootRetries(messages={0: "it failed to start"})
 
     monkeypatch.setattr(execute, "retry_failed_boots", failed)
     frontend = Frontend(hosts=1, executor=beside)

@@ -11,7 +11,7 @@ from merkatd.database import retention
 from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.scheduler import period_store
-from merkatd.database.scheduler.migration_history import Failing, RecentMigrations
+from merkatd.database.scheduler.migration_history import FailingVm, RecentMigrations
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.retain import horizon_of
 from merkatd.scheduler.terms.failed_migrations import resting
@@ -83,7 +83,7 @@ def test_a_clock_that_was_a_year_ahead_for_minutes_stops_nothing() -> None:
 def test_a_move_that_failed_while_the_clock_was_ahead_keeps_no_vm_in_place() -> None:
     """It rests for minutes after an attempt, not until that time comes."""
     moves = RecentMigrations(
-        failing={7: Failing(1, 365 * DAY_S, "no space"), 8: Failing(1, 40.0, "no")}
+        failing={7: FailingVm(1, 365 * DAY_S, "no space"), 8: FailingVm(1, 40.0, "no")}
     )
     for at_s, held in ((60.0, {8}), (3600.0, set()), (300 * DAY_S, set()), (365 * DAY_S, {7})):
         assert resting(moves, at_s, 60.0) == held
@@ -107,7 +107,7 @@ class TestWhatIsDeleted:
             world = replace(frontend.scheduler.world, now=lambda: now_s)
             last = frontend.read(period_store.newest).number
             horizon = frontend.read(lambda c: horizon_of(c, world, last))
-            while frontend.read(lambda c: retention.tidy(c, horizon)):
+            while frontend.read(lambda c: retention.delete_old_rows(c, horizon)):
                 pass
             found = frontend.read(note_store.recent)
             return [one.text for one in found], frontend.clock.seconds() - horizon.details_s

@@ -6,7 +6,7 @@ import numpy as np
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.database.scheduler.order_store import Order
-from merkatd.scheduler.observation.foreign_placements import Foreign
+from merkatd.scheduler.observation.foreign_placements import ForeignPlacements
 from tests.scheduler.frontend import Frontend
 
 
@@ -84,7 +84,7 @@ def test_onedrs_is_named_for_migrations_in_its_own_clusters_only(frontend: Front
     seen = frontend.periods(3).seen.observation
     clusters = replace(seen, host_cluster=np.array([0, 0, 5]), balanced_clusters=frozenset({5}))
     for there, likely in (((1, 1, 2), "an administrator's own call"), ((2, 1, 2), "OneDRS")):
-        foreign = Foreign()
+        foreign = ForeignPlacements()
         foreign.look(replace(clusters, vm_host=np.array([0, 0, -1])), (), frozenset(range(3)))
         foreign.look(replace(clusters, vm_host=np.array(there)), (), frozenset(range(3)))
         assert (foreign.deployments, foreign.migrations) == (1, 2)
@@ -114,7 +114,7 @@ def test_a_vm_that_the_market_leaves_alone_is_anybody_s_to_place(frontend: Front
     frontend.bench.ok("one.vm.deploy", vm, 1)
     after = frontend.periods(1).seen.observation
     for managed, count in ((frozenset({vm}), 1), (frozenset[int](), 0)):
-        foreign = Foreign()
+        foreign = ForeignPlacements()
         foreign.look(before, (), managed)
         foreign.look(after, (), managed)
         assert foreign.deployments == count

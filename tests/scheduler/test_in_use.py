@@ -186,7 +186,7 @@ def test_only_a_vm_whose_bid_pays_too_little_is_told_what_it_keeps(
     size, held = np.array([[100.0, 256.0]] * 2), np.array([[np.nan, 256.0]] * 2)
     vms = vms_table([0, 0], [[1.0, 1.0], [9.0, 9.0]], size, held=held)
     snapshot = cloud(hosts_table(np.array([[400.0, 464.0]])), vms)
-    basis = memory_in_use.Basis(
+    basis = memory_in_use.UseBasis(
         needed=np.array([110.0, 64.0]),
         measured=np.array([True, True]),
         paid=np.array([min(bought, 110.0), 64.0]),
@@ -196,6 +196,6 @@ def test_only_a_vm_whose_bid_pays_too_little_is_told_what_it_keeps(
         most_part=np.full(2, 0.25),
         interval_s=60.0,
     )
-    floor, found = memory_in_use.kept(snapshot, np.zeros((2, 2)), basis, None)
+    floor, found = memory_in_use.floors_in_use(snapshot, np.zeros((2, 2)), basis, None)
     assert floor[:, 1].tolist() == [110.0, 64.0]
     assert found.keeps.tolist() == pytest.approx([keeps, np.nan], nan_ok=True)

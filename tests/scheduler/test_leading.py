@@ -11,13 +11,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.base.backoff import Backoff
 from merkatd.base.clock import Inline
-from merkatd.daemon.single_instance import surely
+from merkatd.daemon.single_instance import certainly_leads
 from merkatd.database import Database, migrations
 from merkatd.database.scheduler import lease_store, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.current_state import server_leads
 from merkatd.opennebula.rpc.transport import LeaderOnlyTransport
-from merkatd.scheduler.leadership import Leading, lease_s_of
+from merkatd.scheduler.leadership import Leadership, lease_s_of
 from merkatd.scheduler.period import Scheduler
 from tests.scheduler.frontend import SESSION, START_S, Frontend
 
@@ -90,7 +90,7 @@ class Daemon:
             now=self.clock.seconds,
         )
         self.leads = True
-        self.leading = Leading(
+        self.leading = Leadership(
             database,
             self.clock,
             name,
@@ -336,28 +336,28 @@ def test_a_lease_is_surely_ones_own_for_less_time_than_others_wait(cloud: Fronte
     database = Database(cloud.engine, Inline(), cloud.clock, rng, TWO_ATTEMPTS)
     away_s = 0.0
     clock = cloud.clock
-    leading = Leading(
+    leading = Leadership(
         database, clock, "one", lease_s_of(INTERVAL_S), now=lambda: clock.seconds() + away_s
     )
-    assert not surely([leading])
-    assert surely([])
+    assert not certainly_leads([leading])
+    assert certainly_leads([])
     leading.start()
     for _ in range(100):
         pass_(cloud, 5.0)
-        assert surely([leading])
+        assert certainly_leads([leading])
     for part, sure in ((0.8, True), (0.95, False)):
         away_s = part * lease_s_of(INTERVAL_S)
-        assert surely([leading]) == sure
+        assert certainly_leads([leading]) == sure
     away_s = 0.0
     cloud.result(ensureDeferred(leading.stop()))
-    assert not surely([leading])
+    assert not certainly_leads([leading])
 
 
 def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud: Frontend) -> None:
     """Calls to OpenNebula are many; what was proved a moment ago holds for each of them."""
     rng = np.random.default_rng(1)
     database = Database(cloud.engine, Inline(), cloud.clock, rng, TWO_ATTEMPTS)
-    leading = Leading(database, cloud.clock, "one", lease_s_of(INTERVAL_S))
+    leading = Leadership(database, cloud.clock, "one", lease_s_of(INTERVAL_S))
     leading.start()
     pass_(cloud, 3 * lease_s_of(INTERVAL_S))
     before = database.answered

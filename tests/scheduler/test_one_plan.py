@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Terminate, VmState
 from merkatd.database.scheduler import journal
-from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, too_late, within_capacity
+from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, vms_left_out, within_capacity
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import Frontend
 
@@ -72,4 +72,4 @@ def test_what_is_scarce_is_decided_in_few_rounds() -> None:
     assert placed.isdisjoint(late)
     assert placed | late == set(range(60))
     assert len(rounds) == MOST_ROUNDS + 1
-    assert too_late(snapshot, Plan(), _First()) == {}
+    assert vms_left_out(snapshot, Plan(), _First()) == {}

@@ -14,7 +14,12 @@ from merkatd.embedded.model.vm_states import OneVmState
 from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import CloudUnreachableError, GuestRecord, Histories
-from merkatd.scheduler.charging.used_cpu import NOTHING_COMPUTED, Computed, Limited, beyond
+from merkatd.scheduler.charging.used_cpu import (
+    NOTHING_COMPUTED,
+    CpuCounters,
+    NewlyLimited,
+    seconds_beyond_shares,
+)
 from merkatd.scheduler.observation.looks import Look, look_of
 from merkatd.scheduler.observation.running_time import (
     Starts,
@@ -520,9 +525,9 @@ def test_a_guest_pays_for_what_it_used_before_it_had_limits() -> None:
         3: Starts(3.0),
         4: Starts(20.0),
     }
-    now = Computed(np.array([1, 2, 4, 5]), np.array([50.0, 20.0, 20.0, 400.0]))
+    now = CpuCounters(np.array([1, 2, 4, 5]), np.array([50.0, 20.0, 20.0, 400.0]))
     limited = {1: [31.0], 2: [40.0, 25.0], 5: [5.0]}
-    used = beyond(VMS, found, now, Limited(limited), 5.0)
+    used = seconds_beyond_shares(VMS, found, now, NewlyLimited(limited), 5.0)
     # VM 1: 50 less 20 of its share. VM 2: no more than its share in the last, 40 less 5 in the
     # guest that was seen, seven cores for 2 s in the one that was not. VM 3: nobody saw it, 5 s.
     # VM 5: seven cores for all of its 20 s, in which no host could be told anything.
@@ -533,8 +538,8 @@ def test_a_guest_that_nobody_saw_pays_for_as_long_as_it_ran() -> None:
     """Where its host answered each look; for five seconds where it did not."""
     arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
     found = {1: Starts(0.0, (40.0,)), 3: Starts(0.0, (40.0,))}
-    limited = Limited(looked=frozenset({7}))
-    used = beyond(arrays, found, NOTHING_COMPUTED, limited, 5.0)
+    limited = NewlyLimited(looked=frozenset({7}))
+    used = seconds_beyond_shares(arrays, found, NOTHING_COMPUTED, limited, 5.0)
     assert used.tolist() == [0, 7 * 40, 0, 7 * 5, 0]
 
 
@@ -545,8 +550,8 @@ def test_short_guests_that_were_seen_are_not_taken_for_long_ones() -> None:
     """
     arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
     found = {1: Starts(0.0, (15.0, 1.0)), 3: Starts(0.0, (15.0, 1.0))}
-    limited = Limited({2: [3.0], 4: [90.0]}, frozenset({7, 8}), {7: 10.0, 8: 10.0})
-    used = beyond(arrays, found, NOTHING_COMPUTED, limited, 5.0)
+    limited = NewlyLimited({2: [3.0], 4: [90.0]}, frozenset({7, 8}), {7: 10.0, 8: 10.0})
+    used = seconds_beyond_shares(arrays, found, NOTHING_COMPUTED, limited, 5.0)
     assert used.tolist() == [0, 7 * 10, 0, 85 + 7 * 1, 0]
 
 

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from merkatd.base.clock import Inline
 from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.base.settings import Rhythm
-from merkatd.scheduler.execution.message_writer import Telling
+from merkatd.scheduler.execution.message_writer import MessageWriter
 
 CALL_S = 0.1
 LIMIT_S = 5.0
@@ -36,7 +36,7 @@ class Server:
         await answered
         self.shown[vm] = message
 
-    def period(self, telling: Telling, told: dict[int, str]) -> float:
+    def period(self, telling: MessageWriter, told: dict[int, str]) -> float:
         """Write the messages of a period; the seconds that this took."""
         rhythm = Rhythm(tell_limit_s=LIMIT_S)
         world: Any = SimpleNamespace(clock=self.clock, rhythm=rhythm, cloud=self, executor=Inline())
@@ -52,7 +52,7 @@ class Server:
 
 def test_messages_that_change_in_every_period_reach_every_vm() -> None:
     """Two hundred VMs are written to in turn each period, however the others' messages change."""
-    server, telling = Server(), Telling()
+    server, telling = Server(), MessageWriter()
     vms = range(1000)
     written: dict[int, int] = {}
     for period in range(1, 9):
@@ -67,7 +67,7 @@ def test_messages_that_change_in_every_period_reach_every_vm() -> None:
 
 def test_a_message_that_hangs_holds_up_no_other() -> None:
     """The others are written meanwhile, and the period goes on when its time is over."""
-    server, telling = Server(frozenset({0, 3})), Telling()
+    server, telling = Server(frozenset({0, 3})), MessageWriter()
     took_s = server.period(telling, dict.fromkeys(range(50), "no host is free"))
     assert took_s <= LIMIT_S + CALL_S
     assert set(server.shown) == set(range(50)) - {0, 3}
@@ -75,7 +75,7 @@ def test_a_message_that_hangs_holds_up_no_other() -> None:
 
 def test_a_server_that_is_away_is_not_asked_for_every_vm() -> None:
     """After the first failure no other message is begun."""
-    server, telling = Server(), Telling()
+    server, telling = Server(), MessageWriter()
     server.away = True
     server.period(telling, dict.fromkeys(range(50), "no host is free"))
     assert server.calls <= 4
@@ -83,7 +83,7 @@ def test_a_server_that_is_away_is_not_asked_for_every_vm() -> None:
 
 def test_messages_that_stand_there_are_not_written_again() -> None:
     """Only what is new, and what is to be removed."""
-    server, telling = Server(), Telling()
+    server, telling = Server(), MessageWriter()
     server.period(telling, {1: "no host is free", 2: "its credits are running out"})
     server.period(telling, {1: "no host is free", 2: ""})
     assert server.calls == 3

@@ -7,8 +7,8 @@ from merkatd.cluster import Migrate
 from merkatd.embedded.model.settings import HostSize
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.scheduler.base.settings import MarketRules
-from merkatd.scheduler.phases.migration_waves import waves
-from merkatd.scheduler.phases.withheld_moves import withheld
+from merkatd.scheduler.phases.migration_waves import migration_waves
+from merkatd.scheduler.phases.withheld_moves import withheld_vms
 from tests.placement.test_halves import tight
 from tests.scheduler.frontend import Frontend
 
@@ -89,8 +89,10 @@ def test_each_migration_that_waits_for_no_other_one_is_in_a_wave(name: str) -> N
         snapshot = tight(seed)
         plan = entry.decide(snapshot, np.random.default_rng(0)).plan
         late = {step.vm for step in plan.of(Migrate) if step.after}
-        assert withheld(world, snapshot, plan) == late
-        plans += len(waves(world, snapshot, plan, [step for step in plan if not step.after]))
+        assert withheld_vms(world, snapshot, plan) == late
+        plans += len(
+            migration_waves(world, snapshot, plan, [step for step in plan if not step.after])
+        )
     assert plans >= 5
     frontend.close()
 

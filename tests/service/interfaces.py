@@ -20,7 +20,7 @@ from merkatd.service.services import services_of
 from merkatd.web.base.form_reader import Form
 from merkatd.web.base.live_updates import Listeners
 from merkatd.web.base.responses import BrowserRequest, PageResponse
-from merkatd.web.base.stored_answers import Recall
+from merkatd.web.base.stored_answers import StoredAnswers
 from merkatd.web.browser_sessions import BrowserSession, BrowserSessions
 from merkatd.web.site import WebSite
 from tests.scheduler.frontend import Frontend
@@ -49,7 +49,7 @@ class Interfaces:
             self._dispatch,
             self._sessions,
             Listeners(clock, most=9, most_per_user=9),
-            recall=Recall(clock, frontend.wall_s),
+            recall=StoredAnswers(clock, frontend.wall_s),
             cookie="merkat",
             secure=False,
         )

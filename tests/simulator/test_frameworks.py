@@ -7,7 +7,7 @@ from statistics import fmean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.policies.batch_queue import Aim
+from merkatd.policies.batch_queue import QueueAim
 from simulator.market.batch_frameworks import CORE, Framework, FrameworkSetup, Job, simulate
 
 VMS = 20
@@ -16,7 +16,7 @@ SETTING = FrameworkSetup(units=VMS * CORE)
 
 def framework(jobs: Sequence[Job], name: str = "one", fixed: int | None = None) -> Framework:
     """That wants to be done soon."""
-    return Framework(name, Aim.THROUGHPUT, deque(jobs), fixed)
+    return Framework(name, QueueAim.THROUGHPUT, deque(jobs), fixed)
 
 
 def sweep(count: int, at_s: float = 0.0, run_s: float = 300.0) -> list[Job]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.policies.patience import (
-    Book,
+    ClaimBook,
     CpuNeed,
     PatienceSettings,
     limit_price,
@@ -75,7 +75,7 @@ def test_an_offer_can_always_be_paid(
 
 def test_the_book_says_what_is_left_by_those_who_pay_as_much() -> None:
     """Equal offers came first."""
-    book = Book(100.0, [(1.0, 40.0), (3.0, 30.0), (2.0, 20.0)])
+    book = ClaimBook(100.0, [(1.0, 40.0), (3.0, 30.0), (2.0, 20.0)])
     assert [book.room_above(price) for price in (0.5, 1.0, 1.5, 2.5, 9.0)] == [
         10.0,
         10.0,
@@ -89,7 +89,7 @@ def test_the_book_says_what_is_left_by_those_who_pay_as_much() -> None:
 
 def test_the_least_makes_room_when_there_is_too_little() -> None:
     """Nobody else, and not before."""
-    book = Book(100.0, [(1.0, 40.0), (3.0, 30.0)])
+    book = ClaimBook(100.0, [(1.0, 40.0), (3.0, 30.0)])
     assert not must_yield(book, 1.0)
     book.claim(2.0, 50.0)
     assert must_yield(book, 1.0)
@@ -103,7 +103,7 @@ def test_the_least_makes_room_when_there_is_too_little() -> None:
 def test_all_who_must_yield_do_so_at_once(rows: list[tuple[int, int]]) -> None:
     """One look is as good as many: the rest fits, and nobody went who could have stayed last."""
     limits = {float(limit): float(units) for limit, units in rows}
-    book = Book(100.0, limits.items())
+    book = ClaimBook(100.0, limits.items())
     stay = {limit: units for limit, units in limits.items() if not must_yield(book, limit)}
     assert sum(stay.values()) <= 100.0
     gone = sorted(limits.keys() - stay.keys())
@@ -120,7 +120,7 @@ def test_room_is_capacity_less_what_is_claimed_above(
     rows: list[tuple[float, float]], price: float
 ) -> None:
     """Whatever the order in which claims came."""
-    book = Book(200.0)
+    book = ClaimBook(200.0)
     for row in rows:
         book.claim(*row)
     above = sum(units for limit, units in rows if limit >= price)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.syntax import ParseError, Template, UnwritableError, Vector, parse, written
+from merkatd.syntax import ParseError, Template, UnwritableError, Vector, parse, template_text
 from tests.syntax.readings import Reading, readings
 from tests.syntax.texts import TEXTS
 
@@ -38,7 +38,7 @@ def test_what_is_read_is_written_and_read_again(text: str) -> None:
     """Nothing of a text but its meaning is passed on."""
     try:
         found = parse(text)
-        again = written(found.attributes)
+        again = template_text(found.attributes)
     except (ParseError, UnwritableError):
         return
     assert parse(again) == found
@@ -55,7 +55,7 @@ def test_every_template_is_written_so_that_it_reads_back(template: Template) -> 
         (name, value.rstrip() if name == "NAME" and isinstance(value, str) else value)
         for name, value in template.attributes
     ]
-    assert parse(written(template.attributes)) == Template.of(trimmed)
+    assert parse(template_text(template.attributes)) == Template.of(trimmed)
 
 
 def _values(value: str | Vector) -> list[str]:
@@ -66,21 +66,23 @@ def _values(value: str | Vector) -> list[str]:
 def test_values_that_the_syntax_does_not_have_are_refused(value: str) -> None:
     """The error names the attribute; nothing is altered silently."""
     with pytest.raises(UnwritableError, match="A/B: a value"):
-        written([("A", (("B", value),))])
+        template_text([("A", (("B", value),))])
 
 
 def test_a_value_may_end_with_a_backslash() -> None:
     """Without quotes, which the backslash would escape."""
-    assert parse(written([("A", "C:\\"), ("B", (("C", "x\\"), ("D", "1")))])).get("A") == "C:\\"
+    assert (
+        parse(template_text([("A", "C:\\"), ("B", (("C", "x\\"), ("D", "1")))])).get("A") == "C:\\"
+    )
 
 
 @pytest.mark.parametrize("name", ["A-B", "", "A B", "Ä", 'A="1" B'])
 def test_names_that_the_syntax_does_not_have_are_refused(name: str) -> None:
     """They would be read as something else."""
     with pytest.raises(UnwritableError, match="letters, digits and _"):
-        written([(name, "x")])
+        template_text([(name, "x")])
     with pytest.raises(UnwritableError, match="letters, digits and _"):
-        written([("A", ((name, "x"),))])
+        template_text([("A", ((name, "x"),))])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from merkatd.service.base.errors import NotPermittedError, TryAgainError
 from merkatd.service.base.identity import Identity
 from merkatd.service.base.turns import FairTurns
 from merkatd.web.base.live_updates import Listeners
-from merkatd.web.base.stored_answers import PATIENCE_S, Recall
+from merkatd.web.base.stored_answers import PATIENCE_S, StoredAnswers
 from merkatd.web.browser_sessions import BrowserSessions
 from merkatd.web.site import WebSite
 from tests.web.visits import HOST, Visits
@@ -38,7 +38,7 @@ class TestRecall:
     def setup_method(self) -> None:
         """Nothing was read before."""
         self.clock = Clock()
-        self.recall = Recall(self.clock, self.clock.seconds)
+        self.recall = StoredAnswers(self.clock, self.clock.seconds)
         self.database = Late()
 
     def _visit(self, visitor: int, page: int) -> list[Any]:
@@ -145,7 +145,7 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     dispatch: Any = SimpleNamespace(house=house, admission=admission)
     sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
     listeners = Listeners(clock, most=1, most_per_user=1)
-    recall = Recall(clock, clock.seconds)
+    recall = StoredAnswers(clock, clock.seconds)
     site = WebSite(dispatch, sessions, listeners, recall=recall, cookie="merkat", secure=False)
     tokens = {uid: sessions.begin(str(uid), uid) for uid in (2, 3)}
 

@@ -11,7 +11,7 @@ from merkatd.service.base.identity import Identity
 from merkatd.web.base import form_reader
 from merkatd.web.base.form_reader import MOST_FORM_BYTES, MOST_LONG_BYTES
 from merkatd.web.base.live_updates import Listeners
-from merkatd.web.base.stored_answers import Recall
+from merkatd.web.base.stored_answers import StoredAnswers
 from merkatd.web.browser_sessions import BrowserSessions
 from merkatd.web.site import MOST_SIGN_IN_BYTES, WebSite
 from tests.web.visits import HOST, Visits
@@ -52,7 +52,7 @@ class Page:
             dispatch,
             self.sessions,
             Listeners(clock, most=1, most_per_user=1),
-            recall=Recall(clock, clock.seconds),
+            recall=StoredAnswers(clock, clock.seconds),
             cookie="merkat",
             secure=False,
         )

@@ -7,7 +7,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.settings import ApiSettings
 from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageResponse
 from merkatd.web.base.served_names import OwnHosts
@@ -32,7 +32,7 @@ class Visits:
         bounds = ApiSettings(**settings)
         hosts = OwnHosts([ADDRESS])
         self.factory = VisitFactory(
-            self.clock, bounds, site, "merkat", hosts, Proxies(proxies), secure=False
+            self.clock, bounds, site, "merkat", hosts, TrustedProxies(proxies), secure=False
         )
         self.factory.startFactory()
 

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from merkatd.api.control.control_server import LONGEST_REQUEST, ControlFactory
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_server import CallFactory
 from merkatd.api.http.settings import ApiSettings
 from merkatd.base.toml_reader import duration
@@ -26,7 +26,7 @@ ARGUMENT = 1 << 17
 """The longest argument that Linux hands to a command."""
 _VM_BYTES = 1 << 19
 _Transport: Any = StringTransport  # Twisted's testing has no types
-_PROXIES = Proxies(["10.0.0.0/8", "fd00::/8"])
+_PROXIES = TrustedProxies(["10.0.0.0/8", "fd00::/8"])
 
 
 class _Questions:
@@ -48,7 +48,7 @@ def _asked(text: str) -> None:
 
 def _head(text: str) -> None:
     """As a connection reads it; it arrives in one piece."""
-    factory = CallFactory(Clock(), ApiSettings(), _never, Proxies(()))
+    factory = CallFactory(Clock(), ApiSettings(), _never, TrustedProxies(()))
     where = IPv4Address("TCP", "192.0.2.1", 4711)
     channel = factory.buildProtocol(where)
     channel.makeConnection(_Transport(peerAddress=where))

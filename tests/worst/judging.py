@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from merkatd.opennebula.constraints.host_requirements import requirement_constraint, wrong_rank
+from merkatd.opennebula.constraints.host_requirements import rank_error, requirement_constraint
 from merkatd.opennebula.requirements import OF_USERS, FactTable, ranked
 from merkatd.opennebula.requirements.literals import glob
 from tests.worst.search import Parser
@@ -32,7 +32,7 @@ def _judged(text: str) -> None:
 def _ranked(text: str) -> None:
     table = FactTable(_TABLE_ROWS)
     ranked(text, table)
-    wrong_rank("SCHED_RANK", text, table)
+    rank_error("SCHED_RANK", text, table)
 
 
 _WORDS = (

@@ -7,7 +7,7 @@ embedded cloud takes texts of any length, as OpenNebula does, in time that grows
 from controllers.monitors import log_probe
 from controllers.monitors.batch_systems.grid_engine import GridEngine
 from controllers.monitors.batch_systems.slurm import Slurm
-from controllers.monitors.iteration_count import PATTERN, Count, counted
+from controllers.monitors.iteration_count import PATTERN, Count, next_count
 from controllers.monitors.log_probe import Position
 from controllers.monitors.ssh_pool import MOST_BYTES
 from merkatd.base.line_patterns import pattern_of
@@ -22,7 +22,7 @@ _NODES, _NOW = "--nodes--\n", "--now--\n2026-05-01T00:00:00\n"
 
 def _log(text: str) -> None:
     found = log_probe.read_tail(Position(), text.encode())
-    counted(Count(), found.lines, _PATTERN, 1.0)
+    next_count(Count(), found.lines, _PATTERN, 1.0)
 
 
 def _embedded(text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.daemon.interpreter import Garbage
+from merkatd.daemon.interpreter import GarbageCollections
 from merkatd.protocol.wire_format import MalformedError, OtherVersionError
 from tests.worst.parsers import BUS, PARSERS
 from tests.worst.search import Parser, measured, worst
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("MERKAT_SEED", int(time.time()) if _SOAK else 1))
 @pytest.fixture(autouse=True, scope="module")
 def collections() -> Iterator[None]:
     """Collections of garbage are short, as in the daemon: none looks at the tests' own objects."""
-    garbage = Garbage()
+    garbage = GarbageCollections()
     gc.collect()
     garbage.start()
     yield

@@ -15,7 +15,7 @@ class ControlError(Exception):
     """The daemon could not be asked, or rejected the question; the message says why."""
 
 
-class NobodyError(ControlError):
+class DaemonNotRunningError(ControlError):
     """No daemon listens on the socket."""
 
 
@@ -30,7 +30,7 @@ def ask(path: Path, question: str, arguments: Mapping[str, Any] | None = None) -
             line = connection.makefile("rb").readline(LONGEST_ANSWER)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise NobodyError(f"{path}: no daemon answers: {why}") from None
+            raise DaemonNotRunningError(f"{path}: no daemon answers: {why}") from None
     if not line:
         raise ControlError(f"{path}: the daemon stopped before it answered")
     return _value(path, line)

@@ -5,7 +5,7 @@ from typing import Any
 
 from merkatd.api.values.order_arguments import skipped_steps
 from merkatd.api.values.plain_values import members
-from merkatd.service.base.arguments import Arguments, text, who, whole
+from merkatd.service.base.arguments import Arguments, order_author, text, whole
 from merkatd.service.base.callers import LOCAL, Caller
 from merkatd.service.daemon_control import HostOrder
 from merkatd.service.services import DaemonServices
@@ -44,11 +44,11 @@ class ControlQuestions:
 
     async def _pause(self, arguments: Arguments) -> bool:
         """Start no more periods until `resume`; return False if the daemon was paused already."""
-        return await self._daemon.pause(LOCAL, who(arguments))
+        return await self._daemon.pause(LOCAL, order_author(arguments))
 
     async def _resume(self, arguments: Arguments) -> bool:
         """End a pause; return False if the daemon was not paused."""
-        return await self._daemon.resume(LOCAL, who(arguments))
+        return await self._daemon.resume(LOCAL, order_author(arguments))
 
     async def _drain(self, arguments: Arguments) -> Row:
         """Migrate the VMs of `host` away and place none there."""
@@ -66,7 +66,7 @@ class ControlQuestions:
         """Return the mode; if `to` is given, change to that mode first."""
         wanted, changed = text(arguments, "to"), False
         if wanted is not None:
-            changed = await self._modes.set_mode(LOCAL, wanted, who(arguments))
+            changed = await self._modes.set_mode(LOCAL, wanted, order_author(arguments))
         return members(await self._modes.mode()) | {"changed": changed}
 
     async def _standing(self, _arguments: Arguments) -> Row:
@@ -77,11 +77,13 @@ class ControlQuestions:
         """Approve the waiting `plan`, without the steps whose numbers are in `skip`."""
         skipped = skipped_steps(arguments.get("skip", []))
         plan = arguments.get("plan")
-        return members(await self._modes.approve(LOCAL, who(arguments), plan, skipped))
+        return members(await self._modes.approve(LOCAL, order_author(arguments), plan, skipped))
 
     async def _refuse(self, arguments: Arguments) -> Row:
         """Reject the waiting `plan`; the daemon does not propose the same plan again."""
-        return members(await self._modes.refuse(LOCAL, who(arguments), arguments.get("plan")))
+        return members(
+            await self._modes.refuse(LOCAL, order_author(arguments), arguments.get("plan"))
+        )
 
     async def _differences(self, arguments: Arguments) -> Row:
         """Return another scheduler's placements and moves, newest first, with Merkat's choices."""
@@ -92,4 +94,4 @@ class ControlQuestions:
 async def _order_host(
     order: Callable[[Caller, str | None, str], Awaitable[HostOrder]], arguments: Arguments
 ) -> Row:
-    return members(await order(LOCAL, arguments.get("host"), who(arguments)))
+    return members(await order(LOCAL, arguments.get("host"), order_author(arguments)))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from merkatd.api.values.market_rows import Row, flat_row
 from merkatd.api.values.plan_rows import plan_row
 from merkatd.protocol.control_messages import KINDS, STATES
-from merkatd.service.base.arguments import Arguments, number, one_of, text, who, whole
+from merkatd.service.base.arguments import Arguments, number, one_of, order_author, text, whole
 from merkatd.service.base.callers import LOCAL
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.base.period_view import PeriodView, as_id, host_row_named, vm_named
@@ -88,7 +88,7 @@ class ListingQuestions:
 
     async def _release(self, arguments: Arguments) -> Any:
         """Without `vms`, pause and return the ids of all VMs; with `vms`, release their limits."""
-        caller = LOCAL.signing(who(arguments))
+        caller = LOCAL.signing(order_author(arguments))
         wanted = arguments.get("vms")
         if wanted is None:
             return await self._services.limits.pause_for_release(caller)

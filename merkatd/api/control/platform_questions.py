@@ -8,7 +8,7 @@ from merkatd.api.values.plain_values import members
 from merkatd.api.values.platform_arguments import update_of
 from merkatd.base.quantities import shown
 from merkatd.service.accounts import AccountService
-from merkatd.service.base.arguments import Arguments, who, whole
+from merkatd.service.base.arguments import Arguments, order_author, whole
 from merkatd.service.base.callers import LOCAL, Caller
 from merkatd.service.base.errors import InvalidRequestError
 from merkatd.service.platforms import PlatformDetails, PlatformService
@@ -81,7 +81,7 @@ async def _ordered(
 
 def _author(arguments: Arguments) -> Caller:
     """Return LOCAL with the stated author of an order."""
-    return LOCAL.signing(who(arguments))
+    return LOCAL.signing(order_author(arguments))
 
 
 def _id(arguments: Arguments) -> int:

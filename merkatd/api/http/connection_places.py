@@ -30,7 +30,7 @@ class KnownAddresses:
         return user if now_s - at_s < _LATELY_S else None
 
 
-class ByAddress:
+class ConnectionsByAddress:
     """Connections by address, with a bound for each address."""
 
     def __init__(self, most_of_one: int) -> None:
@@ -68,7 +68,7 @@ class ByAddress:
                 del self._of[name]
 
 
-class Places(ByAddress):
+class ConnectionPlaces(ConnectionsByAddress):
     """All connections of a port, by address."""
 
     def __init__(self, most: int, most_of_one: int, known: KnownAddresses, clock: Any) -> None:

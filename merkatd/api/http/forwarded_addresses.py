@@ -12,7 +12,7 @@ _NETWORK_BITS = 64
 """The size of the IPv6 network of a customer, who could use each of its addresses once."""
 
 
-class Proxies:
+class TrustedProxies:
     """The trusted proxies, whose `X-Forwarded-For` is used."""
 
     def __init__(self, networks: Iterable[str]) -> None:
@@ -31,7 +31,7 @@ class Proxies:
         before it, so they are ignored.
         """
         if not self.trust(peer):
-            return counted(peer)
+            return counted_address(peer)
         hops = b",".join(headers).decode("latin-1").rsplit(",", _MOST_HOPS)
         for hop in reversed(hops[-_MOST_HOPS:]):
             found = _address(_without_port(hop.strip()))
@@ -40,10 +40,10 @@ class Proxies:
             peer = str(found)
             if not self.trust(peer):
                 break
-        return counted(peer)
+        return counted_address(peer)
 
 
-def wrong_network(text: str) -> bool:
+def is_invalid_network(text: str) -> bool:
     """Return whether the text is neither an address nor a network."""
     try:
         ipaddress.ip_network(text)
@@ -52,7 +52,7 @@ def wrong_network(text: str) -> bool:
     return False
 
 
-def counted(address: str) -> str:
+def counted_address(address: str) -> str:
     """Return the name under which an address is counted; for IPv6, that of its network."""
     found = _address(address)
     if isinstance(found, ipaddress.IPv6Address):

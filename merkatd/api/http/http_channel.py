@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from twisted.web.http import HTTPChannel
 
 from merkatd.api.http.admission import HELD_S
-from merkatd.api.http.connection_places import ByAddress
+from merkatd.api.http.connection_places import ConnectionsByAddress
 from merkatd.api.http.http_request import HttpCall, RequestFactory
 from merkatd.api.http.settings import ApiSettings
 
@@ -21,7 +21,7 @@ class Connections(RequestFactory, Protocol):
 
     clock: Any
     settings: ApiSettings
-    callers: ByAddress
+    callers: ConnectionsByAddress
 
     def gone(self, channel: "Channel") -> None:
         """Release the place of a connection that has ended."""

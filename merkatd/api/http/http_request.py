@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from twisted.web.http import Request
 
 from merkatd.api.http.admission import HeldConnection
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 
 MANY_AT_ONCE = "Too many calls of this address at a time: try again in a moment."
 _XML = b"text/xml; charset=utf-8"
@@ -63,7 +63,7 @@ class RequestFactory(Protocol):
     """The part of a connection's factory that its requests use."""
 
     answer: Callable[..., Any]
-    proxies: Proxies
+    proxies: TrustedProxies
     body_bytes: int
     bodies: Bodies
 

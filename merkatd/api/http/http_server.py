@@ -15,8 +15,12 @@ from twisted.internet.interfaces import IOpenSSLContextFactory
 from twisted.web.http import HTTPFactory
 from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
 
-from merkatd.api.http.connection_places import ByAddress, KnownAddresses, Places
-from merkatd.api.http.forwarded_addresses import Proxies, counted
+from merkatd.api.http.connection_places import (
+    ConnectionPlaces,
+    ConnectionsByAddress,
+    KnownAddresses,
+)
+from merkatd.api.http.forwarded_addresses import TrustedProxies, counted_address
 from merkatd.api.http.http_channel import Channel
 from merkatd.api.http.http_request import Bodies, PlainBodies
 from merkatd.api.http.settings import ApiSettings
@@ -90,7 +94,7 @@ class NotServedError(Exception):
     """The port can't be opened as configured; the message says why."""
 
 
-class Where(Protocol):
+class PortSettings(Protocol):
     """The settings of a port in a section of the configuration."""
 
     @property
@@ -138,7 +142,9 @@ class ListeningPort:
         self._factory.drop_all()
 
 
-def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> ListeningPort:
+def opened(
+    reactor: Any, settings: PortSettings, factory: "CallFactory", section: str
+) -> ListeningPort:
     """Open a port with the settings of a section. Raise NotServedError."""
     context: ServerContext | None = None
     if not (settings.certificate or settings.plain or _is_loopback(settings.address)):
@@ -187,7 +193,7 @@ class CallFactory(HTTPFactory):
         reactor: Any,
         settings: ApiSettings,
         answer: Callable[..., Any],
-        proxies: Proxies,
+        proxies: TrustedProxies,
         known: KnownAddresses | None = None,
         bodies: Bodies | None = None,
     ) -> None:
@@ -201,10 +207,10 @@ class CallFactory(HTTPFactory):
         self.bodies: Bodies = bodies or PlainBodies()
         self.known = known or KnownAddresses()
         self.body_bytes = int(settings.body_mib * _MIB)
-        self.places = Places(
+        self.places = ConnectionPlaces(
             settings.connections, settings.connections_per_address, self.known, reactor
         )
-        self.callers = ByAddress(settings.connections_per_address)
+        self.callers = ConnectionsByAddress(settings.connections_per_address)
         """The trusted proxies' connections, by the address of the unanswered call on each."""
         self._sweeping: Any = None
 
@@ -220,7 +226,7 @@ class CallFactory(HTTPFactory):
     def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
         """Return a connection, or None to reject it if there are too many."""
         host = address.host
-        name, trusted = counted(host), self.proxies.trust(host)
+        name, trusted = counted_address(host), self.proxies.trust(host)
         if not trusted and (self.places.has_enough(name) or not self._may_come(name)):
             return None
         if not self.places.makes_room(name, trusted=trusted):

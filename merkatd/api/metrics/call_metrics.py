@@ -67,7 +67,7 @@ class _Watched:
             self._calls.under_way -= 1
 
 
-class Loads(Collector):
+class ServerMetrics(Collector):
     """The metrics of the calls to each server."""
 
     def __init__(self, loads: Mapping[str, CallStatistics]) -> None:

@@ -19,9 +19,9 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from merkatd.api.metrics.call_metrics import CallStatistics, Loads
+from merkatd.api.metrics.call_metrics import CallStatistics, ServerMetrics
 from merkatd.api.metrics.cloud_metrics import by_group, families
-from merkatd.api.metrics.period_metrics import Cause, Fairness, MoveReasons, Result
+from merkatd.api.metrics.period_metrics import Fairness, MoveCause, MoveReasons, MoveResult
 from merkatd.protocol.control_messages import KINDS
 from merkatd.scheduler.phases.announce import Announcement, PeriodOutcome
 
@@ -89,8 +89,8 @@ class MetricRegistry:
             labelnames=("result", "reason"),
             registry=self._registry,
         )
-        for result in Result:
-            for cause in Cause:
+        for result in MoveResult:
+            for cause in MoveCause:
                 self._moves.labels(result.value, cause.value)
         self._balances = Gauge(
             "merkat_balance_credits",
@@ -134,7 +134,7 @@ class MetricRegistry:
             registry=self._registry,
         ).set_function(interval_s)
         self._registry.register(_Present(lambda: self._latest))
-        self._registry.register(Loads(loads or {}))
+        self._registry.register(ServerMetrics(loads or {}))
 
     def announced(self, announcement: Announcement) -> None:
         """Record a period that has ended."""

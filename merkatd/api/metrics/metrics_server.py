@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client import CONTENT_TYPE_LATEST
 from twisted.internet.error import CannotListenError
 
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_channel import Channel
 from merkatd.api.http.http_request import HttpCall
 from merkatd.api.http.http_server import CallFactory
@@ -99,7 +99,7 @@ class _Pages(CallFactory):
     speaks = _Looker
 
     def __init__(self, reactor: Any, pages: Mapping[bytes, Callable[[], _Page]]) -> None:
-        super().__init__(reactor, _BOUNDS, lambda: None, Proxies(()))
+        super().__init__(reactor, _BOUNDS, lambda: None, TrustedProxies(()))
         self.pages = pages
 
 

@@ -9,7 +9,7 @@ from merkatd.scheduler.base.troubles import TroubleKind
 from merkatd.scheduler.period import Scheduler
 
 
-class Noticed(Collector):
+class NoticeMetrics(Collector):
     """The scheduler's counts since its start."""
 
     def __init__(self, scheduler: Scheduler) -> None:

@@ -87,7 +87,7 @@ class Fairness:
     """The sum of bid x shortfall: credits a period that buy nothing on the VMs' hosts."""
 
 
-class Fair:
+class FairnessMetrics:
     """The fairness of the markets, computed after each period.
 
     A thread computes it, since it takes as long as the assessment of a plan.
@@ -129,7 +129,7 @@ def _mean(values: Floats) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-class Cause(StrEnum):
+class MoveCause(StrEnum):
     """The reason of a move; `explain` shows the numbers."""
 
     DRAINED = "drained"
@@ -144,7 +144,7 @@ class Cause(StrEnum):
     """The move was decided before this daemon started."""
 
 
-class Result(StrEnum):
+class MoveResult(StrEnum):
     """The result of a move."""
 
     SENT = "sent"
@@ -158,40 +158,40 @@ class MoveReasons:
     """The reasons of the moves that are under way."""
 
     def __init__(self) -> None:
-        self._why: dict[str, Cause] = {}
+        self._why: dict[str, MoveCause] = {}
 
-    def of(self, announcement: Announcement) -> Iterator[tuple[Result, Cause]]:
+    def of(self, announcement: Announcement) -> Iterator[tuple[MoveResult, MoveCause]]:
         """Yield the result and cause of each move that a period decided or judged."""
         yield from self._judged(announcement.seen)
         steps = announcement.decided.steps
         moves = [step for step in steps if step.kind == Migrate.kind and isinstance(step, Migrate)]
         waited_for = {one for step in steps for one in step.after} if moves else set()
         for step in moves:
-            result = Result(announcement.acted.not_done.get(step.id, Result.SENT))
+            result = MoveResult(announcement.acted.not_done.get(step.id, MoveResult.SENT))
             why = cause(step, announcement.seen, waited_for)
-            if result is Result.SENT:
+            if result is MoveResult.SENT:
                 self._why[step.id] = why
             yield result, why
 
-    def _judged(self, seen: Observed) -> Iterator[tuple[Result, Cause]]:
+    def _judged(self, seen: Observed) -> Iterator[tuple[MoveResult, MoveCause]]:
         """Yield the results of moves of earlier periods."""
         verdicts = seen.verdicts
         for result, ended in (
-            (Result.CONFIRMED, verdicts.confirmed),
-            (Result.EXPIRED, verdicts.expired.keys()),
+            (MoveResult.CONFIRMED, verdicts.confirmed),
+            (MoveResult.EXPIRED, verdicts.expired.keys()),
         ):
             for step in verdicts.moves & ended:
-                yield result, self._why.get(step, Cause.EARLIER)
+                yield result, self._why.get(step, MoveCause.EARLIER)
         under_way = {one.id for one in verdicts.waiting}
         self._why = {step: why for step, why in self._why.items() if step in under_way}
 
 
-def cause(step: Migrate, seen: Observed, waited_for: AbstractSet[str]) -> Cause:
+def cause(step: Migrate, seen: Observed, waited_for: AbstractSet[str]) -> MoveCause:
     """Return the strongest reason of a move."""
     hosts = seen.snapshot.hosts
     if np.any((hosts.id == step.source) & (hosts.state == HostState.DRAINED)):
-        return Cause.DRAINED
+        return MoveCause.DRAINED
     leaves = seen.observation.vm_leaves
     if leaves is not None and np.any(leaves[seen.observation.vm_id == step.vm]):
-        return Cause.ASKED
-    return Cause.ROOM if step.id in waited_for else Cause.SHARES
+        return MoveCause.ASKED
+    return MoveCause.ROOM if step.id in waited_for else MoveCause.SHARES

@@ -29,7 +29,7 @@ _UNKNOWN = ""
 GARBAGE = "garbage collection"
 
 
-class Holds(Collector):
+class ReactorHolds(Collector):
     """The holds of a reactor, measured by beats on its thread."""
 
     def __init__(self, reactor: Any) -> None:

@@ -7,7 +7,7 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from merkatd.api.http.admission import Admission, HeldConnection
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_server import CallFactory, ListeningPort, opened
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc import codec
@@ -134,7 +134,7 @@ _CODES: Mapping[type[Exception], Code] = {
 
 def serve(reactor: Any, settings: ApiSettings, dispatch: Dispatch) -> ListeningPort:
     """Open the port. Raise NotServedError."""
-    proxies = Proxies(settings.trusted_proxies or ())
+    proxies = TrustedProxies(settings.trusted_proxies or ())
     known = dispatch.admission.known
     factory = CallFactory(reactor, settings, dispatch.answer, proxies, known, XmlBodies())
     return opened(reactor, settings, factory, "api")

@@ -13,8 +13,8 @@ from twisted.internet.task import LoopingCall
 
 from merkatd.base.clock import asyncio_reactor
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.daemon.interpreter import Garbage
-from merkatd.daemon.safe_files import keep_private
+from merkatd.daemon.interpreter import GarbageCollections
+from merkatd.daemon.safe_files import make_new_files_private
 from merkatd.embedded import cloud_file
 from merkatd.embedded.cloud import EmbeddedCloud
 from merkatd.embedded.cloud_file import clock_of, open_cloud
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             store.close()
         sys.stderr.write(f"merkatd embedded: {error}\n")
         return 2
-    garbage = Garbage()
+    garbage = GarbageCollections()
     garbage.start()
     LoopingCall(garbage.after_period).start(_REST_S, now=False)
     reactor.addSystemEventTrigger("before", "shutdown", lambda: ensureDeferred(_end(server, cloud)))
@@ -117,7 +117,7 @@ def add_embedded_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_embedded(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    keep_private()
+    make_new_files_private()
     asyncio_reactor()
     return run(arguments)
 

@@ -3,7 +3,7 @@
 import argparse
 
 from merkatd.commands.terminal.command_model import model_of
-from merkatd.commands.terminal.command_parser import WRONG_WORDS, complain
+from merkatd.commands.terminal.command_parser import WRONG_WORDS, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS
 from merkatd.commands.terminal.manual_pages import page
@@ -54,7 +54,7 @@ def run_manual(arguments: argparse.Namespace) -> int:
     if wanted is not None and wanted not in known:
         names = ", ".join(sorted(known))
         why = f"unknown command {shortened(wanted)}; expected one of: {names}"
-        return complain("manual", why, WRONG_WORDS)
+        return print_failure("manual", why, WRONG_WORDS)
     print("\n".join(page(program, wanted)))
     return 0
 

@@ -30,16 +30,16 @@ from twisted.python.failure import Failure
 from merkatd.api.control.control_client import ControlError
 from merkatd.base.clock import DaemonThreads, asyncio_reactor
 from merkatd.commands.ask_daemon import INSTALLED, add_config, loaded, read_config
-from merkatd.commands.terminal.command_parser import CONFIGURATION, complain
+from merkatd.commands.terminal.command_parser import CONFIGURATION, print_failure
 from merkatd.commands.terminal.command_verb import Verb
-from merkatd.commands.terminal.log_throttle import Sparing
+from merkatd.commands.terminal.log_throttle import LogThrottle
 from merkatd.config.configuration import Config
 from merkatd.config.errors import ConfigError, Problem
 from merkatd.daemon.assembly import RunningDaemon, StartError, start
 from merkatd.daemon.open_files import raise_limit
-from merkatd.daemon.reload import Reloading
-from merkatd.daemon.safe_files import close_to_others, keep_private
-from merkatd.daemon.shutdown import ended
+from merkatd.daemon.reload import ConfigurationReload
+from merkatd.daemon.safe_files import make_new_files_private, remove_permissions_of_others
+from merkatd.daemon.shutdown import wait_for_end
 from merkatd.database.database import UnavailableError
 from merkatd.database.migrations import SchemaError
 
@@ -96,7 +96,7 @@ def _watchdog_s(environment: Mapping[str, str]) -> float:
     return int(limit) / _MICROSECONDS if limit.isascii() and limit.isdigit() else 0.0
 
 
-class Written:
+class LogFile:
     """The daemon's log. The constructor raises OSError if the file can't be opened."""
 
     def __init__(self, config: Config) -> None:
@@ -107,7 +107,7 @@ class Written:
     def begin(self) -> None:
         """Start to write all events."""
         file: Any = textFileLogObserver(self)  # type: ignore[arg-type]  # Twisted has no types
-        sparing: Any = Sparing(file)
+        sparing: Any = LogThrottle(file)
         observer: Any = FilteringLogObserver(sparing, [self._predicate])
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 
@@ -163,18 +163,18 @@ def run_daemon(arguments: argparse.Namespace) -> int:
     SIGHUP reloads the configuration; the old one stays in force if the new one has mistakes. At the
     start, mistakes lead to an exit code of their own, after which systemd does not try again.
     """
-    keep_private()
+    make_new_files_private()
     config = read_config("run", arguments.config)
     if config is None:
         return CONFIGURATION
-    close_to_others(config.state_directory)
+    remove_permissions_of_others(config.state_directory)
     raise_limit()
     reactor = asyncio_reactor()
     _use_daemon_threads(reactor)
     try:
-        written = Written(config)
+        written = LogFile(config)
     except OSError as error:
-        return complain("run", f"{config.log_file}: {error.strerror}")
+        return print_failure("run", f"{config.log_file}: {error.strerror}")
     written.begin()
     file = arguments.config or (INSTALLED if INSTALLED.exists() else None)
     running = _Running(reactor, written, file)
@@ -194,7 +194,7 @@ def _use_daemon_threads(reactor: Any) -> None:
 class _Running:
     """The daemon's start, reloads and stop, driven by the reactor."""
 
-    def __init__(self, reactor: Any, written: Written, file: Path | None) -> None:
+    def __init__(self, reactor: Any, written: LogFile, file: Path | None) -> None:
         self._reactor = reactor
         self._written = written
         self._file = file
@@ -242,7 +242,7 @@ class _Running:
             self._reopen_log(configuration)
         self._supervisor.ready(self._daemon.scheduler.configuration or _STATUS)
 
-    def _reopen_log(self, configuration: Reloading) -> None:
+    def _reopen_log(self, configuration: ConfigurationReload) -> None:
         try:
             self._written.again(configuration.config)
         except OSError as error:
@@ -268,7 +268,7 @@ class _Running:
 
     async def _end(self) -> None:
         if self._starting is not None:
-            await ended(self._reactor, "the start", self._starting, self._grace_s)
+            await wait_for_end(self._reactor, "the start", self._starting, self._grace_s)
         if self._daemon is not None:
             await self._daemon.stop()
         self._supervisor.stop()

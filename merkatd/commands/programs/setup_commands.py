@@ -6,7 +6,7 @@ from pathlib import Path
 
 import merkatd.opennebula.driver
 from merkatd.commands.ask_daemon import INSTALLED, add_config, read_config
-from merkatd.commands.terminal.command_parser import DONE, NOT_DONE, complain, one_line
+from merkatd.commands.terminal.command_parser import DONE, NOT_DONE, one_line, print_failure
 from merkatd.commands.terminal.command_verb import Verb
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, CloudMode, HypervisorKind
@@ -54,13 +54,13 @@ def _check_cloud(config: Config) -> int:
         with calling(config.endpoint, session, limit_s, authorities) as call:
             found = findings(inquire(call), wish)
     except CallRefusedError as error:
-        return complain("check", f"{config.endpoint}: {error}")
+        return print_failure("check", f"{config.endpoint}: {error}")
     except OSError as error:
         about = error.filename or config.endpoint
-        return complain("check", f"{about}: {error.strerror or error}")
+        return print_failure("check", f"{about}: {error.strerror or error}")
     for finding in found:
         if finding.level is Level.ERROR:
-            complain("check", finding.text)
+            print_failure("check", finding.text)
         else:
             print(f"{finding.level}: {finding.text}")
     return NOT_DONE if any(one.level is Level.ERROR for one in found) else DONE
@@ -111,7 +111,7 @@ def run_driver(arguments: argparse.Namespace) -> int:
         (directory / "merkat.conf").write_text(settings)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return complain("driver", f"{directory}: {why}")
+        return print_failure("driver", f"{directory}: {why}")
     socket = config.driver_socket.absolute()
     print(one_line(f"{directory}: place and optimize ask the daemon at {socket}"))
     return DONE

@@ -18,7 +18,7 @@ CONFIGURATION = 78
 LONGEST_COMPLAINT = 500
 
 
-def complain(command: str, why: str, code: int = NOT_DONE, program: str = "merkatd") -> int:
+def print_failure(command: str, why: str, code: int = NOT_DONE, program: str = "merkatd") -> int:
     """Print one line with the reason of a failure; return the exit code."""
     print(one_line(f"{program} {command}: {why}"), file=sys.stderr)
     return code

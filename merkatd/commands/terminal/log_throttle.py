@@ -9,7 +9,7 @@ _NAMESPACE = "twisted.internet.tcp"
 """Twisted's module that logs thousands of lines a second when the process lacks open files."""
 
 
-class Sparing:
+class LogThrottle:
     """Log observer that drops repeated events; the next line states how many it dropped."""
 
     def __init__(

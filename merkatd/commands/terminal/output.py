@@ -33,7 +33,7 @@ Lines = Callable[[Any, int | None], Sequence[str]]
 """A function that formats an answer as text for a screen of this width (None: no screen)."""
 
 
-class WordsError(Exception):
+class ConflictingArgumentsError(Exception):
     """The arguments of a command don't fit together."""
 
 
@@ -96,7 +96,7 @@ def chosen_columns(table: ScreenTable, arguments: argparse.Namespace) -> list[Co
         try:
             return table.chosen(arguments.columns)
         except ColumnsError as error:
-            raise WordsError(f"--list: {error}") from None
+            raise ConflictingArgumentsError(f"--list: {error}") from None
     return list(table.columns) if arguments.json or arguments.xml else table.default()
 
 
@@ -105,7 +105,7 @@ def chosen_filters(table: ScreenTable, arguments: argparse.Namespace) -> list[Fi
     try:
         return [one for text in arguments.filters for one in parse_filters(table, text)]
     except FilterError as error:
-        raise WordsError(f"--filter: {error}") from None
+        raise ConflictingArgumentsError(f"--filter: {error}") from None
 
 
 def lines_in_form(

@@ -10,7 +10,7 @@ from merkatd.database.base.transactions import ends_transaction
 Result = TypeVar("Result")
 
 
-class Apart:
+class SeparateWork:
     """Runs work for several keys in one transaction, and records which keys failed."""
 
     def __init__(self, connection: sa.Connection) -> None:

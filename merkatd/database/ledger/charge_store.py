@@ -73,7 +73,7 @@ _PAYERS = frozenset({AccountKind.TENANT, AccountKind.APPLICATION})
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
+class ChargeResult:
     """The result of charging a period, in micro-credits by account."""
 
     taken: Mapping[int, int]
@@ -89,7 +89,9 @@ def reference_of(period: int, account: int) -> str:
     return f"charge/{period}/{account}"
 
 
-def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s: float) -> Charged:
+def charge(
+    connection: sa.Connection, period: int, owed: Mapping[int, int], at_s: float
+) -> ChargeResult:
     """Move the amounts owed for a period to the treasury, from each account at most its free part.
 
     The first call for a period and an account settles it: later calls change nothing, even if the
@@ -97,7 +99,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
     """
     due = {account: amount for account, amount in owed.items() if _checked(account, amount)}
     if period <= rolled_up_to(connection):
-        return Charged({}, {}, frozenset(due))
+        return ChargeResult({}, {}, frozenset(due))
     by_reference = {reference_of(period, account): account for account in due}
     done = entry_store.transactions_below(connection, f"charge/{period}/")
     before = frozenset(by_reference[one] for one in done if one in by_reference)
@@ -117,7 +119,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
         postings.append(Posting(TransactionKind.CHARGE, reference, moves))
     entry_store.post_new(connection, postings, at_s, payers)
     _record(connection, period, missing, at_s)
-    return Charged(taken, missing, before)
+    return ChargeResult(taken, missing, before)
 
 
 def refund(connection: sa.Connection, period: int, at_s: float) -> int:

@@ -107,7 +107,7 @@ def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[Stored
     return recent(connection, StepFilter(vm=vm), limit)
 
 
-def deaf(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
+def unresponsive_vms(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
     """Return the VMs among these whose guests ignored `_ASKED` requests to shut down."""
     found: Counter[int] = Counter()
     for some in chunks(sorted(set(vms))):

@@ -17,7 +17,7 @@ NOT_SENT = ("never sent", "not sent")
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class FailingVm:
     """A VM whose migrations have failed since it was last moved."""
 
     attempts: int
@@ -33,7 +33,7 @@ class RecentMigrations:
 
     moved_at_s: Mapping[int, float] = field(default_factory=dict)
     """The end of each VM's last confirmed migration."""
-    failing: Mapping[int, Failing] = field(default_factory=dict)
+    failing: Mapping[int, FailingVm] = field(default_factory=dict)
 
 
 def recent(connection: sa.Connection, at_s: float, window_s: float) -> RecentMigrations:
@@ -54,11 +54,11 @@ def recent(connection: sa.Connection, at_s: float, window_s: float) -> RecentMig
     ).all()
     failed = [row for row in rows if not (row.reply or "").startswith(NOT_SENT)]
     last_moved = dict(_confirmed(connection, at_s - REMEMBERED_S, {row.vm for row in failed}))
-    failing: dict[int, Failing] = {}
+    failing: dict[int, FailingVm] = {}
     for row in failed:
         if row.ended_s > last_moved.get(row.vm, -1.0):
             attempts = failing[row.vm].attempts + 1 if row.vm in failing else 1
-            failing[row.vm] = Failing(attempts, row.ended_s, row.reply or "no answer")
+            failing[row.vm] = FailingVm(attempts, row.ended_s, row.reply or "no answer")
     return RecentMigrations(moved, failing)
 
 

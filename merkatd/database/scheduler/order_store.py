@@ -76,7 +76,7 @@ ORDERS = table("orders", OrderColumns, sa.Index(None, "host"))
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StoredOrder:
     """An order on record."""
 
     what: Order
@@ -133,19 +133,19 @@ def in_force(connection: sa.Connection) -> OrdersInForce:
     )
 
 
-def history(connection: sa.Connection, limit: int = 50) -> tuple[Given, ...]:
+def history(connection: sa.Connection, limit: int = 50) -> tuple[StoredOrder, ...]:
     """Return the newest orders, newest first."""
     query = sa.select(ORDERS).order_by(ORDERS.c.id.desc()).limit(limit)
     return tuple(_given(row) for row in connection.execute(query))
 
 
-def _newest(connection: sa.Connection) -> dict[int, Given]:
+def _newest(connection: sa.Connection) -> dict[int, StoredOrder]:
     """Return the newest order of each subject."""
     ids = sa.select(sa.func.max(ORDERS.c.id)).group_by(ORDERS.c.host)
     rows = connection.execute(sa.select(ORDERS).where(ORDERS.c.id.in_(ids)))
     return {row.host: _given(row) for row in rows}
 
 
-def _given(row: sa.Row[Any]) -> Given:
+def _given(row: sa.Row[Any]) -> StoredOrder:
     host = None if row.host in {EVERYTHING, HOW} else row.host
-    return Given(Order(row.what), host, row.at_s, row.who)
+    return StoredOrder(Order(row.what), host, row.at_s, row.who)

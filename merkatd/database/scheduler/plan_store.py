@@ -52,7 +52,7 @@ PLANS = table("plans", PlanColumns, sa.Index(None, "state"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
+class ProposedStep:
     """A step of a plan."""
 
     kind: str
@@ -78,7 +78,7 @@ class StoredPlan:
     period: int
     made_s: float
     state: PlanState
-    steps: tuple[Proposed, ...]
+    steps: tuple[ProposedStep, ...]
     who: str | None
     """The administrator that approved or refused the plan."""
     approved_s: float | None
@@ -97,9 +97,9 @@ def key_of(step: Step) -> Key:
     return (step.kind, step.vm, getattr(step, "host", None))
 
 
-def proposed(step: Step) -> Proposed:
+def proposed(step: Step) -> ProposedStep:
     """Return a step as it is shown to administrators."""
-    return Proposed(
+    return ProposedStep(
         kind=step.kind,
         vm=step.vm,
         host=getattr(step, "host", None),
@@ -120,7 +120,7 @@ def get(connection: sa.Connection, plan: int) -> StoredPlan | None:
     return next((_plan(row) for row in rows), None)
 
 
-def put(connection: sa.Connection, period: int, steps: Sequence[Proposed], at_s: float) -> None:
+def put(connection: sa.Connection, period: int, steps: Sequence[ProposedStep], at_s: float) -> None:
     """Store a new plan in place of the waiting one; without steps, only remove that one."""
     waiting = sa.update(PLANS).where(PLANS.c.state == PlanState.WAITING)
     connection.execute(waiting.values(state=PlanState.REPLACED, ended_s=at_s))
@@ -158,16 +158,16 @@ def finish(
     _change(connection, plan, state=PlanState.DONE, steps=steps, ended_s=at_s)
 
 
-def followed(connection: sa.Connection, plan: StoredPlan) -> StoredPlan:
+def with_results(connection: sa.Connection, plan: StoredPlan) -> StoredPlan:
     """Return the plan with the present results of its steps."""
     if plan.approved_s is None:
         return plan
-    found = tried(connection, plan)
+    found = results_by_step(connection, plan)
     steps = [replace(step, became=found.get(step.key, step.became)) for step in plan.steps]
     return replace(plan, steps=tuple(steps))
 
 
-def tried(connection: sa.Connection, plan: StoredPlan) -> dict[Key, str]:
+def results_by_step(connection: sa.Connection, plan: StoredPlan) -> dict[Key, str]:
     """Return the results of an approved plan's steps that were sent, by step."""
     query = sa.select(STEPS).where(STEPS.c.planned_s >= plan.approved_s)
     vms = {step.vm for step in plan.steps}
@@ -181,18 +181,18 @@ def tried(connection: sa.Connection, plan: StoredPlan) -> dict[Key, str]:
 
 
 def _change(
-    connection: sa.Connection, plan: StoredPlan, *, steps: Sequence[Proposed], **values: Any
+    connection: sa.Connection, plan: StoredPlan, *, steps: Sequence[ProposedStep], **values: Any
 ) -> None:
     update = sa.update(PLANS).where(PLANS.c.id == plan.id)
     connection.execute(update.values(steps=_text(steps), **values))
 
 
-def _text(steps: Sequence[Proposed]) -> str:
+def _text(steps: Sequence[ProposedStep]) -> str:
     return json.dumps([asdict(step) for step in steps])
 
 
 def _plan(row: sa.Row[Any]) -> StoredPlan:
     values = {name: getattr(row, name) for name in StoredPlan.__dataclass_fields__}
     values["state"] = PlanState(row.state)
-    values["steps"] = tuple(Proposed(**step) for step in json.loads(row.steps))
+    values["steps"] = tuple(ProposedStep(**step) for step in json.loads(row.steps))
     return StoredPlan(**values)

@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred
 
 from merkatd.base.clock import DelayedCall, ThreadClock
 from merkatd.hypervisor.libvirt.host.host_connection import CallProgress, HostConnection
-from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError
+from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, HostAwayError
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -93,13 +93,13 @@ class Lines:
     ) -> Deferred[Result | Exception]:
         """Queue work for a host; the Deferred fires with its result or its exception.
 
-        The outcome is an AwayError if the host can't be called.
+        The outcome is an HostAwayError if the host can't be called.
         """
         line = self._lines.setdefault(host.place.id, _HostQueue())
         job = _Job(host, work(host), progress)
         if line.stuck:
             self.failed += 1
-            job.fire(AwayError(_hangs(self._call_limit_s)))
+            job.fire(HostAwayError(_hangs(self._call_limit_s)))
             return job.answer
         line.waiting.append(job)
         self._queue(line)
@@ -197,7 +197,7 @@ class Lines:
         elif outcome is _UNFINISHED:
             line.waiting.appendleft(job)
         else:
-            line.failed = isinstance(outcome, AwayError)
+            line.failed = isinstance(outcome, HostAwayError)
             if not job.answer.called:
                 self._count(outcome)
             job.fire(outcome)
@@ -225,7 +225,7 @@ class Lines:
         line.waiting.clear()
         self.failed += len(lost)
         for one in lost:
-            one.fire(AwayError(_hangs(self._call_limit_s)))
+            one.fire(HostAwayError(_hangs(self._call_limit_s)))
         self._pump()
 
 

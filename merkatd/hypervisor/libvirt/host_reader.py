@@ -14,7 +14,12 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.hypervisor.libvirt.host import libvirt_module
-from merkatd.hypervisor.libvirt.host.device_limits import Allowed, allowed, changed, read_devices
+from merkatd.hypervisor.libvirt.host.device_limits import (
+    AllowedRates,
+    allowed,
+    changed,
+    read_devices,
+)
 from merkatd.hypervisor.libvirt.host.driver import GuestDriver, names_of
 from merkatd.hypervisor.libvirt.host.guest import (
     KIB_PER_MIB,
@@ -27,9 +32,9 @@ from merkatd.hypervisor.libvirt.host.guest import (
 from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
 from merkatd.hypervisor.libvirt.host.libvirt_module import (
     LibvirtRefusedError,
-    has_gone,
-    has_no,
-    in_words,
+    error_line,
+    is_gone,
+    is_unsupported,
 )
 from merkatd.hypervisor.libvirt.host_queues import Steps
 from merkatd.limits import UNSET, Cores, EnforcedLimits
@@ -40,7 +45,7 @@ def busy(host: HostConnection, guest: Guest) -> bool:
     """Return whether a change of the guest would have to wait for a job that runs on it."""
     if guest.sight.free and not guest.held_up:
         return False
-    api = libvirt_module.needed()
+    api = libvirt_module.require_libvirt()
     try:
         job = host.call(host.handle(guest).jobStats)
     except api.libvirtError as error:
@@ -63,10 +68,10 @@ def needs_free(host: HostConnection, guest: Guest) -> None:
         raise LibvirtRefusedError(f"VM {guest.vm} is being moved, saved or copied on its host")
 
 
-def waited_in_vain(error: object) -> bool:
+def is_timeout(error: object) -> bool:
     """Return whether the error is libvirt's timeout of a call that waited for a busy guest."""
     code = getattr(error, "get_error_code", lambda: None)()
-    return bool(code == libvirt_module.needed().VIR_ERR_OPERATION_TIMEOUT)
+    return bool(code == libvirt_module.require_libvirt().VIR_ERR_OPERATION_TIMEOUT)
 
 
 _log = Logger()
@@ -83,7 +88,7 @@ class Row(NamedTuple):
     memory_mib: int
     balloon: bool
     cores: Cores
-    allowed: Allowed = Allowed()
+    allowed: AllowedRates = AllowedRates()
     emulator_off: bool = False
     run: int = 0
 
@@ -143,11 +148,11 @@ def _is_known(host: HostConnection, driver: GuestDriver, guest: Guest, look: Hos
             return False
         _find_out(host, driver, guest, look)
     except LibvirtRefusedError as error:
-        _warn_once(host, guest, in_words(error))
-    except libvirt_module.needed().libvirtError as error:
-        if has_gone(error):
+        _warn_once(host, guest, error_line(error))
+    except libvirt_module.require_libvirt().libvirtError as error:
+        if is_gone(error):
             return False
-        _warn_once(host, guest, in_words(error))
+        _warn_once(host, guest, error_line(error))
     return guest.words is not None
 
 
@@ -186,10 +191,10 @@ def _find_cores(host: HostConnection, driver: GuestDriver, guest: Guest) -> None
     try:
         cores = driver.cores(host, guest)
     except LibvirtRefusedError as error:
-        _warn_once(host, guest, in_words(error))
+        _warn_once(host, guest, error_line(error))
         return
-    except libvirt_module.needed().libvirtError as error:
-        if not has_no(error):
+    except libvirt_module.require_libvirt().libvirtError as error:
+        if not is_unsupported(error):
             raise
         cores = ()
     if guest.cores is not None and cores != guest.cores:
@@ -202,8 +207,8 @@ def _find_emulator(host: HostConnection, driver: GuestDriver, guest: Guest) -> N
     """Read the emulator's pins; a difference from the pins that were set is drift."""
     try:
         cores = driver.emulator(host, guest)
-    except libvirt_module.needed().libvirtError as error:
-        if not has_no(error):
+    except libvirt_module.require_libvirt().libvirtError as error:
+        if not is_unsupported(error):
             raise
         guest.emulator = None
         return

@@ -7,25 +7,19 @@ from functools import partial
 from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.device_limits import throttle, unthrottle
-from merkatd.hypervisor.libvirt.host.driver import GuestDriver, differing
+from merkatd.hypervisor.libvirt.host.driver import GuestDriver, limits_to_set
 from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Guest
 from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
 from merkatd.hypervisor.libvirt.host.libvirt_module import (
     AbandonedError,
-    AwayError,
+    HostAwayError,
     LibvirtRefusedError,
-    in_words,
+    error_line,
 )
 from merkatd.hypervisor.libvirt.host_queues import Steps
-from merkatd.hypervisor.libvirt.host_reader import (
-    HostReading,
-    Row,
-    needs_free,
-    row_of,
-    waited_in_vain,
-)
+from merkatd.hypervisor.libvirt.host_reader import HostReading, Row, is_timeout, needs_free, row_of
 from merkatd.limits import UNSET, MemorySettings
-from merkatd.scheduler.base.ports import FullSize, Released
+from merkatd.scheduler.base.ports import FullSize, ReleaseResult
 
 HostStep = OnHost
 
@@ -71,12 +65,12 @@ def why_not(host: HostConnection, take: Callable[[], None]) -> str | None:
     try:
         host.connection()
         take()
-    except (AwayError, LibvirtRefusedError) as error:
-        return in_words(error)
+    except (HostAwayError, LibvirtRefusedError) as error:
+        return error_line(error)
     except AbandonedError as error:
         return str(error)
-    except libvirt_module.needed().libvirtError as error:
-        return in_words(error)
+    except libvirt_module.require_libvirt().libvirtError as error:
+        return error_line(error)
     return None
 
 
@@ -86,8 +80,8 @@ def _take(
     needs_free(host, guest)
     try:
         _do(host, driver, guest, step, memory)
-    except libvirt_module.needed().libvirtError as error:
-        guest.held_up = waited_in_vain(error)
+    except libvirt_module.require_libvirt().libvirtError as error:
+        guest.held_up = is_timeout(error)
         raise
 
 
@@ -110,7 +104,7 @@ def limit(host: HostConnection, driver: GuestDriver, guest: Guest, step: Limit) 
     if guest.described is None:
         driver.describe(host, guest)
     wanted = driver.wording(step, guest)
-    different = differing(wanted, guest.words)
+    different = limits_to_set(wanted, guest.words)
     # The limits in force are unknown until the call has succeeded.
     guest.words = guest.asked = None
     if different:
@@ -178,13 +172,13 @@ def release_host(
     vms: Sequence[FullSize],
     pinned_by_others: frozenset[int],
     goods: tuple[str, ...],
-    found: dict[int, Released],
+    found: dict[int, ReleaseResult],
 ) -> Steps[None]:
     """Remove the limits of these VMs; `found` receives the outcome of each VM.
 
     `goods` are the traded goods among network and disk: only these ever had limits.
 
-    Raise AwayError if the host can't be called.
+    Raise HostAwayError if the host can't be called.
     """
     host.connection()
     for vm in vms:
@@ -210,7 +204,7 @@ def release_host(
                 did.append(what)
             else:
                 problems.append(f"{what}: {why}")
-        found[vm.vm] = Released(", ".join(did), "; ".join(problems))
+        found[vm.vm] = ReleaseResult(", ".join(did), "; ".join(problems))
         yield
 
 

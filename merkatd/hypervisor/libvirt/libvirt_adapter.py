@@ -20,7 +20,7 @@ from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.driver import GuestDriver
 from merkatd.hypervisor.libvirt.host.host_connection import CallProgress, HostConnection, always
 from merkatd.hypervisor.libvirt.host.kvm import Kvm
-from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError, in_words
+from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, HostAwayError, error_line
 from merkatd.hypervisor.libvirt.host.lxc import Lxc
 from merkatd.hypervisor.libvirt.host.settings import HostAddress, LibvirtSettings, driver_of
 from merkatd.hypervisor.libvirt.host.xen import Xen
@@ -29,7 +29,13 @@ from merkatd.hypervisor.libvirt.host_reader import HostReading, Row, read_host, 
 from merkatd.hypervisor.libvirt.host_steps import HostStep, StepResults, apply_steps, release_host
 from merkatd.hypervisor.libvirt.host_waiting import wait_for_hosts
 from merkatd.limits import LimitsSettings, Topology
-from merkatd.scheduler.base.ports import FullSize, GuestUse, HostReachability, Observation, Released
+from merkatd.scheduler.base.ports import (
+    FullSize,
+    GuestUse,
+    HostReachability,
+    Observation,
+    ReleaseResult,
+)
 
 Result = TypeVar("Result")
 
@@ -74,7 +80,7 @@ class LibvirtHypervisors:
         still is the leader; any thread calls it before each call that changes a host.
         Raise LibvirtMissingError if libvirt's module is not installed.
         """
-        libvirt_module.needed()
+        libvirt_module.require_libvirt()
         self._reactor = reactor
         self._address_of = address_of
         self._settings = settings or LibvirtSettings()
@@ -200,13 +206,13 @@ class LibvirtHypervisors:
                     refused[step.id] = sofar.refused.get(step.id, why)
         return refused
 
-    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, ReleaseResult]:
         """Remove the daemon's limits from these VMs; return the outcome of each VM found."""
         await self.read({vm.vm: vm.host for vm in vms})
         by_host: dict[int, list[FullSize]] = {}
         for vm in vms:
             by_host.setdefault(vm.host, []).append(vm)
-        found: dict[int, dict[int, Released]] = {host: {} for host in by_host}
+        found: dict[int, dict[int, ReleaseResult]] = {host: {} for host in by_host}
         answers = await self._all(
             {
                 host: partial(
@@ -226,7 +232,7 @@ class LibvirtHypervisors:
             if isinstance(answer, Exception):
                 why = f"{self._place(host).name}: {_why(answer)}"
                 for vm in some:
-                    found[host].setdefault(vm.vm, Released("", why))
+                    found[host].setdefault(vm.vm, ReleaseResult("", why))
         return {vm: one for some in found.values() for vm, one in some.items()}
 
     async def close(self) -> None:
@@ -308,7 +314,7 @@ class LibvirtHypervisors:
         if host in self._away:
             self._away[host] = why
             return
-        if not isinstance(answer, AwayError | AbandonedError):
+        if not isinstance(answer, HostAwayError | AbandonedError):
             _log.error("Reading or limiting host {host} failed: {why}", host=name, why=repr(answer))
         else:
             _log.warn("Host {host} is away; its VMs keep their limits: {why}", host=name, why=why)
@@ -321,7 +327,7 @@ def _closed(host: HostConnection, _driver: GuestDriver) -> Steps[None]:
 
 
 def _why(answer: Any) -> str:
-    return in_words(answer) if isinstance(answer, Exception) else ""
+    return error_line(answer) if isinstance(answer, Exception) else ""
 
 
 def _grouped(vms: Mapping[int, int]) -> dict[int, list[int]]:

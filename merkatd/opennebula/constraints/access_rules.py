@@ -29,7 +29,7 @@ ONEADMIN = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class ProtectedObject:
     """An object to use: a host, a network or a datastore."""
 
     id: int
@@ -67,7 +67,9 @@ class Rights:
         known = user.id in self._users
         return (user.id if own else -1 if known else -2), frozenset(user.groups)
 
-    def may(self, user: UserFacts, kind: int, right: int, things: Sequence[Thing]) -> Bools:
+    def may(
+        self, user: UserFacts, kind: int, right: int, things: Sequence[ProtectedObject]
+    ) -> Bools:
         """Return for each thing whether the user has the right to use it."""
         if user.id not in self._users:
             return np.zeros(len(things), dtype=bool)
@@ -85,7 +87,7 @@ class Rights:
         return (rule for one in who for rule in self._rules.get(one, ()))
 
 
-def _covers(resource: int, kind: int, thing: Thing) -> bool:
+def _covers(resource: int, kind: int, thing: ProtectedObject) -> bool:
     """Return whether a rule's resource includes this thing."""
     if resource & (kind | EVERYBODY) == kind | EVERYBODY:
         return True
@@ -99,7 +101,7 @@ def _covers(resource: int, kind: int, thing: Thing) -> bool:
     )
 
 
-def _owned(user: UserFacts, thing: Thing, right: int) -> bool:
+def _owned(user: UserFacts, thing: ProtectedObject, right: int) -> bool:
     """Return whether the thing's own permissions give the user the right."""
     # Each class has the bits USE, MANAGE and ADMIN, the highest bit first.
     bit = {USE: 0o4, MANAGE: 0o2}[right]

@@ -15,10 +15,10 @@ from merkatd.opennebula.constraints.access_rules import (
     MANAGE,
     NETWORK,
     USE,
+    ProtectedObject,
     Rights,
-    Thing,
 )
-from merkatd.opennebula.constraints.hardware import Rooms
+from merkatd.opennebula.constraints.hardware import NodeFit
 from merkatd.opennebula.pools.constraint_facts import (
     DatastoreFacts,
     DiskLocation,
@@ -187,7 +187,7 @@ class Tables:
     hosts: FactTable
     datastores: FactTable
     networks: FactTable
-    rooms: Rooms
+    rooms: NodeFit
     """Cached results for NUMA nodes."""
 
 
@@ -222,7 +222,7 @@ class Candidates:
             [_network_facts(one) for one in self.networks],
             before=None if before is None else before.networks,
         )
-        self.rooms = Rooms(
+        self.rooms = NodeFit(
             [facts.numa for facts in self.facts], None if before is None else before.rooms
         )
         self.tables = Tables(self.host_table, self.datastore_table, self.network_table, self.rooms)
@@ -249,21 +249,21 @@ class Candidates:
             self._may[key] = self.rights.may(user, kind, right, things())
         return self._may[key]
 
-    def _hosts(self) -> Sequence[Thing]:
+    def _hosts(self) -> Sequence[ProtectedObject]:
         return [
-            Thing(int(host), frozenset({facts.cluster}))
+            ProtectedObject(int(host), frozenset({facts.cluster}))
             for host, facts in zip(self.host_id, self.facts, strict=True)
         ]
 
-    def _stores(self) -> Sequence[Thing]:
+    def _stores(self) -> Sequence[ProtectedObject]:
         return [_owned(one) for one in self.datastores]
 
-    def _nets(self) -> Sequence[Thing]:
+    def _nets(self) -> Sequence[ProtectedObject]:
         return [_owned(one) for one in self.networks]
 
 
-def _owned(one: DatastoreFacts | NetworkFacts) -> Thing:
-    return Thing(one.id, one.clusters, one.owner, one.group, one.permissions)
+def _owned(one: DatastoreFacts | NetworkFacts) -> ProtectedObject:
+    return ProtectedObject(one.id, one.clusters, one.owner, one.group, one.permissions)
 
 
 def _datastore_facts(one: DatastoreFacts) -> dict[str, Sequence[str]]:

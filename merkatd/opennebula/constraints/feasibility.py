@@ -26,10 +26,10 @@ from merkatd.opennebula.constraints.datastores import (
 from merkatd.opennebula.constraints.free_capacity import FreeCapacity, Needs
 from merkatd.opennebula.constraints.hardware import assigned_devices, device_text
 from merkatd.opennebula.constraints.host_requirements import (
-    counted,
+    hosts_have,
     listed,
+    rank_error,
     requirement_constraint,
-    wrong_rank,
 )
 from merkatd.opennebula.constraints.networks import Chosen, Networks
 from merkatd.opennebula.constraints.text_allowances import Allowances, without_texts
@@ -244,7 +244,7 @@ def _of_role(scene: Candidates, sort: VmClass) -> Bools:
 
 def _role_forbids(left: Bools) -> str:
     return (
-        f"{counted(int(np.count_nonzero(left)), 'host')} what the VM needs, but its role's"
+        f"{hosts_have(int(np.count_nonzero(left)), 'host')} what the VM needs, but its role's"
         " HOST_AFFINED and HOST_ANTI_AFFINED allow none of them"
     )
 
@@ -264,7 +264,7 @@ def _remark(scene: Candidates, wants: VmRequirements) -> str:
         for nic in wants.nics
         if nic.rank
     ]
-    return "; ".join(filter(None, (wrong_rank(*one) for one in ranks)))
+    return "; ".join(filter(None, (rank_error(*one) for one in ranks)))
 
 
 def _constraints(

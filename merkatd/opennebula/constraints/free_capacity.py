@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from merkatd.opennebula.constraints.candidates import Candidates, VmClass
 from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE, fits, free_on
 from merkatd.opennebula.constraints.hardware import (
-    Spot,
+    NodePlace,
     assigned_devices,
     device_text,
     nodes_after,
@@ -137,7 +137,7 @@ class FreeCapacity:
             return [], f"the host has no PCI device left ({device_text(wants[0])})"
         return found, ""
 
-    def _wanted_nodes(self, need: CapacityNeed, host: int) -> tuple[tuple[Spot, ...], str]:
+    def _wanted_nodes(self, need: CapacityNeed, host: int) -> tuple[tuple[NodePlace, ...], str]:
         numa = need.sort.wants.numa
         if numa is None:
             return (), ""

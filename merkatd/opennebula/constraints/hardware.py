@@ -103,7 +103,7 @@ _UNPINNED = frozenset({"", "NONE", "NODE_AFFINITY"})
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class NodePlace:
     """The resources that a virtual node takes on a node of the host."""
 
     node: int
@@ -116,7 +116,7 @@ class Spot:
     """The size of the huge pages in MiB, and their number."""
 
 
-def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
+def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[NodePlace, ...] | None:
     """Return the placement of each virtual node of a VM, None if they don't fit."""
     if not want.nodes:
         return ()
@@ -131,10 +131,10 @@ def numa_placements(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] |
     return None
 
 
-class Rooms:
+class NodeFit:
     """Whether VMs fit on hosts: computed once for equal requests and equal hosts."""
 
-    def __init__(self, hosts: Sequence[Sequence[Node]], before: "Rooms | None" = None) -> None:
+    def __init__(self, hosts: Sequence[Sequence[Node]], before: "NodeFit | None" = None) -> None:
         """`before` are the rooms of the previous period: results for equal hosts are reused."""
         self._hosts = hosts
         self._alike: list[bytes] | None = None
@@ -166,7 +166,7 @@ def _likeness(nodes: Sequence[Node]) -> bytes:
     return blake2b(repr(said).encode(), digest_size=16).digest()
 
 
-def nodes_after(nodes: Sequence[Node], spots: Sequence[Spot]) -> list[Node]:
+def nodes_after(nodes: Sequence[Node], spots: Sequence[NodePlace]) -> list[Node]:
     """Return the nodes after these spots are taken."""
     left = list(nodes)
     for spot in spots:
@@ -199,11 +199,11 @@ def _threads(want: NumaWant, nodes: Sequence[Node]) -> list[int]:
     return fitting[::-1]
 
 
-def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[Spot, ...] | None:
+def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[NodePlace, ...] | None:
     """Place the largest virtual node first, each on the node with the fewest free threads."""
     dedicated = want.policy == _DEDICATED
     left = [_Left(at, node, threads, dedicated=dedicated) for at, node in enumerate(nodes)]
-    found: list[Spot] = []
+    found: list[NodePlace] = []
     for cpus, memory_mib in sorted(want.nodes, reverse=True):
         pages = _pages(want, memory_mib)
         fitting = [one for one in left if one.fits(cpus, memory_mib, pages)]
@@ -241,7 +241,7 @@ class _Left:
         has_pages = size == 0 or self._pages.get(size, 0) >= max(count, 1)
         return has_pages and self._mib >= memory_mib and self._room >= cpus
 
-    def take(self, cpus: int, memory_mib: int, pages: tuple[int, int]) -> Spot:
+    def take(self, cpus: int, memory_mib: int, pages: tuple[int, int]) -> NodePlace:
         """Take the first cores that have room, and return what was taken."""
         cores: list[tuple[int, int]] = []
         needed = max(cpus, 0)
@@ -259,10 +259,10 @@ class _Left:
         size, count = pages
         if size:
             self._pages[size] = self._pages.get(size, 0) - count
-        return Spot(self._at, tuple(cores), self._dedicated, memory_mib, pages)
+        return NodePlace(self._at, tuple(cores), self._dedicated, memory_mib, pages)
 
 
-def _memory_alone(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
+def _memory_alone(want: NumaWant, nodes: Sequence[Node]) -> tuple[NodePlace, ...] | None:
     """Place all memory of a VM on a node: the requested one, or that with most free huge pages."""
     memory_mib = sum(memory for _, memory in want.nodes)
     pages = _pages(want, memory_mib)
@@ -276,7 +276,7 @@ def _memory_alone(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | N
     ]
     if not fitting:
         return None
-    return (Spot(max(fitting, key=of_size), (), False, memory_mib, pages),)
+    return (NodePlace(max(fitting, key=of_size), (), False, memory_mib, pages),)
 
 
 def _pages(want: NumaWant, memory_mib: int) -> tuple[int, int]:

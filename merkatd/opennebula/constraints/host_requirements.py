@@ -35,7 +35,7 @@ def requirement_constraint(
     return Constraint(found.holds, lambda left: _unmet(name, text, expression, table, left, what))
 
 
-def wrong_rank(name: str, text: str, table: FactTable) -> str:
+def rank_error(name: str, text: str, table: FactTable) -> str:
     """Return why a rank is ignored, empty if it is not."""
     wrong = ranked(text, table).wrong
     return f"{name} can't be understood and is ignored: {wrong}" if wrong else ""
@@ -75,7 +75,7 @@ def _said(part: Compare, table: FactTable, left: Bools, what: str) -> str:
     missing = sum(not values for values in having)
     words = []
     if missing:
-        words.append(f"{counted(missing, what)} no attribute {part.attribute}")
+        words.append(f"{hosts_have(missing, what)} no attribute {part.attribute}")
     values = sorted({text for texts in having for text in texts})
     if values:
         shown = ", ".join(repr(shortened(text, 30)) for text in values[:_MOST_VALUES])
@@ -84,7 +84,7 @@ def _said(part: Compare, table: FactTable, left: Bools, what: str) -> str:
     return "; ".join(words)
 
 
-def counted(count: int, what: str) -> str:
+def hosts_have(count: int, what: str) -> str:
     """Return the beginning of a sentence on a number: `1 host has`, `12 hosts have`."""
     return f"1 {what} has" if count == 1 else f"{count} {what}s have"
 

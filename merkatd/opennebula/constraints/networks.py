@@ -25,7 +25,7 @@ _NIC = "{nic}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Connected:
+class ClassNetworks:
     """The networks of the VMs of a class."""
 
     constraint: Constraint
@@ -33,7 +33,7 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Usable:
+class UsableNetworks:
     """The networks that NICs of a kind may use."""
 
     rows: Ints
@@ -61,11 +61,11 @@ class Networks:
             for cluster in clusters
         }
         self._most = max((int(rows.sum()) for rows in self._of_cluster.values()), default=0)
-        self._usable: dict[object, Usable] = {}
+        self._usable: dict[object, UsableNetworks] = {}
         self._order: dict[str, Ints] = {}
-        self._connected: dict[object, Connected] = {}
+        self._connected: dict[object, ClassNetworks] = {}
 
-    def connected(self, sort: VmClass) -> Connected | None:
+    def connected(self, sort: VmClass) -> ClassNetworks | None:
         """Choose a different network for each automatic NIC, in each cluster with enough of them.
 
         Return None if the VM has no automatic NICs, or is running already.
@@ -79,14 +79,14 @@ class Networks:
             self._connected[key] = self._connect(sort, who)
         return self._connected[key]
 
-    def _connect(self, sort: VmClass, who: object) -> Connected:
+    def _connect(self, sort: VmClass, who: object) -> ClassNetworks:
         wanted, networks = sort.wants.nics, self._scene.networks
         if networks and len(wanted) > self._most:
             why = (
                 f"each of {len(wanted)} automatic NICs needs a network of its own; no cluster has"
                 f" more than {self._most} networks"
             )
-            return Connected(Constraint(self._scene.reach(frozenset()), lambda _left: why), {})
+            return ClassNetworks(Constraint(self._scene.reach(frozenset()), lambda _left: why), {})
         kinds = [(nic.automatic, nic.requirements, nic.rank) for nic in wanted]
         usable = {kind: self._kind(sort, who, nic) for kind, nic in zip(kinds, wanted, strict=True)}
         by_cluster: dict[int, Chosen] = {}
@@ -102,16 +102,16 @@ class Networks:
         )
         hosts = self._scene.reach(frozenset(by_cluster))
         because = _why(self._scene, len(wanted), [*usable.values()], next(none, ""))
-        return Connected(Constraint(hosts, because), by_cluster)
+        return ClassNetworks(Constraint(hosts, because), by_cluster)
 
-    def _kind(self, sort: VmClass, who: object, nic: NicWant) -> Usable:
+    def _kind(self, sort: VmClass, who: object, nic: NicWant) -> UsableNetworks:
         key = who, nic.automatic, nic.requirements, nic.rank
         if key not in self._usable:
             left, why = self._left(sort, nic)
             order = self._in_order(nic.rank)
             rows = order[left[order]]
             here = {one: rows[of[rows]].tolist() for one, of in self._of_cluster.items()}
-            self._usable[key] = Usable(rows, why, here)
+            self._usable[key] = UsableNetworks(rows, why, here)
         return self._usable[key]
 
     def _in_order(self, rank: str) -> Ints:
@@ -148,7 +148,7 @@ class Networks:
 
 
 def _choose(
-    cluster: int, kinds: Sequence[_Kind], usable: Mapping[_Kind, Usable]
+    cluster: int, kinds: Sequence[_Kind], usable: Mapping[_Kind, UsableNetworks]
 ) -> list[int] | None:
     """Return for each NIC the best network of the cluster that no NIC before it has."""
     # A network that NICs of a kind skipped is taken, and stays taken: later ones need not check it.
@@ -164,7 +164,9 @@ def _choose(
     return chosen
 
 
-def _why(scene: Candidates, nics: int, usable: list[Usable], reason: str) -> Callable[[Bools], str]:
+def _why(
+    scene: Candidates, nics: int, usable: list[UsableNetworks], reason: str
+) -> Callable[[Bools], str]:
     def why(left: Bools) -> str:
         if reason:
             return reason

@@ -13,7 +13,7 @@ from merkatd.opennebula.driver.driver_request import (
     read_action,
 )
 from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.scheduler.execution.delegation import Handed, HandoverRequest
+from merkatd.scheduler.execution.delegation import DelegatedPlan, HandoverRequest
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import NotActingError
 
@@ -25,7 +25,7 @@ EMPTY = f"<PLAN><ID>{PLACEMENT}</ID></PLAN>"
 """The plan without any action, which oned accepts for every question."""
 
 
-def answer(handed: Handed, action: DriverRequest, cluster: int | None) -> str:
+def answer(handed: DelegatedPlan, action: DriverRequest, cluster: int | None) -> str:
     """Return the whole answer to oned: lines for its log, then the plan as the last line."""
     lines = [line("ERROR", why, vm) for vm, why in sorted(handed.reasons.items())]
     if action.unread:

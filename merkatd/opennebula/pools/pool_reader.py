@@ -12,7 +12,12 @@ from functools import partial
 
 from merkatd.base.clock import Clock, Executor
 from merkatd.base.deferreds import in_parallel
-from merkatd.opennebula.pools.unread_vms import MOST_OF_AN_OWNER, Resting, beyond, read_record
+from merkatd.opennebula.pools.unread_vms import (
+    MOST_OF_AN_OWNER,
+    SeldomRead,
+    read_record,
+    vms_beyond_bound,
+)
 from merkatd.opennebula.pools.vm_pool import (
     LONG,
     NAMELESS,
@@ -53,7 +58,7 @@ class VmReader:
         self._executor = executor
         self._clock = clock
         self._rows = rows
-        self._resting = Resting()
+        self._resting = SeldomRead()
         self._known: Sequence[int] = ()
         """The ids of the last reading, ascending."""
 
@@ -142,7 +147,7 @@ class VmReader:
         now_s = self._clock.seconds()
         rows = await self._executor.run(lambda: {vm.id: vm for vm in page.vms})
         shorter = {vm: size for vm, size in page.lengths.items() if vm not in page.long}
-        too_many = beyond(rows, shorter)
+        too_many = vms_beyond_bound(rows, shorter)
         self._resting.wake_but(page.long | too_many, rows.keys())
         for vm in sorted((page.long | too_many) & rows.keys()):
             self._resting.rest(vm, _SUM if vm in too_many else _LENGTH, now_s, rows[vm])

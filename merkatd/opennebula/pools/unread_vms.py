@@ -128,7 +128,7 @@ def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:
     return vm._replace(host=charged_on[vm.id][-1])
 
 
-def beyond(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[int]:
+def vms_beyond_bound(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[int]:
     """Return the VMs whose texts exceed their owner's bound; the longest texts are dropped first.
 
     `lengths` are the bytes of long texts. This is needed because the length of a text is bounded,
@@ -151,7 +151,7 @@ class _Rest:
     kept: VmRow | None
 
 
-class Resting:
+class SeldomRead:
     """VMs whose texts are read seldom, because they are long or not XML."""
 
     def __init__(self) -> None:

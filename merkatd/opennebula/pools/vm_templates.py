@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from merkatd.base.bounded_cache import Remembered
+from merkatd.base.bounded_cache import BoundedCache
 from merkatd.opennebula.pools.constraint_facts import (
     NO_NODE,
     DiskLocation,
@@ -199,7 +199,7 @@ def _taken(part: tuple[str, str] | _Words) -> int:
     )
 
 
-_wants = Remembered(_made, lambda says, _wants: _bytes(says), _MOST_KEPT_BYTES)
+_wants = BoundedCache(_made, lambda says, _wants: _bytes(says), _MOST_KEPT_BYTES)
 
 
 def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:

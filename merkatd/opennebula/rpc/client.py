@@ -27,7 +27,7 @@ from merkatd.opennebula.rpc.errors import (
     value_of,
 )
 from merkatd.opennebula.rpc.http_reply import HEAD_BYTES, TooLongError
-from merkatd.opennebula.rpc.server_dialect import Dialect, dialect_of
+from merkatd.opennebula.rpc.server_dialect import ServerDialect, dialect_of
 from merkatd.opennebula.rpc.transport import VMS_BYTES, Transport
 from merkatd.opennebula.rpc.xml_elements import BrokenError, only_child
 from merkatd.scheduler.base.ports import CloudUnreachableError
@@ -79,7 +79,7 @@ class Client:
         self._origin = origin
         self._vms_bytes = vms_bytes
         self._jitter = jitter
-        self._dialect: Dialect | None = None
+        self._dialect: ServerDialect | None = None
         self._zone: int | None = None
 
     def speaking_as(self, session: str) -> "Client":
@@ -169,7 +169,7 @@ class Client:
 
     # -- the server ---------------------------------------------------------------------------
 
-    async def dialect(self) -> Dialect:
+    async def dialect(self) -> ServerDialect:
         """Return the server's dialect; it is requested once, and again after a lost connection."""
         if self._dialect is None:
             self._dialect = dialect_of(await self._text("one.system.version"))

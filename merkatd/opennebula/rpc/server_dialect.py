@@ -12,7 +12,7 @@ _OLDEST, _NEWEST = (4, 14), (7, 99)
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ServerDialect:
     """The calls that differ between versions."""
 
     version: tuple[int, int]
@@ -53,7 +53,7 @@ class Dialect:
         return self.version >= (6, 8)
 
 
-def dialect_of(version: str) -> Dialect:
+def dialect_of(version: str) -> ServerDialect:
     """Return the dialect of a version; the newest for an unknown version."""
     match = _VERSION.match(version)
     if match is None:
@@ -61,7 +61,7 @@ def dialect_of(version: str) -> Dialect:
             "OpenNebula's version {version} is unknown and treated as the newest",
             version=version[:40],
         )
-        return Dialect(_NEWEST)
+        return ServerDialect(_NEWEST)
     found = int(match[1]), int(match[2])
     if found < _OLDEST:
         _log.warn(
@@ -69,4 +69,4 @@ def dialect_of(version: str) -> Dialect:
             version=version[:40],
             oldest="{}.{}".format(*_OLDEST),
         )
-    return Dialect(found)
+    return ServerDialect(found)

@@ -22,7 +22,7 @@ LARGEST_LACK = 2
 _GUESSES = 6
 
 
-class Stakes(NamedTuple):
+class VmTerms(NamedTuple):
     """The numbers of each VM that shares depend on: [vms, resources], except `weight`: [vms]."""
 
     bid: Floats
@@ -34,11 +34,11 @@ class Stakes(NamedTuple):
     weight: Floats
 
 
-def stakes_of(view: MarketView, first: Floats) -> Stakes:
+def terms_of_vms(view: MarketView, first: Floats) -> VmTerms:
     """Return the columns of a market's VMs, with the level of each bend computed once."""
     bend = breakpoints(view.bid.ravel(), view.floor.ravel(), view.cap.ravel())
     shape = view.bid.shape
-    return Stakes(
+    return VmTerms(
         bid=np.ascontiguousarray(view.bid),
         floor=np.ascontiguousarray(view.floor),
         top=bend.top.reshape(shape),
@@ -51,7 +51,7 @@ def stakes_of(view: MarketView, first: Floats) -> Stakes:
 
 @compiled
 def divide(
-    rows: Ints, count: int, resource: int, capacity: float, stakes: Stakes, out: Floats
+    rows: Ints, count: int, resource: int, capacity: float, stakes: VmTerms, out: Floats
 ) -> float:
     """Compute Eq. 1 for one resource of one host: write the shares to `out`, return the level."""
     floors = 0.0
@@ -78,7 +78,7 @@ def divide(
 
 
 @compiled
-def _asked(rows: Ints, count: int, resource: int, stakes: Stakes, level: float) -> float:
+def _asked(rows: Ints, count: int, resource: int, stakes: VmTerms, level: float) -> float:
     """Return the total demand of all VMs at this level."""
     total = 0.0
     for i in range(count):
@@ -94,7 +94,7 @@ def _on_line(
     count: int,
     resource: int,
     capacity: float,
-    stakes: Stakes,
+    stakes: VmTerms,
     low: float,
     high: float,
 ) -> float:
@@ -115,7 +115,7 @@ def _on_line(
 
 @compiled
 def _bracket(
-    rows: Ints, count: int, resource: int, capacity: float, stakes: Stakes
+    rows: Ints, count: int, resource: int, capacity: float, stakes: VmTerms
 ) -> tuple[float, float]:
     """Return the last bend where demand is below the capacity, and the next bend.
 
@@ -151,7 +151,7 @@ def _neighbours(
     rows: Ints,
     count: int,
     resource: int,
-    stakes: Stakes,
+    stakes: VmTerms,
     guess: float,
     low: float,
     high: float,
@@ -176,7 +176,7 @@ def _bracket_by_halving(
     count: int,
     resource: int,
     capacity: float,
-    stakes: Stakes,
+    stakes: VmTerms,
     low: float,
     high: float,
 ) -> tuple[float, float]:
@@ -206,7 +206,7 @@ def _bracket_by_halving(
 
 @compiled
 def score(
-    rows: Ints, count: int, capacity: Floats, stakes: Stakes, objective: int, work: Floats
+    rows: Ints, count: int, capacity: Floats, stakes: VmTerms, objective: int, work: Floats
 ) -> float:
     """Return the distance of the host's shares from the first allocations, by the objective.
 

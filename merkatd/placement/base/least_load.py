@@ -12,7 +12,7 @@ from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement.base.board import Board, where_floors_fit
 from merkatd.placement.base.compiled import compiled
 from merkatd.placement.base.hard_constraints import HardConstraints
-from merkatd.placement.base.host_shares import stakes_of
+from merkatd.placement.base.host_shares import terms_of_vms
 from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
 
 
@@ -108,7 +108,7 @@ def start(snapshot: Snapshot, market: int) -> PlacementProblem:
         board=board,
         started=started,
         first=first,
-        stakes=stakes_of(view, first.allocation),
+        stakes=terms_of_vms(view, first.allocation),
         movable=(view.movable & ~rules.stays) | new,
     )
 

@@ -14,7 +14,7 @@ from merkatd.market.market_view import MarketView
 from merkatd.market.share import Share
 from merkatd.placement.base.board import Board
 from merkatd.placement.base.hard_constraints import HardConstraints
-from merkatd.placement.base.host_shares import Stakes
+from merkatd.placement.base.host_shares import VmTerms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class PlacementProblem:
     """[vms]: the host of each VM before any migration, new VMs included."""
     first: Share
     """Eq. 1 with the whole market as one host."""
-    stakes: Stakes
+    stakes: VmTerms
     movable: Bools
     """[vms]: whether the VM may get another host, by migration or because it is new."""
 
@@ -64,7 +64,7 @@ def must_leave(game: PlacementProblem) -> Bools:
     return leaving
 
 
-def held(snapshot: Snapshot, hold_s: float) -> Bools:
+def are_held(snapshot: Snapshot, hold_s: float) -> Bools:
     """Return [vms] of the snapshot: whether a VM was moved less than `hold_s` seconds ago.
 
     A migration that a wrong clock dated further into the future counts as old.

@@ -35,7 +35,7 @@ MARGIN = 10.0
 _LESS = 1 - 1e-6
 
 
-def computing(snapshot: Snapshot) -> Snapshot:
+def limited_to_use(snapshot: Snapshot) -> Snapshot:
     """Return the cloud with caps and floors limited to a little more than the VMs' recent use."""
     vms, history = snapshot.vms, snapshot.history
     if history is None or not len(history.vms):

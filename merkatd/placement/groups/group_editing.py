@@ -39,7 +39,7 @@ _MOST = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Edited:
+class EditedGroups:
     """The groups after an edit."""
 
     wanted: Ints
@@ -50,9 +50,9 @@ class Edited:
     """Whether the groups are as good as after a full regrouping; else the next period retries."""
 
 
-def edited(
+def edit_groups(
     game: PlacementProblem, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
-) -> Edited:
+) -> EditedGroups:
     """Return the new groups; `before` has the present groups, `anew` those of a full regrouping.
 
     `others`: the set of VMs has changed.
@@ -60,7 +60,7 @@ def edited(
     now_s = game.snapshot.now_s
     # A clock that was set back does not lengthen the wait.
     lately = tuple(one for one in anew_s if abs(now_s - one) < ANEW_S)
-    made_anew = Edited(anew, (*lately, now_s), settled=True)
+    made_anew = EditedGroups(anew, (*lately, now_s), settled=True)
     may = len(lately) < ANEW
     if others and may:
         return made_anew
@@ -69,7 +69,7 @@ def edited(
     good = _dearest(game, wanted) <= goal and _waiting(wanted) <= _waiting(anew)
     if may and (not good or _moves(game, anew) <= _moves(game, wanted)):
         return made_anew
-    return Edited(wanted, lately, settled=good)
+    return EditedGroups(wanted, lately, settled=good)
 
 
 def _dearest(game: PlacementProblem, place: Ints) -> float:
@@ -167,7 +167,7 @@ def _takes(game: PlacementProblem, vm: int, place: Ints) -> Bools:
     return found
 
 
-def remembered(before: Mapping[str, object]) -> tuple[float, ...]:
+def regrouping_times(before: Mapping[str, object]) -> tuple[float, ...]:
     """Return the times of the recent full regroupings, from the strategy's memory."""
     found = before.get("anew_s", ())
     return tuple(float(one) for one in found) if isinstance(found, list | tuple) else ()

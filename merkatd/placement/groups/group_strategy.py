@@ -19,8 +19,8 @@ from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import send_away
 from merkatd.placement.base.placement_problem import PlacementProblem
 from merkatd.placement.base.strategy import Pricing
-from merkatd.placement.groups.cpu_use import computing, why_idle, with_leftovers
-from merkatd.placement.groups.group_editing import Edited, edited, remembered
+from merkatd.placement.groups.cpu_use import limited_to_use, why_idle, with_leftovers
+from merkatd.placement.groups.group_editing import EditedGroups, edit_groups, regrouping_times
 from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price
 from merkatd.placement.market.overfull_hosts import relieve_board
 from merkatd.placement.market.settlement import decide_markets
@@ -50,13 +50,17 @@ def groups(
         asked = _asked(game)
         before = known.get(name, {})
         if not before:
-            found = Edited(regrouped(game), (), settled=True)
+            found = EditedGroups(regroup(game), (), settled=True)
         elif before.get("asked") == asked:
-            found = Edited(_recalled(game, before["wanted"]), remembered(before), settled=True)
+            found = EditedGroups(
+                _recalled(game, before["wanted"]), regrouping_times(before), settled=True
+            )
         else:
             so_far = _recalled(game, before["wanted"])
             others = before["wanted"].keys() != {*map(str, game.snapshot.vms.id[game.view.vms])}
-            found = edited(game, so_far, regrouped(game), remembered(before), others=others)
+            found = edit_groups(
+                game, so_far, regroup(game), regrouping_times(before), others=others
+            )
         wanted = _with_departures(game, found.wanted)
         kept[name] = {
             "asked": asked if found.settled else "",
@@ -65,7 +69,7 @@ def groups(
         }
         return wanted
 
-    lately = computing(snapshot)
+    lately = limited_to_use(snapshot)
     decision = decide_markets(lately, settings.pricing, improve, SUM_OF_SHORTFALLS, as_planned=True)
     allocations = with_leftovers(snapshot, decision)
     return replace(
@@ -84,7 +88,7 @@ def _with_departures(game: PlacementProblem, wanted: Ints) -> Ints:
     return board.place
 
 
-def regrouped(game: PlacementProblem) -> Ints:
+def regroup(game: PlacementProblem) -> Ints:
     """Return [vms]: the host of each VM after all three phases."""
     view = game.view
     kind = _kinds(game)

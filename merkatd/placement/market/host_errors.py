@@ -5,12 +5,12 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.placement.base.board import floors_fit, with_vm
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import Stakes, divide
+from merkatd.placement.base.host_shares import VmTerms, divide
 
 
 @compiled
 def errors_on(
-    rows: Ints, count: int, capacity: Floats, stakes: Stakes, given: Floats, out: Floats
+    rows: Ints, count: int, capacity: Floats, stakes: VmTerms, given: Floats, out: Floats
 ) -> None:
     """Write Eq. 2 for each VM of one host, the largest over the resources, to `out` by VM."""
     for i in range(count):
@@ -33,7 +33,7 @@ def error_on(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: Stakes,
+    stakes: VmTerms,
     group: Ints,
     given: Floats,
 ) -> float:
@@ -64,7 +64,7 @@ def least_error(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: Stakes,
+    stakes: VmTerms,
 ) -> int:
     """Return the allowed host with the VM's least own error, the first of equals; -1 if none."""
     most = count.max() + 1
@@ -88,7 +88,7 @@ def error_by_host(
     start: Ints,
     count: Ints,
     capacity: Floats,
-    stakes: Stakes,
+    stakes: VmTerms,
 ) -> Floats:
     """Return [hosts]: the VM's own error there; infinite where it may not be or does not fit."""
     found = np.full(len(allowed), np.inf)

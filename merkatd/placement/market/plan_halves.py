@@ -35,7 +35,7 @@ from merkatd.cluster import Bools, HostState, Ints, Snapshot
 from merkatd.cluster.columns import NO_HOST
 from merkatd.market.market_view import MarketView
 from merkatd.placement.base.board import Board, on_overfull
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score
 from merkatd.placement.base.least_load import send_away
 from merkatd.placement.base.move_order import OrderedMoves, order_moves, with_waiting
 from merkatd.placement.base.placement_problem import PlacementProblem
@@ -50,7 +50,7 @@ class Remaining:
     def __init__(
         self,
         view: MarketView,
-        stakes: Stakes,
+        stakes: VmTerms,
         harm: int,
         before: Ints,
         moves: Mapping[int, int],

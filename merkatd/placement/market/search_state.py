@@ -13,9 +13,9 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_HOST
 from merkatd.placement.base.board import Board, floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score
 from merkatd.placement.base.placement_problem import PlacementProblem
-from merkatd.placement.market.trial_moves import Estimates, TrialTable, look_at
+from merkatd.placement.market.trial_moves import Estimates, TrialTable, update_hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Search:
 
     def _score_hosts(self, hosts: Ints) -> None:
         if len(hosts):
-            look_at(
+            update_hosts(
                 hosts,
                 self.table,
                 self.stakes,
@@ -243,7 +243,7 @@ def _score_with(
     come: int,
     go: int,
     capacity: Floats,
-    stakes: Stakes,
+    stakes: VmTerms,
     objective: int,
 ) -> float:
     group = np.empty(count + 1, dtype=np.int64)

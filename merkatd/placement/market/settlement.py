@@ -26,7 +26,7 @@ from merkatd.cluster.plan import Step, step_id
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.market.price import price, price_of_whole_bids
 from merkatd.placement.base.board import Board, excess, where_floors_fit
-from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score, stakes_of
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score, terms_of_vms
 from merkatd.placement.base.least_load import start
 from merkatd.placement.base.move_order import OrderedMoves
 from merkatd.placement.base.placement_problem import PlacementProblem, must_leave
@@ -212,7 +212,7 @@ def settle_market(game: PlacementProblem, orderly: OrderedMoves) -> Settlement:
     first, stakes = game.first, game.stakes
     if not np.array_equal(place == NO_HOST, game.started == NO_HOST):
         first = view.first(place != NO_HOST)
-        stakes = stakes_of(view, first.allocation)
+        stakes = terms_of_vms(view, first.allocation)
     outcome = AllocationChange(
         place=place,
         first=first.allocation,
@@ -244,7 +244,7 @@ def _step(
     vm: int,
     outcome: AllocationChange,
     board: Board,
-    stakes: Stakes,
+    stakes: VmTerms,
 ) -> Step:
     period = game.snapshot.period
     source, host = int(game.view.place[vm]), int(orderly.place[vm])
@@ -270,7 +270,7 @@ def _step(
     )
 
 
-def _gain(board: Board, stakes: Stakes, vm: int, source: int) -> float:
+def _gain(board: Board, stakes: VmTerms, vm: int, source: int) -> float:
     """Return the shortfall, in credits, that this one migration removes."""
     host = int(board.place[vm])
     with_it = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
@@ -280,7 +280,7 @@ def _gain(board: Board, stakes: Stakes, vm: int, source: int) -> float:
     return without - with_it
 
 
-def _shortfall(board: Board, stakes: Stakes, host: int) -> float:
+def _shortfall(board: Board, stakes: VmTerms, host: int) -> float:
     there = board.on(host)
     work = np.empty((2, len(there) + 1))
     return float(score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work))

@@ -11,7 +11,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.placement.base.board import floors_fit, with_vm, without_vm
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import Stakes, divide, score
+from merkatd.placement.base.host_shares import VmTerms, divide, score
 
 EXACT_TRIALS = 6
 """Number of hosts that are tried exactly for a VM, after estimates for all hosts."""
@@ -42,10 +42,10 @@ class Estimates(NamedTuple):
 
 
 @compiled
-def look_at(
+def update_hosts(
     hosts: Ints,
     table: TrialTable,
-    stakes: Stakes,
+    stakes: VmTerms,
     objective: int,
     scores: Floats,
     without: Floats,
@@ -76,7 +76,7 @@ def _estimate(
     there: Ints,
     count: int,
     capacity: Floats,
-    stakes: Stakes,
+    stakes: VmTerms,
     given: Floats,
     estimates: Estimates,
 ) -> None:
@@ -108,7 +108,7 @@ def _estimate(
 
 
 @compiled
-def _guess(vm: int, host: int, stakes: Stakes, estimates: Estimates) -> float:
+def _guess(vm: int, host: int, stakes: VmTerms, estimates: Estimates) -> float:
     """Return a rough shortfall, in credits, of the VM on the host plus what it causes there."""
     lack = 0.0
     harm = 0.0
@@ -128,7 +128,7 @@ def _guess(vm: int, host: int, stakes: Stakes, estimates: Estimates) -> float:
 
 @compiled
 def likely_hosts(
-    vm: int, allowed: Bools, table: TrialTable, stakes: Stakes, estimates: Estimates, out: Ints
+    vm: int, allowed: Bools, table: TrialTable, stakes: VmTerms, estimates: Estimates, out: Ints
 ) -> int:
     """Write the allowed hosts with the least guesses to `out`, best first; return their number."""
     most = len(out)
@@ -166,7 +166,7 @@ def best_host(
     vm: int,
     allowed: Bools,
     table: TrialTable,
-    stakes: Stakes,
+    stakes: VmTerms,
     objective: int,
     scores: Floats,
     estimates: Estimates,
@@ -200,7 +200,7 @@ def best_exchange(
     hosts: Ints,
     partners: Bools,
     table: TrialTable,
-    stakes: Stakes,
+    stakes: VmTerms,
     objective: int,
     scores: Floats,
 ) -> tuple[int, float]:

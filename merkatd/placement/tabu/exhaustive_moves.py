@@ -9,7 +9,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.placement.base.board import floors_fit
 from merkatd.placement.base.compiled import compiled
-from merkatd.placement.base.host_shares import LARGEST_ERROR, Stakes, score
+from merkatd.placement.base.host_shares import LARGEST_ERROR, VmTerms, score
 from merkatd.placement.market.search_state import Move, Search
 from merkatd.placement.market.trial_moves import TrialTable
 
@@ -86,7 +86,7 @@ def _best_pair(
     migrations_left: int,
     place: Ints,
     table: TrialTable,
-    stakes: Stakes,
+    stakes: VmTerms,
     objective: int,
     scores: Floats,
 ) -> tuple[int, int, float]:
@@ -130,7 +130,7 @@ def _total_after(
     other_to: int,
     place: Ints,
     table: TrialTable,
-    stakes: Stakes,
+    stakes: VmTerms,
     objective: int,
     scores: Floats,
     group: Ints,

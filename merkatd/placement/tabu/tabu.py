@@ -34,7 +34,7 @@ from merkatd.market.error import errors
 from merkatd.placement.base.host_shares import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.base.least_load import send_away
 from merkatd.placement.base.move_order import OrderedMoves, order_moves
-from merkatd.placement.base.placement_problem import PlacementProblem, held, must_leave
+from merkatd.placement.base.placement_problem import PlacementProblem, are_held, must_leave
 from merkatd.placement.market.overfull_hosts import relieve_board, relieve_first
 from merkatd.placement.market.plan_halves import without_harmful_halves
 from merkatd.placement.market.search_state import Move, Search, SearchLimits
@@ -56,7 +56,7 @@ class Neighbourhood(Protocol):
         """Return the best move that the limits allow; None if they allow none."""
 
 
-class Singles(Protocol):
+class SingleMoves(Protocol):
     """Moves of one VM each."""
 
     def best_single(self) -> Move | None:
@@ -92,7 +92,7 @@ def tabu_search(
     return Descent(best, least)
 
 
-def climb_down(search: Search, hood: Singles, least_gain: float) -> None:
+def climb_down(search: Search, hood: SingleMoves, least_gain: float) -> None:
     """Make single moves as long as each gains, so that any part of them does no harm."""
     while (move := hood.best_single()) is not None:
         if move.gain <= 0 or move.gain < least_gain * move.extra:
@@ -163,7 +163,7 @@ def tabu(
     rng: np.random.Generator,  # noqa: ARG001 - ties go to the lowest id, nothing is drawn
 ) -> Decision:
     """Return the decision that improves each market of the snapshot within the limits."""
-    stay = held(snapshot, settings.hold_s)
+    stay = are_held(snapshot, settings.hold_s)
     harm = harm_of(settings)
     return decide_markets(
         snapshot, settings.pricing, lambda game: improve(game, settings, stay), harm

@@ -27,7 +27,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Snapshot
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS
 from merkatd.database.fleets.platform_store import PlatformRow
@@ -36,7 +36,7 @@ from merkatd.platforms.lifecycle.platform_template import PATIENT
 from merkatd.platforms.lifecycle.start_conditions import CPU, TEMPER, MarketOffer, Terms, limit_of
 from merkatd.platforms.lifecycle.template_reader import market_of, parsed
 from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, PlatformState
-from merkatd.policies.patience import Book, claim_while_running
+from merkatd.policies.patience import ClaimBook, claim_while_running
 from merkatd.protocol.platform_messages import Amounts, Claim, MarketNow
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.context import PeriodContext
@@ -58,13 +58,13 @@ def claims_of(
     announcement: Announcement,
     world: PeriodContext,
     apart_from: int | None = None,
-    apart: Apart | None = None,
+    apart: SeparateWork | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
     """Return the claims of each market, ascending by price.
 
     The claims of the platform `apart_from`, and of platforms that fail, are left out.
     """
-    markets, each = world.markets, apart or Apart(connection)
+    markets, each = world.markets, apart or SeparateWork(connection)
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
     living = platform_store.living(connection)
     claiming = [
@@ -117,7 +117,7 @@ def book_without(
     one: PlatformRow,
     announcement: Announcement | None,
     world: PeriodContext,
-) -> Book | None:
+) -> ClaimBook | None:
     """Return the book that a patient platform reads, without its own claim.
 
     It is None before the first period, and for platforms that are not patient.
@@ -131,13 +131,13 @@ def book_without(
     total = market_view(snapshot, markets.index(market)).total
     said = claims_of(connection, announcement, world, apart_from=one.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
-    return Book(capacity, ((each.price, each.units) for each in said))
+    return ClaimBook(capacity, ((each.price, each.units) for each in said))
 
 
-def books_of(published: Sequence[MarketNow]) -> dict[str, Book]:
+def books_of(published: Sequence[MarketNow]) -> dict[str, ClaimBook]:
     """Return the last published book of each market."""
     return {
-        one.name: Book(
+        one.name: ClaimBook(
             one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
         )
         for one in published

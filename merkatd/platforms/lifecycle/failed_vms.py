@@ -10,7 +10,7 @@ from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.fleets.fleet import MOST_REFUSALS, FleetCounts
 from merkatd.platforms.lifecycle.fleet_plan import PlatformFleetView
-from merkatd.platforms.lifecycle.new_vms import Failures, exhausted, replaced
+from merkatd.platforms.lifecycle.new_vms import ReplacementTimes, exhausted, replaced
 from merkatd.platforms.lifecycle.platform_template import PlatformTemplate
 from merkatd.platforms.lifecycle.transitions import (
     MANAGER,
@@ -22,10 +22,10 @@ from merkatd.platforms.lifecycle.transitions import (
 
 def failures_of(
     platform: PlatformRow, failures: Mapping[tuple[int, str], Sequence[float]]
-) -> dict[str, Failures]:
+) -> dict[str, ReplacementTimes]:
     """Return one platform's VM failures by cluster, from the failures of all platforms."""
     return {
-        cluster: Failures(tuple(at_s))
+        cluster: ReplacementTimes(tuple(at_s))
         for (owner, cluster), at_s in failures.items()
         if owner == platform.id
     }
@@ -34,7 +34,7 @@ def failures_of(
 def failing_now(
     members: Sequence[PlatformMember],
     sight: PlatformFleetView,
-    failures: Mapping[str, Failures],
+    failures: Mapping[str, ReplacementTimes],
     at_s: float,
 ) -> str:
     """Describe a failed VM of a cluster with too many failures; empty if no cluster has them."""
@@ -45,12 +45,12 @@ def failing_now(
     )
 
 
-def made_anew(
+def record_replacements(
     connection: sa.Connection,
     platform: PlatformRow,
     members: Sequence[PlatformMember],
     sight: PlatformFleetView,
-    failures: Mapping[str, Failures],
+    failures: Mapping[str, ReplacementTimes],
     at_s: float,
     interval_s: float,
 ) -> frozenset[str]:

@@ -6,7 +6,7 @@ from math import inf
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger.budget_store import BudgetRow
@@ -25,7 +25,7 @@ _HORIZON_S = 86_400.0
 
 def read_all(connection: sa.Connection) -> None:
     """Parse the templates of all living platforms, to fill the caches."""
-    apart = Apart(connection)
+    apart = SeparateWork(connection)
     for platform in platform_store.living(connection):
         apart.look(platform.id, partial(_read, platform), None)
 

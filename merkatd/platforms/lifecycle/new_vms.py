@@ -118,14 +118,14 @@ _HELD, _FAILED = "HOLD", "FAILURE"
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class ReplacementTimes:
     """The times at which VMs of one cluster were replaced, oldest first."""
 
     at_s: tuple[float, ...] = ()
 
-    def since(self, now_s: float) -> "Failures":
+    def since(self, now_s: float) -> "ReplacementTimes":
         """Return the failures that still count."""
-        return Failures(tuple(one for one in self.at_s if abs(now_s - one) < WINDOW_S))
+        return ReplacementTimes(tuple(one for one in self.at_s if abs(now_s - one) < WINDOW_S))
 
     def next_s(self, interval_s: float) -> float:
         """Return the time of the next possible replacement, on the daemon's clock.
@@ -140,7 +140,7 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacedVm:
     """A VM that is replaced, and the text for its tenant."""
 
     key: str
@@ -161,31 +161,31 @@ def failing(state: VmState, words: str) -> bool:
 
 def replaced(
     failed: Mapping[str, Sequence[tuple[str, int, str]]],
-    before: Mapping[str, Failures],
+    before: Mapping[str, ReplacementTimes],
     now_s: float,
     interval_s: float,
-) -> list[Replaced]:
+) -> list[ReplacedVm]:
     """Return the failed VMs to replace now: one per cluster whose waiting time has passed.
 
     `failed` has the key, id and OpenNebula state of each failed VM, by cluster.
     """
     found = []
     for cluster, rows in failed.items():
-        known = before.get(cluster, Failures()).since(now_s)
+        known = before.get(cluster, ReplacementTimes()).since(now_s)
         if not rows or now_s < known.next_s(interval_s):
             continue
         key, vm, words = rows[0]
-        after = Failures((*known.at_s, now_s))
+        after = ReplacementTimes((*known.at_s, now_s))
         text = f"VM {vm} in {cluster} is {words}: a new VM replaces it"
         if len(after.at_s) > 1:
             text += f" (replacement {len(after.at_s)} within an hour)"
         next_text = utc_text(after.next_s(interval_s))
         text += f"; if it fails too, the next replacement is at {next_text} or later"
-        found.append(Replaced(key, text))
+        found.append(ReplacedVm(key, text))
     return found
 
 
-def exhausted(before: Mapping[str, Failures], now_s: float) -> frozenset[str]:
+def exhausted(before: Mapping[str, ReplacementTimes], now_s: float) -> frozenset[str]:
     """Return the clusters that have reached the limit of replacements."""
     return frozenset(
         name for name, known in before.items() if len(known.since(now_s).at_s) >= MAX_FAILURES

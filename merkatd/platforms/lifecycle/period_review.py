@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import Step
-from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.savepoints import SeparateWork
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.platform_store import PlatformRow
@@ -18,7 +18,7 @@ from merkatd.platforms.lifecycle.claims import capacities, claimed_at_start
 from merkatd.platforms.lifecycle.failed_vms import (
     failing_now,
     failures_of,
-    made_anew,
+    record_replacements,
     without_refused,
 )
 from merkatd.platforms.lifecycle.fleet_plan import (
@@ -51,11 +51,11 @@ from merkatd.platforms.lifecycle.transitions import (
     record_transition,
 )
 from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import Book
+from merkatd.policies.patience import ClaimBook
 from merkatd.protocol.platform_messages import Amounts, Claim
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.observation.observed import Observed
-from merkatd.scheduler.terms.creation_turns import Room
+from merkatd.scheduler.terms.creation_turns import CreationRoom
 
 _HISTORY_PERIODS = 10
 
@@ -75,7 +75,7 @@ class ReviewInput:
     """Random bytes of this period, from which VMs' creation keys are derived."""
     handed: Callable[[str], Mapping[str, str]]
     """A function from a creation key to the SSH attributes of a VM with a monitor."""
-    books: Mapping[str, Book]
+    books: Mapping[str, ClaimBook]
     """The claims at the end of the last period, by market; starts in this period are added."""
     new_vms: int
     """The most VMs of each owner that may be created in the period."""
@@ -94,7 +94,7 @@ class _ReviewState:
     numbers: Mapping[int, int]
     failures: Mapping[tuple[int, str], Sequence[float]]
     """The times of recent VM failures, by platform and cluster."""
-    room: Room
+    room: CreationRoom
     """The number of VMs that each owner may still create in this period."""
 
 
@@ -123,7 +123,10 @@ def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput
         return PlatformReview()
     # Starts in this review change the books. Copies keep the originals for a retried transaction.
     now = replace(now, books={market: book.copy() for market, book in now.books.items()})
-    scene, apart = _scene(connection, seen, present, [*living.values()], now), Apart(connection)
+    scene, apart = (
+        _scene(connection, seen, present, [*living.values()], now),
+        SeparateWork(connection),
+    )
     steps: list[Step] = []
     for platform, asking in _in_turn(apart, connection, living.values(), scene, now):
         work = partial(_review_one, connection, platform, asking, scene, now)
@@ -159,7 +162,7 @@ class _StartRequest:
 
 
 def _in_turn(
-    apart: Apart,
+    apart: SeparateWork,
     connection: sa.Connection,
     living: Iterable[PlatformRow],
     scene: _ReviewState,
@@ -231,7 +234,7 @@ def _scene(
         members=members,
         numbers=PLATFORM_VMS.highest_numbers(connection),
         failures=fleet_store.failures(connection, now.at_s - WINDOW_S),
-        room=Room(now.new_vms),
+        room=CreationRoom(now.new_vms),
     )
 
 
@@ -327,7 +330,7 @@ def _go_on(
         ),
         may_resume=purse.credits > 0,
         room=scene.room.of(platform.owner),
-        replaced=made_anew(
+        replaced=record_replacements(
             connection, platform, members, sight, failures, now.at_s, now.interval_s
         ),
     )

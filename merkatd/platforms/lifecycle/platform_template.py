@@ -16,7 +16,7 @@ PARTIAL = "partial_deadline"
 """The controller kind for work whose finished part has value: it runs until its deadline."""
 
 
-class OverBudget(StrEnum):
+class BudgetPolicy(StrEnum):
     """The treatment of a platform that has used up its budget."""
 
     STOP = "stop"
@@ -109,7 +109,7 @@ class PlatformTemplate:
     controller: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     market: str | None = None
-    over_budget: OverBudget = OverBudget.STOP
+    over_budget: BudgetPolicy = BudgetPolicy.STOP
     grace_s: float = 30.0
     """The time that its controller may take to end."""
     goal: TemplateGoal = field(default_factory=TemplateGoal)

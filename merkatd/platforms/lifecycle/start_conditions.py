@@ -13,8 +13,8 @@ from math import ceil, inf
 from merkatd.base.quantities import amount_text, duration_text, utc_text
 from merkatd.policies.deadline import Funds
 from merkatd.policies.horizontal import Prices
-from merkatd.policies.patience import Book, PatienceSettings, may_start, need_of, offered
-from merkatd.policies.suspension import Case, can_pay, cost, payable_part, rests, spending
+from merkatd.policies.patience import ClaimBook, PatienceSettings, may_start, need_of, offered
+from merkatd.policies.suspension import Case, can_pay, cost, payable_part, rest_left_s, spending
 from merkatd.protocol.platform_messages import Amounts
 
 CPU = "cpu"
@@ -72,7 +72,7 @@ class MarketOffer:
     """The prices of the platform's market; None before the first period."""
     capacity: Amounts | None = None
     """The capacity of the platform's market; None if unknown: its own bids then move no price."""
-    book: Book | None = None
+    book: ClaimBook | None = None
     """The book of its market as last published."""
 
 
@@ -260,7 +260,7 @@ def _roomy(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
 
 
 def _rested(terms: Terms, offer: MarketOffer) -> StartVerdict | None:
-    left_s = rests(case_of(terms, offer))
+    left_s = rest_left_s(case_of(terms, offer))
     if left_s == 0.0:
         return None
     return StartVerdict(

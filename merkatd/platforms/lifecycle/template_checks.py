@@ -31,7 +31,7 @@ ELASTIC: Final = "elastic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class SiteOffer:
     """The kinds, markets and goods that a site offers."""
 
     kinds: Kinds
@@ -40,14 +40,14 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class CheckedTemplate:
     """A template that has passed the site's checks, and its text."""
 
     text: str
     template: PlatformTemplate
 
 
-def fitting(text: str, offered: Offered) -> Fitting:
+def check_template(text: str, offered: SiteOffer) -> CheckedTemplate:
     """Parse and check a template. Raise TemplateError, which lists all errors.
 
     It takes too long for the event loop, and for a transaction that blocks others.
@@ -57,10 +57,10 @@ def fitting(text: str, offered: Offered) -> Fitting:
     if problems:
         raise TemplateError(problems)
     parsed(text)  # fills the cache: the transaction that stores the text need not parse it
-    return Fitting(text, template)
+    return CheckedTemplate(text, template)
 
 
-def _problems(template: PlatformTemplate, offered: Offered) -> Iterator[str]:
+def _problems(template: PlatformTemplate, offered: SiteOffer) -> Iterator[str]:
     kinds = offered.kinds
     yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NO_CONTROLLER])
     yield from _too_heavy(template)
@@ -92,7 +92,7 @@ def _too_heavy(template: PlatformTemplate) -> Iterator[str]:
             return
 
 
-def _cluster_problems(path: str, cluster: VirtualCluster, offered: Offered) -> Iterator[str]:
+def _cluster_problems(path: str, cluster: VirtualCluster, offered: SiteOffer) -> Iterator[str]:
     if cluster.monitor is not None:
         yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
         said = cluster.monitor.parameters

@@ -10,7 +10,7 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from merkatd.base import toml_reader
-from merkatd.base.bounded_cache import Remembered, digest
+from merkatd.base.bounded_cache import BoundedCache, digest
 from merkatd.base.bounded_toml import parse_toml, read_toml
 from merkatd.base.quantities import OutOfBoundsError, checked_moment
 from merkatd.base.toml_reader import TomlTable, duration
@@ -19,7 +19,7 @@ from merkatd.fleets.vm_template_text import TemplateError, template_problem
 from merkatd.platforms.lifecycle.platform_template import (
     NO_CONTROLLER,
     PARTIAL,
-    OverBudget,
+    BudgetPolicy,
     PlatformTemplate,
     StartTerms,
     TemplateBudget,
@@ -133,7 +133,7 @@ def _template(top: TomlTable) -> PlatformTemplate:
     kind = controller.need("kind", toml_reader.name, "none")
     parameters: Mapping[str, Any] = controller.take("parameters", plain, dict[str, Any]())
     controller.end()
-    over = top.take("over_budget", toml_reader.one_of(*OverBudget), OverBudget.STOP.value)
+    over = top.take("over_budget", toml_reader.one_of(*BudgetPolicy), BudgetPolicy.STOP.value)
     market = top.take("market", _market, None)
     grace_s = top.take("grace", toml_reader.duration, 30.0)
     if grace_s > 3600:
@@ -154,7 +154,7 @@ def _template(top: TomlTable) -> PlatformTemplate:
         controller=kind,
         parameters=parameters,
         market=market,
-        over_budget=OverBudget(over),
+        over_budget=BudgetPolicy(over),
         grace_s=grace_s,
         goal=goal,
         budget=budget,
@@ -330,7 +330,7 @@ def weight(value: Any) -> int:
     return _OF_A_VALUE
 
 
-_parsed = Remembered(_read, _bytes, _MOST_KEPT_BYTES, digest)
+_parsed = BoundedCache(_read, _bytes, _MOST_KEPT_BYTES, digest)
 
 
 def parsed(text: str) -> PlatformTemplate:

@@ -17,7 +17,7 @@ from merkatd.base.quantities import utc_text
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import PlatformAction, PlatformRow
 from merkatd.fleets.fleet import FleetCounts
-from merkatd.platforms.lifecycle.platform_template import OverBudget
+from merkatd.platforms.lifecycle.platform_template import BudgetPolicy
 from merkatd.platforms.lifecycle.start_conditions import (
     MarketOffer,
     StartAnswer,
@@ -121,7 +121,7 @@ class PlatformInput:
     terms: Terms
     least: Mapping[str, int]
     """The least number of VMs by cluster."""
-    over_budget: OverBudget
+    over_budget: BudgetPolicy
     counts: FleetCounts
     failing: str = ""
     """The reason why failed VMs are no longer replaced; empty if they are."""
@@ -186,7 +186,7 @@ def _ending(now: PlatformInput, offer: MarketOffer) -> str | None:
     if deadline_s is not None and offer.now_s >= deadline_s:
         return f"its deadline, {utc_text(deadline_s)}, has passed"
     spent = now.terms.purse.credits < _LEAST_CREDITS and now.state in UP_OR_COMING
-    if spent and now.over_budget is OverBudget.STOP:
+    if spent and now.over_budget is BudgetPolicy.STOP:
         return "its budget is used up"
     if now.state is PlatformState.STARTING and now.counts.trouble:
         return f"its VMs can't be created: {now.counts.trouble}"

@@ -14,7 +14,7 @@ _MOST_BYTES: Final = 8192
 _LONGEST: Final = 300
 
 
-def last_words(log: Path) -> str:
+def last_log_line(log: Path) -> str:
     """Return the last line of a log that is not blank; empty if there is none.
 
     If the process ended by an exception, that line is the exception.
@@ -39,7 +39,7 @@ could fill the disk, as it can start and end any number of platforms."""
 _log = Logger()
 
 
-async def tidy(world: PeriodContext, controllers: Controllers, period: int) -> None:
+async def remove_old_logs(world: PeriodContext, controllers: Controllers, period: int) -> None:
     """Remove the logs of old ended platforms; works in each 60th period only."""
     if period % EVERY:
         return

@@ -11,7 +11,7 @@ from merkatd.protocol.controller_kinds import HOME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ProcessLimits:
     """The resource limits of a process."""
 
     memory_bytes: int
@@ -35,7 +35,7 @@ class Program:
     """The path of its log file; older files have the suffixes .1, .2 and so on."""
     log_bytes: int
     logs: int
-    bounds: Bounds
+    bounds: ProcessLimits
     given_up: bool = True
     """Whether the supervisor gives up after several failed starts."""
 

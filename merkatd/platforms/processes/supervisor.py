@@ -74,7 +74,7 @@ _LOOKS, _LOOK_S = 200, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class UnexpectedEnd:
     """The unexpected end of a process."""
 
     name: str
@@ -109,7 +109,7 @@ class Supervisor:
         clock: Any,
         rng: np.random.Generator,
         backoff: Backoff,
-        ended: Callable[[Ended], None],
+        ended: Callable[[UnexpectedEnd], None],
     ) -> None:
         self._home = str(home.resolve())
         self._clock = clock
@@ -280,7 +280,7 @@ class Supervisor:
             del self._kept[kept.name]
         else:
             kept.call = self._clock.callLater(wait_s, self._launch, kept)
-        self._ended(Ended(kept.name, why, wait_s))
+        self._ended(UnexpectedEnd(kept.name, why, wait_s))
 
     def _forget(self, kept: _KeptProcess) -> None:
         if kept.call is not None:

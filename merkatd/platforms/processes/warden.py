@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from merkatd.platforms.processes import program
-from merkatd.platforms.processes.program import Bounds
+from merkatd.platforms.processes.program import ProcessLimits
 from merkatd.protocol.controller_kinds import SECRET_FD
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -178,7 +178,7 @@ class Warden:
             ours.callback(os.close, output)
             os.set_blocking(handing, False)  # a passport fits into the pipe: never wait here
             os.write(handing, order["secret"].encode())
-            bounds, warden = Bounds(**order["bounds"]), os.getpid()
+            bounds, warden = ProcessLimits(**order["bounds"]), os.getpid()
             process = subprocess.Popen(  # noqa: S603 - the daemon chose it
                 order["arguments"],
                 env=order["environment"] | {SECRET_FD: str(secret)},
@@ -263,7 +263,7 @@ class Warden:
             self._orders.sendall(json.dumps(said).encode() + b"\n")
 
 
-def _bind(bounds: Bounds, warden: int) -> None:
+def _bind(bounds: ProcessLimits, warden: int) -> None:
     """Bind the new process to the warden's life, and set its resource limits."""
     _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != warden:  # the warden was killed before the line above

@@ -54,7 +54,7 @@ class Belief:
     """The monotonic clock's time since which the wall clock has had this lead."""
 
 
-def looked(before: Belief | None, wall_s: float, steady_s: float, held_s: float) -> Belief:
+def next_belief(before: Belief | None, wall_s: float, steady_s: float, held_s: float) -> Belief:
     """Return the belief after an observation; a new time must last for `held_s`."""
     if before is None:
         return Belief(steady_s, wall_s)
@@ -72,7 +72,7 @@ def looked(before: Belief | None, wall_s: float, steady_s: float, held_s: float)
     return Belief(steady_s, wall_s - before.ahead_s, before.ahead_s, before.since_s)
 
 
-def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float) -> Belief:
+def first_belief(past: Sequence[float], wall_s: float, steady_s: float, held_s: float) -> Belief:
     """Return the belief after the first observation, from the times of earlier ones, oldest first.
 
     Each difference between two times counts as passed, except a gap longer than `held_s`.
@@ -81,10 +81,10 @@ def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float
     gaps = [after - before for before, after in pairwise(times)]
     passed = [gap if 0.0 <= gap <= held_s else 0.0 for gap in gaps]
     at_s = steady_s - sum(passed)
-    belief = looked(None, times[0], at_s, held_s)
+    belief = next_belief(None, times[0], at_s, held_s)
     for time_s, step_s in zip(times[1:], passed, strict=True):
         at_s += step_s
-        belief = looked(belief, time_s, at_s, held_s)
+        belief = next_belief(belief, time_s, at_s, held_s)
     return belief
 
 
@@ -103,7 +103,7 @@ class Clocks(Protocol):
         """Return the wall clock's time."""
 
 
-class Believed:
+class BelievedTime:
     """The present belief; logs when the wall clock is doubted and when it is believed again."""
 
     def __init__(self) -> None:
@@ -144,5 +144,5 @@ class Believed:
         wall_s, steady_s = clocks.now(), clocks.clock.seconds()
         held_s = patience_s(clocks.rhythm.interval_s)
         if self._belief is None:
-            return resumed(past, wall_s, steady_s, held_s)
-        return looked(self._belief, wall_s, steady_s, held_s)
+            return first_belief(past, wall_s, steady_s, held_s)
+        return next_belief(self._belief, wall_s, steady_s, held_s)

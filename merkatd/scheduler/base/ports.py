@@ -245,7 +245,7 @@ class FullSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleaseResult:
     """The result of releasing a VM."""
 
     did: str
@@ -278,5 +278,5 @@ class HypervisorPort(Protocol):
     def reach(self) -> HostReachability:
         """Return which hosts can be reached at present."""
 
-    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, Released]:
+    async def release(self, vms: Sequence[FullSize]) -> Mapping[int, ReleaseResult]:
         """Lift all limits ever set on these VMs; return the result of each VM found, by id."""

@@ -27,7 +27,7 @@ from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import ALL_GOODS
 from merkatd.scheduler.charging import held_memory
-from merkatd.scheduler.charging.charged_records import Books
+from merkatd.scheduler.charging.charged_records import ChargeInput
 from merkatd.scheduler.charging.charged_time import (
     begun_anew_by,
     columns_of,
@@ -51,8 +51,8 @@ from merkatd.scheduler.charging.unlimited_time import owed_before_limits
 from merkatd.scheduler.charging.used_cpu import (
     CPU,
     NOTHING_LIMITED,
-    Computed,
-    Limited,
+    CpuCounters,
+    NewlyLimited,
     core_periods,
 )
 from merkatd.scheduler.context import PeriodContext
@@ -88,7 +88,7 @@ class PayerFunds:
 async def charge(
     world: PeriodContext,
     seen: Observed,
-    limited: Limited = NOTHING_LIMITED,
+    limited: NewlyLimited = NOTHING_LIMITED,
     *,
     goes_on: bool = True,
 ) -> PayerFunds:
@@ -101,7 +101,7 @@ async def charge(
     at_s = world.now()
     taken, purse = await world.database.run(
         lambda connection: _charge(
-            Books(connection, world, seen, histories, limited, at_s), goes_on=goes_on
+            ChargeInput(connection, world, seen, histories, limited, at_s), goes_on=goes_on
         )
     )
     if taken:
@@ -109,7 +109,7 @@ async def charge(
     return purse
 
 
-def _charge(books: Books, *, goes_on: bool) -> tuple[int, PayerFunds]:
+def _charge(books: ChargeInput, *, goes_on: bool) -> tuple[int, PayerFunds]:
     connection, world, seen, _, _, at_s = books
     account_store.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
@@ -131,7 +131,7 @@ def _charge(books: Books, *, goes_on: bool) -> tuple[int, PayerFunds]:
     return taken, replace(purse, unpaid=purse.unpaid & short)
 
 
-def _go_on(books: Books, newest: int) -> None:
+def _go_on(books: ChargeInput, newest: int) -> None:
     """Continue the newest period's allocations if the period was charged up to now."""
     present = period_store.get(books.connection, newest)
     if present is None or present.state is not PeriodState.CHARGED:
@@ -141,7 +141,7 @@ def _go_on(books: Books, newest: int) -> None:
         go_on(books, arrays)
 
 
-def _guarded(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
+def _guarded(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) -> int:
     """Charge one period; a period that can't be charged is quarantined, and others continue."""
     connection = books.connection
     attempt = connection.begin_nested()
@@ -227,7 +227,7 @@ def _cost(
     return {account: amount / MICRO for account, amount in found.items()}
 
 
-def _charge_one(books: Books, period: PeriodRow, end: PeriodRow | None) -> int:
+def _charge_one(books: ChargeInput, period: PeriodRow, end: PeriodRow | None) -> int:
     """Charge one period up to the next decided one, or up to now."""
     connection, world, seen, histories, _, at_s = books
     arrays = price_store.load_allocations(connection, period.number)
@@ -293,11 +293,11 @@ def _payers(
     return np.array(ledger.payers(connection, owners, applications), dtype=np.int64)
 
 
-def _computed(seen: Observed, after: Mapping[str, Any] | None) -> Computed:
+def _computed(seen: Observed, after: Mapping[str, Any] | None) -> CpuCounters:
     """Return the CPU counters at the end of the period: as stored then, or as read now."""
     if after is not None and "cpu_s" in after:
-        return Computed(after["vm"], after["cpu_s"])
-    return Computed(seen.use.vm_id, seen.use.cpu_s)
+        return CpuCounters(after["vm"], after["cpu_s"])
+    return CpuCounters(seen.use.vm_id, seen.use.cpu_s)
 
 
 def _most_cores(seen: Observed) -> float:
@@ -315,7 +315,7 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     return found
 
 
-async def keep_books(world: PeriodContext, before: int) -> None:
+async def roll_up_books(world: PeriodContext, before: int) -> None:
     """Roll details up to days, and so the charges of periods before this one."""
     while await world.database.run(ledger.fold_details):
         pass

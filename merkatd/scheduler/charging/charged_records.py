@@ -5,18 +5,18 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from merkatd.scheduler.base.ports import Histories
-from merkatd.scheduler.charging.used_cpu import Limited
+from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 
 
-class Books(NamedTuple):
+class ChargeInput(NamedTuple):
     """The connection, the context and the records of a charge."""
 
     connection: sa.Connection
     world: PeriodContext
     seen: Observed
     histories: Histories
-    limited: Limited
+    limited: NewlyLimited
     at_s: float
     """The time stored with the charge; it marks the charge's work if the transaction is retried."""

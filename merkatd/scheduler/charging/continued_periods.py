@@ -26,7 +26,7 @@ from merkatd.cluster.columns import NO_HOST, rows_of
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import MarketRules
 from merkatd.scheduler.charging import held_memory, used_cpu
-from merkatd.scheduler.charging.charged_records import Books
+from merkatd.scheduler.charging.charged_records import ChargeInput
 from merkatd.scheduler.charging.owed_amounts import most_owed
 from merkatd.scheduler.observation import guest_starts, looks
 from merkatd.scheduler.observation.observed import Observed
@@ -37,7 +37,7 @@ _OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
 _log = Logger()
 
 
-def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
+def go_on(books: ChargeInput, arrays: Mapping[str, Any]) -> None:
     """Store the columns by which the present period is charged if it does not decide.
 
     `arrays` are the columns that were charged up to now.
@@ -64,7 +64,7 @@ def columns_from_now_on(
     rows = rows_of(vms.id, found["vm"])
     state, host = vms.state[rows], seen.observation.vm_host[rows]
     runs = np.isin(state, ACTIVE) & (host >= 0)
-    rests = held_memory.rests(vms)[rows]
+    rests = held_memory.has_floor_at_rest(vms)[rows]
     if "rests" in found:
         # A resumed VM keeps the amount that its bid buys.
         found["rests"] = rests | (found["rests"] & runs)
@@ -74,7 +74,7 @@ def columns_from_now_on(
     found["runs"] = runs
     found["host"] = np.append(seen.snapshot.hosts.id, NO_HOST)[vms.host[rows]]
     found["seen_s"] = np.array([seen.snapshot.now_s])
-    found |= {name: values[rows] for name, values in looks.kept(seen.observation).items()}
+    found |= {name: values[rows] for name, values in looks.records_column(seen.observation).items()}
     counters = used_cpu.columns_for_charge(seen, markets, arrays) if "rate" in arrays else {}
     found |= {name: values[rows] for name, values in counters.items() if name != "rate"}
     if "begins_mib" in found:

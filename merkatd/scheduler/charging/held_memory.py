@@ -66,7 +66,7 @@ def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
     period's price, limited to its cap; 0 for all others.
     """
     vms = snapshot.vms
-    off = rests(vms)
+    off = has_floor_at_rest(vms)
     if not off.any():
         return {}
     price = prices[np.where(off, vms.market, 0)]
@@ -81,7 +81,7 @@ def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
     return found
 
 
-def rests(vms: Vms) -> Bools:
+def has_floor_at_rest(vms: Vms) -> Bools:
     """[vms]: whether the VM has a floor on a host without running: suspended, off, or failed."""
     off = np.isin(vms.state, RESTING)
     failed = (vms.state == VmState.ABSENT) & (vms.host >= 0)

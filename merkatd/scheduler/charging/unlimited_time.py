@@ -33,18 +33,18 @@ from merkatd.database.scheduler.period_store import PeriodRow
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.base.settings import RESOURCES
 from merkatd.scheduler.charging import held_memory
-from merkatd.scheduler.charging.charged_records import Books
+from merkatd.scheduler.charging.charged_records import ChargeInput
 from merkatd.scheduler.charging.charged_time import started
 from merkatd.scheduler.charging.owed_amounts import start_prices, whole
 from merkatd.scheduler.charging.used_cpu import (
     CPU,
     NOTHING_COMPUTED,
     NOTHING_LIMITED,
-    Computed,
-    Limited,
-    beyond,
+    CpuCounters,
+    NewlyLimited,
     is_charged_by_use,
     longest_s,
+    seconds_beyond_shares,
     units,
 )
 from merkatd.scheduler.observation.guest_starts import beyond_mib
@@ -56,7 +56,7 @@ FURTHER = slice(len(RESOURCES), None)
 """The columns of network and disk."""
 
 
-def kept(seen: Observed) -> Mapping[str, Any]:
+def unlimited_column(seen: Observed) -> Mapping[str, Any]:
     """Return the charge's column for guests that start repeatedly, if there are any.
 
     `starts_with`, [vms, resources], is a guest's network and disk until it has limits: all of its
@@ -73,7 +73,7 @@ def kept(seen: Observed) -> Mapping[str, Any]:
 
 
 def owed_before_limits(
-    books: Books,
+    books: ChargeInput,
     period: PeriodRow,
     until: tuple[PeriodRow | None, Mapping[str, Any] | None],
     arrays: Mapping[str, Any],
@@ -96,7 +96,7 @@ def owed_before_limits(
     before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
     owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
-    now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
+    now = CpuCounters(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
     limited = books.limited if newest else NOTHING_LIMITED
     most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
     used = is_charged_by_use(world.markets, arrays["market"])
@@ -105,7 +105,7 @@ def owed_before_limits(
     parts = np.where(used[rows], 0.0, parts)
     owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts[:, np.newaxis]
     found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
-    core_s = beyond(arrays, found, now, limited, most_s)[rows]
+    core_s = seconds_beyond_shares(arrays, found, now, limited, most_s)[rows]
     price = prices[:, CPU]
     if "rate" in arrays:
         price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
@@ -114,7 +114,7 @@ def owed_before_limits(
 
 
 def unlimited_s(
-    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: Limited, most_s: float
+    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: NewlyLimited, most_s: float
 ) -> Floats:
     """[vms]: the longest possible time without limits, summed over all starts."""
     total = np.zeros(len(arrays["vm"]))

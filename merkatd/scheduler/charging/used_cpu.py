@@ -25,7 +25,7 @@ CPU = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Computed:
+class CpuCounters:
     """The CPU counters of VMs at one time, in core-seconds; rows ascend by VM id."""
 
     vm: Ints
@@ -37,7 +37,7 @@ class Computed:
         return counters
 
 
-NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))
+NOTHING_COMPUTED = CpuCounters(np.zeros(0, dtype=np.int64), np.zeros(0))
 """No known counters."""
 
 
@@ -46,7 +46,7 @@ _NEARLY = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class NewlyLimited:
     """New guests that got limits since the previous period."""
 
     core_s: Mapping[int, Sequence[float]] = field(default_factory=dict)
@@ -57,11 +57,11 @@ class Limited:
     """By host: the longest time between two checks. No guest ran for longer without being seen."""
 
 
-NOTHING_LIMITED = Limited()
+NOTHING_LIMITED = NewlyLimited()
 """No host was checked, or the results are no longer known."""
 
 
-def longest_s(limited: Limited, host: int, most_s: float) -> float:
+def longest_s(limited: NewlyLimited, host: int, most_s: float) -> float:
     """Return the longest time for which a guest on this host can have run unseen.
 
     It is `most_s` if the host did not answer.
@@ -104,7 +104,7 @@ def columns_for_charge(
     if not any(one.by_use for one in markets):
         return {}
     vms = seen.snapshot.vms
-    cpu_s = Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id)
+    cpu_s = CpuCounters(seen.use.vm_id, seen.use.cpu_s).of(vms.id)
     read_s = np.full(len(vms), seen.observation.at_s)
     if last is not None and "cpu_s" in last:
         records = seen.observation.records
@@ -148,7 +148,7 @@ def _rows_before(seen: Observed, last: Mapping[str, Any]) -> Ints:
 def core_periods(
     arrays: Mapping[str, Any],
     rows: Ints,
-    now: Computed,
+    now: CpuCounters,
     elapsed: Floats,
     interval_s: float,
     over: Bools | None = None,
@@ -195,11 +195,11 @@ def core_periods(
     return found
 
 
-def beyond(
+def seconds_beyond_shares(
     arrays: Mapping[str, Any],
     found: Mapping[int, Starts],
-    now: Computed,
-    limited: Limited,
+    now: CpuCounters,
+    limited: NewlyLimited,
     most_s: float,
 ) -> Floats:
     """[vms]: the core-seconds that guests used beyond their shares after a start.

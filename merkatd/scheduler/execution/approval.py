@@ -21,7 +21,7 @@ from merkatd.cluster.columns import row_of
 from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.scheduler import period_store, plan_store
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.database.scheduler.plan_store import Key, PlanState, Proposed, StoredPlan
+from merkatd.database.scheduler.plan_store import Key, PlanState, ProposedStep, StoredPlan
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.execution.delegation import HandoverRequest, restricted_to_request
 from merkatd.scheduler.observation.observed import Observed
@@ -36,7 +36,7 @@ class Approved:
     """The approved steps of a period."""
 
     plan: StoredPlan | None
-    steps: tuple[Proposed, ...] = ()
+    steps: tuple[ProposedStep, ...] = ()
     """The steps of the plan that are approved and not sent yet."""
 
     @property
@@ -71,7 +71,7 @@ async def approved_plan(world: PeriodContext) -> Approved:
         plan = plan_store.newest(connection)
         if plan is None or plan.state is not PlanState.APPROVED:
             return Approved(None)
-        sent = plan_store.tried(connection, plan)
+        sent = plan_store.results_by_step(connection, plan)
         left = [step for step in plan.steps if not step.skipped and step.key not in sent]
         return Approved(plan, tuple(left))
 
@@ -122,7 +122,7 @@ async def _over(
     def store(connection: sa.Connection) -> None:
         became: dict[Key, str] = {step.key: _why_not(seen, step, reasons) for step in left}
         plan_store.finish(
-            connection, plan, became | plan_store.tried(connection, plan), world.now()
+            connection, plan, became | plan_store.results_by_step(connection, plan), world.now()
         )
 
     await world.database.run(store)
@@ -137,7 +137,7 @@ async def _over(
     return True
 
 
-def _why_not(seen: Observed, step: Proposed, reasons: Mapping[int, str]) -> str:
+def _why_not(seen: Observed, step: ProposedStep, reasons: Mapping[int, str]) -> str:
     """Return why an approved step is not done after all."""
     row = row_of(seen.observation.vm_id, step.vm)
     if row is None:
@@ -149,7 +149,7 @@ def _why_not(seen: Observed, step: Proposed, reasons: Mapping[int, str]) -> str:
 
 
 def _stand(
-    connection: sa.Connection, world: PeriodContext, seen: Observed, wanted: list[Proposed]
+    connection: sa.Connection, world: PeriodContext, seen: Observed, wanted: list[ProposedStep]
 ) -> StoredPlan | None:
     """Store the wanted plan unless it equals the standing one or was declined."""
     newest, keys = plan_store.newest(connection), {step.key for step in wanted}

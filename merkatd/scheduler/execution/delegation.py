@@ -44,7 +44,7 @@ NOTHING = HandoverRequest(hosts={})
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class DelegatedPlan:
     """The plan for OpenNebula."""
 
     steps: tuple[Deploy | Migrate, ...] = ()
@@ -59,7 +59,7 @@ class PendingHandover:
         """`waits` returns whether it still waits."""
         self.wanted = wanted
         self.waits = waits
-        self.answer: Deferred[Handed] = Deferred()
+        self.answer: Deferred[DelegatedPlan] = Deferred()
 
     def fail(self, error: Exception) -> None:
         """Answer with an error, unless there is an answer already."""
@@ -141,7 +141,7 @@ async def hand_over(
     decided: PeriodDecision,
     wanted: HandoverRequest,
     waits: Callable[[], bool],
-) -> Handed:
+) -> DelegatedPlan:
     """Choose the plan and record its steps as sent; `waits`: whether OpenNebula still waits."""
     new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
     waiting = _placements(one.step for one in seen.verdicts.waiting)
@@ -161,7 +161,7 @@ async def hand_over(
     by_vm = {step.vm: left_out[step.id] for step in new if step.id in left_out}
     placed = {step.vm for step in fitting}
     reasons = {**decided.decision.reasons, **by_vm}
-    return Handed(
+    return DelegatedPlan(
         tuple(fitting),
         {vm: why for vm, why in reasons.items() if vm in wanted.hosts and vm not in placed},
     )

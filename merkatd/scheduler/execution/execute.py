@@ -27,8 +27,8 @@ from merkatd.scheduler.execution.delegation import (
     answer_handover,
     restricted_to_request,
 )
-from merkatd.scheduler.execution.shadow import Shadow
-from merkatd.scheduler.observation.failed_boots import FAILED, attempts_at, is_tried_again
+from merkatd.scheduler.execution.shadow import ShadowMode
+from merkatd.scheduler.observation.failed_boots import FAILED, attempts_at, is_retried
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.act import Acted, act
@@ -38,7 +38,7 @@ from merkatd.scheduler.terms.affordability import Afforded, messages_after_reaso
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class BootRetries:
     """The attempts for VMs that failed to boot."""
 
     steps: Mapping[str, Deploy] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Mended:
 
 async def retry_failed_boots(
     world: PeriodContext, seen: Observed, decided: Sequence[Step]
-) -> Mended:
+) -> BootRetries:
     """Record another attempt for each failed VM that has attempts left.
 
     `decided` are this period's other steps; they bring VMs to hosts too.
@@ -57,7 +57,7 @@ async def retry_failed_boots(
     words, hosts = seen.observation.vm_words, seen.observation.vm_host
     rows = [row for row, said in enumerate(words) if said == FAILED and hosts[row] >= 0]
     if not rows:
-        return Mended()
+        return BootRetries()
     return await world.database.run(
         lambda connection: _store(connection, world, seen, rows, decided)
     )
@@ -69,7 +69,7 @@ def _store(
     seen: Observed,
     rows: list[int],
     decided: Sequence[Step],
-) -> Mended:
+) -> BootRetries:
     steps, messages = [], {}
     names = dict(zip(seen.observation.host_id.tolist(), seen.observation.host_name, strict=True))
     failed = {row: attempts_at(connection, int(seen.snapshot.vms.id[row])) for row in rows}
@@ -79,7 +79,7 @@ def _store(
             continue
         vm, host = int(seen.observation.vm_id[row]), int(seen.observation.vm_host[row])
         where = f"it failed to boot on {names.get(host, f'host {host}')}"
-        if not is_tried_again(count, world.rhythm.boot_retries):
+        if not is_retried(count, world.rhythm.boot_retries):
             messages[vm] = f"{where}: an administrator must recover it (onevm recover {vm})"
         elif not rooms.take(row):
             messages[vm] = f"{where}; it is retried once its floor fits there again"
@@ -88,7 +88,7 @@ def _store(
             steps.append(Deploy(period=seen.period, vm=vm, host=host, reason=reason))
             messages[vm] = f"{where}; it is retried"
     recorded = journal.record(connection, steps, world.now()).recorded
-    return Mended({one.id: one for one in recorded if isinstance(one, Deploy)}, messages)
+    return BootRetries({one.id: one for one in recorded if isinstance(one, Deploy)}, messages)
 
 
 class _Rooms:
@@ -141,7 +141,7 @@ class PeriodResult:
 
 
 async def decide_only(
-    world: PeriodContext, affordable: Afforded, leave: Permission, shadow: Shadow
+    world: PeriodContext, affordable: Afforded, leave: Permission, shadow: ShadowMode
 ) -> PeriodResult:
     """Decide without acting; in mode shadow, compare with the other scheduler."""
     seen = affordable.seen

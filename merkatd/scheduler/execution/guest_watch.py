@@ -31,9 +31,9 @@ from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Throttle
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.base.ports import CloudUnreachableError
-from merkatd.scheduler.charging.used_cpu import Limited
+from merkatd.scheduler.charging.used_cpu import NewlyLimited
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.execution.starting_guests import Arrivals
+from merkatd.scheduler.execution.starting_guests import StartingGuests
 
 MOST_HOSTS = 100
 """The most hosts in one look, unless the part below is more."""
@@ -46,7 +46,7 @@ REST = 10.0
 _log = Logger()
 
 
-class Following:
+class GuestWatch:
     """Watches for VMs that start, until the next period begins."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Following:
         self._period_s = self._soonest_s = clock.seconds()
         """The start of the period, and the earliest time of an early next one."""
         self._world: PeriodContext | None = None
-        self._expected = Arrivals()
+        self._expected = StartingGuests()
         self._hosts: list[int] = []
         self._where: Mapping[int, int] = {}
         self._runs: dict[int, int] = {}
@@ -83,10 +83,10 @@ class Following:
         self._call: Any = None
 
     @property
-    def found(self) -> Limited:
+    def found(self) -> NewlyLimited:
         """The new guests that got limits, for the charge."""
         self._note_asked(self._asked_s)
-        return Limited(self.limited, frozenset(self.looked), dict(self._gap_s))
+        return NewlyLimited(self.limited, frozenset(self.looked), dict(self._gap_s))
 
     def _note_asked(self, hosts: Collection[int]) -> None:
         now_s = self._clock.seconds()
@@ -95,7 +95,7 @@ class Following:
             self._gap_s[host] = max(gap_s, self._gap_s.get(host, 0.0))
             self._asked_s[host] = now_s
 
-    def expect(self, world: PeriodContext, expected: Arrivals) -> None:
+    def expect(self, world: PeriodContext, expected: StartingGuests) -> None:
         """Watch for these VMs from now on, for at most two intervals."""
         self._break_off()
         if not expected.where or world.rhythm.arrival_look_s <= 0:
@@ -118,7 +118,7 @@ class Following:
         self._leave()
 
     def _leave(self) -> None:
-        self._where, self._world, self._expected = {}, None, Arrivals()
+        self._where, self._world, self._expected = {}, None, StartingGuests()
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None

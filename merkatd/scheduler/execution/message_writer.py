@@ -23,7 +23,7 @@ _AT_A_TIME = 4
 _log = Logger()
 
 
-class Telling:
+class MessageWriter:
     """Writes messages to OpenNebula and remembers when each VM was written to."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from merkatd.scheduler.phases.decide import decided_unstored
 _log = Logger()
 
 
-class Shadow:
+class ShadowMode:
     """Remembers the host of each VM, and the moves decided, at the last observation."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ _LITTLE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class StartingGuests:
     """The VMs that may start, and the other VMs on their hosts."""
 
     steps: Mapping[int, tuple[OnHost, ...]] = field(default_factory=dict)
@@ -63,7 +63,9 @@ class Arrivals:
     """Returns the limits of some of these VMs after a restart."""
 
 
-async def arrivals(world: PeriodContext, seen: Observed, decided: PeriodDecision) -> Arrivals:
+async def starting_guests(
+    world: PeriodContext, seen: Observed, decided: PeriodDecision
+) -> StartingGuests:
     """Return the VMs that may start after this period has acted."""
     placed = await world.executor.run(lambda: _placed(decided))
     off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NO_MARKET)
@@ -74,12 +76,12 @@ async def arrivals(world: PeriodContext, seen: Observed, decided: PeriodDecision
     steps = {**{vm: some for vm, (_, some) in placed.items()}, **returning}
     runs, watched = await world.executor.run(lambda: _watched(seen, decided))
     if not steps and not watched:
-        return Arrivals()
+        return StartingGuests()
     others, where = await world.executor.run(lambda: _places(seen, placed, steps, watched))
     hosts = await world.executor.run(lambda: sorted(set(where.values())))
     again = partial(_again, world, seen, decided)
     missed = await world.executor.run(lambda: _missed(seen, decided))
-    return Arrivals(steps, others, where, hosts, runs, missed, again)
+    return StartingGuests(steps, others, where, hosts, runs, missed, again)
 
 
 def _places(

@@ -38,18 +38,20 @@ def attempts(history: tuple[StoredStep, ...]) -> int | None:
     return failed
 
 
-def is_tried_again(count: int | None, retries: int) -> bool:
+def is_retried(count: int | None, retries: int) -> bool:
     """Return whether the daemon restarts a VM after this number of failed starts in a row."""
     return count is None or 0 < count <= retries
 
 
-def given_up(connection: sa.Connection, seen: Observation, retries: int) -> frozenset[int]:
+def waiting_for_administrator(
+    connection: sa.Connection, seen: Observation, retries: int
+) -> frozenset[int]:
     """Return the ids of the failed VMs that wait for an administrator."""
     rows = np.flatnonzero((seen.vm_state == VmState.ABSENT) & (seen.vm_host >= 0)).tolist()
     found = []
     for row in rows:
         vm = int(seen.vm_id[row])
         boots = seen.vm_words[row] == FAILED
-        if not boots or not is_tried_again(attempts_at(connection, vm), retries):
+        if not boots or not is_retried(attempts_at(connection, vm), retries):
             found.append(vm)
     return frozenset(found)

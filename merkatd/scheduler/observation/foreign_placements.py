@@ -54,7 +54,7 @@ class Placement:
         return self.source == NO_HOST
 
 
-class Foreign:
+class ForeignPlacements:
     """Compares each observation with the previous one."""
 
     def __init__(self) -> None:

@@ -221,7 +221,7 @@ def _may_start(state: Ints) -> Bools:
     return found
 
 
-def kept(seen: Observed) -> Mapping[str, Any]:
+def start_columns(seen: Observed) -> Mapping[str, Any]:
     """Return the charge's columns for such VMs, if there are any.
 
     `begins_mib`, [vms], is the memory at the beginning of the period, or at the coming start; NaN

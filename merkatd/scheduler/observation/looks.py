@@ -2,7 +2,7 @@
 
 # Note [VMs whose texts are too long]
 
-A VM can get texts of many megabytes, and then no period reads them (`Resting`). Its history records
+A VM can get texts of many megabytes, and then no period reads them (`SeldomRead`). Its history records
 are among them. But the end of the VM's outline contains the number of its last record, because
 OpenNebula writes it after the owner's texts. A VM that is started gets a new record. So a VM that
 is off at two observations with the same number did not run in between. For the others the history
@@ -50,7 +50,7 @@ class Look:
         return found
 
 
-def kept(seen: Observation) -> Arrays:
+def records_column(seen: Observation) -> Arrays:
     """Return the column of records that a period stores for its charge."""
     records = seen.records
     if records is None:

@@ -29,7 +29,7 @@ _CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InUse:
+class MemoryInUse:
     """[vms], in MiB: the memory that VMs use, and the part they keep."""
 
     use: Floats
@@ -46,7 +46,7 @@ class InUse:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Basis:
+class UseBasis:
     """[vms], in MiB, except for the flags, `most_part` and `interval_s`."""
 
     needed: Floats
@@ -68,9 +68,9 @@ class Basis:
     those."""
 
 
-def kept(
-    snapshot: Snapshot, floor: Floats, basis: Basis, last: Mapping[str, Any] | None
-) -> tuple[Floats, InUse]:
+def floors_in_use(
+    snapshot: Snapshot, floor: Floats, basis: UseBasis, last: Mapping[str, Any] | None
+) -> tuple[Floats, MemoryInUse]:
     """Return the floors, [vms, resources], and their basis.
 
     `floor` contains the paid claims and all use. `last` are the stored columns of the last period.
@@ -108,7 +108,7 @@ def kept(
         short = mine & (np.maximum(paid, least) < use)[rows]
         bid[rows[short]] = _keeping(view, here, short, use[rows])
     known = np.where(runs, use, np.nan)
-    return found, InUse(known, paid, np.maximum(paid, least), keeps, bid)
+    return found, MemoryInUse(known, paid, np.maximum(paid, least), keeps, bid)
 
 
 def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
@@ -198,7 +198,7 @@ def _paid_for(snapshot: Snapshot, view: MarketView, floor: Floats, rows: Ints) -
     return found
 
 
-def told(ids: Ints, in_use: InUse, share: Floats) -> dict[int, str]:
+def owner_messages(ids: Ints, in_use: MemoryInUse, share: Floats) -> dict[int, str]:
     """Return messages, by VM id, for owners of VMs that use more memory than they pay for.
 
     `share` is [vms]: the allocated memory.
@@ -213,7 +213,7 @@ def told(ids: Ints, in_use: InUse, share: Floats) -> dict[int, str]:
     }
 
 
-def _words(in_use: InUse, row: int, has: float, *, shrinks: bool) -> str:
+def _words(in_use: MemoryInUse, row: int, has: float, *, shrinks: bool) -> str:
     use, paid, least = (float(of[row]) for of in (in_use.use, in_use.paid, in_use.least))
     bid = float(in_use.bid[row])
     keeps = f". A memory bid of {bid:.4g} keeps all of it" if np.isfinite(bid) else ""

@@ -19,7 +19,7 @@ from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.claim_prices import Claims
 from merkatd.scheduler.base.ports import GuestUse, Observation
 from merkatd.scheduler.observation.bidders import TemplateBids
-from merkatd.scheduler.observation.memory_in_use import InUse
+from merkatd.scheduler.observation.memory_in_use import MemoryInUse
 from merkatd.scheduler.observation.step_outcomes import Verdicts
 
 
@@ -41,7 +41,7 @@ class Observed:
     """The steps that were outstanding before this observation."""
     moves: RecentMigrations = field(default_factory=RecentMigrations)
     """The results of recent migrations."""
-    in_use: InUse | None = None
+    in_use: MemoryInUse | None = None
     """The used memory that VMs keep, once it is decided."""
     claims: Claims | None = None
     """The VMs' claims, and the amounts they have regardless of bids, once floors are paid ones."""

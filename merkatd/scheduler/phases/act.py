@@ -19,7 +19,7 @@ from merkatd.scheduler.base.ports import ReplyKind
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.phases.decide import PeriodDecision
-from merkatd.scheduler.phases.migration_waves import waves
+from merkatd.scheduler.phases.migration_waves import migration_waves
 from merkatd.scheduler.phases.requests import RequestTally, send_requests
 
 _log = Logger()
@@ -65,7 +65,9 @@ async def act(
     again = retries or {}
     known = await aside(lambda: _known(seen, [*decided.steps, *again.values()]))
     sent_now, plan = list(ready.values()), decided.decision.plan
-    in_waves = await world.executor.run(lambda: waves(world, seen.snapshot, plan, sent_now))
+    in_waves = await world.executor.run(
+        lambda: migration_waves(world, seen.snapshot, plan, sent_now)
+    )
     asked = await send_requests(world, {**ready, **again}, known, again.keys(), in_waves)
     at_s = world.now()
     await world.database.run(lambda connection: period_store.acted(connection, seen.period, at_s))

@@ -18,16 +18,16 @@ from merkatd.limits import plan_limits as decide_limits
 from merkatd.scheduler.charging.used_cpu import CPU, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.bidders import outside_markets
-from merkatd.scheduler.observation.memory_in_use import told
+from merkatd.scheduler.observation.memory_in_use import owner_messages
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
 from merkatd.scheduler.phases.decision_record import record_decision
 from merkatd.scheduler.phases.market_decisions import decide_markets
 from merkatd.scheduler.phases.permission import EVERYTHING_PERMITTED, Permission, with_fewer_moves
 from merkatd.scheduler.phases.scarcity import within_capacity, within_memory
-from merkatd.scheduler.phases.withheld_moves import meanwhile, withheld
+from merkatd.scheduler.phases.withheld_moves import allocations_until_moved, withheld_vms
 from merkatd.scheduler.terms.affordability import messages_after_reasons
-from merkatd.scheduler.terms.creation_turns import in_turn
+from merkatd.scheduler.terms.creation_turns import take_turns
 from merkatd.scheduler.terms.failed_migrations import failing_to_leave
 
 _log = Logger()
@@ -58,7 +58,7 @@ async def decide(
     The decision suspends VMs of late payers, and includes the proposed steps, as far as permitted.
     """
     asked = DryRunTransactions(world.database) if leave.mode.watches else world.database
-    proposed = in_turn(await world.proposals(asked, seen), world.rhythm.new_vms)
+    proposed = take_turns(await world.proposals(asked, seen), world.rhythm.new_vms)
     seen = without_moving_proposed(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: period_store.memory(connection, label))
@@ -124,11 +124,11 @@ def _worked_out(
         lambda one: decide_markets(world, one, seen.in_force, memory, unpaid, proposed),
         None if rules is None else rules.stock,
     )
-    later = withheld(world, snapshot, decision.plan)
+    later = withheld_vms(world, snapshot, decision.plan)
     decision = replace(
         decision,
         reasons=_reasons(world, seen, decision),
-        allocations=meanwhile(world, snapshot, decision, later),
+        allocations=allocations_until_moved(world, snapshot, decision, later),
     )
     topologies = world.hypervisors.topologies()
     charged = is_charged_by_use(world.markets, snapshot.vms.market)
@@ -177,7 +177,7 @@ def _why(world: PeriodContext, seen: Observed, decision: Decision) -> Mapping[in
     known = {} if rules is None else rules.unplaceable
     said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
     if seen.in_use is not None:
-        uses = told(seen.snapshot.vms.id, seen.in_use, decision.allocations[:, MEMORY])
+        uses = owner_messages(seen.snapshot.vms.id, seen.in_use, decision.allocations[:, MEMORY])
         said |= messages_after_reasons(said, uses)
     said |= failing_to_leave(seen.snapshot, seen.moves)
     return {**said, **outside_markets(seen.observation, seen.snapshot.vms.market, world.markets)}

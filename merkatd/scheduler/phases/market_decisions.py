@@ -80,7 +80,7 @@ def _decide_market(
     entry = strategy_named(market.strategy)
     settings = world.strategies.get(market.strategy, entry.settings)
     settings = replace(settings, pricing=market.pricing)
-    snapshot = alone(snapshot, row)
+    snapshot = view_of_market(snapshot, row)
     try:
         return entry.decide(snapshot, world.rng, memory, settings)
     except Exception as error:  # noqa: BLE001 - an error in one market must not affect others
@@ -103,7 +103,7 @@ def _decide_market(
     return replace(found, failed={market.name: why})
 
 
-def alone(snapshot: Snapshot, row: int) -> Snapshot:
+def view_of_market(snapshot: Snapshot, row: int) -> Snapshot:
     """Return the cloud as one market sees it: without the others' hosts and VMs."""
     if len(snapshot.markets) <= 1:
         return snapshot

@@ -16,14 +16,14 @@ from merkatd.cluster import Deploy, Migrate, Plan, Snapshot, Step
 from merkatd.cluster.columns import NO_HOST, Ints
 from merkatd.market.market_view import MarketView, market_view
 from merkatd.placement import strategy_named
-from merkatd.placement.base.host_shares import stakes_of
+from merkatd.placement.base.host_shares import terms_of_vms
 from merkatd.placement.market.plan_halves import Remaining, ordered
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.phases.market_decisions import alone
+from merkatd.scheduler.phases.market_decisions import view_of_market
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waves:
+class MigrationWaves:
     """The migrations of one market that are sent in this period."""
 
     view: MarketView
@@ -43,7 +43,7 @@ class Waves:
         """Return the migrations to judge, once these of the first are done."""
         before = self._with(self.view.place, (*done, *self.deployed))
         moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
-        stakes = stakes_of(self.view, self.view.first(before != NO_HOST).allocation)
+        stakes = terms_of_vms(self.view, self.view.first(before != NO_HOST).allocation)
         whole = self._with(before, self.planned) if self.planned else before
         return Remaining(self.view, stakes, self.harm, before, moves, whole)
 
@@ -58,9 +58,9 @@ class Waves:
         return place
 
 
-def waves(
+def migration_waves(
     world: PeriodContext, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]
-) -> list[Waves]:
+) -> list[MigrationWaves]:
     """Return the migrations among the ready steps, by market; none if each stands alone."""
     moves = [step for step in ready if isinstance(step, Migrate)]
     if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
@@ -74,7 +74,7 @@ def waves(
         entry = strategy_named(market.strategy)
         harm = entry.harm(entry.settings if settings is None else settings)
         planned = plan.of(Migrate) if entry.as_planned else ()
-        scene = entry.scene(alone(snapshot, row))
+        scene = entry.scene(view_of_market(snapshot, row))
         one = of_market(market_view(scene, row), scene, harm, ready, planned)
         if one.judged:
             found.append(one)
@@ -87,7 +87,7 @@ def of_market(
     harm: int,
     ready: Sequence[Step],
     planned: Sequence[Migrate],
-) -> Waves:
+) -> MigrationWaves:
     """Return the migrations of one market among the steps that are ready."""
     rows = {int(vm): row for row, vm in enumerate(snapshot.vms.id[view.vms])}
     hosts = {int(host): row for row, host in enumerate(snapshot.hosts.id[view.hosts])}
@@ -98,7 +98,7 @@ def of_market(
     ]
     moves = [step for step in here if isinstance(step, Migrate)]
     must = ordered(snapshot, view) if moves else np.zeros(0, dtype=bool)
-    return Waves(
+    return MigrationWaves(
         view=view,
         rows=rows,
         hosts=hosts,

@@ -18,7 +18,7 @@ from merkatd.database.scheduler.migration_history import RecentMigrations
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.bidders import TemplateBids, template_bids, text_hash
-from merkatd.scheduler.observation.failed_boots import given_up
+from merkatd.scheduler.observation.failed_boots import waiting_for_administrator
 from merkatd.scheduler.observation.observed import CloudReading, Observed
 from merkatd.scheduler.observation.snapshot_builder import StoredInputs, in_force_of, snapshot_of
 from merkatd.scheduler.observation.step_outcomes import Verdicts, judge_steps
@@ -162,7 +162,7 @@ def _store(
     applications, rates = fleet_store.applications(connection), group_vm_store.rates(connection)
     under_way = tuple(stored.step for stored in outstanding)
     known_moves = migration_history.recent(connection, at_s, window_s(world))
-    lost = given_up(connection, observation, world.rhythm.boot_retries)
+    lost = waiting_for_administrator(connection, observation, world.rhythm.boot_retries)
     return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
 
 

@@ -14,7 +14,7 @@ from merkatd.cluster import Bools, HostState, RolePolicy, Snapshot
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
 
-def barred(
+def without_hopeless_hosts(
     snapshot: Snapshot, hopeless: Mapping[int, AbstractSet[int]], may: AbstractSet[int]
 ) -> tuple[Snapshot, frozenset[int]]:
     """Return the cloud in which these VMs do not go to hosts that can never have their memory.
@@ -43,7 +43,7 @@ def barred(
     return narrowed_to(snapshot, kept, "has the memory"), tried
 
 
-def still(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snapshot:
+def with_only_these_moves(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snapshot:
     """Return the cloud in which only these VMs move (by id), each only to its host."""
     vms = snapshot.vms
     rows = {snapshot.vm_row(vm): host for vm, host in hosts.items()}

@@ -20,7 +20,7 @@ from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind, StepReply
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.phases.migration_waves import Waves
+from merkatd.scheduler.phases.migration_waves import MigrationWaves
 
 _log = Logger()
 
@@ -81,7 +81,7 @@ async def send_requests(
     steps: Mapping[str, Step],
     known: Mapping[int, AbstractSet[int]],
     retries: AbstractSet[str] = frozenset(),
-    in_waves: Sequence[Waves] = (),
+    in_waves: Sequence[MigrationWaves] = (),
 ) -> RequestTally:
     """Send all steps at once, so that none delays another, but with a limit of concurrent calls.
 
@@ -139,7 +139,7 @@ async def send_requests(
 
 async def _in_waves(
     world: PeriodContext,
-    waves: Waves,
+    waves: MigrationWaves,
     ours: AbstractSet[str],
     begin: Callable[[Step], Deferred[None]],
     turns: _Turns,

@@ -24,7 +24,7 @@ from merkatd.cluster import (
 )
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.base.ports import CapacityPort
-from merkatd.scheduler.phases.other_hosts import barred, still
+from merkatd.scheduler.phases.other_hosts import with_only_these_moves, without_hopeless_hosts
 
 MOST_ROUNDS = 8
 """The most repeated decisions; after that, steps without stock are removed from the plan."""
@@ -44,12 +44,12 @@ def within_capacity(
     late: dict[int, str] = {}
     decision = decide(snapshot)
     for _ in range(MOST_ROUNDS):
-        more = too_late(snapshot, decision.plan, stock())
+        more = vms_left_out(snapshot, decision.plan, stock())
         if not more:
             return replace(decision, reasons={**decision.reasons, **late})
         late |= more
-        decision = decide(without(snapshot, late))
-    late |= too_late(snapshot, decision.plan, stock())
+        decision = decide(without_places(snapshot, late))
+    late |= vms_left_out(snapshot, decision.plan, stock())
     plan = _without_steps(decision.plan, late)
     return replace(decision, plan=plan, reasons={**decision.reasons, **late})
 
@@ -77,16 +77,18 @@ def within_memory(
         new = limits.postponed.keys() - late.keys()
         if not new and not hopeless:
             break
-        now, elsewhere = barred(now, limits.hopeless, must - late.keys())
+        now, elsewhere = without_hopeless_hosts(now, limits.hopeless, must - late.keys())
         tried |= {vm: limits.postponed[vm] for vm in elsewhere}
         late |= {vm: limits.postponed[vm] for vm in (new | hopeless) - elsewhere}
         to = _hosts_of(decision.plan, new - hopeless)
         coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in hopeless}
-        now = without(now, late)
+        now = without_places(now, late)
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, hopeless)
         if turn == _TURNS - 2:
-            now = still(now, _hosts_of(decision.plan, must - limits.postponed.keys()))
+            now = with_only_these_moves(
+                now, _hosts_of(decision.plan, must - limits.postponed.keys())
+            )
     gone = _hosts_of(decision.plan, tried.keys()).keys()
     kept = {vm: why for vm, why in tried.items() if vm not in gone}
     told = {**kept, **late, **limits.postponed}
@@ -121,7 +123,7 @@ def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
     return Plan(tuple(kept))
 
 
-def too_late(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int, str]:
+def vms_left_out(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int, str]:
     """Return, by id, the VMs for which nothing is left, with the resource that is missing.
 
     New VMs come first, by priority and id; then migrating ones.
@@ -136,7 +138,7 @@ def too_late(snapshot: Snapshot, plan: Plan, stock: CapacityPort) -> Mapping[int
     return {vm: why for vm, why in answers if why is not None}
 
 
-def without(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
+def without_places(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
     """Return the cloud in which these VMs get no other place."""
     if not late:
         return snapshot

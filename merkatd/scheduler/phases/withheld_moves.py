@@ -18,15 +18,15 @@ from merkatd.market.explanation import hosts_after
 from merkatd.market.market_view import market_view
 from merkatd.placement import strategy_named
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.phases.market_decisions import alone
-from merkatd.scheduler.phases.migration_waves import waves
+from merkatd.scheduler.phases.market_decisions import view_of_market
+from merkatd.scheduler.phases.migration_waves import migration_waves
 
 
-def withheld(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
+def withheld_vms(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
     """Return the ids of VMs whose migrations are not sent in this period, if none is refused."""
     late = {step.vm for step in plan.of(Migrate) if step.after}
     ready = [step for step in plan if not step.after]
-    for one in waves(world, snapshot, plan, ready):
+    for one in migration_waves(world, snapshot, plan, ready):
         remaining = one.remaining(one.first)
         while wave := remaining.wave():
             for row in wave:
@@ -35,7 +35,7 @@ def withheld(world: PeriodContext, snapshot: Snapshot, plan: Plan) -> frozenset[
     return frozenset(late)
 
 
-def meanwhile(
+def allocations_until_moved(
     world: PeriodContext, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
 ) -> Floats:
     """Return the allocations that apply until these VMs are migrated."""
@@ -57,7 +57,7 @@ def meanwhile(
     for row, market in enumerate(world.markets):
         if row not in moved:
             continue
-        entry, own = strategy_named(market.strategy), alone(snapshot, row)
+        entry, own = strategy_named(market.strategy), view_of_market(snapshot, row)
         view = market_view(entry.scene(own), row)
         local = np.full(len(snapshot.hosts) + 1, NO_ROW)
         local[view.hosts] = np.arange(len(view.hosts))

@@ -24,7 +24,7 @@ from merkatd.currency.solvency import (
 )
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.charging.charge import PayerFunds
-from merkatd.scheduler.charging.held_memory import rests
+from merkatd.scheduler.charging.held_memory import has_floor_at_rest
 from merkatd.scheduler.charging.used_cpu import CPU, full_rates, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
@@ -48,7 +48,7 @@ def afford_bids(world: PeriodContext, seen: Observed, purse: PayerFunds) -> Affo
         return Afforded(seen)
     inside = vms.market != NO_MARKET
     runs = np.isin(vms.state, ACTIVE) & inside
-    keeps = rests(vms)
+    keeps = has_floor_at_rest(vms)
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
@@ -103,7 +103,7 @@ def _most(world: PeriodContext, seen: Observed) -> Floats:
     used = is_charged_by_use(world.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
     # A VM that is off or failed bids nothing; it pays the price of a floor for what it keeps.
-    off = rests(vms)
+    off = has_floor_at_rest(vms)
     most[off] = 0.0
     used &= ~off
     most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from merkatd.cluster import Create, Step
 
 
-class Room:
+class CreationRoom:
     """The remaining number of creations per owner in one period."""
 
     def __init__(self, most: int) -> None:
@@ -28,7 +28,7 @@ class Room:
         self._made[owner] += sum(isinstance(step, Create) for step in steps)
 
 
-def in_turn(steps: Sequence[Step], most: int) -> list[Step]:
+def take_turns(steps: Sequence[Step], most: int) -> list[Step]:
     """Return all other steps, then at most `most` creations of each owner, in turn.
 
     The remaining creations are proposed again in the next period.

@@ -10,7 +10,7 @@ import numpy as np
 
 from merkatd.base.backoff import Backoff
 from merkatd.cluster import HostState, Snapshot
-from merkatd.database.scheduler.migration_history import Failing, RecentMigrations
+from merkatd.database.scheduler.migration_history import FailingVm, RecentMigrations
 from merkatd.placement import strategy_named
 from merkatd.scheduler.context import PeriodContext
 
@@ -18,7 +18,7 @@ LONGEST_REST_S = 3600.0
 """The longest wait between two attempts to migrate a VM."""
 
 
-def rest_s(failing: Failing, interval_s: float) -> float:
+def rest_s(failing: FailingVm, interval_s: float) -> float:
     """Return the wait after the last attempt: two periods at first, doubled each time."""
     backoff = Backoff(first_s=2.0 * interval_s, longest_s=LONGEST_REST_S)
     return backoff.wait_s(failing.attempts)
@@ -63,7 +63,7 @@ def failing_to_leave(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int
     return found
 
 
-def notes(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
+def reasons_by_host(snapshot: Snapshot, moves: RecentMigrations) -> Mapping[int, str]:
     """Return, by host id, the VMs that fail to leave, and why."""
     found: dict[int, list[int]] = {}
     for vm in failing_to_leave(snapshot, moves):

@@ -32,7 +32,7 @@ from merkatd import ledger
 from merkatd.cluster import ON_HOST, RESTING, Stop
 from merkatd.cluster.columns import NO_MARKET
 from merkatd.currency import credits_of
-from merkatd.currency.solvency import due_for_suspension, gives_back
+from merkatd.currency.solvency import due_for_suspension, why_stopped
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind
@@ -47,7 +47,7 @@ _NOT_ASKED = "OpenNebula could not accept it before the next period"
 _log = Logger()
 
 
-class Barred:
+class BarredVms:
     """VMs of late owners that rest or were started, until they are off their hosts or paid."""
 
     def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
@@ -73,7 +73,9 @@ class Barred:
         rests = vms.id[np.isin(vms.state, RESTING)].tolist()
         kept = self._owners.keys() | frozenset(started) | frozenset(rests)
         self._owners = {vm: owner for vm, owner in owners.items() if vm in kept}
-        return {vm: gives_back(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()}
+        return {
+            vm: why_stopped(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()
+        }
 
     def begin(self, world: PeriodContext, period: int) -> None:
         """Stop these VMs, with retries until the next period starts."""

@@ -86,7 +86,7 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
     bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
-    basis = memory_in_use.Basis(
+    basis = memory_in_use.UseBasis(
         needed=needed[:, MEMORY],
         measured=~np.isnan(seen.in_force.used_mib),
         paid=paid[:, MEMORY],
@@ -96,7 +96,7 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
         interval_s=world.rhythm.interval_s,
         most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
     )
-    floor, uses = memory_in_use.kept(snapshot, floor, basis, purse.last)
+    floor, uses = memory_in_use.floors_in_use(snapshot, floor, basis, purse.last)
     floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
     claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
     waiting = replace(snapshot, vms=replace(vms, floor=floor))
@@ -113,7 +113,9 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
     return replace(seen, snapshot=kept, in_use=uses, claims=claims)
 
 
-def _claims(asked: Floats, needed: Floats, floor: Floats, uses: memory_in_use.InUse) -> Claims:
+def _claims(
+    asked: Floats, needed: Floats, floor: Floats, uses: memory_in_use.MemoryInUse
+) -> Claims:
     """Return the VMs' claims, and the amounts they have regardless of bids, for quotes."""
     asked, kept = asked.copy(), np.minimum(needed, asked)
     use, paid = np.nan_to_num(uses.use), uses.paid * (1 + _ROUNDING)

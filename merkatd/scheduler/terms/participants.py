@@ -8,8 +8,8 @@ from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.guest_starts import GuestStarts
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.terms.affordability import Afforded, messages_after_reasons
-from merkatd.scheduler.terms.owners_in_debt import Barred
-from merkatd.scheduler.terms.refused_deployments import Unplaced
+from merkatd.scheduler.terms.owners_in_debt import BarredVms
+from merkatd.scheduler.terms.refused_deployments import RefusedDeployments
 
 _SAID = (
     "its owner's VMs were started repeatedly within an hour, so it pays for memory beyond"
@@ -17,12 +17,16 @@ _SAID = (
 )
 
 
-class TakingPart:
+class Participants:
     """The refused deployments and guest starts since the daemon started."""
 
     def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
         """`may`: returns whether VMs may be stopped between two periods."""
-        self._unplaced, self._restarts, self.barred = Unplaced(), GuestStarts(), Barred(may)
+        self._unplaced, self._restarts, self.barred = (
+            RefusedDeployments(),
+            GuestStarts(),
+            BarredVms(may),
+        )
 
     def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about."""

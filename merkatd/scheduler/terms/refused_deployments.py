@@ -59,7 +59,7 @@ class _Owner:
     """The time of the first refusal of each of its VMs."""
 
 
-class Unplaced:
+class RefusedDeployments:
     """The refused deployments; after a restart of the daemon each is tried once."""
 
     def __init__(self) -> None:

@@ -68,6 +68,6 @@ def one_of(arguments: Arguments, name: str, known: Sequence[str]) -> str | None:
     return value
 
 
-def who(arguments: Arguments) -> str:
+def order_author(arguments: Arguments) -> str:
     """Return the stated author of an order."""
     return text(arguments, "who") or "unknown"

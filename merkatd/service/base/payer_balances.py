@@ -11,7 +11,7 @@ from merkatd.database.ledger.account_store import AccountKind, AccountRow
 
 
 @dataclass(frozen=True, slots=True)
-class Purses:
+class PayerBalances:
     """All paying accounts: those of tenants, and of applications that have not ended."""
 
     tenants: Mapping[int, AccountRow]
@@ -35,10 +35,10 @@ class Purses:
         return None if account is None else account.balance / MICRO
 
 
-def purses(connection: sa.Connection) -> Purses:
+def payer_balances(connection: sa.Connection) -> PayerBalances:
     """Return the paying accounts as they are now."""
     tenants = account_store.every(connection, AccountKind.TENANT)
-    return Purses(
+    return PayerBalances(
         tenants={one.owner: one for one in tenants if one.owner is not None},
         applications={one.id: one for one in budget_store.open_accounts(connection)},
     )

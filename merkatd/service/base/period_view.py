@@ -21,7 +21,7 @@ from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.phases.announce import Announcement, messages
-from merkatd.scheduler.terms.failed_migrations import notes
+from merkatd.scheduler.terms.failed_migrations import reasons_by_host
 from merkatd.service.base.arguments import text
 from merkatd.service.base.errors import InvalidRequestError, TryAgainError
 
@@ -112,7 +112,7 @@ def present(latest: Announcement, markets: Sequence[MarketRules]) -> PeriodView:
         charged_on=charged_on(latest.seen.observation),
         trouble=trouble_of(latest.seen.observation),
         rates=latest.seen.rates,
-        failing_to_leave=notes(snapshot, latest.seen.moves),
+        failing_to_leave=reasons_by_host(snapshot, latest.seen.moves),
     )
 
 

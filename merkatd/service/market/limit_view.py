@@ -14,7 +14,7 @@ from merkatd.database.scheduler.order_store import Order
 from merkatd.limits import PER_UNIT, EnforcedLimits
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY
-from merkatd.scheduler.base.ports import CloudUnreachableError, FullSize, GuestUse, Released
+from merkatd.scheduler.base.ports import CloudUnreachableError, FullSize, GuestUse, ReleaseResult
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
 from merkatd.scheduler.observation.snapshot_builder import in_force_of
@@ -120,7 +120,7 @@ class LimitService:
         async def some(world: PeriodContext) -> list[ReleasedVm]:
             found = [vm for vm in await _whole(world) if vm.vm in set(vms)]
             did = await world.hypervisors.release(found)
-            gone = Released("", "it does not run on the host that OpenNebula names")
+            gone = ReleaseResult("", "it does not run on the host that OpenNebula names")
             return [_released(vm, did.get(vm.vm, gone)) for vm in found]
 
         return await _between_periods(self._scheduler, some)
@@ -282,5 +282,5 @@ async def _whole(world: PeriodContext) -> list[FullSize]:
     ]
 
 
-def _released(vm: FullSize, did: Released) -> ReleasedVm:
+def _released(vm: FullSize, did: ReleaseResult) -> ReleasedVm:
     return ReleasedVm(vm.vm, did.did or None, did.problem or None)

@@ -15,7 +15,7 @@ from merkatd.market.error import errors
 from merkatd.market.market_view import market_view
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import Caller, require_admin
-from merkatd.service.base.payer_balances import Purses, purses
+from merkatd.service.base.payer_balances import PayerBalances, payer_balances
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.market.visibility import visible_hosts, visible_vm_rows
 
@@ -144,7 +144,7 @@ class ListingService:
 
     async def applications(self, caller: Caller, now: PeriodView) -> list[ApplicationUse]:
         """Return the applications that the caller may see, and tenants' VMs outside of them."""
-        balances = await self._scheduler.world.database.read(purses)
+        balances = await self._scheduler.world.database.read(payer_balances)
         return await self._scheduler.world.executor.run(
             lambda: application_rows(now, visible_vm_rows(caller, now), balances)
         )
@@ -152,7 +152,7 @@ class ListingService:
     async def balances(self, caller: Caller) -> Mapping[int, float]:
         """Return every tenant's balance in credits, by owner. Raise NotPermittedError."""
         require_admin(caller, "ADMIN USERS")
-        found = await self._scheduler.world.database.read(purses)
+        found = await self._scheduler.world.database.read(payer_balances)
         return {owner: account.balance / MICRO for owner, account in found.tenants.items()}
 
 
@@ -265,7 +265,7 @@ def _first(now: PeriodView) -> Floats:
 
 
 def application_rows(
-    now: PeriodView, rows: Sequence[int], balances: Purses
+    now: PeriodView, rows: Sequence[int], balances: PayerBalances
 ) -> list[ApplicationUse]:
     """Return the applications of the VMs in these rows, and tenants' VMs outside of them."""
     table, snapshot = now.snapshot.vms, now.snapshot

@@ -25,7 +25,7 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.scheduler.charging.charge import payer_funds
 from merkatd.scheduler.charging.used_cpu import charged_rates
 from merkatd.scheduler.context import PeriodContext
-from merkatd.scheduler.observation.failed_boots import given_up
+from merkatd.scheduler.observation.failed_boots import waiting_for_administrator
 from merkatd.scheduler.observation.observed import CloudReading
 from merkatd.scheduler.observation.step_outcomes import judge_steps
 from merkatd.scheduler.period import Scheduler
@@ -258,7 +258,7 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
             fleet_store.applications(connection),
             _rates(connection, looked),
             migration_history.recent(connection, looked.observation.at_s, window_s(world)),
-            given_up(connection, looked.observation, world.rhythm.boot_retries),
+            waiting_for_administrator(connection, looked.observation, world.rhythm.boot_retries),
         )
     )
     present, outstanding, memory, newest, purse, applications, rates, known_moves, lost = stored

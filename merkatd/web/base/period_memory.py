@@ -184,7 +184,7 @@ _MOST_BEFORE = 120
 _log = Logger()
 
 
-class Keeping:
+class PeriodRecorder:
     """Adds records of periods to the memory."""
 
     def __init__(

@@ -60,7 +60,7 @@ class _Late:
     begun_s: float
 
 
-class Recall:
+class StoredAnswers:
     """The last answers, and the late reads."""
 
     def __init__(self, clock: Any, now: Callable[[], float]) -> None:
@@ -136,7 +136,9 @@ class Recall:
 class PageRead:
     """The reads of a page, with their common time limit."""
 
-    def __init__(self, recall: Recall, clock: Any, patience_s: float, visitor: Hashable) -> None:
+    def __init__(
+        self, recall: StoredAnswers, clock: Any, patience_s: float, visitor: Hashable
+    ) -> None:
         self._recall = recall
         self._clock = clock
         self._visitor = visitor

@@ -14,7 +14,7 @@ from merkatd import ledger
 from merkatd.api.metrics.call_metrics import Calls
 from merkatd.api.metrics.metric_registry import MetricRegistry
 from merkatd.api.metrics.metrics_server import health
-from merkatd.api.metrics.period_metrics import Balances, Fair, fairness
+from merkatd.api.metrics.period_metrics import Balances, FairnessMetrics, fairness
 from merkatd.base.clock import Inline
 from merkatd.cluster import Migrate, VmState
 from merkatd.cluster.snapshot_json import loads
@@ -198,7 +198,7 @@ def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
 def test_errors_are_those_of_the_places_that_were_seen(frontend: Frontend) -> None:
     """Two VMs on three hosts have all they would have on one great host."""
     figures = MetricRegistry("1")
-    Fair(Inline(), figures.fair).announced(frontend.periods(3))
+    FairnessMetrics(Inline(), figures.fair).announced(frontend.periods(3))
     found = samples(figures)
     for name in ("allocation_error_ratio", "allocation_error_largest_ratio", "shortfall_credits"):
         assert found[f"merkat_{name}", "default"] == pytest.approx(0.0)

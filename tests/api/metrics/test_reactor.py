@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from merkatd.api.metrics.reactor_metrics import BEAT_S, GARBAGE, Holds
+from merkatd.api.metrics.reactor_metrics import BEAT_S, GARBAGE, ReactorHolds
 from tests.opennebula.worlds import RealTime
 
 
@@ -28,7 +28,7 @@ def hold(seconds: float) -> None:
 
 def test_a_hold_is_measured_named_and_forgotten_after_a_scrape(real_time: RealTime) -> None:
     """Its length within a beat or two of a busy machine; the name is the function's."""
-    holds = Holds(real_time.reactor)
+    holds = ReactorHolds(real_time.reactor)
     holds.start()
     real_time.wait(1.0)
     holds.take()
@@ -52,7 +52,7 @@ def test_the_function_that_holds_the_reactor_is_named(real_time: RealTime) -> No
         "def compute():\n end = time.monotonic() + 0.3\n while time.monotonic() < end: pass\n",
         module,
     )
-    holds = Holds(real_time.reactor)
+    holds = ReactorHolds(real_time.reactor)
     holds.start()
     real_time.wait(0.5)
     real_time.reactor.callLater(0.02, module["compute"])
@@ -66,7 +66,7 @@ def test_the_function_that_holds_the_reactor_is_named(real_time: RealTime) -> No
 def test_a_collection_of_garbage_is_named(real_time: RealTime) -> None:
     """No function of ours holds the reactor then, and no thread can look at it."""
     kept: list[list[int]] = [[] for _ in range(400_000)]
-    holds = Holds(real_time.reactor)
+    holds = ReactorHolds(real_time.reactor)
     holds.start()
     real_time.wait(0.5)
     holds.take()

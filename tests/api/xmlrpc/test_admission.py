@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import Admission, WrongPasswords
-from merkatd.api.http.forwarded_addresses import Proxies, counted
+from merkatd.api.http.forwarded_addresses import TrustedProxies, counted_address
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.dispatch import refusal_of
 from merkatd.api.xmlrpc.errors import Code
@@ -453,13 +453,13 @@ class TestTurns:
 
 
 class TestForwarded:
-    proxies = Proxies(["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"])
+    proxies = TrustedProxies(["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"])
 
     @given(peer=st.ip_addresses(), header=st.binary(max_size=60))
     def test_strangers_say_nothing_about_themselves(self, peer: Any, header: bytes) -> None:
         """Without a trusted proxy the header is ignored."""
         if not self.proxies.trust(str(peer)):
-            assert self.proxies.caller(str(peer), [header]) == counted(str(peer))
+            assert self.proxies.caller(str(peer), [header]) == counted_address(str(peer))
 
     @given(said=st.binary(max_size=100), caller=st.ip_addresses(v=4))
     def test_what_the_caller_says_does_not_count(self, said: bytes, caller: Any) -> None:

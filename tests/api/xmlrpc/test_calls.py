@@ -50,7 +50,7 @@ def application(site: Site, owner: int) -> int:
 def waiting_plan(site: Site) -> int:
     """The number of a plan that waits, in a daemon that is paused."""
     from merkatd.database.base.engine import make_engine  # noqa: PLC0415 - the same
-    from merkatd.database.scheduler import plan_store  # noqa: PLC0415 - blocking, for this alone
+    from merkatd.database.scheduler import plan_store as plan_store_module  # noqa: PLC0415 - blocking, for this alone
 
     site.pause()
     ended = ("acted", "charged", "failed", "watched")
@@ -58,10 +58,10 @@ def waiting_plan(site: Site) -> int:
     site.order("mode", to="ask")
     engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
     with engine.begin() as connection:
-        step = plan_store.Proposed(kind="deploy", vm=0, host=0, reason="it waits")
-        plan_store.withdraw(connection, time.time())
-        plan_store.put(connection, 1, [step], time.time())
-        found = plan_store.newest(connection)
+        step = plan_store_module.ProposedStep(kind="deploy", vm=0, host=0, reason="it waits")
+        plan_store_module.withdraw(connection, time.time())
+        plan_store_module.put(connection, 1, [step], time.time())
+        found = plan_store_module.newest(connection)
     engine.dispose()
     assert found is not None
     return found.id

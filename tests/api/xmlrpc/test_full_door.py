@@ -12,7 +12,7 @@ from twisted.internet.testing import StringTransport
 
 from merkatd.api.http.admission import HeldConnection
 from merkatd.api.http.connection_places import KnownAddresses
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_server import CallFactory
 from merkatd.api.http.settings import ApiSettings
 
@@ -40,7 +40,7 @@ class Full:
         self.clock = Clock()
         self.known = KnownAddresses()
         settings = ApiSettings(connections=ROOM, connections_per_address=ROOM // 2)
-        proxies = Proxies([PROXY])
+        proxies = TrustedProxies([PROXY])
         self.waiting: list[Deferred[bytes]] = []
         self.held_back = False
         """Whether each call is over its caller's limits."""

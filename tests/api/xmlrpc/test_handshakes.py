@@ -13,7 +13,7 @@ from twisted.internet.testing import StringTransport
 
 from merkatd.api.http import tls_handshakes
 from merkatd.api.http.connection_places import KnownAddresses
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_server import CallFactory, opened
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.http.tls_handshakes import Handshakes, TlsFactory, first_message_is_whole
@@ -61,7 +61,9 @@ class Door:
         self.clock = Reactor()
         settings = ApiSettings(certificate=str(place / "c.pem"), **others)
         self.known = KnownAddresses()
-        self.factory = CallFactory(self.clock, settings, answered, Proxies([PROXY]), self.known)
+        self.factory = CallFactory(
+            self.clock, settings, answered, TrustedProxies([PROXY]), self.known
+        )
         opened(self.clock, settings, self.factory, "api")
         self.listening: Any = self.clock.listened
         self._asked = 0
@@ -261,7 +263,7 @@ def test_a_refused_connection_ends_before_its_handshake(tmp_path: Path) -> None:
 
 def test_without_a_certificate_no_connection_is_counted() -> None:
     """A plain one costs next to nothing."""
-    factory = CallFactory(Clock(), ApiSettings(), answered, Proxies([]))
+    factory = CallFactory(Clock(), ApiSettings(), answered, TrustedProxies([]))
     for _ in range(5 * AT_ONCE):
         channel = factory.buildProtocol(IPv4Address("TCP", HONEST, 4711))
         assert channel is not None

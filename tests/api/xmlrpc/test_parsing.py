@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from merkatd.api.http.admission import HeldConnection
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_channel import Channel
 from merkatd.api.http.http_server import CallFactory
 from merkatd.api.http.settings import ApiSettings
@@ -188,7 +188,7 @@ class Connection:
 
     def __init__(self, answer: Any) -> None:
         self.clock = Turns()
-        factory = CallFactory(self.clock, ApiSettings(), answer, Proxies(()))
+        factory = CallFactory(self.clock, ApiSettings(), answer, TrustedProxies(()))
         where = IPv4Address("TCP", EVIL, 4711)
         self.factory = factory
         self.channel: Channel = factory.buildProtocol(where)

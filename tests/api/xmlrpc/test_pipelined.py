@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.logger import capturedLogs
 
-from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.forwarded_addresses import TrustedProxies
 from merkatd.api.http.http_server import CallFactory
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.metrics import metrics_server as metrics
@@ -62,7 +62,7 @@ async def shown(_asked: BrowserRequest) -> PageResponse:
 
 def api(clock: Clock) -> Any:
     """The port of tenants' calls."""
-    return CallFactory(clock, ApiSettings(), answered, Proxies(()))
+    return CallFactory(clock, ApiSettings(), answered, TrustedProxies(()))
 
 
 def web(_clock: Clock) -> Any:

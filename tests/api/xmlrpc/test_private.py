@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.daemon.safe_files import close_to_others, keep_private
+from merkatd.daemon.safe_files import make_new_files_private, remove_permissions_of_others
 from tests.api.xmlrpc.site import Site
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -31,7 +31,7 @@ def test_a_mask_that_keeps_others_out_stays(before: int, after: int) -> None:
     """The service's lets its group read."""
     kept = os.umask(before)
     try:
-        keep_private()
+        make_new_files_private()
         assert os.umask(0) == after
     finally:
         os.umask(kept)
@@ -47,6 +47,6 @@ def test_a_state_directory_of_an_earlier_version_is_closed(
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(before)
-    close_to_others(folder)
+    remove_permissions_of_others(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == after
-    close_to_others(tmp_path / "missing")
+    remove_permissions_of_others(tmp_path / "missing")

@@ -9,7 +9,7 @@ from typing import Any
 from controllers.applications.elastic import Elastic
 from controllers.monitors.batch_systems.batch_system import LEFT, Queue, Worker
 from controllers.monitors.queue_monitor import queue_values
-from controllers.monitors.ssh_pool import Said
+from controllers.monitors.ssh_pool import CommandResult
 from merkatd.protocol.bus_messages import Measured, Remember, Stored
 from merkatd.protocol.monitor_terms import WORKER, WorkerNames
 from merkatd.protocol.platform_messages import (
@@ -142,7 +142,7 @@ class Site:
                 self.born[new] = self.period
         return ActionOutcome(accepted=True)
 
-    async def say(self, command: str) -> Said | None:
+    async def say(self, command: str) -> CommandResult | None:
         """As the head."""
         if self.deaf:
             return None
@@ -155,7 +155,7 @@ class Site:
         named = {int(vm) for vm in re.findall(r"delete nodename=one-(\d+)", command)}
         self.forgotten |= named - self.sticky
         left = "".join(f"one-{vm}\n" for vm in sorted(named & self.sticky))
-        return None if self.mumbles else Said(0, f"{LEFT}\n{left}".encode(), b"")
+        return None if self.mumbles else CommandResult(0, f"{LEFT}\n{left}".encode(), b"")
 
     def begin_again(self) -> None:
         """The controller was killed: another knows what this one had kept."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.monitors.ssh_pool import Said
+from controllers.monitors.ssh_pool import CommandResult
 from tests.controllers.applications.batch_site import KilledError, Site
 
 
@@ -27,7 +27,7 @@ def test_a_job_that_starts_just_before_the_drain_is_not_lost_while_another_worke
     site.blind = False
     look = site.say
 
-    async def late(command: str) -> Said | None:
+    async def late(command: str) -> CommandResult | None:
         if "state=drain" in command and not any(site.workers.values()):
             for vm, jobs in site.workers.items():
                 if f"one-{vm}" in command:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline_controllers import FullDeadline
-from controllers.monitors.guest_access import running, there
+from controllers.monitors.guest_access import running, vms_of_cluster
 from merkatd.protocol.bus_messages import Latest, LatestRequest, Measured, Remember, Stored
 from merkatd.protocol.platform_messages import (
     ActionOutcome,
@@ -139,7 +139,7 @@ def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None
             own = {name: getattr(whole, name) for name in PlatformStatus.__dataclass_fields__}
             return Latest(market=market(), standing=PlatformStatus(**own), published=1, priced=1)
 
-    named = asyncio.run(there(Daemon(), "workers"))
+    named = asyncio.run(vms_of_cluster(Daemon(), "workers"))
     assert sorted(running(named or {})) == [102, 104, 105, 106]
 
 

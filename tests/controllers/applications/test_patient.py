@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.applications.deadline_controllers import without
+from controllers.applications.deadline_controllers import other_claims
 from merkatd.platforms.lifecycle.start_conditions import (
     MarketOffer,
     StartAnswer,
@@ -16,7 +16,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
 )
 from merkatd.platforms.platform_views import PlatformDetails, platform_view
 from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import Book
+from merkatd.policies.patience import ClaimBook
 from merkatd.protocol.platform_messages import Claim, News, SetBids, SuspendPlatform
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
@@ -115,8 +115,8 @@ def test_its_own_claim_counts_once_however_little_of_it_counts() -> None:
     others = Claim(price=1.0, units=400.0)
     for units in (800.0, 300.0):
         book = (Claim(price=2.0, units=units), others)
-        assert without(book, Claim(price=2.0, units=800.0)) == [others]
-    assert without((others,), Claim(price=2.0, units=800.0)) == [others]
+        assert other_claims(book, Claim(price=2.0, units=800.0)) == [others]
+    assert other_claims((others,), Claim(price=2.0, units=800.0)) == [others]
 
 
 def test_patience_needs_a_deadline(site: Live) -> None:
@@ -151,7 +151,7 @@ def test_it_starts_where_the_book_leaves_room(
     claims: list[tuple[float, float]], left_s: float
 ) -> None:
     """By the rule that simulation runs by, and it waits for nothing else."""
-    book = Book(CORES, claims)
+    book = ClaimBook(CORES, claims)
     terms = Terms(
         deadline_s=left_s,
         ideal_s=600.0,

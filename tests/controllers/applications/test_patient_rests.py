@@ -18,7 +18,7 @@ from merkatd.platforms.lifecycle.start_conditions import (
     limit_of,
 )
 from merkatd.policies.deadline import Funds
-from merkatd.policies.patience import Book, claim_while_running
+from merkatd.policies.patience import ClaimBook, claim_while_running
 from merkatd.policies.suspension import REST
 from merkatd.protocol.bus_messages import Measured, Remember, Stored
 from merkatd.protocol.platform_messages import (
@@ -119,7 +119,7 @@ class Site:
             interval_s=INTERVAL_S,
             prices={"cpu": self.price, "memory": 0.0},
             capacity={"cpu": CAPACITY, "memory": 1e6},
-            book=Book(CAPACITY, [(self.others.price, self.others.units)]),
+            book=ClaimBook(CAPACITY, [(self.others.price, self.others.units)]),
         )
         if judge_start(terms, offer).answer is StartAnswer.START:
             price = claim_while_running(limit_of(terms, offer), purse, UNITS, TEMPER)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.monitors.guest_access import SshReach
-from controllers.monitors.iteration_count import Count, counted
+from controllers.monitors.iteration_count import Count, next_count
 from merkatd.base.line_patterns import LONGEST, MOST_KIB, pattern_of
 from merkatd.protocol.monitor_terms import check_address
 
@@ -31,7 +31,7 @@ class TestPatterns:
         """For some of these Python's own engine would take longer than anybody lives."""
         pattern = pattern_of(text)
         began_s = time.thread_time()
-        counted(Count(), [_LINE] * 4, pattern, 1.0)
+        next_count(Count(), [_LINE] * 4, pattern, 1.0)
         assert time.thread_time() - began_s < 1.0
 
     @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ class TestPatterns:
     def test_any_line_counts_or_does_not(self, step: str, seconds: str) -> None:
         """Whatever a log says where numbers should stand."""
         line = f"<{step}|{seconds}>"
-        found = counted(Count(), [line], pattern_of(r"<(?P<step>.*)\|(?P<seconds>.*)>"), 1.0)
+        found = next_count(Count(), [line], pattern_of(r"<(?P<step>.*)\|(?P<seconds>.*)>"), 1.0)
         json.dumps([found.done, found.step_s], allow_nan=False)
 
     @pytest.mark.parametrize("number", ["9" * 5_000, "nan", "inf", "1e999", "-3"])
     def test_numbers_that_are_none(self, number: str) -> None:
         """Nothing is counted, and nothing fails."""
         pattern = pattern_of(r"(?P<step>\S+) (?P<seconds>\S+)")
-        assert counted(Count(done=2), [f"{number} 1"], pattern, 9.0) == Count(done=2)
-        assert counted(Count(), [f"4 {number}"], pattern, 9.0).took_s == ()
+        assert next_count(Count(done=2), [f"{number} 1"], pattern, 9.0) == Count(done=2)
+        assert next_count(Count(), [f"4 {number}"], pattern, 9.0).took_s == ()
 
 
 class TestAddresses:

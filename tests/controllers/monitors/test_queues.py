@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from controllers.monitors.batch_systems.batch_system import age_s, left_of
 from controllers.monitors.batch_systems.grid_engine import GridEngine
 from controllers.monitors.batch_systems.slurm import Slurm
-from controllers.monitors.queue_monitor import Head, QueueMonitor, queue_values
-from controllers.monitors.ssh_pool import Said
+from controllers.monitors.queue_monitor import ClusterHead, QueueMonitor, queue_values
+from controllers.monitors.ssh_pool import CommandResult
 from merkatd.protocol.monitor_terms import MAX_NAME_LENGTH, WorkerNames
 from tests.bus.rig import assignment, watched
 
@@ -223,15 +223,15 @@ def test_a_node_that_slurm_does_not_delete_is_named(
     assert (found.returncode == 0) is (left is not None)
 
 
-class Mute(Head):
+class Mute(ClusterHead):
     """A head that says one thing."""
 
     def __init__(self, out: str) -> None:
         self.out = out.encode()
 
-    async def say(self, command: str) -> Said:  # noqa: ARG002
+    async def say(self, command: str) -> CommandResult:  # noqa: ARG002
         """Always the same."""
-        return Said(0, self.out, b"")
+        return CommandResult(0, self.out, b"")
 
 
 def looked(batch: str, out: str) -> Any:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from controllers.monitors import log_probe
-from controllers.monitors.log_probe import Signs
+from controllers.monitors.log_probe import VmSigns
 
 
-def seen(status: str) -> Signs:
+def seen(status: str) -> VmSigns:
     """What this machine says."""
     done = subprocess.run(
         ["sh", "-c", log_probe.signs_command(status)], capture_output=True, check=True
@@ -40,8 +40,8 @@ def test_without_a_file_nothing_has_ended(tmp_path: Path) -> None:
 
 def test_a_line_that_means_nothing_is_passed_over() -> None:
     """A login banner, say; or a VM that tells no load."""
-    assert log_probe.read_signs(b"Welcome to Debian: 12 updates\n") == Signs()
-    assert log_probe.read_signs(b":7\n") == Signs(None, 7)
+    assert log_probe.read_signs(b"Welcome to Debian: 12 updates\n") == VmSigns()
+    assert log_probe.read_signs(b":7\n") == VmSigns(None, 7)
 
 
 @pytest.mark.parametrize("load", [b"nan", b"inf", b"-inf", b"9" * 400])
@@ -55,7 +55,7 @@ def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
 
 def test_one_that_failed_has_failed_them_all() -> None:
     """Their load is the mean of those that say one."""
-    there = {1: Signs(1.0, 0), 2: Signs(2.0, None), 3: Signs(None, -9)}
+    there = {1: VmSigns(1.0, 0), 2: VmSigns(2.0, None), 3: VmSigns(None, -9)}
     assert log_probe.sign_values(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
     assert log_probe.sign_values({}, set()) == {}
 
@@ -75,7 +75,7 @@ def test_it_has_ended_well_when_it_has_in_all_vms_that_have_a_log(
     codes: dict[int, int | None], logs: set[int], ended: bool
 ) -> None:
     """A VM without one does a part of the work of another; one that does not answer may go on."""
-    there = {vm: Signs(None, code) for vm, code in codes.items()}
+    there = {vm: VmSigns(None, code) for vm, code in codes.items()}
     told = log_probe.sign_values(there, logs)
     assert told.get("exit") == (0.0 if ended else None)
     assert {vm for vm in codes if f"ended/{vm}" in told} == {

@@ -11,7 +11,15 @@ from typing import Any
 import paramiko
 import pytest
 
-from controllers.monitors.ssh_pool import Heard, Said, Silent, SshLimits, SshPool, SshTarget, key_of
+from controllers.monitors.ssh_pool import (
+    CommandFailure,
+    CommandResult,
+    Heard,
+    SshLimits,
+    SshPool,
+    SshTarget,
+    key_of,
+)
 from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 from tests.controllers.monitors.sshd import SSHD, Sshd, free_port, running, user
 
@@ -49,7 +57,7 @@ def test_each_vm_answers_with_output_and_exit_status(pool: SshPool, sshds: list[
     places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
     heard = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
     for one in heard.values():
-        assert isinstance(one, Said)
+        assert isinstance(one, CommandResult)
         assert (one.status, one.error) == (3, b"but\n")
         assert one.out.startswith(b"so\n")
     again = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
@@ -59,7 +67,7 @@ def test_each_vm_answers_with_output_and_exit_status(pool: SshPool, sshds: list[
 def test_a_long_answer_comes_whole(pool: SshPool, sshds: list[Sshd]) -> None:
     """Longer than any window of SSH."""
     heard = asked(pool, {1: place(sshds[0], "key-1")}, "head -c 900000 /dev/zero")[1]
-    assert isinstance(heard, Said)
+    assert isinstance(heard, CommandResult)
     assert len(heard.out) == 900_000
 
 
@@ -70,9 +78,9 @@ def test_a_stranger_is_not_spoken_to(pool: SshPool, sshds: list[Sshd]) -> None:
         2: SshTarget(address=sshds[1].address, port=sshds[1].port, user=user()),
     }
     heard = asked(pool, places, "echo secret")
-    assert isinstance(heard[1], Silent)
+    assert isinstance(heard[1], CommandFailure)
     assert heard[1].stranger
-    assert isinstance(heard[2], Silent)
+    assert isinstance(heard[2], CommandFailure)
 
 
 def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
@@ -82,7 +90,7 @@ def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
         heard = asked(other, {1: place(sshds[0], "key-1")}, "true")[1]
     finally:
         other.close()
-    assert isinstance(heard, Silent)
+    assert isinstance(heard, CommandFailure)
     assert "uthentication" in heard.why
 
 
@@ -91,14 +99,14 @@ def test_who_takes_too_long_is_left_alone(sshds: list[Sshd]) -> None:
     quick = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=1.0))
     places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
     try:
-        assert all(isinstance(one, Said) for one in asked(quick, places, "true").values())
+        assert all(isinstance(one, CommandResult) for one in asked(quick, places, "true").values())
         heard = asyncio.run(
             quick.ask(places, lambda vm: "exec sleep 600" if vm == 1 else "echo here")
         )
     finally:
         quick.close()
-    assert isinstance(heard[1], Silent)
-    assert isinstance(heard[2], Said)
+    assert isinstance(heard[1], CommandFailure)
+    assert isinstance(heard[2], CommandResult)
 
 
 class TakesNoCommand(paramiko.ServerInterface):
@@ -165,31 +173,31 @@ def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: Ssh
         )
     finally:
         quick.close()
-    assert isinstance(heard[1], Said)
-    assert isinstance(heard[2], Silent)
+    assert isinstance(heard[1], CommandResult)
+    assert isinstance(heard[2], CommandFailure)
 
 
 def test_a_vm_that_was_started_again_is_reached_again(pool: SshPool, tmp_path: Path) -> None:
     """Its old connection is dead; nobody answers meanwhile; made anew it is somebody else."""
     with running(tmp_path, KEYS, 1) as (sshd,):
         there = {1: place(sshd, "key-1")}
-        assert isinstance(asked(pool, there, "true")[1], Said)
+        assert isinstance(asked(pool, there, "true")[1], CommandResult)
         sshd.stop()
-        assert isinstance(asked(pool, there, "true")[1], Silent)
+        assert isinstance(asked(pool, there, "true")[1], CommandFailure)
         sshd.start()
-        assert isinstance(asked(pool, there, "true")[1], Said)
+        assert isinstance(asked(pool, there, "true")[1], CommandResult)
         sshd.stop()
         sshd.know(KEYS, "key-7")
         sshd.start()
-        assert isinstance(asked(pool, there, "true")[1], Silent)
-        assert isinstance(asked(pool, {1: place(sshd, "key-7")}, "true")[1], Said)
+        assert isinstance(asked(pool, there, "true")[1], CommandFailure)
+        assert isinstance(asked(pool, {1: place(sshd, "key-7")}, "true")[1], CommandResult)
 
 
 def test_nobody_there(pool: SshPool) -> None:
     """No address answers."""
     nobody = SshTarget(address="127.0.3.99", port=free_port(), host_key=KEYS.host_key("key-1"))
     heard = asked(pool, {5: nobody}, "true")[5]
-    assert isinstance(heard, Silent)
+    assert isinstance(heard, CommandFailure)
     assert "127.0.3.99" in heard.why
 
 

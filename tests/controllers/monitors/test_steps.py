@@ -15,13 +15,13 @@ from controllers.monitors.iteration_count import (
     Count,
     Notebook,
     ProbeMemory,
-    counted,
     measured_values,
+    memory_of_vms,
+    next_count,
     of_guest,
-    remembered,
 )
 from controllers.monitors.ssh_pool import SshLimits
-from controllers.monitors.ssh_probe import ThroughSsh, Watched
+from controllers.monitors.ssh_probe import ProbeTerms, ThroughSsh
 from controllers.monitors.steps_monitor import Steps
 from merkatd.base.line_patterns import pattern_of
 from merkatd.protocol.bus_messages import Latest, LatestRequest, Measured, Stored
@@ -81,7 +81,7 @@ class Watch:
         guests = GuestAccess(self._reach, KEYS, self.daemon, "workers")
         self.way = ThroughSsh(
             guests,
-            Watched.of(self._parameters),
+            ProbeTerms.of(self._parameters),
             Notebook(self.directory / "notes.json"),
             lambda: self.now_s,
         )
@@ -253,15 +253,15 @@ class TestAway:
     def test_one_that_is_gone_is_forgotten(self) -> None:
         """After an hour in which no news named it."""
         known = {1: ProbeMemory(first_s=0.0, up=True, key="a", named_s=1000.0)}
-        assert remembered(known, {}, 4000.0) == known
-        assert remembered(known, {}, 5000.0) == {}
+        assert memory_of_vms(known, {}, 4000.0) == known
+        assert memory_of_vms(known, {}, 5000.0) == {}
 
     def test_a_notebook_from_before_keys_were_kept_is_read(self) -> None:
         """No VM is configured again for it."""
         told = ProbeMemory(first_s=5.0, up=True).written()
         del told["key"], told["named_s"]
         vm = VmNow(vm=1, cluster="workers", state="busy", bid={}, allocation={}, key="a")
-        known = remembered({1: ProbeMemory.read(told)}, {1: vm}, 60.0)
+        known = memory_of_vms({1: ProbeMemory.read(told)}, {1: vm}, 60.0)
         assert known == {1: ProbeMemory(first_s=5.0, up=True, key="a", named_s=60.0)}
 
 
@@ -283,7 +283,7 @@ class TestCounting:
 
     def test_an_application_that_was_begun_anew_is_where_it_is(self) -> None:
         """Not where it was."""
-        count = counted(Count(done=9), ["step 3 1 s"], LINE, 50.0)
+        count = next_count(Count(done=9), ["step 3 1 s"], LINE, 50.0)
         assert (count.done, count.at_s) == (3, 50.0)
 
     def test_the_embedded_clouds_log(self) -> None:
@@ -298,4 +298,4 @@ class TestCounting:
             with pytest.raises(ValueError, match="pattern"):
                 pattern_of(text)
         with pytest.raises(ValueError, match=r"parameters\.log"):
-            Watched.of({})
+            ProbeTerms.of({})

@@ -10,7 +10,7 @@ from lxml import etree
 from merkatd.cluster import Deploy, Migrate
 from merkatd.opennebula.driver.driver_answer import EMPTY, answer, line, plan
 from merkatd.opennebula.driver.driver_request import DriverRequest, OfferedHost
-from merkatd.scheduler.execution.delegation import Handed
+from merkatd.scheduler.execution.delegation import DelegatedPlan
 
 ONEDS_LINE = re.compile(r"^(ERROR|INFO|WARN|DEBUG):\s+(\d+)?\s*(.*)$")
 
@@ -64,7 +64,7 @@ def test_the_empty_plan() -> None:
 
 def test_who_gets_no_place_is_told_why() -> None:
     """ERROR and the VM's id: oned shows it to the owner."""
-    handed = Handed(reasons={8: "no host\nhas room", 5: "too large"})
+    handed = DelegatedPlan(reasons={8: "no host\nhas room", 5: "too large"})
     first, second, last = answer(handed, DriverRequest(), None).splitlines()
     assert (first, second) == ("ERROR: 5 too large", "ERROR: 8 no host has room")
     assert last == EMPTY

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.platforms.processes.process_files import last_words
+from merkatd.platforms.processes.process_files import last_log_line
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,5 @@ def test_the_last_line_that_says_something_is_told(tmp_path: Path, text: str, wo
     """No more than 300 characters of it, and none that moves a terminal's cursor."""
     log = tmp_path / "one.log"
     log.write_text(text)
-    assert last_words(log) == words
-    assert last_words(tmp_path / "none.log") == ""
+    assert last_log_line(log) == words
+    assert last_log_line(tmp_path / "none.log") == ""

@@ -18,8 +18,8 @@ from twisted.logger import capturedLogs
 from merkatd.base.backoff import Backoff
 from merkatd.platforms.processes import program, supervisor, warden_link
 from merkatd.platforms.processes import program as program_module
-from merkatd.platforms.processes.program import Bounds, Program
-from merkatd.platforms.processes.supervisor import Ended, Supervisor
+from merkatd.platforms.processes.program import ProcessLimits, Program
+from merkatd.platforms.processes.supervisor import Supervisor, UnexpectedEnd
 from merkatd.protocol.controller_kinds import SECRET_FD
 from tests.bus.rig import until
 
@@ -42,7 +42,7 @@ class Nursery:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.clock: Any = Clock()
-        self.ends: list[Ended] = []
+        self.ends: list[UnexpectedEnd] = []
         self.supervisor = self.another()
 
     def another(self) -> Supervisor:
@@ -60,7 +60,7 @@ class Nursery:
             log=str(self.home / "one.log"),
             log_bytes=10_000,
             logs=2,
-            bounds=Bounds(**(bounds | changes)),
+            bounds=ProcessLimits(**(bounds | changes)),
         )
 
     async def started(self, code: str, name: str = "one", **changes: Any) -> int:

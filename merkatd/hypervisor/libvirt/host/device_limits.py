@@ -19,7 +19,7 @@ _BYTES_PER_KIB = 1024
 _NONE = DeviceRates()
 
 
-class Allowed(NamedTuple):
+class AllowedRates(NamedTuple):
     """The limits of a VM's devices together; UNSET if a device is unlimited."""
 
     network_kb_s: int = BEYOND
@@ -33,13 +33,13 @@ def read_devices(host: HostConnection, driver: GuestDriver, guest: Guest) -> Dev
     return devices_in(host.call(host.handle(guest).XMLDesc, 0))
 
 
-def allowed(devices: Devices | None) -> Allowed:
+def allowed(devices: Devices | None) -> AllowedRates:
     """Return the sums of the limits in force; BEYOND if the devices are unread."""
     if devices is None:
-        return Allowed()
+        return AllowedRates()
     network = [min(nic) if nic.inbound == nic.outbound else 0 for nic in devices.nics.values()]
     disk = list(devices.disks.values())
-    return Allowed(_together(network), _together(disk, _BYTES_PER_KIB))
+    return AllowedRates(_together(network), _together(disk, _BYTES_PER_KIB))
 
 
 def _together(limits: list[int], unit: int = 1) -> int:
@@ -103,7 +103,7 @@ def _part(limit: int, devices: int, what: str) -> int:
 def _set_nics(
     host: HostConnection, guest: Guest, there: Mapping[str, DeviceRates], wanted: DeviceRates
 ) -> Mapping[str, DeviceRates]:
-    live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+    live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
     words = {"inbound.average": wanted.inbound, "outbound.average": wanted.outbound}
     for name in (name for name, limits in there.items() if limits != wanted):
         host.call(host.handle(guest).setInterfaceParameters, name, dict(words), live)
@@ -113,7 +113,7 @@ def _set_nics(
 def _set_disks(
     host: HostConnection, guest: Guest, there: Mapping[str, int], wanted: int
 ) -> Mapping[str, int]:
-    live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+    live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
     for name in (name for name, limit in there.items() if limit != wanted):
         host.call(host.handle(guest).setBlockIoTune, name, {"total_bytes_sec": wanted}, live)
     return dict.fromkeys(there, wanted)

@@ -7,14 +7,14 @@ from merkatd.cluster import Limit
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.guest import Cpu, Guest, GuestReading, Words
 from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
-from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError, has_gone
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError, is_gone
 from merkatd.limits import UNSET, Cores
 
 NS_PER_S = 1e9
 
 
 class GuestDriver(Protocol):
-    """One kind of hypervisor. Its calls raise libvirtError, AwayError or LibvirtRefusedError."""
+    """A kind of hypervisor. Calls raise libvirtError, HostAwayError or LibvirtRefusedError."""
 
     measures: bool
     """Whether its guests can report how much memory they use."""
@@ -68,7 +68,7 @@ class GuestDriver(Protocol):
         """Undo the changes of `describe`."""
 
 
-def differing(wanted: Words, there: Words | None) -> Words:
+def limits_to_set(wanted: Words, there: Words | None) -> Words:
     """Return the wanted limits that the host does not enforce yet."""
     if there is None:
         return wanted
@@ -105,14 +105,14 @@ def one_by_one(host: HostConnection, vms: Sequence[int]) -> Iterator[tuple[int, 
             continue
         try:
             information = host.call(domain.info)
-        except libvirt_module.needed().libvirtError as error:
-            if not has_gone(error):
+        except libvirt_module.require_libvirt().libvirtError as error:
+            if not is_gone(error):
                 raise
             continue
         yield vm, domain, information
 
 
-def no_pins(_host: HostConnection, _guest: Guest, cores: Cores) -> None:
+def refuse_pins(_host: HostConnection, _guest: Guest, cores: Cores) -> None:
     """Refuse pins; an empty set of pins is accepted."""
     if any(cores):
         raise LibvirtRefusedError("its hypervisor does not support pins")

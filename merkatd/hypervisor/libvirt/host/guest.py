@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DomainFacts:
     """The facts about a running domain."""
 
     vcpus: int = 1
@@ -39,14 +39,14 @@ def _readable(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 @_readable
-def described(xml: str) -> Described:
+def described(xml: str) -> DomainFacts:
     """Return the facts in a domain's XML. Raise LibvirtRefusedError if it is invalid."""
     root = etree.fromstring(xml.encode())
     vcpu = root.find("vcpu")
     balloon = root.find("devices/memballoon")
     stats = None if balloon is None else balloon.find("stats")
     count = "1" if vcpu is None else vcpu.get("current") or vcpu.text or "1"
-    return Described(
+    return DomainFacts(
         vcpus=int(count),
         balloon=balloon is not None and balloon.get("model") != "none",
         stats_period_s=0 if stats is None else int(stats.get("period") or 0),
@@ -163,7 +163,7 @@ class Guest:
     run: int
     """The domain's id: it changes with every start."""
     sight: GuestReading
-    described: Described | None = None
+    described: DomainFacts | None = None
     words: Words | None = None
     """The CPU limits that the host enforces; None while unknown."""
     asked: Cpu | None = None

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from merkatd.base.backoff import Backoff
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.guest import Guest, topology_in
-from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError, in_words
+from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, HostAwayError, error_line
 from merkatd.hypervisor.libvirt.host.settings import HostAddress, LibvirtSettings
 from merkatd.limits import Topology
 
@@ -89,29 +89,29 @@ class HostConnection:
     def call(self, what: Callable[..., Result], *arguments: object) -> Result:
         """Call libvirt, unless the work was abandoned.
 
-        Raise AwayError if the call fails and the connection is lost, else libvirtError.
+        Raise HostAwayError if the call fails and the connection is lost, else libvirtError.
         """
         self.progress.begin(self.seconds())
         try:
             return what(*arguments)
-        except libvirt_module.needed().libvirtError as error:
+        except libvirt_module.require_libvirt().libvirtError as error:
             if self._connection is not None and not self._alive():
-                self._fail(in_words(error))
+                self._fail(error_line(error))
             raise
 
     def connection(self) -> Any:
-        """Return the open connection, or a new one if it is lost. Raise AwayError."""
+        """Return the open connection, or a new one if it is lost. Raise HostAwayError."""
         if self._connection is not None and self._alive():
             return self._connection
         left_s = self._again_s - self.seconds()
         if left_s > 0:
-            raise AwayError(f"{self._why}; the next try is in {left_s:.0f} s")
+            raise HostAwayError(f"{self._why}; the next try is in {left_s:.0f} s")
         self.close()
         self.progress.begin(self.seconds())
         try:
             self._connection = self.open(self.address, max(round(self.settings.keepalive_s), 1))
-        except libvirt_module.needed().libvirtError as error:
-            self._fail(in_words(error))
+        except libvirt_module.require_libvirt().libvirtError as error:
+            self._fail(error_line(error))
         self.openings += 1
         self._look_at_cores()
         self._failures = 0
@@ -128,11 +128,11 @@ class HostConnection:
         if connection is not None:
             try:
                 connection.close()
-            except libvirt_module.needed().libvirtError as error:
+            except libvirt_module.require_libvirt().libvirtError as error:
                 _log.debug(
                     "Closing the connection to {host} failed: {why}",
                     host=self.place.name,
-                    why=in_words(error),
+                    why=error_line(error),
                 )
 
     def handle(self, guest: Guest) -> Any:
@@ -146,7 +146,7 @@ class HostConnection:
     def _alive(self) -> bool:
         try:
             return bool(self._connection.isAlive() == 1)
-        except libvirt_module.needed().libvirtError:
+        except libvirt_module.require_libvirt().libvirtError:
             return False
 
     def _look_at_cores(self) -> None:
@@ -156,7 +156,7 @@ class HostConnection:
         self.topology = topology_in(self.call(self._connection.getCapabilities), reserved)
 
     def _fail(self, why: str) -> None:
-        """Mark the host as away, twice as long after each further failure. Raise AwayError."""
+        """Mark the host as away, twice as long after each further failure. Raise HostAwayError."""
         self.close()
         backoff = Backoff(
             first_s=self.settings.retry_least_s,
@@ -167,4 +167,4 @@ class HostConnection:
         self._why = why
         wait_s = backoff.wait_s(self._failures, self.chance.random())
         self._again_s = self.seconds() + wait_s
-        raise AwayError(why)
+        raise HostAwayError(why)

@@ -17,7 +17,7 @@ from merkatd.hypervisor.libvirt.host.guest import (
     vm_of,
 )
 from merkatd.hypervisor.libvirt.host.host_connection import HostConnection
-from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError, has_no
+from merkatd.hypervisor.libvirt.host.libvirt_module import LibvirtRefusedError, is_unsupported
 from merkatd.limits import CGROUP, UNSET, Cores, from_cgroup, to_cgroup
 
 NO_QUOTA = -1
@@ -41,7 +41,7 @@ class Kvm:
 
     def survey(self, host: HostConnection, vms: Sequence[int]) -> list[GuestReading]:
         """Read all guests in one call, which does not wait for busy guests."""
-        api = libvirt_module.needed()
+        api = libvirt_module.require_libvirt()
         wanted = set(vms)
         what = (
             api.VIR_DOMAIN_STATS_STATE
@@ -73,11 +73,11 @@ class Kvm:
         guest.described = None
 
     def _set_stats(self, host: HostConnection, guest: Guest, period_s: int) -> None:
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         try:
             host.call(host.handle(guest).setMemoryStatsPeriod, period_s, live)
-        except libvirt_module.needed().libvirtError as error:
-            if not has_no(error):
+        except libvirt_module.require_libvirt().libvirtError as error:
+            if not is_unsupported(error):
                 raise
 
     def used_kib(self, host: HostConnection, guest: Guest) -> float:
@@ -90,7 +90,7 @@ class Kvm:
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
         """Return the control groups' limits."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
         found = {"cpu_shares": int(there.get("cpu_shares", UNSET))}
         for quota in _NOT_OURS:
@@ -106,7 +106,7 @@ class Kvm:
 
     def cores(self, host: HostConnection, guest: Guest) -> Cores:
         """Return libvirt's pins; a guest that may use all cores of the host has none."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         maps = host.call(host.handle(guest).vcpuPinInfo, live)
         found = tuple(_cores(may) for may in maps)
         return found if any(found) else ()
@@ -115,7 +115,7 @@ class Kvm:
         """Return the emulator's cores; empty, without a call, if the host reserves no cores."""
         if not host.reserved:
             return ()
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         return _cores(host.call(host.handle(guest).emulatorPinInfo, live))
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
@@ -160,19 +160,19 @@ class Kvm:
 
     def set_words(self, host: HostConnection, guest: Guest, words: Words) -> None:
         """Set the limits in the order given."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         try:
             host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), live)
         except LookupError as error:
             raise LibvirtRefusedError(f"its hypervisor does not know {error}") from error
-        except libvirt_module.needed().libvirtError as error:
-            if error.get_error_code() == libvirt_module.needed().VIR_ERR_INVALID_ARG:
+        except libvirt_module.require_libvirt().libvirtError as error:
+            if error.get_error_code() == libvirt_module.require_libvirt().VIR_ERR_INVALID_ARG:
                 raise LibvirtRefusedError(str(error)) from error
             raise
 
     def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
         """Pin the virtual CPUs that differ; emulator threads get the reserved cores, or all."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         domain = host.handle(guest)
         there = guest.cores or ()
         count = max(len(cores), len(there), guest.vcpus if guest.cores is None else 0)
@@ -194,7 +194,7 @@ class Kvm:
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """Set the memory of the running guest, not of its stored definition."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)
 
 

@@ -21,7 +21,7 @@ class LibvirtMissingError(Exception):
     """libvirt's Python module is not installed; the message says how to install it."""
 
 
-def needed() -> Any:
+def require_libvirt() -> Any:
     """Return libvirt's module. Raise LibvirtMissingError if it is not installed."""
     if libvirt is None:
         raise LibvirtMissingError(_HOW)
@@ -30,7 +30,7 @@ def needed() -> Any:
 
 def opened(address: str, keepalive_s: int) -> Any:
     """Open a connection; it closes by itself when a remote machine no longer answers."""
-    api = needed()
+    api = require_libvirt()
     _begin_events()
     connection = api.open(address)
     try:
@@ -59,7 +59,7 @@ def _turn() -> None:
         libvirt.virEventRunDefaultImpl()
 
 
-class AwayError(Exception):
+class HostAwayError(Exception):
     """A host can't be called now; the message gives the reason."""
 
 
@@ -71,14 +71,14 @@ class LibvirtRefusedError(Exception):
     """A host can't apply a change; the message gives the reason."""
 
 
-def has_gone(error: Any) -> bool:
+def is_gone(error: Any) -> bool:
     """Return whether the guest ended during the call."""
-    return bool(error.get_error_code() == needed().VIR_ERR_NO_DOMAIN)
+    return bool(error.get_error_code() == require_libvirt().VIR_ERR_NO_DOMAIN)
 
 
-def has_no(error: Any) -> bool:
+def is_unsupported(error: Any) -> bool:
     """Return whether the driver does not support the call at all."""
-    api = needed()
+    api = require_libvirt()
     return error.get_error_code() in {
         api.VIR_ERR_NO_SUPPORT,
         api.VIR_ERR_OPERATION_UNSUPPORTED,
@@ -86,6 +86,6 @@ def has_no(error: Any) -> bool:
     }
 
 
-def in_words(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return an error's message as one line."""
     return " ".join(str(error).split()) or type(error).__name__

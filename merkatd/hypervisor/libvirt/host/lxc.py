@@ -8,14 +8,14 @@ from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.driver import (
     NS_PER_S,
     as_whole,
-    no_pins,
     one_by_one,
     quota_or_unset,
+    refuse_pins,
 )
 from merkatd.hypervisor.libvirt.host.guest import (
     KIB_PER_MIB,
     Cpu,
-    Described,
+    DomainFacts,
     Guest,
     GuestReading,
     Words,
@@ -52,7 +52,7 @@ class Lxc:
     def describe(self, host: HostConnection, guest: Guest) -> None:
         """Read its virtual CPUs, and a memory limit that was set before this daemon's first."""
         vcpus = int(host.call(host.handle(guest).info)[3])
-        guest.described = Described(vcpus=vcpus, balloon=True)
+        guest.described = DomainFacts(vcpus=vcpus, balloon=True)
         allowed_mib = self._allowed_mib(host, guest)
         if allowed_mib * KIB_PER_MIB < guest.sight.most_kib:
             guest.tell(allowed_mib, host.seconds())
@@ -66,13 +66,13 @@ class Lxc:
         return float(host.call(host.handle(guest).info)[2])
 
     def _allowed_mib(self, host: HostConnection, guest: Guest) -> int:
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).memoryParameters, live)
         return int(there["hard_limit"]) // KIB_PER_MIB
 
     def words(self, host: HostConnection, guest: Guest) -> Words:
         """Return the control group's limits."""
-        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        live = libvirt_module.require_libvirt().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
         quota = quota_or_unset(there.get("vcpu_quota"))
         period = {} if quota == NO_QUOTA else {"vcpu_period": int(there["vcpu_period"])}
@@ -119,7 +119,7 @@ class Lxc:
 
     def set_cores(self, host: HostConnection, guest: Guest, cores: Cores) -> None:
         """Refuse pins."""
-        no_pins(host, guest, cores)
+        refuse_pins(host, guest, cores)
 
     def set_memory(self, host: HostConnection, guest: Guest, memory_mib: int) -> None:
         """Set the hard limit: beyond it the kernel kills processes."""

@@ -38,12 +38,12 @@ class Addresses:
 
 
 def driver_of(address: str) -> str:
-    """Return the driver of an address that `wrong_pattern` accepts."""
+    """Return the driver of an address that `pattern_error` accepts."""
     match = _ADDRESS.fullmatch(address)
     return match["driver"] if match else ""
 
 
-def wrong_pattern(pattern: str) -> str | None:
+def pattern_error(pattern: str) -> str | None:
     """Return the error of an address pattern, None if it is valid."""
     sample = dict.fromkeys(PLACEHOLDERS, "1")
     try:
@@ -86,7 +86,7 @@ class LibvirtSettings:
     """The command that runs xl on a Xen host, for pins: libvirt can't read or set them there."""
 
 
-def wrong_command(command: str) -> str | None:
+def command_error(command: str) -> str | None:
     """Return the error of a command for hosts, None if it is valid."""
     try:
         words = [word.format(host="node") for word in shlex.split(command)]

@@ -13,7 +13,7 @@ from merkatd.hypervisor.libvirt.host.driver import NS_PER_S, one_by_one
 from merkatd.hypervisor.libvirt.host.guest import (
     KIB_PER_MIB,
     Cpu,
-    Described,
+    DomainFacts,
     Guest,
     GuestReading,
     Words,
@@ -134,7 +134,7 @@ class Xen:
     def describe(self, host: HostConnection, guest: Guest) -> None:
         """Read the virtual CPUs; every Xen guest has a balloon."""
         vcpus = int(host.call(host.handle(guest).info)[3])
-        guest.described = Described(vcpus=vcpus, balloon=True)
+        guest.described = DomainFacts(vcpus=vcpus, balloon=True)
 
     def forget(self, host: HostConnection, guest: Guest) -> None:
         """Do nothing: `describe` changes nothing."""
