@@ -2,12 +2,12 @@
 
 # Note [VMs whose texts are too long]
 
-A VM can get texts of many megabytes, and then no period reads them (`SeldomRead`). Its history records
-are among them. But the end of the VM's outline contains the number of its last record, because
-OpenNebula writes it after the owner's texts. A VM that is started gets a new record. So a VM that
-is off at two observations with the same number did not run in between. For the others the history
-is read, but only for a few VMs of each owner, since each history may fill a whole answer. The rest
-count as running for the whole period. So does a VM whose history can't be read.
+A VM can get texts of many megabytes, and then no period reads them (`SeldomRead`). Its history
+records are among them. But the end of the VM's outline contains the number of its last record,
+because OpenNebula writes it after the owner's texts. A VM that is started gets a new record. So a
+VM that is off at two observations with the same number did not run in between. For the others the
+history is read, but only for a few VMs of each owner, since each history may fill a whole answer.
+The rest count as running for the whole period. So does a VM whose history can't be read.
 """
 
 from collections.abc import Mapping
