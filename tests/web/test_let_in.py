@@ -46,7 +46,9 @@ class Page:
         clock = self.visits.clock
         settings = ApiSettings(address_calls=_CALLS, user_calls=_CALLS, burst_s=1.0)
         logins: Any = Logins()
-        dispatch: Any = SimpleNamespace(house=None, admission=Admission(logins, settings, clock))
+        daemon = SimpleNamespace(touch_database=None)
+        house = SimpleNamespace(daemon=daemon)
+        dispatch: Any = SimpleNamespace(house=house, admission=Admission(logins, settings, clock))
         self.sessions = BrowserSessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
         self.site = WebSite(
             dispatch,
