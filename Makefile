@@ -40,9 +40,9 @@ test: packages compile check libvirt  ## everything; Debian packages that it lac
 	@# One more than there are cores: many tests wait for processes and clocks.
 	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 
-compile: venv
-	@# Beside the checks: otherwise each of the tests' processes compiles for itself at first.
-	@$(BIN)/python -m merkatd.placement.registry >/dev/null 2>&1 &
+compile: venv  ## machine code of the strategies, beside their sources; with gcc and python3-dev
+	@$(BIN)/python packaging/compile_functions.py \
+	|| printf '\n*** LEFT OUT: machine code ahead of time; numba compiles at run time ***\n\n' >&2
 
 packages:
 	@missing=$$(for pair in $(PACKAGES); do ls $${pair#*:} >/dev/null 2>&1 || printf '%s ' $${pair%:*}; done); \
@@ -73,4 +73,4 @@ bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status
 
 clean:  ## what the commands above made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist merkatd/placement/base/machine_code_* *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,4 @@
-"""The strategies by name, and the warm-up of their compiled code.
-
-`python -m merkatd.placement.registry` compiles every strategy and stores the code for later starts.
-"""
+"""The strategies by name, and the warm-up of their compiled code."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,8 +107,3 @@ def warm_up(entry: StrategyEntry) -> None:
         rows.append(_VM % (vms, "null", "pending", 2))
         text = _SMALL % (",".join(_HOST % (at, at) for at in range(hosts)), ",".join(rows))
         entry.decide(loads(text), np.random.default_rng(0))
-
-
-if __name__ == "__main__":
-    for each in STRATEGIES.values():
-        warm_up(each)

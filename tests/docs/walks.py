@@ -95,6 +95,7 @@ LEFT: Mapping[str, str] = {
     "python": "a part of what `make test`, `test-real`, `test-xen` or `bench` runs whole",
     "make bench": "takes many minutes, and a machine that does nothing else",
     "make check": "`make test` begins with it",
+    "make compile": "`make test` begins with it",
     "make soak": "takes hours; `make test` runs the same a few times",
     "make test": "is the run that this is a part of",
     "make test-real": "is the run that the tests of WALKED are a part of",

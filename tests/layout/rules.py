@@ -11,6 +11,8 @@ MAX_MODULES = 12
 MAX_LINES = 350
 LARGE_ROOMS = {"benchmarks"}
 """One script a subject, each started by its name: nobody looks for anything else there."""
+ROOMS_OF_SCRIPTS = {"merkatd/opennebula/driver/remotes"}
+"""Files that are installed as data, and copied to OpenNebula's folders."""
 COMMON_NAMES = {"__init__", "__main__", "cli", "errors", "settings"}
 CLIENT = "merkatd/client/"
 """Its answers bear the names of the values that they tell."""
@@ -49,6 +51,14 @@ def full_rooms(all_: Iterable[Module]) -> Iterator[str]:
     for room, number in count.items():
         if number > MAX_MODULES and room not in LARGE_ROOMS:
             yield f"{room}: {number} modules; a room has at most {MAX_MODULES}"
+
+
+def rooms_left_out(all_: Iterable[Module]) -> Iterator[str]:
+    """Rooms without `__init__.py`: pip would not install them."""
+    all_ = list(all_)
+    packages = {one.room for one in all_ if one.path.stem == "__init__"}
+    for room in sorted({one.room for one in all_} - packages - ROOMS_OF_SCRIPTS):
+        yield f"{room}: no __init__.py; pip leaves the room out"
 
 
 def long_modules(all_: Iterable[Module]) -> Iterator[str]:
@@ -138,4 +148,4 @@ def _components(arrows: Mapping[str, set[str]]) -> Iterator[set[str]]:
                 work.append((target, iter(sorted(arrows[target]))))
 
 
-RULES = (full_rooms, long_modules, names_taken_twice, classes_taken_twice, circles)
+RULES = (full_rooms, rooms_left_out, long_modules, names_taken_twice, classes_taken_twice, circles)

@@ -30,6 +30,15 @@ def test_a_thirteenth_module_is_too_many() -> None:
     assert not list(rules.full_rooms(module(f"benchmarks/m{number}.py") for number in range(13)))
 
 
+def test_a_room_without_init_is_not_installed() -> None:
+    """It works in a checkout, where nobody would notice."""
+    room = module("merkatd/market/lots/lot.py")
+    assert list(rules.rooms_left_out([room])) == [
+        "merkatd/market/lots: no __init__.py; pip leaves the room out"
+    ]
+    assert not list(rules.rooms_left_out([room, module("merkatd/market/lots/__init__.py")]))
+
+
 def test_a_module_may_be_long_but_not_longer() -> None:
     """350 lines are the limit."""
     assert not list(rules.long_modules([module("merkatd/cli.py", "\n" * 350)]))

@@ -1,13 +1,21 @@
-"""Without numba, or where it may not write its cache, the same functions give the same bits."""
+"""Machine code made ahead, numba and Python give the same bits; numba needs no cache folder."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import BuiltinFunctionType
+from typing import Any
 
 import numpy as np
 import pytest
 
+from merkatd.cluster import Floats, Ints
 from merkatd.placement import STRATEGIES, strategy_named
+from merkatd.placement.base import compiled as compiled_functions
+from merkatd.placement.base.board import without_vm
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, VmTerms, score
+from merkatd.placement.base.least_load import start
 from tests.clouds import crowded, tangled
 
 PROGRAM = """
@@ -16,7 +24,8 @@ import numpy as np
 from merkatd.placement import strategy_named
 from merkatd.placement.base import compiled
 from tests.clouds import crowded, tangled
-assert (compiled._njit() is None) == (sys.argv[2] == "no numba"), sys.argv
+assert compiled._machine_code() is None
+assert (compiled._njit() is None) == (sys.argv[2] == "python"), sys.argv
 rng = np.random.default_rng(0)
 for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1)):
     decision = strategy_named(sys.argv[1]).decide(snapshot, rng)
@@ -31,11 +40,24 @@ caching.CacheImpl._locator_classes = []
 print(compiled(lambda x: x + 1)(1))
 """
 
-WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None\n"
+WITHOUT_MACHINE_CODE = """
+import sys
+class Finder:
+    @staticmethod
+    def find_spec(name, *_rest):
+        if ".machine_code_" in name:
+            raise ImportError(name)
+sys.meta_path.insert(0, Finder)
+"""
+
+FORMS = {
+    "numba": WITHOUT_MACHINE_CODE,
+    "python": WITHOUT_MACHINE_CODE + "sys.modules['numba'] = None\n",
+}
 
 
 def expected(strategy: str) -> str:
-    """What this process, with numba, decides."""
+    """What this process decides, with the fastest form that is there."""
     lines = []
     rng = np.random.default_rng(0)
     for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1)):
@@ -55,11 +77,12 @@ def expected(strategy: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_without_numba_the_same_decisions(strategy: str) -> None:
+def test_all_forms_make_the_same_decisions(strategy: str, form: str) -> None:
     """To the bit, and to the word."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_NUMBA + PROGRAM, strategy, "no numba"],
+        [sys.executable, "-c", FORMS[form] + PROGRAM, strategy, form],
         capture_output=True,
         text=True,
         check=False,
@@ -82,3 +105,58 @@ def test_where_no_cache_can_be_written_it_compiles_for_this_run() -> None:
         check=False,
     )
     assert done.stdout == "2\n", done.stderr
+
+
+@compiled_functions.compiled
+def _sum_of_errors(rows: Ints, capacity: Floats, stakes: VmTerms, work: Floats) -> float:
+    return score(rows, len(rows), capacity, stakes, SUM_OF_SHORTFALLS, work)
+
+
+def test_functions_elsewhere_are_compiled_with_those_made_ahead() -> None:
+    """Of what they call numba compiles the Python form; the bits are the same."""
+    game, total = start(crowded(4, 1), 0), 0.0
+    for host in range(4):
+        rows, capacity = game.board.on(host), game.board.capacity[host]
+        work = np.empty((2, len(rows) + 1))
+        direct = score(rows, len(rows), capacity, game.stakes, SUM_OF_SHORTFALLS, work)
+        assert _sum_of_errors(rows, capacity, game.stakes, work) == direct
+        total += direct
+    assert total > 0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.zeros(3),
+        np.zeros(3, dtype=np.int32),
+        np.zeros((3, 1), dtype=np.int64),
+        [0, 1, 2],
+        None,
+    ],
+    ids=["float", "int32", "table", "list", "none"],
+)
+def test_wrong_arrays_are_type_errors(rows: Any) -> None:
+    """Machine code made ahead checks what it gets; read as another type it would be noise."""
+    if not isinstance(without_vm, BuiltinFunctionType):
+        pytest.skip("no machine code for these sources: make compile")
+    with pytest.raises(TypeError):
+        without_vm(rows, 0, 1, 0, np.zeros(9, dtype=np.int64))
+    stakes = start(crowded(4, 1), 0).stakes._replace(bid=rows)
+    with pytest.raises(TypeError):
+        score(np.arange(2), 2, np.zeros(2), stakes, SUM_OF_SHORTFALLS, np.empty((2, 3)))
+
+
+def test_machine_code_of_other_sources_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any change of the sources gives the module another name; their place does not matter."""
+    name = compiled_functions.module_name()
+    top = Path(compiled_functions.__file__).parents[2]
+    for folder in ("market", "placement"):
+        shutil.copytree(top / folder, tmp_path / folder)
+    there = tmp_path / "placement/base/compiled.py"
+    monkeypatch.setattr(compiled_functions, "__file__", str(there))
+    assert compiled_functions.module_name() == name
+    changed = there.with_name("board.py")
+    changed.write_text(changed.read_text().replace("count + 1", "count + 2"))
+    assert compiled_functions.module_name() != name

@@ -110,7 +110,9 @@ def _files(path: Path) -> Iterable[Path]:
     if path.is_file():
         return [path]
     return sorted(
-        one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts
+        one
+        for one in path.rglob("*")
+        if one.is_file() and "__pycache__" not in one.parts and "machine_code_" not in one.name
     )
 
 

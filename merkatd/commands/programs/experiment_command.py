@@ -1,6 +1,7 @@
 """The command `experiment`: the paper's figures and tables, repeated in virtual time."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from merkatd.commands.terminal import command_parser
@@ -54,10 +55,21 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_NEEDS_SCIPY = (
+    "`merkatd experiment` needs the Python package scipy, which the Debian package lacks. Install"
+    " Merkat into a virtual environment: pip install 'merkat[simulator]'"
+)
+
+
 def run_experiment(arguments: argparse.Namespace) -> int:
     """Run the experiment in the simulator, which no other command loads."""
-    from simulator import experiment_cli  # noqa: PLC0415 - loading scipy.stats takes half a second
-
+    try:
+        from simulator import experiment_cli  # noqa: PLC0415 - loads scipy.stats, half a second
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "scipy":
+            raise
+        sys.stderr.write(f"merkatd: {_NEEDS_SCIPY}\n")
+        return 1
     return experiment_cli.run(arguments)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.cluster.columns import NO_ROW
+from merkatd.placement.groups.exact_assignment import best_columns
 
 
 def group_by_price(
@@ -109,14 +110,10 @@ def assign_to_hosts(place: Ints, group: Ints, kind: Ints) -> Ints:
 
     `place` has the VMs' hosts, `group` their groups, `kind` the kind of each group's host.
     """
-    # The import takes a quarter of the daemon's start-up time, and few installations use groups.
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
-
     host = np.arange(len(kind))
     for one in np.unique(kind).tolist():
         members = np.flatnonzero(kind == one)
         if len(members) > 1:
             kept = vms_staying(place, group, members, members)
-            rows, columns = linear_sum_assignment(kept, maximize=True)
-            host[members[columns]] = members[rows]
+            host[members[best_columns(kept.astype(float))]] = members
     return host

@@ -1,0 +1,44 @@
+"""The exact assignment is scipy's, of equally good ones too."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from merkatd.cluster import Floats
+from merkatd.placement.groups.exact_assignment import best_columns
+
+
+def random_values(seed: int) -> Floats:
+    """Values with many equal sums, with few, and with none."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(0, 40))
+    if seed % 5 == 0:
+        uneven: Floats = rng.lognormal(size=(size, size))
+        return uneven
+    values = rng.integers(0, int(rng.choice([1, 2, 3, 10, 1000])) + 1, (size, size))
+    kept = rng.random((size, size)) < rng.choice([0.1, 0.5, 1.0])
+    return np.where(kept, values, 0).astype(float)
+
+
+@pytest.mark.parametrize("first", range(0, 3_000, 100))
+def test_it_is_the_assignment_of_scipy(first: int) -> None:
+    """On thousands of random matrices; most have several best assignments."""
+    for seed in range(first, first + 100):
+        values = random_values(seed)
+        _, expected = linear_sum_assignment(values, maximize=True)
+        assert best_columns(values).tolist() == expected.tolist(), seed
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 60])
+def test_equal_values_move_nobody(size: int) -> None:
+    """Each row keeps the column of its own number."""
+    assert best_columns(np.ones((size, size))).tolist() == list(range(size))
+
+
+def test_columns_of_a_larger_table_are_read_with_their_strides() -> None:
+    """The values may be a part of another table, or a transposed one."""
+    values = random_values(7)
+    wide = np.repeat(np.repeat(values, 2, axis=0), 3, axis=1)[::2, ::3]
+    assert best_columns(wide).tolist() == best_columns(values).tolist()
+    _, expected = linear_sum_assignment(values.T, maximize=True)
+    assert best_columns(values.T).tolist() == expected.tolist()

@@ -1,0 +1,94 @@
+"""The Debian package decides as the sources do, to the bit, and as fast as numba."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from merkatd.cluster import Snapshot
+from merkatd.cluster.snapshot_npz import to_npz
+from tests.clouds import crowded, flavoured, tangled
+from tests.real import made
+
+_SLOWEST = 1.1
+"""The most times that a decision may take as long as in this checkout, with numba."""
+_TRIES = 4
+
+_DECIDE = """
+import json, sys, time
+from hashlib import sha256
+from pathlib import Path
+import numpy as np
+from merkatd.cluster.snapshot_npz import from_npz
+from merkatd.placement import STRATEGIES
+from merkatd.placement.base.board import with_vm
+
+found = {"numba": "numba" in sys.modules, "form": type(with_vm).__name__, "seconds": {}}
+for file in sys.argv[1:]:
+    snapshot = from_npz(Path(file).read_bytes())
+    for name, strategy in STRATEGIES.items():
+        seconds = []
+        for _ in range(9):
+            begin = time.process_time()
+            decision = strategy.decide(snapshot, np.random.default_rng(0))
+            seconds.append(time.process_time() - begin)
+        parts = repr((decision.plan, sorted(decision.reasons.items()))).encode()
+        for column in (decision.allocations, decision.prices):
+            parts += column.tobytes()
+        found[f"{Path(file).stem} {name}"] = sha256(parts).hexdigest()
+        found["seconds"][f"{Path(file).stem} {name}"] = min(seconds)
+print(json.dumps(found))
+"""
+_WITHOUT_MACHINE_CODE = """
+import sys
+class Finder:
+    @staticmethod
+    def find_spec(name, *_rest):
+        if ".machine_code_" in name:
+            raise ImportError(name)
+sys.meta_path.insert(0, Finder)
+"""
+_CLOUDS: dict[str, Snapshot] = {
+    "crowded": crowded(200, 1),
+    "flavoured": flavoured(50, 2),
+    "tangled": tangled(28),
+}
+
+
+def test_its_decisions_are_those_of_the_sources(tmp_path: Path) -> None:
+    """Unpacked to any folder, without numba and scipy; every strategy is as fast as before."""
+    subprocess.run(["dpkg-deb", "-x", made.package(), tmp_path], check=True)
+    files = []
+    for name, snapshot in _CLOUDS.items():
+        files.append(tmp_path / f"{name}.npz")
+        files[-1].write_bytes(to_npz(snapshot))
+    python = tmp_path / "usr/lib/merkat/bin/python"
+    for _ in range(_TRIES):
+        packaged = _decisions([str(python), "-IBc", _DECIDE], files)
+        ours = _decisions([sys.executable, "-c", _WITHOUT_MACHINE_CODE + _DECIDE], files)
+        assert (packaged.pop("numba"), packaged.pop("form")) == (
+            False,
+            "builtin_function_or_method",
+        )
+        assert (ours.pop("numba"), ours.pop("form")) == (True, "CPUDispatcher")
+        times, before = packaged.pop("seconds"), ours.pop("seconds")
+        assert packaged == ours
+        slower = {name: times[name] / before[name] for name in times}
+        if max(slower.values()) <= _SLOWEST:
+            return
+    raise AssertionError(slower)
+
+
+def _decisions(words: list[str], files: list[Path]) -> dict[str, Any]:
+    """Return the digest and the least CPU time of each decision."""
+    done = subprocess.run(
+        [*words, *map(str, files)],
+        cwd=made.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
