@@ -72,6 +72,19 @@ def add_platform_members(connection: sa.Connection, members: Iterable[PlatformMe
         connection.execute(sa.insert(MEMBERS), rows)
 
 
+_UNBOUND = (
+    sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform)
+    .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+    .where(MEMBERS.c.vm.is_(None))
+)
+_BOUND_VMS = sa.select(MEMBERS.c.vm).where(MEMBERS.c.vm.is_not(None))
+_PAYING_ACCOUNTS = (
+    sa.select(MEMBERS.c.vm, PLATFORMS.c.account)
+    .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
+    .where(MEMBERS.c.gone_s.is_(None), MEMBERS.c.vm.is_not(None))
+)
+
+
 def bind_vms(
     connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
 ) -> tuple[int, ...]:
@@ -81,14 +94,9 @@ def bind_vms(
     appears after the daemon gave it up is marked to be ended. Return the VMs of platforms whose
     controller fails now: it could not bid for them.
     """
-    query = (
-        sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform)
-        .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
-        .where(MEMBERS.c.vm.is_(None))
-    )
-    taken = set(connection.scalars(sa.select(MEMBERS.c.vm).where(MEMBERS.c.vm.is_not(None))))
+    taken = set(connection.scalars(_BOUND_VMS))
     bound: dict[int, list[int]] = {}
-    for key, gone_s, owner, platform in connection.execute(query).all():
+    for key, gone_s, owner, platform in connection.execute(_UNBOUND).all():
         vm = keys.get(key)
         if vm is None or vm in taken or owners.get(vm) != owner:
             continue
@@ -179,14 +187,9 @@ def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusa
 
 def applications(connection: sa.Connection) -> dict[int, int]:
     """Return the account that pays for each VM of a platform, by VM id."""
-    query = (
-        sa.select(MEMBERS.c.vm, PLATFORMS.c.account)
-        .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
-        .where(MEMBERS.c.gone_s.is_(None), MEMBERS.c.vm.is_not(None))
-    )
     return {
         vm: account
-        for vm, account in connection.execute(query)
+        for vm, account in connection.execute(_PAYING_ACCOUNTS)
         if vm is not None and account is not None
     }
 

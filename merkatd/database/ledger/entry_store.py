@@ -70,6 +70,9 @@ class EntryColumns(TypedColumns):
 
 TRANSACTIONS = table("transactions", TransactionColumns, sa.Index(None, "at_s"))
 ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
+_REFERENCES = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+_LATER = _REFERENCES.where(TRANSACTIONS.c.id > sa.bindparam("newest"))
+_IDS = _REFERENCES.where(TRANSACTIONS.c.reference.in_(sa.bindparam("references", expanding=True)))
 
 
 class BookingError(ValueError):
@@ -232,9 +235,8 @@ def _of_owner(owner: int) -> sa.Join:
 def transactions_below(connection: sa.Connection, prefix: str) -> dict[str, int]:
     """Return the ids of transactions by reference, for a prefix that ends in a slash."""
     # A range of references: LIKE uses the index only on some servers.
-    query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id).where(
-        TRANSACTIONS.c.reference > prefix, TRANSACTIONS.c.reference < prefix[:-1] + AFTER_SLASH
-    )
+    reference = TRANSACTIONS.c.reference
+    query = _REFERENCES.where(reference > prefix, reference < prefix[:-1] + AFTER_SLASH)
     rows = connection.execute(query)
     return {reference: number for reference, number in rows}  # noqa: C416 - rows are no pairs to mypy
 
@@ -276,8 +278,7 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
         connection.execute(sa.insert(TRANSACTIONS), rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("another transaction posted the same reference first") from error
-    later = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
-    found = connection.execute(later.where(TRANSACTIONS.c.id > newest))
+    found = connection.execute(_LATER, {"newest": newest})
     ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
     entries = [
         {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
@@ -292,8 +293,7 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
 def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for some in chunks(sorted(references)):
-        query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
-        rows = connection.execute(query.where(TRANSACTIONS.c.reference.in_(some)))
+        rows = connection.execute(_IDS, {"references": some})
         found.update((reference, number) for reference, number in rows)
     return found
 
