@@ -13,6 +13,10 @@ from merkatd.database.ledger import account_store, charge_store, entry_store
 from merkatd.database.ledger.account_store import AccountKind, AccountRow
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
+_OWED = sa.select(account_store.ACCOUNTS.c.owner, account_store.ACCOUNTS.c.debt).where(
+    account_store.ACCOUNTS.c.debt > 0
+)
+
 
 def add_debts(connection: sa.Connection, missing: Mapping[int, int]) -> None:
     """Add the unpaid amounts to the debts of these owners."""
@@ -65,6 +69,5 @@ def _moves(debtor: AccountRow, theirs: tuple[AccountRow, ...]) -> dict[int, int]
 
 def of_owners(connection: sa.Connection) -> dict[int, int]:
     """Return, by owner, the debt of each debtor, as of this transaction."""
-    query = sa.select(account_store.ACCOUNTS.c.owner, account_store.ACCOUNTS.c.debt)
-    rows = connection.execute(query.where(account_store.ACCOUNTS.c.debt > 0))
+    rows = connection.execute(_OWED)
     return {owner: debt for owner, debt in rows}  # noqa: C416 - rows are no pairs to mypy

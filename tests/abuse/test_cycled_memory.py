@@ -10,6 +10,7 @@ import pytest
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import USE_MIB, Memory
+from tests.lengths import pair, shorten
 from tests.scheduler.frontend import PASSWORD
 
 STEP_S = 5
@@ -17,7 +18,7 @@ STEPS = 12
 """In a period."""
 FREE_PERIODS = 10
 """In which a few starts cost nothing."""
-PERIODS = 15
+PERIODS = shorten(15, 10)
 LEAST = 0.9
 """Of what a MiB costs neighbours: what a guest held is known at the looks alone."""
 
@@ -106,8 +107,9 @@ def part(cycle: Cycle, rule: PriceRule, without_mib: float = 0.0, **attributes: 
     return paid[memory.eve] / held[True] / honest
 
 
-@pytest.mark.parametrize("rule", PriceRule)
-@pytest.mark.parametrize("cycle", [off_for_a_moment, off_at_each_look, a_new_vm])
+@pytest.mark.parametrize(
+    ("cycle", "rule"), pair([off_for_a_moment, off_at_each_look, a_new_vm], tuple(PriceRule))
+)
 def test_memory_of_starts_is_paid_for(cycle: Cycle, rule: PriceRule) -> None:
     """From the fifth start within an hour on."""
     assert part(cycle, rule) >= LEAST

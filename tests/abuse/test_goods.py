@@ -14,12 +14,13 @@ from merkatd.currency.settings import MoneySettings
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import GoodsSettings, MarketRules
+from tests.lengths import shorten
 from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60
 FREE_PERIODS = 6
 """In which a few starts cost nothing."""
-PERIODS = 12
+PERIODS = shorten(12, 6)
 LEAST = 0.95
 """Of what a unit costs the neighbour."""
 

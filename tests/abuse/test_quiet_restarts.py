@@ -10,10 +10,11 @@ import pytest
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
+from tests.lengths import shorten
 
 LITTLE = 0.001
 LEAST = 0.95
-PERIODS = 10
+PERIODS = shorten(10, 6)
 
 Play = Callable[[Player], Moves]
 

@@ -106,8 +106,7 @@ def of_owner(connection: sa.Connection, owner: int) -> tuple[BudgetRow, ...]:
 
 def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[BudgetRow, ...]:
     """Return the budgets of all applications that have not ended."""
-    query = _query().where(BUDGETS.c.ended_s.is_(None))
-    rows = connection.execute(query.with_for_update() if locked else query)
+    rows = connection.execute(_LOCK_OPEN if locked else _OPEN)
     return tuple(_budget(row) for row in rows)
 
 
@@ -134,6 +133,10 @@ def _query() -> sa.Select[Any]:
         )
         .order_by(BUDGETS.c.account)
     )
+
+
+_OPEN = _query().where(BUDGETS.c.ended_s.is_(None))
+_LOCK_OPEN = _OPEN.with_for_update()
 
 
 def _budget(row: sa.Row[Any]) -> BudgetRow:

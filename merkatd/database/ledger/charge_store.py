@@ -31,11 +31,12 @@ class ArrearsColumns(TypedColumns):
 
 
 ARREARS = table("arrears", ArrearsColumns)
+_LOAD = sa.select(ARREARS.c.owner, ARREARS.c.periods)
 
 
 def load(connection: sa.Connection) -> dict[int, float]:
     """Return the arrears by owner."""
-    rows = connection.execute(sa.select(ARREARS.c.owner, ARREARS.c.periods))
+    rows = connection.execute(_LOAD)
     return {owner: count for owner, count in rows}  # noqa: C416 - rows are no pairs to mypy
 
 

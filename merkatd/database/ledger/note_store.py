@@ -103,14 +103,19 @@ class RoundColumns(TypedColumns):
 
 
 ROUNDS = table("rounds", RoundColumns)
+_NEWEST_ROUND = (
+    sa.select(ROUNDS.c.number, ROUNDS.c.at_s)
+    .where(ROUNDS.c.kind == sa.bindparam("its_kind"))
+    .order_by(ROUNDS.c.number.desc())
+    .limit(1)
+)
 _DRIFT_S = 5.0
 """Tolerated difference between two daemons' clocks, or of one clock that NTP adjusts."""
 
 
 def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | None:
     """Return number and time of the newest round of this kind."""
-    query = sa.select(ROUNDS.c.number, ROUNDS.c.at_s).where(ROUNDS.c.kind == kind)
-    row = connection.execute(query.order_by(ROUNDS.c.number.desc()).limit(1)).one_or_none()
+    row = connection.execute(_NEWEST_ROUND, {"its_kind": kind}).one_or_none()
     return None if row is None else (row.number, row.at_s)
 
 

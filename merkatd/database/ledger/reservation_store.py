@@ -26,13 +26,16 @@ class ReservationColumns(TypedColumns):
 
 
 RESERVATIONS = table("reservations", ReservationColumns, sa.Index(None, "account"))
+_OF_PERIOD = sa.select(RESERVATIONS.c.account, RESERVATIONS.c.amount).where(
+    RESERVATIONS.c.period == sa.bindparam("its_period")
+)
+_DELETE = sa.delete(RESERVATIONS).where(RESERVATIONS.c.period == sa.bindparam("its_period"))
+_INSERT = sa.insert(RESERVATIONS)
 
 
 def of_period(connection: sa.Connection, period: int) -> dict[int, int]:
     """Return the reserved amounts of a period by account."""
-    columns = RESERVATIONS.c
-    query = sa.select(columns.account, columns.amount).where(columns.period == period)
-    rows = connection.execute(query)
+    rows = connection.execute(_OF_PERIOD, {"its_period": period})
     return {account: amount for account, amount in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
@@ -44,7 +47,7 @@ def store(connection: sa.Connection, period: int, amounts: Mapping[int, int]) ->
         if amount
     ]
     if rows:
-        connection.execute(sa.insert(RESERVATIONS), rows)
+        connection.execute(_INSERT, rows)
         account_store.add(connection, "reserved", amounts)
 
 
@@ -52,7 +55,7 @@ def release(connection: sa.Connection, period: int) -> dict[int, int]:
     """Delete the reservations of a period; return their amounts by account."""
     held = of_period(connection, period)
     if held:
-        connection.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.period == period))
+        connection.execute(_DELETE, {"its_period": period})
         account_store.add(
             connection, "reserved", {account: -amount for account, amount in held.items()}
         )

@@ -33,6 +33,7 @@ class RollupColumns(TypedColumns):
 
 
 ROLLUPS = table("rollups", RollupColumns)
+_NEWEST = sa.select(sa.func.max(ROLLUPS.c.period))
 
 _ROLLED = (TransactionKind.CHARGE, TransactionKind.REFUND)
 
@@ -42,7 +43,7 @@ _Moves = dict[str, Counter[int]]
 
 def rolled_up_to(connection: sa.Connection) -> int:
     """Return the newest period that was rolled up, 0 if there is none."""
-    return connection.scalar(sa.select(sa.func.max(ROLLUPS.c.period))) or 0
+    return connection.scalar(_NEWEST) or 0
 
 
 def roll_up(connection: sa.Connection, before: int, most_periods: int, at_s: float) -> int:

@@ -64,6 +64,15 @@ class TenantRow:
         return DEFAULT_WEIGHT
 
 
+_GET = sa.select(TENANTS).where(TENANTS.c.owner == sa.bindparam("its_owner"))
+_EVERY = (
+    sa.select(TENANTS, GROUPS.c.weight.label("group_weight"))
+    .outerjoin(GROUPS, GROUPS.c.id == TENANTS.c.group_id)
+    .order_by(TENANTS.c.owner)
+)
+_ONE = _EVERY.where(TENANTS.c.owner == sa.bindparam("its_owner"))
+
+
 def ensure_tenants(
     connection: sa.Connection,
     owner: int,
@@ -73,7 +82,7 @@ def ensure_tenants(
 ) -> bool:
     """Store a tenant, or its new name and group; return whether the tenant is new."""
     name = None if name is None else name[:LONGEST_NAME]
-    known = connection.execute(sa.select(TENANTS).where(TENANTS.c.owner == owner)).one_or_none()
+    known = connection.execute(_GET, {"its_owner": owner}).one_or_none()
     facts: dict[str, Any] = {"name": name, "group_id": group}
     if known is None:
         try:
@@ -142,13 +151,10 @@ def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
 
 
 def _selected(connection: sa.Connection, owner: int | None) -> tuple[TenantRow, ...]:
-    query = (
-        sa.select(TENANTS, GROUPS.c.weight.label("group_weight"))
-        .outerjoin(GROUPS, GROUPS.c.id == TENANTS.c.group_id)
-        .order_by(TENANTS.c.owner)
-    )
-    if owner is not None:
-        query = query.where(TENANTS.c.owner == owner)
+    if owner is None:
+        rows = connection.execute(_EVERY)
+    else:
+        rows = connection.execute(_ONE, {"its_owner": owner})
     return tuple(
         TenantRow(
             owner=row.owner,
@@ -158,5 +164,5 @@ def _selected(connection: sa.Connection, owner: int | None) -> tuple[TenantRow, 
             group_weight=row.group_weight,
             retired_s=row.retired_s,
         )
-        for row in connection.execute(query)
+        for row in rows
     )

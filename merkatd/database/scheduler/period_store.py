@@ -102,12 +102,34 @@ class PeriodStateError(ValueError):
 
 _COLUMNS = [PERIODS.c[name] for name in PeriodRow.__dataclass_fields__]
 
+# Each period runs these statements many times: to build one takes longer than to run it.
+_HIGHEST = sa.select(sa.func.max(PERIODS.c.number))
+_GET = sa.select(*_COLUMNS).where(PERIODS.c.number == sa.bindparam("its_number"))
+_RECENT = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(sa.bindparam("most"))
+_RECENT_IN_STATE = _RECENT.where(PERIODS.c.state == sa.bindparam("its_state"))
+_NEWEST_DECIDED = (
+    sa.select(PERIODS.c.number)
+    .where(PERIODS.c.decided_s.is_not(None))
+    .order_by(PERIODS.c.number.desc())
+    .limit(1)
+)
+_MEMORY = (
+    sa.select(PERIODS.c.memory)
+    .where(PERIODS.c.strategy == sa.bindparam("its_strategy"), PERIODS.c.memory.is_not(None))
+    .order_by(PERIODS.c.number.desc())
+    .limit(1)
+)
+_ADVANCE = sa.update(PERIODS).where(
+    PERIODS.c.number == sa.bindparam("its_number"),
+    PERIODS.c.state.in_(sa.bindparam("states", expanding=True)),
+)
+
 
 def begin(
     connection: sa.Connection, started_s: float, observed_s: float, hosts: int, vms: int
 ) -> int:
     """Store an observation and return the number of its new period."""
-    newest = connection.scalar(sa.select(sa.func.max(PERIODS.c.number)))
+    newest = connection.scalar(_HIGHEST)
     number = 1 if newest is None else newest + 1
     row = {
         "number": number,
@@ -243,12 +265,12 @@ def quarantined(connection: sa.Connection) -> tuple[PeriodRow, ...]:
 
 def get(connection: sa.Connection, number: int) -> PeriodRow | None:
     """Return the period of this number."""
-    return _one(connection, sa.select(*_COLUMNS).where(PERIODS.c.number == number))
+    return _one(connection, _GET, its_number=number)
 
 
 def newest(connection: sa.Connection) -> PeriodRow | None:
     """Return the newest period."""
-    return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
+    return _one(connection, _RECENT, most=1)
 
 
 def observed(connection: sa.Connection, before: int, limit: int) -> tuple[float, ...]:
@@ -260,38 +282,30 @@ def observed(connection: sa.Connection, before: int, limit: int) -> tuple[float,
 
 def newest_decided(connection: sa.Connection) -> int | None:
     """Return the number of the newest period with a decision."""
-    query = sa.select(PERIODS.c.number).where(PERIODS.c.decided_s.is_not(None))
-    return connection.scalar(query.order_by(PERIODS.c.number.desc()).limit(1))
+    return connection.scalar(_NEWEST_DECIDED)
 
 
 def recent(
     connection: sa.Connection, limit: int, state: PeriodState | None = None
 ) -> tuple[PeriodRow, ...]:
     """Return the newest periods, newest first; with `state`, only those in that state."""
-    query = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(limit)
-    if state is not None:
-        query = query.where(PERIODS.c.state == state)
-    return tuple(_period(row) for row in connection.execute(query))
+    if state is None:
+        rows = connection.execute(_RECENT, {"most": limit})
+    else:
+        rows = connection.execute(_RECENT_IN_STATE, {"most": limit, "its_state": state})
+    return tuple(_period(row) for row in rows)
 
 
 def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
     """Return the strategy's memory of the newest period that it decided, or an empty one."""
-    text = connection.scalar(
-        sa.select(PERIODS.c.memory)
-        .where(PERIODS.c.strategy == strategy, PERIODS.c.memory.is_not(None))
-        .order_by(PERIODS.c.number.desc())
-        .limit(1)
-    )
+    text = connection.scalar(_MEMORY, {"its_strategy": strategy})
     found: dict[str, Any] = json.loads(text) if text else {}
     return found
 
 
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
-    moved = connection.execute(
-        sa.update(PERIODS)
-        .where(PERIODS.c.number == number, PERIODS.c.state.in_(_BEFORE[state]))
-        .values(state=state, **values)
-    )
+    where = {"its_number": number, "states": sorted(_BEFORE[state])}
+    moved = connection.execute(_ADVANCE, {**where, "state": state, **values})
     if moved.rowcount == 1:
         return
     present = get(connection, number)
@@ -304,8 +318,8 @@ def _advance(connection: sa.Connection, number: int, state: PeriodState, **value
     raise PeriodStateError(f"period {number} {found}; to become {state} it must be {needed}")
 
 
-def _one(connection: sa.Connection, query: sa.Select[Any]) -> PeriodRow | None:
-    row = connection.execute(query).one_or_none()
+def _one(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> PeriodRow | None:
+    row = connection.execute(query, values).one_or_none()
     return None if row is None else _period(row)
 
 

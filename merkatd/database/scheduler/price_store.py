@@ -24,17 +24,20 @@ class AllocationColumns(TypedColumns):
 
 
 ALLOCATIONS = table("allocations", AllocationColumns)
+_LOAD = sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == sa.bindparam("its_period"))
+_DELETE = sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period == sa.bindparam("its_period"))
+_INSERT = sa.insert(ALLOCATIONS)
 
 
 def store_allocations(connection: sa.Connection, period: int, arrays: Arrays) -> None:
     """Store the arrays of a period, in place of earlier ones."""
-    connection.execute(sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period == period))
-    connection.execute(sa.insert(ALLOCATIONS), {"period": period, "data": pack(arrays)})
+    connection.execute(_DELETE, {"its_period": period})
+    connection.execute(_INSERT, {"period": period, "data": pack(arrays)})
 
 
 def load_allocations(connection: sa.Connection, period: int) -> dict[str, npt.NDArray[Any]] | None:
     """Return the arrays of a period, None if they are missing or deleted."""
-    data = connection.scalar(sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == period))
+    data = connection.scalar(_LOAD, {"its_period": period})
     return None if data is None else unpack(data)
 
 

@@ -1,0 +1,28 @@
+"""How much of a test `make test` plays: `make soak` plays all of it."""
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import TypeVar
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+SOAK = "MERKAT_SOAK" in os.environ
+
+
+def shorten(whole: int, short: int) -> int:
+    """Return the whole number in `make soak`, else the short one."""
+    return whole if SOAK else short
+
+
+def pair(
+    first: Iterable[First], second: Sequence[Second], at: int = 0
+) -> list[tuple[First, Second]]:
+    """Return every pair in `make soak`, else each of the first with one of the second in turns.
+
+    The turns begin with number `at` of the second.
+    """
+    if SOAK:
+        return list(product(first, second))
+    return [(one, second[(at + row) % len(second)]) for row, one in enumerate(first)]
