@@ -1,0 +1,62 @@
+"""The ids of members' VMs: stored once, and only where key and owner are the member's."""
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.database.fleets import group_store
+from merkatd.database.fleets.group_store import GroupRow
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GroupMember, bind_group_vms
+
+OURS, THEIRS = 2, 3
+GROUP = GroupRow(
+    token=str(OURS),
+    name="g",
+    owner=OURS,
+    user_group=1,
+    permissions=0o600,
+    market="groups",
+    template="",
+    spending_rate=1.0,
+    nvm=0,
+    created_s=0.0,
+)
+
+
+@pytest.fixture
+def fleet(connection: sa.Connection) -> int:
+    """A group with a member, and one that was given up."""
+    one = group_store.add(connection, GROUP).id
+    for number, key in enumerate("ab", start=1):
+        GROUP_MEMBERS.add(
+            connection, [GroupMember(key=key, vm_group=one, owner=OURS, number=number)]
+        )
+    GROUP_MEMBERS.mark_gone(connection, ["b"], 5.0)
+    return one
+
+
+def ids(connection: sa.Connection, fleet: int) -> list[tuple[str, int | None, bool]]:
+    """Key, id and whether it is about to end, of each member that is not gone."""
+    return [(one.key, one.vm, one.leaving) for one in GROUP_MEMBERS.living(connection, fleet)]
+
+
+def test_a_stranger_s_vm_with_the_key_is_not_the_member_s(
+    connection: sa.Connection, fleet: int
+) -> None:
+    """Tenants can write any key into their own templates."""
+    bind_group_vms(connection, {"a": 7}, {7: THEIRS})
+    assert ids(connection, fleet) == [("a", None, False)]
+    bind_group_vms(connection, {"a": 8}, {8: OURS})
+    assert ids(connection, fleet) == [("a", 8, False)]
+
+
+def test_a_vm_that_comes_late_is_to_be_ended(connection: sa.Connection, fleet: int) -> None:
+    """The daemon had given it up."""
+    bind_group_vms(connection, {"b": 9}, {9: OURS})
+    assert ids(connection, fleet) == [("a", None, False), ("b", 9, True)]
+
+
+def test_a_vm_is_one_member_s(connection: sa.Connection, fleet: int) -> None:
+    """Whatever keys its owner writes."""
+    bind_group_vms(connection, {"a": 7, "b": 7}, {7: OURS})
+    bind_group_vms(connection, {"b": 7}, {7: OURS})
+    assert ids(connection, fleet) == [("a", 7, False)]
