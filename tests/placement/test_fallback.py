@@ -160,3 +160,22 @@ def test_machine_code_of_other_sources_is_not_run(
     changed = there.with_name("board.py")
     changed.write_text(changed.read_text().replace("count + 1", "count + 2"))
     assert compiled_functions.module_name() != name
+
+
+def test_numba_keeps_its_code_apart_for_each_version_of_the_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A cache of older sources can name classes that are gone, and numba fails on it."""
+    name = compiled_functions.module_name()
+    assert compiled_functions._cache_folder().name == name
+    monkeypatch.setattr("os.access", lambda *_arguments: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled_functions._cache_folder() == tmp_path / "merkat" / name
+    program = WITHOUT_MACHINE_CODE + (
+        "from merkatd.placement.base import compiled, board\n"
+        "print(board.without_vm._cache.cache_path)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert name in done.stdout

@@ -6,6 +6,7 @@ module numba compiles each function when it is first called; without numba the f
 Python. All forms return the same bits: numba without its fast-math option rounds as Python does.
 """
 
+import os
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -43,13 +44,26 @@ def _machine_code() -> ModuleType | None:
         return None
 
 
+@cache
 def _njit() -> Any:
     """Return numba's decorator; None if numba is not installed."""
     try:
-        from numba import njit  # noqa: PLC0415 - may be absent
+        from numba import config, njit  # noqa: PLC0415 - may be absent
     except ImportError:
         return None
+    # numba fails on a cache that names a class which the present sources lack.
+    settings: Any = config
+    settings.CACHE_DIR = settings.CACHE_DIR or str(_cache_folder())
     return njit
+
+
+def _cache_folder() -> Path:
+    """Return a folder for numba's code that only processes with the present sources use."""
+    beside = Path(__file__).parent
+    if os.access(beside, os.W_OK):
+        return beside / "__pycache__" / module_name()
+    users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(users) / "merkat" / module_name()
 
 
 def compiled(function: Function) -> Function:
