@@ -1,6 +1,6 @@
 """Retention: what is too old goes, what is needed stays, and no credit with it."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from merkatd.database.fleets import group_store, platform_store
 from merkatd.database.fleets.fleet_store import MEMBERS, PLATFORM_VMS, PlatformMember
 from merkatd.database.fleets.group_store import VM_GROUPS, GroupRow
-from merkatd.database.fleets.group_vm_store import GROUP_VMS, GroupMember
+from merkatd.database.fleets.group_vm_store import GROUP_MEMBERS, GROUP_VMS, GroupMember
 from merkatd.database.fleets.platform_store import PlatformRow
 from merkatd.database.ledger import account_store, entry_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
@@ -123,7 +123,7 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
         for ended_s in (20.0, 21.0, 40.0, 22.0)
     )
     vm = GroupMember(key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
-    connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
+    GROUP_MEMBERS.add(connection, [vm])
     delete_old_rows(connection, Horizon(0, 30.0, 10.0))
     assert unused not in set(connection.scalars(sa.select(VM_GROUPS.c.id)))
     assert {used, late} <= set(connection.scalars(sa.select(VM_GROUPS.c.id)))
@@ -163,7 +163,7 @@ def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
         vm = GroupMember(
             key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
         )
-        connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
+        GROUP_MEMBERS.add(connection, [vm])
     delete_old_rows(connection, Horizon(0, 20.0, 0.0))
     assert list(connection.scalars(sa.select(GROUP_VMS.c.number))) == [2, 4, 5]
 
