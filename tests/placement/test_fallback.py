@@ -162,15 +162,20 @@ def test_machine_code_of_other_sources_is_not_run(
     assert compiled_functions.module_name() != name
 
 
+def _refused(_path: Path, **_options: bool) -> None:
+    raise PermissionError
+
+
 def test_numba_keeps_its_code_apart_for_each_version_of_the_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A cache of older sources can name classes that are gone, and numba fails on it."""
     name = compiled_functions.module_name()
     assert compiled_functions._cache_folder().name == name
-    monkeypatch.setattr("os.access", lambda *_arguments: False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiled_functions._cache_folder() == tmp_path / "merkat" / name
+    with monkeypatch.context() as patched:
+        patched.setenv("HOME", str(tmp_path))
+        patched.setattr(Path, "mkdir", _refused)
+        assert compiled_functions._cache_folder() == tmp_path / ".cache/merkat" / name
     program = WITHOUT_MACHINE_CODE + (
         "from merkatd.placement.base import compiled, board\n"
         "print(board.without_vm._cache.cache_path)\n"

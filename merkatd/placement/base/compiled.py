@@ -6,7 +6,6 @@ module numba compiles each function when it is first called; without numba the f
 Python. All forms return the same bits: numba without its fast-math option rounds as Python does.
 """
 
-import os
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -59,11 +58,12 @@ def _njit() -> Any:
 
 def _cache_folder() -> Path:
     """Return a folder for numba's code that only processes with the present sources use."""
-    beside = Path(__file__).parent
-    if os.access(beside, os.W_OK):
-        return beside / "__pycache__" / module_name()
-    users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(users) / "merkat" / module_name()
+    beside = Path(__file__).parent / "__pycache__" / module_name()
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path("~/.cache/merkat").expanduser() / module_name()
+    return beside
 
 
 def compiled(function: Function) -> Function:
