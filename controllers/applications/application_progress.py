@@ -141,8 +141,8 @@ class Progress:
     def pace_s(self, ideal_s: float) -> float:
         """Return the time of an iteration at the present allocation.
 
-        If the current iteration had taken more effort than the earlier ones by the last look, and
-        was not done, its effort counts. What was done since that look is unknown.
+        The effort of the current iteration counts if it exceeded that of earlier iterations at the
+        last look, and the iteration was not done. The effort since that look is unknown.
         """
         hangs_s = self.seen_effort_s - self.marks[-1][0] if self.marks else 0.0
         return max(self.step_effort_s(ideal_s), hangs_s) / max(self.part, _NOTHING)

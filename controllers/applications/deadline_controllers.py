@@ -86,7 +86,7 @@ class Patient(FullDeadline):
         limit = limit_price(need, self.assignment.interval_s, TEMPER)
         before = news.claim or Claim(price=0.0, units=units)
         price = claim_while_running(
-            max(limit, before.price / TEMPER.clinging), funds, units, TEMPER
+            max(limit, before.price / TEMPER.running_factor), funds, units, TEMPER
         )
         others = other_claims(news.market.claims, before)
         book = ClaimBook(capacity, [*((one.price, one.units) for one in others), (price, units)])

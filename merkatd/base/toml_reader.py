@@ -65,7 +65,7 @@ class TomlTable:
     def tables(self, key: str, most: int) -> "list[TomlTable]":
         """Return all tables of this name, but at most `most` + 1 of them.
 
-        The extra table lets the caller detect that there are too many.
+        The extra table lets the caller detect an excess.
         """
         self._known.append(key)
         given = self._values.get(key, [])

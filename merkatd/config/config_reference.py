@@ -74,6 +74,8 @@ def _kind(setting: Setting) -> str:
     if setting.unit is not None:
         return setting.unit.what
     if get_origin(setting.hint) is Mapping:
+        if setting.element is str:
+            return "text by pattern"
         nested = get_origin(setting.element) is Mapping
         return "number by resource, by name" if nested else "number by resource"
     if setting.is_set:

@@ -48,7 +48,10 @@ class ConfigError(ValueError):
 def closest(word: str, known: Iterable[str]) -> str:
     """Return a hint: the most similar known word, or else all known words."""
     words = list(known)
-    near = get_close_matches(word, words, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"known: {', '.join(words)}" if words else "none is known"
+    return similar(word, words) or (f"known: {', '.join(words)}" if words else "none is known")
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the most similar known word, empty if none is similar."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else ""

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 
 from merkatd.base.quantities import Unit
 from merkatd.config.configuration import Config
-from merkatd.config.errors import KeyPath, closest
+from merkatd.config.errors import KeyPath, similar
 from merkatd.config.setting_schema import Setting, SettingRules, doc_of, settings_of
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -126,7 +126,8 @@ def _bounded(rules: SettingRules, value: float) -> float:
 def _choice(wanted: type[StrEnum], given: Any) -> StrEnum:
     words = [member.value for member in wanted]
     if given not in words:
-        raise ValueProblemError(f"must be one of {', '.join(words)}; {closest(str(given), words)}")
+        hint = similar(str(given), words)
+        raise ValueProblemError(f"must be one of {', '.join(words)}{hint and f'; {hint}'}")
     return wanted(given)
 
 

@@ -253,8 +253,8 @@ class _GivenUpError(Exception):
 def transaction(engine: sa.Engine, work: Work[Result], caller: _Caller | None = None) -> Result:
     """Run `work` in a transaction, blocking and without retries, and return its result.
 
-    If the caller is gone, roll back: it has been told that there was no answer, and may have
-    sent its request again.
+    If the caller is gone, roll back: it got an error for want of an answer, and may have sent its
+    request again.
     """
     asked = caller or _Caller()
     _raise_if_gone(asked)

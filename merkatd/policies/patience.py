@@ -26,7 +26,7 @@ class PatienceSettings:
     horizon_s: float = 3600.0
     """Time to the deadline above which an application offers less, in proportion; 0 to offer all
     money at once."""
-    clinging: float = 2.0
+    running_factor: float = 2.0
     """Factor on the limit price of a running application: it pays more to avoid a suspension and
     a resumption, which cost it time."""
     haste: float = 0.5
@@ -75,9 +75,9 @@ def claim_while_running(
 ) -> float:
     """Return the price that a running application claims.
 
-    It is its limit times `clinging`, but at most what its credits pay for one period.
+    It is its limit times `running_factor`, but at most what its credits pay for one period.
     """
-    return max(min(limit * temper.clinging, purse.credits / max(units, 1.0)), 0.0)
+    return max(min(limit * temper.running_factor, purse.credits / max(units, 1.0)), 0.0)
 
 
 def limit_price(need: CpuNeed, period_s: float, temper: PatienceSettings) -> float:

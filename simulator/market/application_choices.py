@@ -69,7 +69,7 @@ class ApplicationChoices:
                 one.limit = self._limit(one, now_s)
                 waiting.append(one)
             elif one.phase is Phase.PLACED:
-                one.limit = max(one.limit, self._limit(one, now_s) * self._temper.clinging)
+                one.limit = max(one.limit, self._limit(one, now_s) * self._temper.running_factor)
                 placed.append(one)
         waiting.sort(key=lambda one: (-one.limit, one.row))
         placed.sort(key=lambda one: (one.limit, -one.row))
@@ -93,7 +93,7 @@ class ApplicationChoices:
         coming = []
         for one in waiting:
             if may_start(book, one.limit, one.units):
-                one.limit *= self._temper.clinging
+                one.limit *= self._temper.running_factor
                 book.claim(one.limit, one.units)
                 coming.append(one)
         going = []

@@ -220,6 +220,11 @@ def test_a_problem_says_where_what_and_what_would_be_right(text: str, message: s
     assert message in only(text)
 
 
+def test_choices_are_listed_once() -> None:
+    """Also where no choice is similar."""
+    assert only('[cloud]\nkind = "xyz"').count("opennebula") == 1
+
+
 def test_a_password_is_never_shown() -> None:
     """Neither in a problem nor where a configuration is printed."""
     assert "hunter2" not in only('[database]\nurl = "oracle://merkat:hunter2@db/merkat"')

@@ -166,6 +166,10 @@ def _refused(_path: Path, **_options: bool) -> None:
     raise PermissionError
 
 
+def _homeless() -> Path:
+    raise RuntimeError
+
+
 def test_numba_keeps_its_code_apart_for_each_version_of_the_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -176,6 +180,8 @@ def test_numba_keeps_its_code_apart_for_each_version_of_the_sources(
         patched.setenv("HOME", str(tmp_path))
         patched.setattr(Path, "mkdir", _refused)
         assert compiled_functions._cache_folder() == tmp_path / ".cache/merkat" / name
+        patched.setattr(Path, "home", _homeless)
+        assert compiled_functions._cache_folder().name == name
     program = WITHOUT_MACHINE_CODE + (
         "from merkatd.placement.base import compiled, board\n"
         "print(board.without_vm._cache.cache_path)\n"

@@ -15,7 +15,7 @@ from merkatd.policies.patience import (
     must_yield,
 )
 
-CALM = PatienceSettings(horizon_s=3600.0, clinging=2.0)
+CALM = PatienceSettings(horizon_s=3600.0, running_factor=2.0)
 
 
 def offer(

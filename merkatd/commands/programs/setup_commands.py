@@ -125,7 +125,7 @@ DRIVER = Verb(
 
 DIRECTORY is remotes/scheduler/merkat, below OpenNebula's /var/lib/one. The driver asks the daemon
 on the driver socket of the configuration. If the daemon acts by itself (mode daemon) or is not
-running, the driver answers that there is nothing to do. Existing files are overwritten.
+running, the driver answers with an empty plan. Existing files are overwritten.
 """,
     add_arguments=add_driver_arguments,
     run=run_driver,

@@ -14,7 +14,7 @@ from merkatd.opennebula.pools.constraint_facts import AccessRule, SiteFacts, Use
 
 INDIVIDUAL = 0x100000000
 GROUP = 0x200000000
-EVERYBODY = 0x400000000
+ALL_USERS = 0x400000000
 CLUSTER = 0x800000000
 _ID = 0xFFFFFFFF
 
@@ -50,7 +50,7 @@ class Rights:
         self._rules: dict[int, list[AccessRule]] = {}
         for rule in estate.acl:
             here = rule.zone & (INDIVIDUAL | _ID) == INDIVIDUAL | estate.zone
-            if here or rule.zone & EVERYBODY:
+            if here or rule.zone & ALL_USERS:
                 self._rules.setdefault(rule.user, []).append(rule)
         self._owners = {one.owner for one in estate.datastores}
         self._owners |= {one.owner for one in estate.networks}
@@ -83,13 +83,13 @@ class Rights:
         )
 
     def _rules_for(self, user: UserFacts) -> Iterable[AccessRule]:
-        who = (EVERYBODY, INDIVIDUAL | user.id, *(GROUP | group for group in user.groups))
+        who = (ALL_USERS, INDIVIDUAL | user.id, *(GROUP | group for group in user.groups))
         return (rule for one in who for rule in self._rules.get(one, ()))
 
 
 def _covers(resource: int, kind: int, thing: ProtectedObject) -> bool:
     """Return whether a rule's resource includes this thing."""
-    if resource & (kind | EVERYBODY) == kind | EVERYBODY:
+    if resource & (kind | ALL_USERS) == kind | ALL_USERS:
         return True
     if resource & (kind | INDIVIDUAL | _ID) == kind | INDIVIDUAL | thing.id:
         return True

@@ -7,6 +7,7 @@ Python. All forms return the same bits: numba without its fast-math option round
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -62,7 +63,8 @@ def _cache_folder() -> Path:
     try:
         beside.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return Path("~/.cache/merkat").expanduser() / module_name()
+        with suppress(RuntimeError):  # the user has no home
+            return Path.home() / ".cache/merkat" / module_name()
     return beside
 
 

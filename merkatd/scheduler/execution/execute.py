@@ -208,9 +208,9 @@ async def _done(
     handed: frozenset[str] = frozenset()
     if asking is not None:
         handed = await answer_handover(world, scene, decided, asking)
-    mended = await retry_failed_boots(world, seen, decided.steps)
-    decided = await _told_beside(world, decided, mended.messages)
-    acted = await act(world, seen, decided, handed, mended.steps)
+    retries = await retry_failed_boots(world, seen, decided.steps)
+    decided = await _told_beside(world, decided, retries.messages)
+    acted = await act(world, seen, decided, handed, retries.steps)
     return PeriodResult(seen, await _told_beside(world, decided, acted.refusals), acted)
 
 

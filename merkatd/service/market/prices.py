@@ -1,4 +1,4 @@
-"""Present prices with their trend, and earlier prices. Everybody may see them."""
+"""Present prices with their trend, and earlier prices. They are public."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

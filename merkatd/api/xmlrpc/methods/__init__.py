@@ -17,7 +17,6 @@ _HOLD_METHODS = (
     market_methods,
     money_methods,
     platform_methods,
-    daemon_methods,
 )
 
 METHODS: Mapping[str, method_table.Method] = method_table.METHODS
