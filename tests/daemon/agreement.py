@@ -52,29 +52,34 @@ def cloud_vms(site: Site) -> list[CloudVm]:
     return [_cloud_vm(site.call("one.vm.info", int(vm)), charged.get(vm, [])) for vm in ids]
 
 
-_STAYING = frozenset({"10", "19", "20", "35", "44"})
+_STAYING = frozenset({"10", "11", "19", "20", "35", "44"})
 """Actions after which a VM goes on where it was, in a record of its own: it is suspended or off
-and resumed, or resized."""
+and resumed, resumed in vain (its host was gone) and resumed again, or resized."""
 
 
 def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
     vm = etree.fromstring(text)
-    asked: list[int] = []
-    came_back = stayed = False
-    for record in vm.findall("HISTORY_RECORDS/HISTORY"):
-        if not came_back and not stayed:
-            asked.append(int(record.findtext("HID", "")))
-        # A migration that failed never ran at its target; the next record is the way back.
-        came_back = record.findtext("RSTIME") == "0" != record.findtext("ETIME")
-        stayed = record.findtext("ACTION") in _STAYING
     return CloudVm(
         id=int(vm.findtext("ID", "")),
         state=(vm.findtext("STATE", ""), vm.findtext("LCM_STATE", "")),
         owner=int(vm.findtext("UID", "")),
         key=vm.findtext("USER_TEMPLATE/MERKAT_KEY", ""),
-        asked=tuple(asked),
+        asked=asked_hosts(text),
         charged=tuple(charged),
     )
+
+
+def asked_hosts(text: str) -> tuple[int, ...]:
+    """The hosts in a VM's history that it was deployed or migrated to, in order."""
+    asked: list[int] = []
+    came_back = stayed = False
+    for record in etree.fromstring(text).findall("HISTORY_RECORDS/HISTORY"):
+        if not came_back and not stayed:
+            asked.append(int(record.findtext("HID", "")))
+        # A migration that failed never ran at its target; the next record is the way back.
+        came_back = record.findtext("RSTIME") == "0" != record.findtext("ETIME")
+        stayed = record.findtext("ACTION") in _STAYING
+    return tuple(asked)
 
 
 # -- what must hold at any time ---------------------------------------------------------------
