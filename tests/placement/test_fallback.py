@@ -1,4 +1,4 @@
-"""Machine code made ahead, numba and Python give the same bits; numba needs no cache folder."""
+"""Ahead-of-time machine code, numba and Python give the same bits; numba needs no cache folder."""
 
 import shutil
 import subprocess
@@ -57,7 +57,7 @@ FORMS = {
 
 
 def expected(strategy: str) -> str:
-    """What this process decides, with the fastest form that is there."""
+    """Return the decisions of this process, which uses the fastest available form."""
     lines = []
     rng = np.random.default_rng(0)
     for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1)):
@@ -80,7 +80,7 @@ def expected(strategy: str) -> str:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_all_forms_make_the_same_decisions(strategy: str, form: str) -> None:
-    """To the bit, and to the word."""
+    """Plans, reasons, shares and prices are identical in all forms."""
     done = subprocess.run(
         [sys.executable, "-c", FORMS[form] + PROGRAM, strategy, form],
         capture_output=True,
@@ -92,8 +92,8 @@ def test_all_forms_make_the_same_decisions(strategy: str, form: str) -> None:
     assert done.stdout == expected(strategy)
 
 
-def test_where_no_cache_can_be_written_it_compiles_for_this_run() -> None:
-    """A service whose home and program folders are read-only still decides."""
+def test_code_is_compiled_for_this_run_if_no_cache_is_writable() -> None:
+    """A service with read-only home and program folders still decides."""
     done = subprocess.run(
         [
             sys.executable,
@@ -112,8 +112,8 @@ def _sum_of_errors(rows: Ints, capacity: Floats, stakes: VmTerms, work: Floats) 
     return score(rows, len(rows), capacity, stakes, SUM_OF_SHORTFALLS, work)
 
 
-def test_functions_elsewhere_are_compiled_with_those_made_ahead() -> None:
-    """Of what they call numba compiles the Python form; the bits are the same."""
+def test_functions_outside_of_the_package_compile_with_ahead_of_time_code() -> None:
+    """Functions that they call are compiled from their Python form, with the same bits."""
     game, total = start(crowded(4, 1), 0), 0.0
     for host in range(4):
         rows, capacity = game.board.on(host), game.board.capacity[host]
@@ -135,8 +135,8 @@ def test_functions_elsewhere_are_compiled_with_those_made_ahead() -> None:
     ],
     ids=["float", "int32", "table", "list", "none"],
 )
-def test_wrong_arrays_are_type_errors(rows: Any) -> None:
-    """Machine code made ahead checks what it gets; read as another type it would be noise."""
+def test_wrong_arrays_raise_type_errors(rows: Any) -> None:
+    """Ahead-of-time machine code checks the types of its arguments instead of misreading them."""
     if not isinstance(without_vm, BuiltinFunctionType):
         pytest.skip("no machine code for these sources: make compile")
     with pytest.raises(TypeError):
@@ -146,10 +146,10 @@ def test_wrong_arrays_are_type_errors(rows: Any) -> None:
         score(np.arange(2), 2, np.zeros(2), stakes, SUM_OF_SHORTFALLS, np.empty((2, 3)))
 
 
-def test_machine_code_of_other_sources_is_not_run(
+def test_machine_code_of_other_sources_is_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any change of the sources gives the module another name; their place does not matter."""
+    """Any change of the sources changes the module's name; moving the sources does not."""
     name = compiled_functions.module_name()
     top = Path(compiled_functions.__file__).parents[2]
     for folder in ("market", "placement"):
@@ -170,10 +170,10 @@ def _homeless() -> Path:
     raise RuntimeError
 
 
-def test_numba_keeps_its_code_apart_for_each_version_of_the_sources(
+def test_numba_caches_code_separately_for_each_version_of_the_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A cache of older sources can name classes that are gone, and numba fails on it."""
+    """A cache of older sources may name removed classes, on which numba would fail."""
     name = compiled_functions.module_name()
     assert compiled_functions._cache_folder().name == name
     with monkeypatch.context() as patched:

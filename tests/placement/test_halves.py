@@ -1,4 +1,4 @@
-"""Halves of plans: what is sent in a period makes no cloud worse, whatever has to wait."""
+"""Partial plans: the steps sent in a period make no cloud worse, whatever has to wait."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ CLOUDS = 400
 
 
 def tight(seed: int) -> Snapshot:
-    """Few hosts whose memory the floors nearly fill, so that VMs must wait for each other."""
+    """Return a few hosts that floors nearly fill, so that VMs must wait for each other."""
     rng = np.random.default_rng(seed)
     hosts, per_host = int(rng.integers(2, 6)), int(rng.integers(2, 6))
     host = np.repeat(np.arange(hosts), per_host)
@@ -39,18 +39,18 @@ def tight(seed: int) -> Snapshot:
 
 
 def sent(decision: Decision) -> list[Migrate]:
-    """The migrations that are sent in this period: they wait for no other migration."""
+    """Return the migrations sent in this period: those that wait for no other migration."""
     return begun(decision.plan.of(Migrate))
 
 
 def begun(moves: Sequence[Migrate]) -> list[Migrate]:
-    """The same of these migrations."""
+    """Return the migrations that wait for no other migration in the list."""
     known = {step.id for step in moves}
     return [step for step in moves if not known & set(step.after)]
 
 
-def after(snapshot: Snapshot, steps: Sequence[Migrate]) -> Ints:
-    """[vms]: the host of each VM once these migrations have been made."""
+def host_after(snapshot: Snapshot, steps: Sequence[Migrate]) -> Ints:
+    """Return [vms]: the host of each VM once these migrations are done."""
     host = snapshot.vms.host.copy()
     for step in steps:
         host[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
@@ -58,13 +58,13 @@ def after(snapshot: Snapshot, steps: Sequence[Migrate]) -> Ints:
 
 
 def worse(snapshot: Snapshot, host: Ints, objective: Objective) -> bool:
-    """Whether a market is served worse than before, by what the strategy makes small."""
+    """Return whether some market is worse off than before by the strategy's objective."""
     old, new = (harm(snapshot, place, objective) for place in (snapshot.vms.host, host))
     return bool((new > old * (1 + 1e-9) + 1e-9).any())
 
 
 def harm(snapshot: Snapshot, host: Ints, objective: Objective) -> Floats:
-    """[markets]: what VMs lack in all, or the largest lack."""
+    """Return [markets]: the total shortfall of the VMs, or the largest lack."""
     found = assess_placement(snapshot, host)
     if objective is Objective.SHORTFALL:
         return found.shortfall
@@ -74,14 +74,14 @@ def harm(snapshot: Snapshot, host: Ints, objective: Objective) -> Floats:
 
 
 def parts(steps: list[Migrate]) -> Iterator[list[Migrate]]:
-    """Every part that refusals can leave of these steps."""
+    """Yield every subset of these steps that refusals can leave."""
     for size in range(len(steps) + 1):
         yield from map(list, itertools.combinations(steps, size))
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_what_is_sent_makes_no_tight_cloud_worse(objective: Objective) -> None:
-    """A migration that waits for another one is not sent in this period, and perhaps never."""
+def test_sent_steps_make_no_tight_cloud_worse(objective: Objective) -> None:
+    """The steps sent by `tabu` do no harm, even if the migrations that wait are never sent."""
     settings = TabuSettings(objective=objective)
     halves = bad = 0
     for seed in range(CLOUDS):
@@ -89,28 +89,28 @@ def test_what_is_sent_makes_no_tight_cloud_worse(objective: Objective) -> None:
         decision = tabu(snapshot, settings, {}, RNG)
         steps = sent(decision)
         halves += len(steps) < len(decision.plan.of(Migrate))
-        bad += worse(snapshot, after(snapshot, steps), objective)
+        bad += worse(snapshot, host_after(snapshot, steps), objective)
     assert halves > CLOUDS / 100
     assert bad == 0
 
 
-def test_what_paper_sends_makes_no_tight_cloud_worse() -> None:
-    """By the largest error, as far as it is a lack."""
+def test_steps_sent_by_paper_make_no_tight_cloud_worse() -> None:
+    """The steps sent by `paper` never increase the largest error of a VM that lacks something."""
     plans = bad = 0
     for seed in range(CLOUDS // 2):
         snapshot = tight(seed)
         steps = sent(paper(snapshot, MarketSettings(e_max=0.0), {}, RNG))
         plans += bool(steps)
-        bad += worse(snapshot, after(snapshot, steps), Objective.ERROR)
+        bad += worse(snapshot, host_after(snapshot, steps), Objective.ERROR)
     assert plans > CLOUDS / 20
     assert bad == 0
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_a_random_wish_of_any_strategy_is_begun_only_as_far_as_it_does_no_harm(
+def test_a_random_placement_starts_only_as_far_as_it_does_no_harm(
     objective: Objective,
 ) -> None:
-    """Nothing is begun that is worse than the present and than the whole wish."""
+    """The started moves never leave a state worse than both the present and the full placement."""
     number = LARGEST_LACK if objective is Objective.ERROR else SUM_OF_SHORTFALLS
     changed = 0
     for seed in range(CLOUDS // 2):
@@ -131,8 +131,8 @@ def test_a_random_wish_of_any_strategy_is_begun_only_as_far_as_it_does_no_harm(
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_whatever_of_a_wave_is_refused_the_rest_does_no_harm(objective: Objective) -> None:
-    """Every part of each wave, and no more waves once something was refused."""
+def test_refused_steps_of_a_wave_do_no_harm(objective: Objective) -> None:
+    """Any subset of a wave does no harm, and no wave starts after a refusal."""
     number = LARGEST_LACK if objective is Objective.ERROR else SUM_OF_SHORTFALLS
     tried = 0
     for seed in range(CLOUDS // 4):
@@ -141,13 +141,13 @@ def test_whatever_of_a_wave_is_refused_the_rest_does_no_harm(objective: Objectiv
         game, steps = start(snapshot, 0), sent(decision)
         moves = {snapshot.vm_row(step.vm): snapshot.host_row(step.host) for step in steps}
         remaining = Remaining(
-            game.view, game.stakes, number, game.view.place, moves, after(snapshot, steps)
+            game.view, game.stakes, number, game.view.place, moves, host_after(snapshot, steps)
         )
         done: list[Migrate] = []
         while wave := remaining.wave():
             of = [step for step in steps if snapshot.vm_row(step.vm) in wave]
             for part in parts(of):
-                assert not worse(snapshot, after(snapshot, [*done, *part]), objective)
+                assert not worse(snapshot, host_after(snapshot, [*done, *part]), objective)
                 tried += 1
             for step in of:
                 row = snapshot.vm_row(step.vm)

@@ -1,4 +1,4 @@
-"""The compiled rule for one host is the market's rule, to the bit."""
+"""The compiled rule for one host equals the market's rule, to the bit."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from merkatd.placement.base.host_shares import (
 
 
 def random_host(seed: int) -> tuple[VmTerms, float, Share]:
-    """One host with up to 60 VMs, one resource, bids over twelve orders of magnitude."""
+    """Return one host with up to 60 VMs, one resource, bids over twelve orders of magnitude."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(0, 60))
     wide = rng.random() < 0.5
@@ -41,7 +41,7 @@ def random_host(seed: int) -> tuple[VmTerms, float, Share]:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_one_host_alone_gets_the_same_bits(seed: int) -> None:
-    """Allocations and level, whatever the bids, floors and caps."""
+    """Allocations and level equal the market's for any bids, floors and caps."""
     stakes, capacity, known = random_host(seed)
     count = len(stakes.weight)
     out: Floats = np.empty(count)
@@ -52,7 +52,7 @@ def test_one_host_alone_gets_the_same_bits(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_scores_are_the_markets_errors(seed: int) -> None:
-    """The sum of bid times shortfall, and the largest error."""
+    """Scores equal the sum of bid times shortfall, and the largest error."""
     stakes, capacity, known = random_host(seed)
     count = len(stakes.weight)
     given = known.allocation[:, np.newaxis]
@@ -65,8 +65,8 @@ def test_scores_are_the_markets_errors(seed: int) -> None:
 
 @pytest.mark.parametrize("count", [60, 200])
 @pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
-def test_bids_that_differ_by_many_powers_of_two_get_the_same_bits(count: int, part: float) -> None:
-    """No straight line through such bids comes near the level, however often it is drawn."""
+def test_bids_over_many_powers_of_two_get_the_same_bits(count: int, part: float) -> None:
+    """Bids so different that no linear interpolation approaches the level give the same bits."""
     bid: Floats = np.exp2(-np.arange(count, dtype=np.float64))
     floor, cap = np.zeros(count), np.full(count, 100.0)
     bend, none = breakpoints(bid, floor, cap), np.ones((count, 1))

@@ -1,4 +1,4 @@
-"""What must be done waits for nothing that is only wanted: new VMs start, and orders are obeyed."""
+"""Mandatory steps never wait for optional ones: new VMs start, and drained hosts empty."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ STRATEGIES: dict[str, tuple[str, Any]] = {
 
 
 def tight(seed: int, *, new: int = 0, drained: bool = False) -> Snapshot:
-    """Hosts whose memory the floors nearly fill, with new VMs, and the last host drained."""
+    """Return hosts that floors nearly fill, with new VMs, and optionally the last host drained."""
     rng = np.random.default_rng(seed)
     hosts, per_host = int(rng.integers(2, 5)), int(rng.integers(2, 5))
     host = np.repeat(np.arange(hosts), per_host)
@@ -48,7 +48,7 @@ def tight(seed: int, *, new: int = 0, drained: bool = False) -> Snapshot:
 
 
 def decided(snapshot: Snapshot, choice: str) -> Decision:
-    """What the strategy decides."""
+    """Return the decision of the strategy."""
     name, settings = STRATEGIES[choice]
     strategy = strategy_named(name)
     chosen = strategy.settings if settings is None else settings
@@ -56,7 +56,7 @@ def decided(snapshot: Snapshot, choice: str) -> Decision:
 
 
 @pytest.mark.parametrize("choice", STRATEGIES)
-def test_a_new_vm_starts_wherever_one_finds_room(choice: str) -> None:
+def test_a_new_vm_starts_if_a_host_has_room(choice: str) -> None:
     """If a host has room for a new VM while all others stay, the plan starts the VM."""
     counted = 0
     for seed in range(400):
@@ -70,8 +70,8 @@ def test_a_new_vm_starts_wherever_one_finds_room(choice: str) -> None:
 
 
 @pytest.mark.parametrize("choice", STRATEGIES)
-def test_a_drained_host_loses_a_vm_in_each_period_in_which_one_can_go(choice: str) -> None:
-    """If a VM of a drained host finds room while all others stay, the plan moves one off it."""
+def test_a_drained_host_loses_a_vm_in_each_period_if_one_can_move(choice: str) -> None:
+    """If a VM of a drained host fits elsewhere while all others stay, the plan moves a VM away."""
     counted = 0
     for seed in range(400):
         snapshot = tight(seed, drained=True)
@@ -88,7 +88,7 @@ def test_a_drained_host_loses_a_vm_in_each_period_in_which_one_can_go(choice: st
 
 
 @pytest.mark.parametrize("choice", STRATEGIES)
-def test_no_new_vm_waits_beside_room_that_is_there_all_along(choice: str) -> None:
+def test_no_new_vm_waits_beside_permanent_room(choice: str) -> None:
     """If a host has room for a new VM before and after the plan, the plan starts the VM there."""
     counted = 0
     for seed in range(400):
@@ -103,8 +103,8 @@ def test_no_new_vm_waits_beside_room_that_is_there_all_along(choice: str) -> Non
     assert counted > 40
 
 
-def test_a_new_vm_that_waits_is_told_what_it_lacks() -> None:
-    """A new VM has no place to change: the reason names the missing floor."""
+def test_the_reason_of_a_waiting_new_vm_names_the_missing_floor() -> None:
+    """The reason of a new VM that waits names its floor and never an exchange of places."""
     told = 0
     for seed in range(200):
         snapshot = tight(seed, new=4)

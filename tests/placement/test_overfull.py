@@ -1,4 +1,4 @@
-"""Overfull hosts: floors that exceed a host are relieved by every strategy, whatever is bid."""
+"""Overfull hosts: every strategy moves VMs away when floors exceed a host, whatever they bid."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ CHOICES: dict[str, tuple[str, Any]] = {
 
 
 def tight(seed: int) -> Snapshot:
-    """Few hosts, some of them overfull; most VMs bid nothing, some may not move, some are held."""
+    """Return a few hosts, some overfull; most VMs bid nothing, some may not move or are held."""
     rng = np.random.default_rng(seed)
     hosts = int(rng.integers(2, 6))
     vms = int(rng.integers(2, 24))
@@ -45,14 +45,14 @@ def tight(seed: int) -> Snapshot:
 
 
 def excess(snapshot: Snapshot, host: Ints) -> Floats:
-    """[hosts]: MiB by which floors exceed each host."""
+    """Return [hosts]: the MiB by which floors exceed each host."""
     floors = np.bincount(host, snapshot.vms.floor[:, 1], len(snapshot.hosts))
     over: Floats = np.maximum(floors - snapshot.hosts.capacity[:, 1], 0.0)
     return over
 
 
 def can_be_relieved(snapshot: Snapshot) -> bool:
-    """Whether one VM may leave an overfull host for one where its floor fits."""
+    """Return whether one VM may leave an overfull host for a host where its floor fits."""
     vms, host = snapshot.vms, snapshot.vms.host
     floors = np.bincount(host, vms.floor[:, 1], len(snapshot.hosts))
     free = np.where(
@@ -65,7 +65,7 @@ def can_be_relieved(snapshot: Snapshot) -> bool:
 
 
 def sent(snapshot: Snapshot, name: str, settings: Any = None) -> Ints:
-    """[vms]: the host of each once the migrations that wait for nothing are made."""
+    """Return [vms]: the host of each VM once the migrations that wait for no other are done."""
     plan = strategy_named(name).decide(snapshot, RNG, settings=settings).plan
     host = snapshot.vms.host.copy()
     moves = {step.id for step in plan.of(Migrate)}
@@ -79,7 +79,7 @@ def sent(snapshot: Snapshot, name: str, settings: Any = None) -> Ints:
 @given(seed=st.integers(0, 10**6))
 @example(seed=1264)
 def test_an_overfull_host_is_relieved_whenever_a_move_can(choice: str, seed: int) -> None:
-    """Also where nobody there bids, where VMs are held, and where one migration is allowed."""
+    """Overfull hosts lose VMs without bids, with held VMs, and with one migration allowed."""
     snapshot = tight(seed)
     name, settings = CHOICES[choice]
     before = excess(snapshot, snapshot.vms.host)
@@ -89,8 +89,8 @@ def test_an_overfull_host_is_relieved_whenever_a_move_can(choice: str, seed: int
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_8200_on_8192_is_not_left_alone(name: str) -> None:
-    """The least VM that is enough leaves; the reason says why."""
+def test_floors_of_8200_on_a_host_of_8192_are_relieved(name: str) -> None:
+    """The smallest sufficient VM leaves, and the reason names the excess."""
     floor = np.array([[0.0, 4100.0], [0.0, 4000.0], [0.0, 100.0]])
     snapshot = cloud(
         hosts_table(np.tile([400.0, 8192.0], (2, 1))),
@@ -105,8 +105,8 @@ def test_8200_on_8192_is_not_left_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["paper", "tabu"])
-def test_a_vm_without_a_floor_is_no_relief(name: str) -> None:
-    """Where those that have one may not move, nothing is migrated."""
+def test_a_vm_without_a_floor_is_never_moved_as_relief(name: str) -> None:
+    """If the VMs with floors may not move, nothing is migrated."""
     floor = np.array([[0.0, 5000.0], [0.0, 5000.0], [0.0, 0.0]])
     snapshot = cloud(
         hosts_table(np.tile([400.0, 8192.0], (2, 1))),

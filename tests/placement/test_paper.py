@@ -1,4 +1,4 @@
-"""Strategy `paper` is Algorithm 1: the same plan, to the bit, as one that recomputes it all."""
+"""Strategy `paper` is Algorithm 1: its plan equals one that recomputes everything, to the bit."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_same_plan_on_small_clouds_with_everything_in_the_way(seed: int) -> None:
-    """Floors, roles, requirements, states, two markets, bids over twelve orders."""
+def test_small_clouds_with_all_constraints_get_the_same_plan(seed: int) -> None:
+    """Floors, roles, requirements, states, two markets and extreme bids give the paper's plan."""
     snapshot = tangled(seed)
     settings = MarketSettings(e_max=0.0, n_iter=8, m_max_least=4)
     for market in (0, 1):
@@ -25,8 +25,8 @@ def test_same_plan_on_small_clouds_with_everything_in_the_way(seed: int) -> None
 
 
 @pytest.mark.parametrize(("hosts", "vms"), [(6, 60), (10, 120), (12, 200)])
-def test_same_plan_on_clouds_up_to_200_vms(hosts: int, vms: int) -> None:
-    """With new VMs, contention, and the default settings but for E_max."""
+def test_clouds_up_to_200_vms_get_the_same_plan(hosts: int, vms: int) -> None:
+    """New VMs, contention and default settings except for E_max give the paper's plan."""
     settings = MarketSettings(e_max=0.0)
     for seed in range(6):
         snapshot = tangled(1000 + seed, hosts, vms) if seed % 2 else crowded(vms // 10, seed)
@@ -34,8 +34,8 @@ def test_same_plan_on_clouds_up_to_200_vms(hosts: int, vms: int) -> None:
         assert algorithm_1(start(snapshot, 0), settings).tolist() == expected.tolist()
 
 
-def test_the_papers_example_spreads_itself() -> None:
-    """Figure 3's VMs on one node: the two large ones end up with a node each."""
+def test_the_papers_example_spreads_out() -> None:
+    """With Figure 3's VMs on one node, the two large VMs end up on a node each."""
     snapshot = cloud(
         hosts_table(np.full((3, 1), 100.0)),
         vms_table(np.zeros(5), np.array([[12.0], [12], [12], [30], [30]]), np.full((5, 1), 100.0)),
@@ -45,8 +45,8 @@ def test_the_papers_example_spreads_itself() -> None:
     assert len(decision.plan.of(Migrate)) <= 5
 
 
-def test_a_balanced_cloud_is_left_alone() -> None:
-    """e_worse starts at the present error: nothing is moved to make things worse."""
+def test_a_balanced_cloud_is_left_unchanged() -> None:
+    """`e_worse` starts at the present error, so no move makes the placement worse."""
     snapshot = cloud(
         hosts_table(np.full((2, 1), 100.0)),
         vms_table(np.array([0, 1]), np.ones((2, 1)), np.full((2, 1), 200.0)),
@@ -54,8 +54,8 @@ def test_a_balanced_cloud_is_left_alone() -> None:
     assert len(strategy_named("paper").decide(snapshot, RNG).plan) == 0
 
 
-def test_m_max_is_an_at_most() -> None:
-    """Exactly M_max migrations are allowed, not one less."""
+def test_m_max_migrations_are_the_maximum() -> None:
+    """The algorithm makes at most M_max migrations."""
     snapshot = crowded(20, seed=3)
     settings = MarketSettings(m_max_part=0.0, m_max_least=3, e_max=0.0)
     place = algorithm_1(start(snapshot, 0), settings)
@@ -63,7 +63,7 @@ def test_m_max_is_an_at_most() -> None:
 
 
 def test_new_vms_go_to_the_least_load_and_do_not_count_as_migrations() -> None:
-    """Ties go to the lowest id, and each new VM sees the ones before it."""
+    """Ties go to the lowest id, and each new VM counts in the load for the next."""
     snapshot = cloud(
         hosts_table(np.full((3, 1), 100.0)),
         vms_table(np.array([0, -1, -1, -1]), np.full((4, 1), 2.0), np.full((4, 1), 20.0)),

@@ -1,4 +1,4 @@
-"""Ranks, priorities and VMs that must leave: what OpenNebula lets users and administrators say."""
+"""Ranks, priorities and VMs that must leave a host: preferences of OpenNebula's users."""
 
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ TWO = np.tile([100.0, 1000.0], (2, 1))
 
 
 def pending(count: int, hosts: int = 2, **columns: Any) -> Snapshot:
-    """VMs that all bid 1 and need half of a host's memory, for empty hosts."""
+    """Return VMs for empty hosts that all bid 1 and need half of a host's memory."""
     sizes = np.tile([50.0, 500.0], (count, 1))
     return cloud(
         hosts_table(np.tile([100.0, 1000.0], (hosts, 1))),
@@ -29,29 +29,29 @@ def pending(count: int, hosts: int = 2, **columns: Any) -> Snapshot:
 
 
 def places(snapshot: Snapshot, strategy: str = "paper") -> dict[int, int]:
-    """By VM: where the decision puts it."""
+    """Return the host of each VM in the plan."""
     plan = strategy_named(strategy).decide(snapshot, RNG).plan
     return {step.vm: step.host for step in plan if isinstance(step, Deploy | Migrate)}
 
 
 @pytest.mark.parametrize("strategy", ["paper", "tabu"])
 class TestRank:
-    def test_breaks_ties_and_nothing_else(self, strategy: str) -> None:
-        """Of two empty hosts the higher rank; of two loads the smaller."""
+    def test_breaks_ties_only(self, strategy: str) -> None:
+        """Of two empty hosts the VM takes the higher rank; of two loads the smaller."""
         rules = Requirements(
             name=("any",), allowed=np.ones((1, 2), dtype=bool), rank=np.array([[1.0, 2.0]])
         )
         snapshot = replace(pending(2, requirement=np.zeros(2, dtype=np.int64)), requirements=rules)
         assert places(snapshot, strategy) == {0: 1, 1: 0}
 
-    def test_without_one_the_lowest_id_is_taken(self, strategy: str) -> None:
-        """As before there were ranks."""
+    def test_without_ranks_the_lowest_id_is_taken(self, strategy: str) -> None:
+        """Equal hosts without ranks are used in the order of their ids."""
         assert places(pending(2), strategy) == {0: 0, 1: 1}
 
 
 @pytest.mark.parametrize("strategy", ["paper", "tabu"])
-def test_the_highest_priority_is_placed_first(strategy: str) -> None:
-    """Where there is room for four of six, it is for those."""
+def test_the_highest_priorities_are_placed_first(strategy: str) -> None:
+    """If only four of six VMs fit, the four with the highest priorities are placed."""
     priority = np.array([0.0, 5.0, 1.0, 5.0, -1.0, 0.0])
     assert sorted(places(pending(6, priority=priority), strategy)) == [0, 1, 2, 3]
     assert sorted(places(pending(6), strategy)) == [0, 1, 2, 3]
@@ -73,15 +73,15 @@ EVERY_STRATEGY = pytest.mark.parametrize(
 
 class TestLeaving:
     def snapshot(self, **columns: Any) -> Snapshot:
-        """One VM on the first of two hosts, with nothing against its place."""
+        """Return one VM on the first of two hosts, without any constraint against its place."""
         sizes = np.array([[50.0, 500.0]])
         said = {"host": np.array([0]), "leaves": np.array([True]), **columns}
         vms = vms_table(said.pop("host"), np.ones((1, 2)), sizes, **said)
         return cloud(hosts_table(TWO), vms)
 
     @EVERY_STRATEGY
-    def test_it_is_moved_and_told_why(self, decide: Any) -> None:
-        """Though it gains nothing, whoever decides."""
+    def test_an_ordered_vm_is_moved_with_a_reason(self, decide: Any) -> None:
+        """Every strategy moves a VM that must leave its host, without any gain."""
         (step,) = decide(self.snapshot()).plan
         assert isinstance(step, Migrate)
         assert step.host == 1
@@ -89,26 +89,26 @@ class TestLeaving:
 
     @EVERY_STRATEGY
     def test_a_drained_host_is_emptied(self, decide: Any) -> None:
-        """Though nobody gains anything, whoever decides."""
+        """Every strategy empties a drained host, without any gain."""
         snapshot = self.snapshot(leaves=np.array([False]))
         state = np.array([HostState.DRAINED, HostState.ON])
         (step,) = decide(replace(snapshot, hosts=replace(snapshot.hosts, state=state))).plan
         assert (step.host, step.reason) == (1, "host0 is drained")
 
     @EVERY_STRATEGY
-    def test_not_if_it_may_not_move(self, decide: Any) -> None:
-        """Whatever somebody asked for."""
+    def test_an_unmovable_vm_stays(self, decide: Any) -> None:
+        """An order to leave a host does not move a VM that may not move."""
         assert len(decide(self.snapshot(movable=np.array([False]))).plan) == 0
 
-    def test_a_group_does_not_call_it_back(self) -> None:
-        """Once it is elsewhere nobody asks any more, and the group stays where it went."""
+    def test_a_group_does_not_return_a_vm(self) -> None:
+        """After the order has ended, the VM stays on the host that it moved to."""
         groups = strategy_named("groups")
         sent = groups.decide(self.snapshot(), RNG)
         later = self.snapshot(leaves=np.array([False]), host=np.array([1]))
         assert len(groups.decide(later, RNG, sent.memory).plan) == 0
 
-    def test_an_order_counts_before_the_time_that_a_migrated_vm_is_held(self) -> None:
-        """Somebody wants the host, now."""
+    def test_an_order_overrides_the_hold_time(self) -> None:
+        """A VM that must leave its host moves even shortly after a migration."""
         tabu = strategy_named("tabu")
         back = self.snapshot(host=np.array([1]), moved_at_s=np.array([50.0]))
         (step,) = tabu.decide(replace(back, now_s=60.0), RNG).plan
@@ -116,16 +116,16 @@ class TestLeaving:
         assert step.host == 0
 
     @pytest.mark.parametrize("strategy", ["paper", "tabu"])
-    def test_as_many_as_may_be_migrated_in_a_period(self, strategy: str) -> None:
-        """The others have their turn in the next."""
+    def test_orders_respect_the_limit_of_migrations(self, strategy: str) -> None:
+        """A period moves at most five VMs off a host; the others follow in later periods."""
         sizes = np.tile([1.0, 10.0], (9, 1))
         vms = vms_table([0] * 9, np.ones((9, 2)), sizes, leaves=np.ones(9, dtype=bool))
         assert len(places(cloud(hosts_table(TWO), vms), strategy)) == 5
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
     @pytest.mark.parametrize("seed", range(20))
-    def test_nobody_is_sent_to_the_host_that_it_must_leave(self, strategy: str, seed: int) -> None:
-        """Nor does the rest of the plan break."""
+    def test_no_vm_is_sent_to_the_host_that_it_must_leave(self, strategy: str, seed: int) -> None:
+        """No plan sends a VM to its own host, also with many constraints."""
         snapshot = tangled(seed)
         vms = snapshot.vms
         leaving = replace(vms, leaves=np.arange(len(vms)) % 3 == 0)
@@ -135,8 +135,8 @@ class TestLeaving:
 
 
 class TestForms:
-    def test_they_survive(self) -> None:
-        """In both forms."""
+    def test_ranks_priorities_and_orders_survive_both_forms(self) -> None:
+        """JSON and npz keep ranks, priorities and orders to leave."""
         rules = Requirements(
             name=("a", "b"),
             allowed=np.ones((2, 2), dtype=bool),
@@ -151,15 +151,15 @@ class TestForms:
         assert dumps(from_npz(to_npz(snapshot))) == text
         assert loads(text).requirements.rank.tolist() == rules.rank.tolist()
 
-    def test_a_table_without_ranks_has_none(self) -> None:
-        """And is written as such."""
+    def test_a_table_without_ranks_is_stored_without(self) -> None:
+        """A table without ranks is written as null and read with no ranks."""
         rules = Requirements(name=("a",), allowed=np.ones((1, 2), dtype=bool))
         text = dumps(replace(pending(1), requirements=rules))
         assert '"rank": null' in text
         assert loads(text).requirements.rank.shape == (1, 0)
 
-    def test_a_rank_that_is_no_number_is_refused(self) -> None:
-        """As everywhere."""
+    def test_a_rank_that_is_not_a_number_is_rejected(self) -> None:
+        """The snapshot's check rejects a NaN rank and names its row."""
         rules = Requirements(
             name=("a",), allowed=np.ones((1, 2), dtype=bool), rank=np.array([[np.nan, 1.0]])
         )

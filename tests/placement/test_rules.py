@@ -1,4 +1,4 @@
-"""Hard constraints are never traded, by no strategy, and a plan can be carried out."""
+"""Every strategy respects the hard constraints, and every plan can be executed."""
 
 from dataclasses import replace
 
@@ -25,13 +25,13 @@ from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
 RNG = np.random.default_rng(0)
 
 
-def broken(snapshot: Snapshot, host: Ints, vm: int) -> str:
-    """The first rule that the VM's place breaks, in a word."""
+def broken_rule(snapshot: Snapshot, host: Ints, vm: int) -> str:
+    """Return the name of the first rule that the VM's place breaks, or ""."""
     return broken_alone(snapshot, int(host[vm]), vm) or broken_with_others(snapshot, host, vm)
 
 
 def broken_alone(snapshot: Snapshot, at: int, vm: int) -> str:
-    """The rules about the VM and its host."""
+    """Check the rules that concern only the VM and its host."""
     vms = snapshot.vms
     if snapshot.hosts.state[at] != HostState.ON:
         return "state"
@@ -45,7 +45,7 @@ def broken_alone(snapshot: Snapshot, at: int, vm: int) -> str:
 
 
 def broken_with_others(snapshot: Snapshot, host: Ints, vm: int) -> str:
-    """The rules about all that are on the host."""
+    """Check the rules that concern all VMs of the host."""
     at = int(host[vm])
     view = market_view(snapshot, int(snapshot.hosts.market[at]))
     inside = view.vms[host[view.vms] == at]
@@ -57,7 +57,7 @@ def broken_with_others(snapshot: Snapshot, host: Ints, vm: int) -> str:
 
 
 def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
-    """The rules about all members of the VM's group, whatever market and state they are in."""
+    """Check the rules of the VM's group, for members in any market and state."""
     role = int(snapshot.vms.role[vm])
     if role < 0:
         return ""
@@ -67,7 +67,7 @@ def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
     if snapshot.roles.policy[role] == RolePolicy.APART and host[vm] in alike:
         return "apart"
     were = snapshot.vms.host[members[snapshot.vms.role[members] == role]]
-    beside = np.union1d(alike, were)  # a partner may move on where the group was never together
+    beside = np.union1d(alike, were)  # A partner may move on if the group was never together.
     if snapshot.roles.policy[role] == RolePolicy.TOGETHER and len(alike) and host[vm] not in beside:
         return "together"
     for other in members[host[members] == host[vm]]:
@@ -78,15 +78,15 @@ def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", range(60))
-def test_wherever_a_step_puts_a_vm_it_may_be(strategy: str, seed: int) -> None:
-    """And it is deployed only when pending, migrated only when it runs and may move."""
+def test_every_step_obeys_the_hard_constraints(strategy: str, seed: int) -> None:
+    """Only pending VMs are deployed, and only running, movable VMs are migrated."""
     snapshot = tangled(seed)
     decision = strategy_named(strategy).decide(snapshot, RNG)
     host = placed(snapshot, decision)
     for step in decision.plan:
         assert isinstance(step, Deploy | Migrate)
         row = snapshot.vm_row(step.vm)
-        assert broken(snapshot, host, row) == ""
+        assert broken_rule(snapshot, host, row) == ""
         if isinstance(step, Migrate):
             assert snapshot.vms.host[row] == snapshot.host_row(step.source) != host[row]
             assert snapshot.vms.movable[row]
@@ -97,8 +97,8 @@ def test_wherever_a_step_puts_a_vm_it_may_be(strategy: str, seed: int) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", range(40))
-def test_every_pending_vm_is_deployed_or_told_why_not(strategy: str, seed: int) -> None:
-    """Those of a market; others are not ours to place."""
+def test_every_pending_vm_is_deployed_or_gets_a_reason(strategy: str, seed: int) -> None:
+    """Each pending VM of a market has either a deploy step or a reason."""
     snapshot = tangled(seed)
     decision = strategy_named(strategy).decide(snapshot, RNG)
     pending = {
@@ -112,8 +112,8 @@ def test_every_pending_vm_is_deployed_or_told_why_not(strategy: str, seed: int) 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", range(60))
-def test_on_the_way_no_host_is_fuller_than_its_floors_allow(strategy: str, seed: int) -> None:
-    """A VM on its way stands on both hosts; a step starts when all it comes after are done."""
+def test_floors_fit_on_every_host_during_a_plan(strategy: str, seed: int) -> None:
+    """A VM in migration counts on both hosts; a step waits for the steps that make its room."""
     snapshot = tangled(seed)
     decision = strategy_named(strategy).decide(snapshot, RNG)
     done: set[str] = set()
@@ -123,13 +123,13 @@ def test_on_the_way_no_host_is_fuller_than_its_floors_allow(strategy: str, seed:
         done.add(step.id)
     for step in decision.plan:
         assert isinstance(step, Deploy | Migrate)
-        assert floors_with_all_but(snapshot, decision.plan.steps, step) == ""
+        assert floors_while_all_others_stay(snapshot, decision.plan.steps, step) == ""
 
 
-def floors_with_all_but(
+def floors_while_all_others_stay(
     snapshot: Snapshot, steps: tuple[object, ...], step: Deploy | Migrate
 ) -> str:
-    """Whether the step's host has room when only those have left that it comes after."""
+    """Check the floors if only the VMs that the step waits for have left its host."""
     view = market_view(snapshot, int(snapshot.hosts.market[snapshot.host_row(step.host)]))
     host = int(np.searchsorted(view.hosts, snapshot.host_row(step.host)))
     there = set(np.flatnonzero(view.place == host).tolist())
@@ -145,37 +145,37 @@ def floors_with_all_but(
 
 
 class TestPendingReasons:
-    """Each constraint is named in words an administrator understands."""
+    """Reasons name the constraint in words that an administrator understands."""
 
     def reason(self, **parts: object) -> str:
-        """Why the only VM stays pending."""
+        """| Return the reason why the only VM stays pending."""
         hosts = parts.pop("hosts", hosts_table(np.full((2, 1), 100.0)))
         columns = parts.pop("columns", {})
         vms = vms_table([-1], [[1.0]], [[50.0]], **columns)  # type: ignore[arg-type]
         snapshot = cloud(hosts, vms, **parts)  # type: ignore[arg-type]
         return strategy_named("tabu").decide(snapshot, RNG).reasons[0]
 
-    def test_no_host_takes_vms(self) -> None:
-        """All are drained."""
+    def test_names_drained_hosts(self) -> None:
+        """If all hosts are drained, the reason says that no host takes VMs."""
         hosts = hosts_table(np.full((2, 1), 100.0), state=np.array([1, 1]))
         assert "no host of market default takes VMs now" in self.reason(hosts=hosts)
 
-    def test_a_market_without_hosts(self) -> None:
-        """Its clusters are empty."""
+    def test_names_a_market_without_hosts(self) -> None:
+        """If the market's clusters are empty, the reason names the market."""
         hosts = hosts_table(np.full((2, 1), 100.0), market=np.array([1, 1]))
         markets = Markets(name=("default", "other"))
         assert "no host of market default" in self.reason(hosts=hosts, markets=markets)
 
-    def test_requirements_are_named(self) -> None:
-        """The class of the VM's requirements stands in the reason."""
+    def test_names_the_requirements(self) -> None:
+        """The reason contains the class of the VM's requirements."""
         reason = self.reason(
             requirements=Requirements(name=("gpu",), allowed=np.zeros((1, 2), dtype=bool)),
             columns={"requirement": np.array([0])},
         )
         assert "(gpu)" in reason
 
-    def test_floors_name_the_nearest_host_and_what_is_missing(self) -> None:
-        """What would satisfy it can be read off."""
+    def test_floors_name_the_nearest_host_and_the_missing_amount(self) -> None:
+        """The reason names the needed floor, the nearest host and its free capacity."""
         reason = self.reason(
             hosts=hosts_table(np.array([[20.0], [30.0]])), columns={"floor": np.array([[40.0]])}
         )
@@ -184,8 +184,8 @@ class TestPendingReasons:
             " with 30 not taken by other floors"
         )
 
-    def test_the_nearest_host_is_the_one_that_lacks_the_least_part(self) -> None:
-        """A hundred MiB of a thousand are less than twenty units of CPU of forty."""
+    def test_the_nearest_host_lacks_the_smallest_fraction(self) -> None:
+        """A host that lacks a tenth of the memory is nearer than one that lacks half of the CPU."""
         vms = vms_table([-1], [[1.0, 0.0]], [[50.0, 2000.0]], floor=np.array([[40.0, 1000.0]]))
         hosts = hosts_table(np.array([[20.0, 4000.0], [100.0, 900.0]]))
         reason = strategy_named("tabu").decide(cloud(hosts, vms), RNG).reasons[0]
@@ -194,8 +194,8 @@ class TestPendingReasons:
             " with 900 not taken by other floors"
         )
 
-    def test_roles_are_named(self) -> None:
-        """Two members that must be apart, one host."""
+    def test_names_the_role(self) -> None:
+        """If two members must be apart and there is one host, the reason names their role."""
         snapshot = cloud(
             hosts_table(np.full((1, 1), 100.0)),
             vms_table([0, -1], np.ones((2, 1)), np.full((2, 1), 50.0), role=np.array([0, 0])),
@@ -207,10 +207,8 @@ class TestPendingReasons:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("host", range(4))
-def test_members_that_must_be_apart_are_on_whichever_host_the_first_one_is(
-    strategy: str, host: int
-) -> None:
-    """Though it alone has all that both can use."""
+def test_members_that_must_be_apart_are_never_on_one_host(strategy: str, host: int) -> None:
+    """The second member goes elsewhere, even if the first member's host has the most room."""
     capacity = np.full((4, 2), 30.0)
     capacity[host] = 1_000.0
     alike = np.full((2, 2), 50.0)
@@ -226,10 +224,10 @@ def test_members_that_must_be_apart_are_on_whichever_host_the_first_one_is(
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("running", [False, True])
 @pytest.mark.parametrize(("policy", "host"), [(RolePolicy.APART, 2), (RolePolicy.TOGETHER, 1)])
-def test_a_member_that_is_being_migrated_keeps_others_from_both_hosts(
+def test_a_member_in_migration_keeps_others_from_both_hosts(
     strategy: str, running: bool, policy: RolePolicy, host: int
 ) -> None:
-    """It goes from the best host to the next one. VMs that must be with it follow it there."""
+    """Members that must be apart avoid its source and target; members together go to its target."""
     capacity = np.array([[1_000.0] * 2, [200.0] * 2, [100.0] * 2, [70.0] * 2])
     alike = np.full((2, 2), 60.0)
     snapshot = cloud(
@@ -258,10 +256,8 @@ def test_a_member_that_is_being_migrated_keeps_others_from_both_hosts(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("markets", [2, 3])
-def test_members_of_a_vm_group_in_several_markets_are_kept_together(
-    strategy: str, markets: int
-) -> None:
-    """No host is of two markets: the member of the later market waits."""
+def test_members_of_a_group_in_several_markets_stay_together(strategy: str, markets: int) -> None:
+    """No host is in two markets, so the member in the later market waits."""
     alike = np.full((2, 2), 100.0)
     snapshot = cloud(
         hosts_table(np.full((4, 2), 100.0), market=np.array([0, 1, 1, 1])),
@@ -276,10 +272,8 @@ def test_members_of_a_vm_group_in_several_markets_are_kept_together(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("order", [[0, 0, 1], [0, 1, 0], [1, 0, 0]])
-def test_all_members_of_two_roles_that_belong_together_are_on_one_host(
-    strategy: str, order: list[int]
-) -> None:
-    """Those of one role too, although it has no policy of its own."""
+def test_all_members_of_two_joined_roles_are_on_one_host(strategy: str, order: list[int]) -> None:
+    """Members of one role share the host too, although the role has no policy of its own."""
     alike = np.full((3, 2), 40.0)
     snapshot = cloud(
         hosts_table(np.full((4, 2), 200.0)),
@@ -293,8 +287,8 @@ def test_all_members_of_two_roles_that_belong_together_are_on_one_host(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_pairs_of_members_that_are_apart_are_each_together(strategy: str) -> None:
-    """Two databases apart from each other, each beside a cache."""
+def test_pairs_of_members_that_are_apart_stay_together(strategy: str) -> None:
+    """Two databases that must be apart each get a host with a cache."""
     alike = np.full((4, 2), 40.0)
     snapshot = cloud(
         hosts_table(np.full((4, 2), 200.0)),
@@ -308,8 +302,8 @@ def test_pairs_of_members_that_are_apart_are_each_together(strategy: str) -> Non
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_empty_clouds_are_no_trouble(strategy: str) -> None:
-    """No hosts, no VMs, neither."""
+def test_empty_clouds_are_accepted(strategy: str) -> None:
+    """Clouds without hosts, without VMs or without both give a plan without steps."""
     for hosts, vms in ((0, 0), (0, 3), (3, 0)):
         snapshot = cloud(
             hosts_table(np.full((hosts, 2), 100.0)),
@@ -320,7 +314,7 @@ def test_empty_clouds_are_no_trouble(strategy: str) -> None:
         assert set(decision.reasons) == set(range(vms))
 
 
-def test_an_unknown_strategy_is_answered_with_those_there_are() -> None:
-    """The message helps."""
+def test_an_unknown_strategy_lists_the_known_ones() -> None:
+    """The error lists the names of the known strategies."""
     with pytest.raises(KeyError, match="tabu, paper"):
         strategy_named("magic")

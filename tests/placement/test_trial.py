@@ -1,4 +1,4 @@
-"""What single changes would do to the hosts they touch, as the market's own functions say."""
+"""Trial moves: the computed effects on hosts equal those by the market's own functions."""
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ from tests.clouds import cloud, hosts_table, vms_table
 LIMITS = SearchLimits(m_max=100, per_host=100, tenure=5)
 
 
-def searched(seed: int) -> Search:
-    """Four hosts, of which the last may be empty, and VMs with floors that fit where they are."""
+def search_problem(seed: int) -> Search:
+    """Return four hosts, the last perhaps empty, and VMs whose floors fit on their hosts."""
     rng = np.random.default_rng(seed)
     vms = int(rng.integers(6, 16))
     cap = rng.uniform(20.0, 200.0, (vms, 2))
@@ -33,26 +33,26 @@ def searched(seed: int) -> Search:
     return Search(game, game.board, np.ones(vms, dtype=bool), SUM_OF_SHORTFALLS, LIMITS)
 
 
-def short_on(game: PlacementProblem, place: Ints, host: int) -> float:
-    """Credits by which the VMs of one host are short, where all are there."""
+def shortfall_on(game: PlacementProblem, place: Ints, host: int) -> float:
+    """Return the credits by which the VMs of one host are short."""
     lacks = game.stakes.weight * shortfalls(game.stakes.first, game.view.on_hosts(place).allocation)
     return float(lacks[place == host].sum())
 
 
 def fits(game: PlacementProblem, place: Ints) -> bool:
-    """Whether the floors fit on every host."""
+    """Return whether the floors fit on every host."""
     return not excess(game.view, place).any()
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_scores_with_and_without_each_vm_and_what_hosts_have_left(seed: int) -> None:
-    """Of hosts that are short of something, of hosts that are not, and of empty ones."""
-    search = searched(seed)
+def test_scores_and_spare_capacity_equal_the_markets(seed: int) -> None:
+    """Scores with and without each VM are exact on scarce, sufficient and empty hosts."""
+    search = search_problem(seed)
     game, place = search.game, search.board.place
     view, given = game.view, game.view.on_hosts(place).allocation
     for host in range(4):
         there = place == host
-        assert search.scores[host] == pytest.approx(short_on(game, place, host))
+        assert search.scores[host] == pytest.approx(shortfall_on(game, place, host))
         left = view.capacity[host] - given[there].sum(axis=0)
         assert search.estimates.spare[host] == pytest.approx(np.maximum(left, 0.0), abs=1e-9)
         assert search.estimates.floors[host] == pytest.approx(view.floor[there].sum(axis=0))
@@ -62,15 +62,15 @@ def test_scores_with_and_without_each_vm_and_what_hosts_have_left(seed: int) -> 
     for vm, host in enumerate(place.tolist()):
         gone = place.copy()
         gone[vm] = NO_HOST
-        assert search.without[vm] == pytest.approx(short_on(game, gone, host), abs=1e-9)
+        assert search.without[vm] == pytest.approx(shortfall_on(game, gone, host), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_partner_with_whom_changing_places_helps_most(seed: int) -> None:
-    """By trying them all; one of the two must fit while the other is still there."""
-    search = searched(seed)
+def test_best_exchange_finds_the_most_helpful_partner(seed: int) -> None:
+    """The result equals brute force; one VM must fit while the other is still on its host."""
+    search = search_problem(seed)
     game, place = search.game, search.board.place
-    everybody, found = np.ones(len(place), dtype=bool), 0
+    candidates, found = np.ones(len(place), dtype=bool), 0
     for vm, source in enumerate(place.tolist()):
         gains: dict[int, float] = {}
         for other, host in enumerate(place.tolist()):
@@ -80,14 +80,15 @@ def test_the_partner_with_whom_changing_places_helps_most(seed: int) -> None:
             may = fits(game, swapped) and (fits(game, first) or fits(game, second))
             if host != source and may:
                 gains[other] = sum(
-                    short_on(game, place, at) - short_on(game, swapped, at) for at in (source, host)
+                    shortfall_on(game, place, at) - shortfall_on(game, swapped, at)
+                    for at in (source, host)
                 )
         hosts = np.flatnonzero(np.arange(4) != source)
         best, gain = best_exchange(
             vm,
             source,
             hosts,
-            everybody,
+            candidates,
             search.table,
             search.stakes,
             SUM_OF_SHORTFALLS,
@@ -102,9 +103,9 @@ def test_the_partner_with_whom_changing_places_helps_most(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_error_of_a_vm_on_another_host(seed: int) -> None:
-    """Over both resources; infinite where its floor does not fit."""
-    search = searched(seed)
+def test_error_on_another_host_is_exact(seed: int) -> None:
+    """The error covers both resources, and is infinite if the floor does not fit."""
+    search = search_problem(seed)
     game, place, board = search.game, search.board.place, search.board
     group, given = np.empty(40, dtype=np.int64), np.empty(40)
     for vm, source in enumerate(place.tolist()):

@@ -1,8 +1,8 @@
-"""Algorithm 1 line by line, recomputing everything: what `paper` is compared with.
+"""Algorithm 1 line by line, recomputing everything: the reference for `paper`.
 
-It shares with the strategy only the market's arithmetic (`market/`) and the reading of the
-snapshot; placing, moving, tabu and migration counts are written out again from the paper,
-with the slips put right as the design settles them.
+It shares only the market's arithmetic (`market/`) and the reading of the snapshot with the
+strategy. Placing, moving, tabu and migration counts are written again from the paper, with its
+errors corrected as the design says.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from merkatd.placement.tabu.paper import MarketSettings
 
 @dataclass
 class Transcription:
-    """One market's run of the algorithm; `place` is the answer."""
+    """One market's run of the algorithm; `place` is the result."""
 
     snapshot: Snapshot
     view: MarketView
     place: Ints
 
     def feasible(self, vm: int, host: int) -> bool:
-        """Whether the rules and the floors allow the VM on the host."""
+        """Return whether the rules and the floors allow the VM on the host."""
         view, row = self.view, self.view.vms[vm]
         if not view.open[host]:
             return False
@@ -57,7 +57,7 @@ class Transcription:
                 return False
             if policy == RolePolicy.TOGETHER:
                 partners.append(int(self.view.hosts[self.place[other]]))
-        # Members outside the market stay where they are, and count.
+        # Members outside of the market stay on their hosts, and count.
         vms, inside = self.snapshot.vms, set(self.view.vms.tolist())
         for other in range(len(vms.role)):
             if other in inside or vms.role[other] < 0 or vms.host[other] == NO_HOST:
@@ -79,7 +79,7 @@ class Transcription:
         return RolePolicy.NONE
 
     def load(self, host: int) -> float:
-        """Largest over the resources of bids / capacity."""
+        """Return the largest ratio of bids to capacity over the resources."""
         load = 0.0
         for resource in range(self.view.bid.shape[1]):
             total = 0.0
@@ -94,13 +94,13 @@ class Transcription:
         return load
 
     def compute_errors(self) -> Floats:
-        """ComputeErrors: both allocations for the whole cloud, Eq. 2, larger resource."""
+        """ComputeErrors: both allocations for the whole cloud, Eq. 2, the larger resource."""
         first = self.view.first(self.started != NO_HOST).allocation
         found: Floats = errors(first, self.view.on_hosts(self.place).allocation).max(axis=1)
         return found
 
     def run(self, settings: MarketSettings) -> Ints:
-        """ComputePlacement."""
+        """ComputePlacement of the paper."""
         hosts = range(len(self.view.hosts))
         for vm in np.flatnonzero(self.place == NO_HOST).tolist():
             candidates = [host for host in hosts if self.feasible(vm, host)]
@@ -136,7 +136,7 @@ class Transcription:
     def next_move(
         self, e: Floats, movable: Ints, forbidden: set[tuple[int, int]]
     ) -> tuple[int, int] | None:
-        """The VM with the largest error that has somewhere to go, and the node for it."""
+        """Return the VM with the largest error that can move, and its best node."""
         for vm in sorted(np.flatnonzero(movable).tolist(), key=lambda vm: (-e[vm], vm)):
             source = int(self.place[vm])
             best: tuple[float, int] | None = None
@@ -154,6 +154,6 @@ class Transcription:
 
 
 def transcription(snapshot: Snapshot, settings: MarketSettings, market: int = 0) -> Ints:
-    """[vms of the market]: where Algorithm 1 puts them."""
+    """Return [vms of the market]: their hosts by Algorithm 1."""
     view = market_view(snapshot, market)
     return Transcription(snapshot, view, view.place.copy()).run(settings)

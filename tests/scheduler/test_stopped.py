@@ -15,7 +15,7 @@ from merkatd.placement.base.host_shares import LARGEST_LACK
 from merkatd.placement.tabu.paper import MarketSettings
 from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from merkatd.scheduler.phases.migration_waves import of_market
-from tests.placement.test_halves import after, begun, harm, tight
+from tests.placement.test_halves import begun, harm, host_after, tight
 
 CLOUDS = int(os.environ.get("MERKAT_SOAK", "150"))
 SEED = int(os.environ.get("MERKAT_SEED", "0"))
@@ -67,10 +67,10 @@ def test_wherever_a_plan_stops_no_cloud_is_worse_than_before(choice: str) -> Non
         several += len(begun(decision.plan.of(Migrate))) > 1
         most = harm(snapshot, snapshot.vms.host, objective)
         if entry.as_planned:
-            whole = after(snapshot, decision.plan.of(Migrate))
+            whole = host_after(snapshot, decision.plan.of(Migrate))
             most = np.maximum(most, harm(snapshot, whole, objective))
         states = stops(snapshot, name, settings, decision.plan, rng)
-        found = [harm(snapshot, after(snapshot, done), objective) for done in states]
+        found = [harm(snapshot, host_after(snapshot, done), objective) for done in states]
         worse += any((one > most * (1 + 1e-9) + 1e-9).any() for one in found)
     assert worse == 0
     assert several > CLOUDS / 20

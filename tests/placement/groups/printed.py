@@ -1,20 +1,20 @@
-"""Phase 3 as the paper prints it, to stand beside the exact assignment.
+"""Phase 3 as the paper prints it, for comparison with the exact assignment.
 
-The print goes on with the next best column without saying what happens once a row has tried
-all; here a row that finds nothing takes the first column nobody has.
+The paper moves on to the next best column and does not define what happens once a row has tried all
+columns. Here such a row takes the first free column.
 """
 
 import numpy as np
 
 from merkatd.cluster import Ints
 
-NOBODY = -1
+UNASSIGNED = -1
 
 
-def heuristic(migration: Ints) -> Ints:
-    """[nodes]: the group of each node, by the paper's exchanges between two nodes."""
+def assign_by_exchanges(migration: Ints) -> Ints:
+    """Return [nodes]: the group of each node, by the paper's exchanges between two nodes."""
     count = len(migration)
-    chosen = np.full(count, NOBODY)
+    chosen = np.full(count, UNASSIGNED)
     order = [np.argsort(row, kind="stable").tolist() for row in migration]
     for start in range(count):
         node, rank, steps = start, 0, 0
@@ -33,7 +33,7 @@ def heuristic(migration: Ints) -> Ints:
             keep = migration[node][group] + migration[other][order[other][at + 1]]
             give = migration[other][group] + migration[node][order[node][rank + 1]]
             if keep < give:
-                chosen[node], chosen[other] = group, NOBODY
+                chosen[node], chosen[other] = group, UNASSIGNED
                 node, rank = other, at + 1
             else:
                 rank += 1

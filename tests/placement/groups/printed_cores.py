@@ -1,14 +1,14 @@
-"""Phase 2 as the paper prints it (its Figure 2), with cores apart as long as there are enough.
+"""Phase 2 as the paper prints it (its Figure 2); a VM shares a core only if cores run out.
 
-The print leaves open which of equally cheap cores comes first: the one where the VM has fewest of
-its virtual CPUs, and then the first.
+The paper leaves open the order of equally cheap cores. Here the core with the fewest virtual CPUs
+of the VM comes first, then the core with the lowest number.
 """
 
 from collections.abc import Sequence
 
 
 def printed_cores(rates: Sequence[float], vcpus: Sequence[int], cores: int) -> list[list[int]]:
-    """By VM: the core of each of its virtual CPUs on a node of so many cores."""
+    """Return for each VM the core of each virtual CPU, on a node with `cores` cores."""
     price = [0.0] * cores
     chosen: list[list[int]] = [[] for _ in rates]
     for vm in sorted(range(len(rates)), key=lambda vm: -rates[vm]):

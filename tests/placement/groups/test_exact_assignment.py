@@ -1,4 +1,4 @@
-"""The exact assignment is scipy's, of equally good ones too."""
+"""The exact assignment equals scipy's, also among equally good assignments."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from merkatd.placement.groups.exact_assignment import best_columns
 
 
 def random_values(seed: int) -> Floats:
-    """Values with many equal sums, with few, and with none."""
+    """Return a matrix with many, few or no equal sums, depending on the seed."""
     rng = np.random.default_rng(seed)
     size = int(rng.integers(0, 40))
     if seed % 5 == 0:
@@ -21,8 +21,8 @@ def random_values(seed: int) -> Floats:
 
 
 @pytest.mark.parametrize("first", range(0, 3_000, 100))
-def test_it_is_the_assignment_of_scipy(first: int) -> None:
-    """On thousands of random matrices; most have several best assignments."""
+def test_best_columns_equals_scipys_assignment(first: int) -> None:
+    """The assignment equals scipy's on 3,000 random matrices, most with several optima."""
     for seed in range(first, first + 100):
         values = random_values(seed)
         _, expected = linear_sum_assignment(values, maximize=True)
@@ -30,13 +30,13 @@ def test_it_is_the_assignment_of_scipy(first: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 60])
-def test_equal_values_move_nobody(size: int) -> None:
-    """Each row keeps the column of its own number."""
+def test_equal_values_keep_every_row_in_place(size: int) -> None:
+    """If all values are equal, each row keeps the column of its own number."""
     assert best_columns(np.ones((size, size))).tolist() == list(range(size))
 
 
-def test_columns_of_a_larger_table_are_read_with_their_strides() -> None:
-    """The values may be a part of another table, or a transposed one."""
+def test_strided_and_transposed_values_are_read_correctly() -> None:
+    """A part of another table and a transposed table give the correct assignment."""
     values = random_values(7)
     wide = np.repeat(np.repeat(values, 2, axis=0), 3, axis=1)[::2, ::3]
     assert best_columns(wide).tolist() == best_columns(values).tolist()

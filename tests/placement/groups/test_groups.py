@@ -1,4 +1,4 @@
-"""The group scheduler: the worked example, every VM placed once, the fewest migrations."""
+"""The strategy `groups`: the worked example, complete placement, the fewest migrations."""
 
 from dataclasses import replace
 from itertools import pairwise, permutations
@@ -12,7 +12,7 @@ from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.groups.group_phases import assign_to_hosts, group_by_price, vms_staying
 from tests.clouds import cloud, hosts_table, placed, vms_table
-from tests.placement.groups.printed import heuristic
+from tests.placement.groups.printed import assign_by_exchanges
 
 RNG = np.random.default_rng(0)
 SETTINGS = GroupSettings()
@@ -21,7 +21,7 @@ SETTINGS = GroupSettings()
 def requests(
     rates: list[float], hosts: int, host: list[int] | None = None, cores: int = 4, vcpus: int = 3
 ) -> Snapshot:
-    """A cloud of equal hosts, with a VM for each rate; where `host` says, else pending."""
+    """Return a cloud of equal hosts with one VM per rate: on its `host` if given, else pending."""
     count = len(rates)
     bid = np.array([[rate, 0.0] for rate in rates]).reshape(count, 2)
     return cloud(
@@ -39,12 +39,12 @@ EXAMPLE = [35.0, 35.0, 30.0, 30.0, 20.0, 20.0]
 
 
 def decided(snapshot: Snapshot) -> Decision:
-    """With nothing remembered."""
+    """Return the decision of `groups` without any memory of earlier periods."""
     return groups(snapshot, SETTINGS, {}, RNG)
 
 
-def test_the_worked_example() -> None:
-    """Three nodes of four cores, three requests of two VMs each."""
+def test_the_papers_worked_example_gives_the_papers_shares() -> None:
+    """Three nodes of four cores and three requests of two VMs each get the paper's shares."""
     group = group_by_price(
         np.array(EXAMPLE),
         np.zeros((6, 2)),
@@ -65,8 +65,8 @@ rates = st.lists(st.floats(1.0, 100.0), min_size=1, max_size=12)
 
 @settings(deadline=None)
 @given(rates, st.integers(1, 5))
-def test_every_vm_is_placed_once(given_rates: list[float], hosts: int) -> None:
-    """New ones are deployed, and what a host has is divided by rates."""
+def test_every_pending_vm_is_deployed_once(given_rates: list[float], hosts: int) -> None:
+    """Each pending VM is deployed once, and each host's CPU is divided by rates."""
     snapshot = requests(given_rates, hosts)
     decision = decided(snapshot)
     assert sorted(step.vm for step in decision.plan.of(Deploy)) == snapshot.vms.id.tolist()
@@ -82,7 +82,7 @@ def test_every_vm_is_placed_once(given_rates: list[float], hosts: int) -> None:
 @settings(deadline=None)
 @given(rates, st.integers(1, 4))
 def test_groups_are_as_even_as_rates_allow(given_rates: list[float], hosts: int) -> None:
-    """The dearest group without its cheapest VM costs no more than the cheapest group."""
+    """The most expensive group minus its cheapest VM costs no more than the cheapest group."""
     snapshot = requests(given_rates, hosts)
     place = placed(snapshot, decided(snapshot))
     price = np.bincount(place, given_rates, hosts)
@@ -93,7 +93,7 @@ def test_groups_are_as_even_as_rates_allow(given_rates: list[float], hosts: int)
 
 
 def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
-    """Where VMs are, and the groups they are in now."""
+    """Draw the present host and the group of each VM."""
     return st.integers(1, 5).flatmap(
         lambda n: st.tuples(
             st.lists(st.integers(-1, n - 1), min_size=1, max_size=15),
@@ -112,7 +112,7 @@ def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
 @settings(deadline=None)
 @given(overlaps())
 def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int]) -> None:
-    """Against all permutations; the paper's own heuristic is never better."""
+    """No permutation needs fewer migrations, nor does the paper's heuristic."""
     place, group, hosts = np.array(one[0]), np.array(one[1]), one[2]
     rows = np.arange(hosts)
     kept = vms_staying(place, group, rows, rows)
@@ -125,13 +125,16 @@ def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int
     )
     assert ours == best
     there = np.bincount(place[place >= 0], minlength=hosts)
-    chosen = heuristic(there[:, np.newaxis] - kept)
+    chosen = assign_by_exchanges(there[:, np.newaxis] - kept)
     assert int(kept[rows, chosen].sum()) <= ours
 
 
 @st.composite
 def kinds_of_hosts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
-    """Where VMs are, their groups, and the kind of each host; groups stand for hosts alike."""
+    """Draw the present host and the group of each VM, and the kind of each host.
+
+    A group may only go to a host of the same kind.
+    """
     kind = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
     count = draw(st.integers(1, 15))
     hosts = st.integers(-1, len(kind) - 1)
@@ -143,7 +146,7 @@ def kinds_of_hosts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
 @settings(deadline=None)
 @given(kinds_of_hosts())
 def test_a_group_gets_a_host_of_its_kind(one: tuple[list[int], list[int], list[int]]) -> None:
-    """Each host one group, whichever hosts VMs come from; as many stay as with any exchange."""
+    """Each host gets one group of its kind, and no exchange would keep more VMs in place."""
     place, group, kind = (np.array(values) for values in one)
     host_of = assign_to_hosts(place, group, kind)
     assert sorted(host_of.tolist()) == list(range(len(kind)))
@@ -159,8 +162,8 @@ def test_a_group_gets_a_host_of_its_kind(one: tuple[list[int], list[int], list[i
             assert stay(other) <= stay(host_of)
 
 
-def test_room_that_is_kept_for_a_while_makes_no_other_host() -> None:
-    """VMs on their way keep some of it: nobody asked for anything."""
+def test_reserved_capacity_does_not_cause_migrations() -> None:
+    """Capacity that VMs in migration reserve for a while leaves the groups unchanged."""
     snapshot = requests(EXAMPLE, 3)
     first = decided(snapshot)
     running = requests(EXAMPLE, 3, placed(snapshot, first).tolist())
@@ -178,10 +181,10 @@ def test_room_that_is_kept_for_a_while_makes_no_other_host() -> None:
     st.lists(st.floats(0.01, 100.0), min_size=2, max_size=12),
     st.integers(2, 4),
 )
-def test_a_rate_that_is_edited_again_and_again_moves_others_seldom(
+def test_repeated_edits_of_a_rate_rarely_move_other_vms(
     given_rates: list[float], edits: list[float], hosts: int
 ) -> None:
-    """No VM twice in ten minutes, but where all groups are made anew, three times at most."""
+    """No VM moves more than three times within ten minutes, and twice only after a regrouping."""
     snapshot = requests(given_rates, hosts)
     decision = decided(snapshot)
     place = placed(snapshot, decision)
@@ -199,8 +202,8 @@ def test_a_rate_that_is_edited_again_and_again_moves_others_seldom(
         assert sum(later - one < 10 for one, later in pairwise(times)) <= 3
 
 
-def test_nothing_moves_while_nobody_asks_for_anything_else() -> None:
-    """Not even where another grouping would be as good."""
+def test_nothing_moves_while_demand_is_unchanged() -> None:
+    """Without new demand no VM moves, even if another grouping would be as good."""
     snapshot = requests(EXAMPLE, 3)
     first = decided(snapshot)
     running = requests(EXAMPLE, 3, placed(snapshot, first).tolist())
@@ -210,7 +213,7 @@ def test_nothing_moves_while_nobody_asks_for_anything_else() -> None:
 
 
 def test_an_edited_rate_regroups() -> None:
-    """Who shared a host with the VM that now pays most goes elsewhere; nobody else moves."""
+    """The VM beside the VM that now pays most moves to another host; no other VM moves."""
     snapshot = requests(EXAMPLE, 3)
     first = decided(snapshot)
     edited = requests([90.0, 35.0, 30.0, 30.0, 20.0, 20.0], 3, placed(snapshot, first).tolist())
@@ -220,8 +223,8 @@ def test_an_edited_rate_regroups() -> None:
     assert len(second.plan.of(Migrate)) == 1
 
 
-def test_a_host_that_is_drained_is_left_by_all() -> None:
-    """And one that is added is used."""
+def test_a_drained_host_is_emptied_and_a_new_host_is_used() -> None:
+    """All VMs leave a drained host, and a host that was added gets VMs."""
     snapshot = requests(EXAMPLE, 3, [0, 1, 2, 2, 0, 1])
     state = np.array([int(HostState.ON), int(HostState.ON), int(HostState.DRAINED)])
     drained = replace(snapshot, hosts=replace(snapshot.hosts, state=state))
@@ -231,7 +234,7 @@ def test_a_host_that_is_drained_is_left_by_all() -> None:
 
 
 def test_twice_the_cores_get_twice_the_rates() -> None:
-    """A price is a part of the capacity."""
+    """A host with twice the cores gets VMs with twice the total rate."""
     snapshot = cloud(
         hosts_table(np.array([[400.0, 65536.0], [800.0, 65536.0]])),
         vms_table(np.full(30, -1), np.tile([10.0, 0.0], (30, 1)), np.tile([400.0, 512.0], (30, 1))),
@@ -240,8 +243,8 @@ def test_twice_the_cores_get_twice_the_rates() -> None:
     assert counts.tolist() == [10, 20]
 
 
-def test_memory_that_does_not_fit_goes_elsewhere_or_waits() -> None:
-    """A VM that no host can take is told why; the others don't mind."""
+def test_a_vm_whose_memory_does_not_fit_waits_with_a_reason() -> None:
+    """A VM that fits on no host waits with the reason; the other VMs are deployed."""
     floor = np.array([[0.0, 60000.0], [0.0, 60000.0], [0.0, 60000.0]])
     snapshot = cloud(
         hosts_table(np.tile([400.0, 65536.0], (2, 1))),
@@ -258,8 +261,8 @@ def test_memory_that_does_not_fit_goes_elsewhere_or_waits() -> None:
     assert "60,000 memory" in decision.reasons[int(snapshot.vms.id[2])]
 
 
-def test_who_may_not_move_stays_and_counts() -> None:
-    """Its group is its host's."""
+def test_an_unmovable_vm_stays_and_counts() -> None:
+    """A VM that may not move stays, and its rate counts for its host's group."""
     snapshot = requests(EXAMPLE, 3, [0, 0, 0, 0, 0, 0])
     held = replace(snapshot, vms=replace(snapshot.vms, movable=np.array([False] * 2 + [True] * 4)))
     place = placed(held, decided(held))
