@@ -1,4 +1,4 @@
-"""Why a VM gets what it gets: terms add up to the share, and the bid that gets all gets all."""
+"""Explanations of shares: terms add up to the share, and the bid for the whole cap gets the cap."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from merkatd.placement import strategy_named
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
 
 
-def as_it_is(snapshot: Snapshot) -> Decision:
-    """Nobody moves: everybody gets their share where they are."""
+def decide_without_moves(snapshot: Snapshot) -> Decision:
+    """Return a decision without moves: each VM gets its share on its present host."""
     allocations = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
@@ -25,7 +25,7 @@ def as_it_is(snapshot: Snapshot) -> Decision:
 
 
 def one_host(bids: list[float], caps: list[float], floors: list[float], size: float) -> Snapshot:
-    """VMs that contend for one resource of one host."""
+    """Return VMs that contend for one resource of one host."""
     return cloud(
         hosts_table(np.array([[size]])),
         vms_table(
@@ -38,8 +38,8 @@ def one_host(bids: list[float], caps: list[float], floors: list[float], size: fl
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_terms_add_up_to_what_the_strategy_gave(seed: int) -> None:
-    """On clouds with every kind of host, VM and constraint, after the plan; the rest is nothing."""
+def test_terms_add_up_to_the_share(seed: int) -> None:
+    """On clouds with all constraints, the terms of each share add up to what the plan allocates."""
     for snapshot in (tangled(seed), crowded(6, seed)):
         decision = strategy_named("tabu").decide(snapshot, np.random.default_rng(0))
         host = hosts_after(snapshot, decision.plan)
@@ -63,35 +63,35 @@ numbers = st.floats(0.1, 100.0)
 
 
 @given(st.lists(st.tuples(numbers, numbers, st.floats(0.0, 1.0)), min_size=2, max_size=6))
-def test_the_bid_for_all_is_the_least_that_gets_the_cap(
+def test_bid_for_all_is_the_lowest_bid_that_gets_the_cap(
     vms: list[tuple[float, float, float]],
 ) -> None:
-    """While nobody else changes theirs; a hundredth less does not, where it is needed at all."""
+    """With other bids unchanged, the quoted bid gets the cap, and 1 % less does not."""
     bids, caps, parts = (list(column) for column in zip(*vms, strict=True))
     floors = [cap * part * 0.5 for cap, part in zip(caps, parts, strict=True)]
     snapshot = one_host(bids, caps, floors, sum(caps) * 0.7)
-    found = explain(snapshot, as_it_is(snapshot), 0)
+    found = explain(snapshot, decide_without_moves(snapshot), 0)
     assert found is not None
     wanted = found.parts[0].bid_for_all
     assert found.parts[0].limited_by in {LimitedBy.CAP, LimitedBy.BIDS, LimitedBy.FLOOR}
     if wanted is None:
         return
 
-    def given_for(bid: float) -> float:
+    def share_for(bid: float) -> float:
         changed = snapshot.vms.bid.copy()
         changed[0] = bid
         other = replace(snapshot, vms=replace(snapshot.vms, bid=changed))
-        return float(as_it_is(other).allocations[0, 0])
+        return float(decide_without_moves(other).allocations[0, 0])
 
-    assert given_for(max(wanted * 1.000001, 1e-9)) == pytest.approx(caps[0], rel=1e-5)
+    assert share_for(max(wanted * 1.000001, 1e-9)) == pytest.approx(caps[0], rel=1e-5)
     if wanted > 1e-6 and floors[0] < caps[0] * 0.99:
-        assert given_for(wanted * 0.99) < caps[0]
+        assert share_for(wanted * 0.99) < caps[0]
 
 
-def test_what_limits_a_share() -> None:
-    """Cap, bids, floor, no bid, floors that don't fit, no host."""
+def test_limited_by_names_what_limits_a_share() -> None:
+    """Shares are limited by cap, bids, floor, a missing bid, or an overfull host."""
     snapshot = one_host([1, 1, 2, 0, 0.01], [10, 100, 100, 50, 50], [0, 0, 0, 5, 20], 100)
-    decision = as_it_is(snapshot)
+    decision = decide_without_moves(snapshot)
     limits = []
     for row in range(5):
         found = explain(snapshot, decision, row)
@@ -99,27 +99,27 @@ def test_what_limits_a_share() -> None:
         limits.append(found.parts[0].limited_by)
     assert limits == ["cap", "bids", "bids", "no bid", "floor"]
     overfull = one_host([1, 1], [100, 100], [80, 80], 100)
-    found = explain(overfull, as_it_is(overfull), 0)
+    found = explain(overfull, decide_without_moves(overfull), 0)
     assert found is not None
     assert (found.parts[0].limited_by, found.parts[0].share) == ("overfull", 50.0)
     assert found.parts[0].rest == pytest.approx(-30.0)
 
 
-def test_the_papers_vector_taken_apart() -> None:
-    """C = 100, bids 1 1 2, caps 100 10 100: the second leaves 15 over, the others share it."""
+def test_the_papers_example_is_explained_by_its_terms() -> None:
+    """With C = 100, bids 1 1 2 and caps 100 10 100, the second VM's 15 spare units are shared."""
     snapshot = one_host([1, 1, 2], [100, 10, 100], [0, 0, 0], 100)
-    parts = [explain(snapshot, as_it_is(snapshot), row) for row in range(3)]
+    parts = [explain(snapshot, decide_without_moves(snapshot), row) for row in range(3)]
     terms = [(p.parts[0].by_bid, p.parts[0].others, p.parts[0].cap) for p in parts if p]
     assert terms == [(25.0, 5.0, 0.0), (25.0, 5.0, -20.0), (50.0, 10.0, 0.0)]
 
 
-def test_vms_that_take_no_part() -> None:
-    """Of no market, or absent: there is nothing to explain. Suspended: the floor, and no bid."""
+def test_vms_outside_of_the_market_have_no_explanation() -> None:
+    """VMs without a market and absent VMs have none; a suspended VM has its floor and no bid."""
     snapshot = one_host([1, 1, 2], [100, 10, 100], [30, 0, 0], 100)
     state = np.array([VmState.SUSPENDED, VmState.ABSENT, VmState.RUNNING])
     market = np.array([0, 0, -1])
     changed = replace(snapshot, vms=replace(snapshot.vms, state=state, market=market))
-    decision = as_it_is(changed)
+    decision = decide_without_moves(changed)
     assert explain(changed, decision, 1) is None
     assert explain(changed, decision, 2) is None
     kept = explain(changed, decision, 0)
@@ -127,8 +127,8 @@ def test_vms_that_take_no_part() -> None:
     assert (kept.parts[0].bid, kept.parts[0].bid_for_all) == (0.0, None)
 
 
-def test_hosts_after_a_plan_that_ends_vms() -> None:
-    """A VM that is ended is nowhere."""
+def test_a_terminated_vm_has_no_host_after_the_plan() -> None:
+    """After a plan that terminates a VM, the VM is on no host."""
     snapshot = one_host([1, 1], [100, 10], [0, 0], 100)
     plan = Plan((Terminate(period=1, vm=1, reason="its tenant says so"),))
     assert hosts_after(snapshot, plan).tolist() == [0, -1]

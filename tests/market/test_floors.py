@@ -1,4 +1,4 @@
-"""A claimed floor holds as far as its bid pays for it."""
+"""A claimed floor holds only as far as the VM's bid pays for it."""
 
 from dataclasses import replace
 
@@ -18,21 +18,21 @@ AMOUNTS = st.floats(0, 1e6)
 
 
 def paid(floor: float, bid: float, price: float, reserve: float) -> float:
-    """Of one VM and one good."""
+    """Return the paid floor of one VM and one good."""
     one = (np.array([[float(value)]]) for value in (floor, bid, price, reserve))
     return float(paid_floors(*one)[0, 0])
 
 
-def test_a_claim_without_a_bid_is_worth_nothing_where_others_bid() -> None:
-    """At 0.1 credits a unit 20 credits pay for 200 of 300 units, and none for none."""
+def test_where_others_bid_a_claim_holds_only_as_far_as_its_bid_pays() -> None:
+    """At 0.1 credits a unit, 20 credits pay for 200 of 300 units, and no credits for none."""
     assert paid(300, 0, 0.1, 0.01) == 0
     assert paid(300, 20, 0.1, 0.01) == pytest.approx(200, rel=2e-6)
     assert paid(100, 20, 0.1, 0.01) == 100
     assert paid(300, 20, np.inf, 0.01) == 0
 
 
-def test_where_there_is_enough_it_holds_as_far_as_its_bid_pays_the_reserve_price() -> None:
-    """Without a reserve price it costs nothing, and holds as a whole."""
+def test_without_scarcity_a_claim_costs_the_reserve_price() -> None:
+    """A claim costs the reserve price; without a reserve price it costs nothing."""
     assert paid(300, 0, 0.01, 0.01) == 0
     assert paid(300, 2, 0.01, 0.01) == pytest.approx(200, rel=2e-6)
     assert paid(300, 4, 0.01, 0.01) == 300
@@ -40,7 +40,7 @@ def test_where_there_is_enough_it_holds_as_far_as_its_bid_pays_the_reserve_price
 
 
 def prices_over_time(claimed: Snapshot, periods: int) -> list[Floats]:
-    """Of one cloud in which nothing changes but the prices, by which claims hold."""
+    """Return the prices of an unchanged cloud over periods, as prices and paid claims interact."""
     reserve = np.array(list(RESERVE.values()))
     prices, found = reserve, []
     for _ in range(periods):
@@ -54,13 +54,13 @@ def prices_over_time(claimed: Snapshot, periods: int) -> list[Floats]:
 
 @given(SEEDS)
 def test_prices_settle(seed: int) -> None:
-    """A claim that holds raises the price, by which less of it is paid for: they meet at once."""
+    """Paid claims raise the price and a higher price lowers them: both converge at once."""
     found = prices_over_time(market_of(seed), 8)
     assert np.allclose(found[3:], found[3], rtol=1e-9)
 
 
 def test_prices_settle_where_a_neighbour_reaches_its_cap() -> None:
-    """It leaves 208 MiB, all that the other pays for: any price up to 9 / 256 would clear."""
+    """The neighbour leaves exactly what the other VM pays for: any price up to 9/256 clears."""
     host = hosts_table(np.array([[464.0, 464.0]]))
     claims = np.array([[0.0, 220.0], [0.0, 0.0]])
     vms = vms_table([0, 0], [[1.0, 1.0], [9.0, 9.0]], [[100.0, 256.0]] * 2, floor=claims)
@@ -70,10 +70,10 @@ def test_prices_settle_where_a_neighbour_reaches_its_cap() -> None:
 
 
 @given(floor=AMOUNTS, bid=AMOUNTS, price=st.floats(1e-9, 1e6), reserve=st.floats(0, 1e6))
-def test_it_is_never_more_than_is_claimed_or_paid_for(
+def test_a_paid_floor_never_exceeds_claim_or_bid(
     floor: float, bid: float, price: float, reserve: float
 ) -> None:
-    """A higher bid never lowers it."""
+    """The paid floor never exceeds the claim or the bid's worth; higher bids never lower it."""
     found = paid(floor, bid, price, reserve)
     assert 0 <= found <= floor
     assert found * max(price, reserve) <= bid * (1 + 1e-9) + 1e-300
@@ -81,8 +81,8 @@ def test_it_is_never_more_than_is_claimed_or_paid_for(
 
 
 @given(SEEDS)
-def test_a_bid_that_buys_an_amount_is_given_it(seed: int) -> None:
-    """Where no VM claims anything; a lower one is not."""
+def test_bids_that_buy_an_amount_get_it(seed: int) -> None:
+    """Without claims, the computed bid gets the amount, and a lower bid does not."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 30))
     bids = rng.lognormal(0, 2, count) * (rng.random(count) < 0.8)
@@ -97,14 +97,14 @@ def test_a_bid_that_buys_an_amount_is_given_it(seed: int) -> None:
             asked[row] = found[row] * part
             full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
             given_ = share(asked, np.zeros(count), full, np.zeros(count, int), np.array([capacity]))
-            # Where it has nearly all, a hundredth less of a bid is hardly less of an amount.
+            # A VM with nearly everything hardly loses anything by a 1 % lower bid.
             least = amounts[row] * (1 - 1e-5 if enough else 1 - 1e-7)
             assert (given_.allocation[row] >= least) == enough
 
 
 @given(SEEDS)
-def test_a_bid_that_buys_an_amount_is_given_it_on_its_host(seed: int) -> None:
-    """Beside the VMs that are there, and no others; a lower one is not."""
+def test_bids_that_buy_an_amount_get_it_on_one_host(seed: int) -> None:
+    """Beside the VMs of the same host the computed bid gets the amount; a lower bid does not."""
     rng = np.random.default_rng(seed)
     count, hosts = int(rng.integers(1, 30)), int(rng.integers(1, 5))
     bids = rng.lognormal(0, 2, count) * (rng.random(count) < 0.8)
@@ -120,13 +120,13 @@ def test_a_bid_that_buys_an_amount_is_given_it_on_its_host(seed: int) -> None:
             full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
             full[host != host[row]] = 0.0
             given_ = share(asked, np.zeros(count), full, host, capacity)
-            # Where it has nearly all, a hundredth less of a bid is hardly less of an amount.
+            # A VM with nearly everything hardly loses anything by a 1 % lower bid.
             least = amounts[at] * (1 - 1e-5 if enough else 1 - 1e-7)
             assert (given_.allocation[row] >= least) == enough
 
 
-def test_no_bid_buys_more_than_there_is() -> None:
-    """Nor all of it beside another bid."""
+def test_no_bid_buys_more_than_the_capacity() -> None:
+    """No bid buys the whole capacity beside another bid, nor more than the capacity."""
     found = bids_that_buy(
         np.array([0, 0]), np.array([100.0, 200.0]), np.ones(2), np.full(2, 300.0), 100.0, 0.0
     )

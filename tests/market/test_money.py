@@ -1,4 +1,4 @@
-"""Price, charge and errors: the numbers of the design and what is promised of all others."""
+"""Price, charge and errors: the design's example numbers, and properties for all other numbers."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ BIDS = np.array([[12.0], [12.0], [12.0], [30.0], [30.0]])
 def level_of(
     bids: list[float], caps: list[float], capacity: float, floors: list[float] | None = None
 ) -> Floats:
-    """What a credit buys on one host."""
+    """Return the amount that one credit buys on one host."""
     rows = len(bids)
     found = share(
         np.array(bids, dtype=float),
@@ -29,21 +29,21 @@ def level_of(
 
 
 def test_the_papers_price_is_bids_over_capacity() -> None:
-    """Figure 3: 96 credits bid for 300 units, whether bids count whole or as far as usable."""
+    """In Figure 3, 96 credits bid for 300 units, with whole bids and with usable bids."""
     whole = price_of_whole_bids(BIDS, np.array([300.0]), np.array([0.0]))
     usable = price(level_of([12, 12, 12, 30, 30], [100.0] * 5, 300.0), np.array([0.0]))
     assert whole == pytest.approx([0.32])
     assert usable == pytest.approx([0.32])
 
 
-def test_a_bid_counts_as_far_as_its_vm_could_use_it() -> None:
-    """9,000 credits for at most one unit make the other 299 the capacity that 96 credits share."""
+def test_a_bid_counts_only_as_far_as_its_vm_can_use_it() -> None:
+    """A bid of 9,000 credits for one unit leaves 299 units for the other 96 credits."""
     got = price(level_of([12, 12, 12, 30, 30, 9000], [100.0] * 5 + [1.0], 300.0), np.zeros(1))
     assert got == pytest.approx([96 / 299])
 
 
-def test_the_papers_experiments_charge_more_than_the_bid() -> None:
-    """In Figure 3's example a bid of 30 gets 100 units and is charged 32; tenants pay 30."""
+def test_the_papers_rule_charges_more_than_the_bid() -> None:
+    """In Figure 3 a bid of 30 gets 100 units and is charged 32; with Merkat the tenant pays 30."""
     given = np.array([[100 / 3]] * 3 + [[100.0]] * 2)
     prices = np.full((5, 1), 0.32)
     got = charges(BIDS, given, prices, 1.0, above_bids=True)
@@ -51,16 +51,16 @@ def test_the_papers_experiments_charge_more_than_the_bid() -> None:
     assert charges(BIDS, given, prices, 1.0)[3, 0] == 30.0
 
 
-def test_no_floor_costs_the_price_of_a_period() -> None:
-    """Anybody can raise that for a moment: it costs the reserve price, or the bid."""
+def test_a_floor_never_costs_a_periods_price() -> None:
+    """A floor costs the reserve price or the bid, because anyone can raise a price briefly."""
     given, price = np.array([[50.0], [50.0]]), np.full((2, 1), 400.0)
     bids, floors = np.array([[0.0], [30.0]]), np.array([[50.0], [20.0]])
     got = charges(bids, given, price, 1.0, floors=floors, reserve=0.2)
     assert got[:, 0].tolist() == [10.0, 30.0]
 
 
-def test_the_clearing_rule_never_does() -> None:
-    """At 1 / level each VM between floor and cap pays its bid, one at its cap less."""
+def test_the_clearing_rule_never_charges_more_than_the_bid() -> None:
+    """At 1 / level a VM between floor and cap pays its bid, and a VM at its cap pays less."""
     level = share(
         np.array([1.0, 1, 2]),
         np.zeros(3),
@@ -74,14 +74,14 @@ def test_the_clearing_rule_never_does() -> None:
     assert got[:, 0] == pytest.approx([1.0, 1 / 3, 2.0])
 
 
-def test_the_reserve_price_is_the_least() -> None:
-    """Nobody bids, everybody has their cap: the reserve price."""
+def test_the_reserve_price_is_the_lowest_price() -> None:
+    """Without bids, or with every VM at its cap, the price is the reserve price."""
     assert price(np.array([np.inf]), np.array([0.5])) == [0.5]
     assert price_of_whole_bids(np.zeros((2, 1)), np.array([100.0]), np.array([0.5])) == [0.5]
 
 
 def test_a_floor_costs_at_least_the_reserve_price() -> None:
-    """A VM that bids nothing pays for its floor; one that bids more than that pays its bid."""
+    """A VM without a bid pays for its floor; a VM with a higher bid pays its bid."""
     bids, floors = np.array([[0.0], [30.0], [30.0]]), np.array([[40.0], [40.0], [40.0]])
     given = np.array([[40.0], [40.0], [20.0]])
     got = charges(
@@ -95,34 +95,34 @@ def test_a_floor_costs_at_least_the_reserve_price() -> None:
     assert got[:, 0] == pytest.approx([20.0, 30.0, 30.0])
 
 
-def test_where_the_floors_use_up_everything_everybody_pays_the_bid() -> None:
-    """No price clears such a market: it is infinite, and charges stop at the bids."""
+def test_when_floors_use_up_everything_each_vm_pays_its_bid() -> None:
+    """No price clears such a market: the price is infinite, and charges stop at the bids."""
     cost = price(np.array([0.0]), np.zeros(1))
     got = charges(BIDS, np.ones((5, 1)), np.tile(cost, (5, 1)), 1.0)
     assert got == pytest.approx(BIDS)
 
 
 def test_a_market_without_capacity_has_the_reserve_price() -> None:
-    """There is nothing to sell, so nothing to divide by."""
+    """Without capacity to sell, the price is the reserve price."""
     got = price_of_whole_bids(BIDS, np.array([0.0]), np.array([0.25]))
     assert got == [0.25]
 
 
 @given(st.floats(0.0, 100.0))
 def test_a_charge_scales_with_time_up_to_two_periods(elapsed: float) -> None:
-    """However late the next observation is."""
+    """A charge covers at most two periods, however late the next observation is."""
     got = charges(BIDS, np.ones((5, 1)), np.ones((5, 1)), elapsed)
     assert got == pytest.approx(np.full((5, 1), min(elapsed, 2.0)))
 
 
-def test_nothing_allocated_is_nothing_owed_at_any_price() -> None:
-    """Also at an infinite one."""
+def test_no_allocation_costs_nothing_at_any_price() -> None:
+    """A VM without an allocation is charged nothing, also at an infinite price."""
     got = charges(BIDS, np.zeros((5, 1)), np.full((5, 1), np.inf), 1.0)
     assert not got.any()
 
 
-def test_the_errors_of_figure_3() -> None:
-    """Eq. 2 on the paper's example."""
+def test_the_errors_of_figure_3_match_the_paper() -> None:
+    """Errors by Eq. 2 equal those of the paper's example."""
     first = np.array([[37.5]] * 3 + [[93.75]] * 2)
     given = np.array([[100 / 3]] * 3 + [[100.0]] * 2)
     assert errors(first, given)[:, 0] == pytest.approx([1 / 9] * 3 + [1 / 15] * 2)
@@ -130,7 +130,7 @@ def test_the_errors_of_figure_3() -> None:
     assert weighted_shortfall(BIDS, first, given) == pytest.approx(4.0)
 
 
-def test_no_first_allocation_is_no_error() -> None:
-    """Whatever the host gives."""
+def test_no_first_allocation_gives_no_error() -> None:
+    """A VM without a first allocation has no error, whatever its host allocates."""
     assert errors(np.zeros((1, 2)), np.ones((1, 2))).tolist() == [[0.0, 0.0]]
     assert shortfalls(np.zeros((0, 2)), np.zeros((0, 2))).tolist() == []

@@ -1,4 +1,4 @@
-"""A bid counts in the price only as far as its VM could use it, under every rule."""
+"""Under every price rule a bid counts only as far as its VM can use it."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,13 +25,13 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def ten_neighbours() -> Snapshot:
-    """One host that ten VMs share, each with a bid of ten credits."""
+    """Return one host with ten VMs that each bid ten credits."""
     hosts = hosts_table(np.array([[HOST, 8192.0]]))
     return cloud(hosts, vms_table([0] * 10, [[10.0, 0.0]] * 10, [[200.0, 1.0]] * 10))
 
 
 def market_of(seed: int, *, hosts: int = 3, vms: int = 12) -> Snapshot:
-    """Hosts of four cores with VMs of all sizes, some with floors, some that bid nothing."""
+    """Return hosts of four cores with VMs of all sizes, some with floors, some without bids."""
     rng = np.random.default_rng(seed)
     place = rng.integers(0, hosts, vms)
     cap = np.stack([rng.choice([1.0, 50.0, 200.0, 800.0], vms), np.full(vms, 100.0)], axis=1)
@@ -42,8 +42,8 @@ def market_of(seed: int, *, hosts: int = 3, vms: int = 12) -> Snapshot:
     )
 
 
-def joined(snapshot: Snapshot, bid: float, cap: float, host: int = 0) -> Snapshot:
-    """The same market with one VM more, which uses no memory to speak of."""
+def join_vm(snapshot: Snapshot, bid: float, cap: float, host: int = 0) -> Snapshot:
+    """Return the same market with another VM that uses almost no memory."""
     vms = snapshot.vms
     table = vms_table(
         [*vms.host, host],
@@ -55,7 +55,7 @@ def joined(snapshot: Snapshot, bid: float, cap: float, host: int = 0) -> Snapsho
 
 
 def decided(snapshot: Snapshot, rule: PriceRule, **settings_: Any) -> Decision:
-    """Where all VMs stay: the price alone is looked at."""
+    """Return a decision in which all VMs stay, so that only the price matters."""
     pricing = Pricing(rule=rule, reserve=RESERVE, **settings_)
     held = replace(
         snapshot, vms=replace(snapshot.vms, movable=np.zeros(len(snapshot.vms), dtype=bool))
@@ -63,8 +63,8 @@ def decided(snapshot: Snapshot, rule: PriceRule, **settings_: Any) -> Decision:
     return paper(held, MarketSettings(pricing=pricing), {}, np.random.default_rng(0))
 
 
-def owed(snapshot: Snapshot, decision: Decision) -> Floats:
-    """What each VM is charged for CPU."""
+def charge_cpu(snapshot: Snapshot, decision: Decision) -> Floats:
+    """Return the CPU charge of each VM."""
     prices = np.tile(decision.prices[0], (len(snapshot.vms), 1))
     return charges(
         snapshot.vms.bid,
@@ -77,19 +77,19 @@ def owed(snapshot: Snapshot, decision: Decision) -> Floats:
 
 
 def test_clearing_is_the_default() -> None:
-    """Of a market, and of every strategy that sells shares."""
+    """Markets and strategies that sell shares use the clearing rule by default."""
     assert MarketRules().pricing.rule is PriceRule.CLEARING
     assert strategy_named("tabu").settings.pricing.rule is PriceRule.CLEARING
     assert strategy_named("paper").settings.pricing.rule is PriceRule.CLEARING
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_a_phantom_does_not_make_its_neighbours_pay(rule: PriceRule) -> None:
-    """A bid of 9,000 of a VM that can use one unit leaves ten neighbours what they paid."""
+def test_an_unusable_bid_does_not_raise_the_neighbours_charges(rule: PriceRule) -> None:
+    """A VM that bids 9,000 for one usable unit leaves ten neighbours' charges unchanged."""
     honest = ten_neighbours()
-    before = owed(honest, decided(honest, rule))
-    crowd = joined(honest, 9000.0, 1.0)
-    after = owed(crowd, decided(crowd, rule))
+    before = charge_cpu(honest, decided(honest, rule))
+    crowd = join_vm(honest, 9000.0, 1.0)
+    after = charge_cpu(crowd, decided(crowd, rule))
     assert after[:10] == pytest.approx(before, rel=0.01)
     assert (after[:10] <= 10.0 + 1e-9).all()
     assert after[10] == pytest.approx(100 / 399, rel=0.01)
@@ -97,12 +97,12 @@ def test_a_phantom_does_not_make_its_neighbours_pay(rule: PriceRule) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(seed=SEEDS, rule=st.sampled_from(PriceRule), bid=st.floats(0, 1e9), cap=st.floats(0.1, 1e5))
-def test_what_a_bid_adds_is_what_its_vm_can_use_at_the_price(
+def test_a_bid_adds_only_what_its_vm_can_use_at_the_price(
     seed: int, rule: PriceRule, bid: float, cap: float
 ) -> None:
-    """However high the bid: the others' price is the one of the capacity that is left to them."""
+    """However high the bid, the price is at most that of the capacity left to the others."""
     snapshot = market_of(seed)
-    found = decided(joined(snapshot, bid, cap), rule).prices[0, 0]
+    found = decided(join_vm(snapshot, bid, cap), rule).prices[0, 0]
     vms = snapshot.vms
     caps = np.minimum(vms.cap[:, 0], HOST)
     floors = np.minimum(vms.floor[:, 0], caps) * (rule is PriceRule.CLEARING)
@@ -115,21 +115,21 @@ def test_what_a_bid_adds_is_what_its_vm_can_use_at_the_price(
 
 @settings(deadline=None, max_examples=60)
 @given(seed=SEEDS)
-def test_under_clearing_no_charge_exceeds_the_bid_or_the_floor_at_the_reserve_price(
+def test_clearing_never_charges_more_than_bid_or_floor(
     seed: int,
 ) -> None:
-    """Whatever the others bid, and however crowded a host is."""
+    """A charge never exceeds the bid, or the floor at the reserve price, on any crowded host."""
     snapshot = market_of(seed)
     vms = snapshot.vms
-    got = owed(snapshot, decided(snapshot, PriceRule.CLEARING))
+    got = charge_cpu(snapshot, decided(snapshot, PriceRule.CLEARING))
     most = np.maximum(vms.bid[:, 0], RESERVE["cpu"] * vms.floor[:, 0])
     assert (got <= most * (1 + 1e-12)).all()
 
 
 @settings(deadline=None, max_examples=60)
 @given(seed=SEEDS, rule=st.sampled_from(PriceRule))
-def test_the_price_is_covered_by_what_bids_can_buy(seed: int, rule: PriceRule) -> None:
-    """Price x capacity is never more than the sum of what each bid buys of what its VM can use."""
+def test_the_price_is_covered_by_usable_bids(seed: int, rule: PriceRule) -> None:
+    """Price x capacity never exceeds the sum of bids, each counted as far as its VM can use it."""
     snapshot = market_of(seed)
     found = decided(snapshot, rule).prices[0, 0]
     if found <= RESERVE["cpu"] or np.isinf(found):
@@ -142,30 +142,30 @@ def test_the_price_is_covered_by_what_bids_can_buy(seed: int, rule: PriceRule) -
     assert found * total <= counted.sum() * (1 + 1e-9)
 
 
-def test_the_papers_experiments_count_bids_as_a_whole() -> None:
-    """To the letter: their figures are compared with those of the paper."""
+def test_the_papers_experiments_count_whole_bids() -> None:
+    """Simulations of the paper count whole bids, so that their figures are comparable."""
     honest = ten_neighbours()
-    crowd = joined(honest, 9000.0, 1.0)
+    crowd = join_vm(honest, 9000.0, 1.0)
     found = decided(crowd, PriceRule.PAPER, whole_bids=True).prices[0, 0]
     assert found == pytest.approx(9100 / HOST)
 
 
 @given(SEEDS)
-def test_no_unit_is_had_below_the_reserve_price(seed: int) -> None:
-    """Nor does a VM pay more than its bid, or than its floor at the reserve price."""
+def test_no_unit_sells_below_the_reserve_price(seed: int) -> None:
+    """A VM pays at least the reserve price, and at most its bid or its floor's reserve price."""
     snapshot = market_of(seed)
     reserve = np.array(list(RESERVE.values()))
     bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))
     decision = decided(bounded, PriceRule.CLEARING)
-    paid, given_ = owed(bounded, decision), decision.allocations[:, 0]
+    paid, given_ = charge_cpu(bounded, decision), decision.allocations[:, 0]
     assert (paid >= given_ * reserve[0] * (1 - 1e-9)).all()
     most = np.maximum(snapshot.vms.bid, snapshot.vms.floor * reserve)[:, 0]
     assert (paid <= most * (1 + 1e-9)).all()
 
 
 @given(SEEDS)
-def test_neighbours_get_no_less_where_low_bids_get_less(seed: int) -> None:
-    """VMs whose bids pay for their sizes at the reserve price."""
+def test_vms_that_pay_for_their_sizes_lose_nothing_by_the_reserve_price(seed: int) -> None:
+    """When low bids buy less, VMs whose bids pay for their sizes get at least as much as before."""
     snapshot = market_of(seed)
     reserve = np.array(list(RESERVE.values()))
     bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))

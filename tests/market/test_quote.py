@@ -1,4 +1,4 @@
-"""Quotes: what a bid would get and cost is what dividing anew gives, at the price of a search."""
+"""Quotes equal a full recomputation, at the cost of a search."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,15 +22,15 @@ RESERVE = np.array([0.001, 0.0])
 
 
 def bounded(snapshot: Snapshot) -> Snapshot:
-    """The same cloud, in which a bid buys no more than it pays for at the reserve prices."""
+    """Return the same cloud with reserve prices that bound what a bid buys."""
     reserve = np.tile(RESERVE, (len(snapshot.markets), 1))
     return replace(snapshot, markets=replace(snapshot.markets, reserve=reserve))
 
 
-def divided_anew(
+def recompute(
     snapshot: Snapshot, market: int, host: Ints, row: int, bid: Floats, rule: PriceRule
 ) -> tuple[Floats, Floats, Floats]:
-    """Shares, prices and cost with the bid really changed, as a period computes them."""
+    """Return shares, prices and costs with the bid really changed, as a period computes them."""
     column = snapshot.vms.bid.copy()
     column[row] = bid
     changed = replace(snapshot, vms=replace(snapshot.vms, bid=column))
@@ -56,14 +56,14 @@ def divided_anew(
 
 
 def agrees(found: Any, expected: Any, capacity: Any) -> bool:
-    """To nine digits; of nearly nothing, to twelve digits of all that there is."""
+    """Compare to nine digits, or near zero to twelve digits of the capacity."""
     return bool(np.allclose(found, expected, rtol=1e-9, atol=1e-12 * float(np.max(capacity))))
 
 
 @pytest.mark.parametrize("rule", PriceRule)
 @pytest.mark.parametrize("seed", [4, 18, 44, *range(6, 12)])
-def test_a_bid_changes_what_its_vm_can_use_of_a_disabled_host(seed: int, rule: PriceRule) -> None:
-    """And with it the market's capacity, where a reserve price bounds what a bid buys."""
+def test_quotes_on_disabled_hosts_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
+    """A bid changes what its VM can use of a disabled host, and so the market's capacity."""
     for snapshot in (tangled(seed), crowded(4, seed)):
         state = snapshot.hosts.state.copy()
         state[: max(1, len(state) // 2)] = HostState.DISABLED
@@ -77,14 +77,14 @@ def test_a_bid_changes_what_its_vm_can_use_of_a_disabled_host(seed: int, rule: P
                     continue
                 for bid in ([0.01, 0.01], [5.0, 5.0]):
                     found = quotes.quote(place, bid)
-                    _, _, owed = divided_anew(closed, market, host, row, np.array(bid), rule)
+                    _, _, owed = recompute(closed, market, host, row, np.array(bid), rule)
                     assert agrees([one.cost for one in found], owed, closed.hosts.capacity)
 
 
 @pytest.mark.parametrize("rule", PriceRule)
 @pytest.mark.parametrize("seed", range(12))
-def test_a_quote_is_what_changing_the_bid_gives(seed: int, rule: PriceRule) -> None:
-    """On clouds with every kind of host, VM and state: share, price and cost, of every VM."""
+def test_quotes_equal_a_recomputation(seed: int, rule: PriceRule) -> None:
+    """Share, price and cost of each VM equal a recomputation on clouds with all constraints."""
     rng = np.random.default_rng(seed)
     clouds = (tangled(seed), crowded(4, seed))
     for snapshot in (*clouds, *map(bounded, clouds)):
@@ -97,7 +97,7 @@ def test_a_quote_is_what_changing_the_bid_gives(seed: int, rule: PriceRule) -> N
                     continue
                 bid = 10 ** rng.uniform(-6, 6, 2) * rng.choice([0.0, 1.0, 1.0], 2)
                 quoted = quotes.quote(place, bid.tolist())
-                got, prices, owed = divided_anew(snapshot, market, host, row, bid, rule)
+                got, prices, owed = recompute(snapshot, market, host, row, bid, rule)
                 assert agrees([one.share for one in quoted], got, snapshot.hosts.capacity)
                 assert agrees([one.price for one in quoted], prices, 1.0)
                 assert agrees([one.cost for one in quoted], owed, snapshot.hosts.capacity)
@@ -105,10 +105,10 @@ def test_a_quote_is_what_changing_the_bid_gives(seed: int, rule: PriceRule) -> N
 
 @settings(deadline=None, max_examples=300)
 @given(rows=st.lists(bidder(), min_size=1, max_size=12), capacity=st.floats(1, 1e6), bid=BIDS)
-def test_one_row_changed_is_what_all_divided_anew_give(
+def test_one_changed_row_equals_a_full_division(
     rows: list[tuple[float, float, float]], capacity: float, bid: float
 ) -> None:
-    """With bends that coincide and bids twelve orders of magnitude apart; the row is the first."""
+    """Changing the first row equals a full division, for equal bends and bids of any size."""
     numbers = np.array(rows)
     pool = np.zeros(len(rows), dtype=np.int64)
     bids, floors, caps = numbers[:, 0], numbers[:, 1], numbers[:, 2]
@@ -123,8 +123,8 @@ def test_one_row_changed_is_what_all_divided_anew_give(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_bid_that_is_said_to_get_it_gets_it(seed: int) -> None:
-    """Any part of what a VM can use; where no bid is said to get it, none does."""
+def test_bid_for_a_share_gets_that_share(seed: int) -> None:
+    """The returned bid gets any usable share; if no bid is returned, no bid gets it."""
     rng = np.random.default_rng(seed)
     found = [0, 0]
     clouds = (tangled(seed), crowded(4, seed))
@@ -151,8 +151,8 @@ def test_the_bid_that_is_said_to_get_it_gets_it(seed: int) -> None:
     assert found[0] > 50
 
 
-def test_more_than_a_vm_can_use_or_a_host_has_is_had_for_no_bid() -> None:
-    """And a share that is had anyway for nothing."""
+def test_unobtainable_shares_have_no_bid_and_free_ones_cost_nothing() -> None:
+    """More than the VM can use or the host has, has no bid; the VM's floor needs no bid."""
     snapshot = cloud(
         hosts_table(np.array([[100.0, 100.0]])),
         vms_table(
@@ -169,12 +169,12 @@ def test_more_than_a_vm_can_use_or_a_host_has_is_had_for_no_bid() -> None:
     assert quotes.bid_for(place, [0.0, 20.0]) == (0.0, 0.0)
     assert quotes.bid_for(place, [50.0, 81.0])[0] == pytest.approx(1.0)
     assert quotes.bid_for(place, [50.0, 81.0])[1] is None
-    assert quotes.bid_for(place, [10.0, 80.0])[1] is None, "the other keeps its floor"
+    assert quotes.bid_for(place, [10.0, 80.0])[1] is None, "the other VM keeps its floor"
 
 
 class TestNewcomers:
-    def test_it_is_quoted_on_the_host_with_the_least_load_that_has_room(self) -> None:
-        """As Algorithm 1 would place it first; the quote comes true once it is there."""
+    def test_a_newcomer_is_quoted_on_the_least_loaded_host_with_room(self) -> None:
+        """The quote uses Algorithm 1's first host, and holds once the VM runs there."""
         snapshot = crowded(40, 3)
         quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.CLEARING, RESERVE)
         place = quotes.place_for((0.0, 2048.0), (400.0, 8192.0))
@@ -196,13 +196,13 @@ class TestNewcomers:
         )
         row, host = len(vms), joined.vms.host
         bid = np.array([3.0, 2.0])
-        got, prices, owed = divided_anew(joined, 0, host, row, bid, PriceRule.CLEARING)
+        got, prices, owed = recompute(joined, 0, host, row, bid, PriceRule.CLEARING)
         assert [one.share for one in quoted] == pytest.approx(got.tolist(), rel=1e-9)
         assert [one.price for one in quoted] == pytest.approx(prices.tolist(), rel=1e-9)
         assert [one.cost for one in quoted] == pytest.approx(owed.tolist(), rel=1e-9)
 
-    def test_a_floor_that_fits_on_no_host_is_quoted_by_the_market(self) -> None:
-        """With no host to name; hosts that take no VMs don't count."""
+    def test_a_floor_that_fits_on_no_host_is_quoted_for_the_market(self) -> None:
+        """The quote names no host, and hosts that take no VMs do not count."""
         snapshot = crowded(6, 1)
         quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
         place = quotes.place_for((0.0, 1e9), (400.0, 1e9))
@@ -212,8 +212,8 @@ class TestNewcomers:
         level = view.first(np.ones(len(view.vms), dtype=bool)).level[0, 0]
         assert cpu.share == pytest.approx(min(level, 400.0), rel=0.05)
 
-    def test_a_pending_vm_is_one(self) -> None:
-        """It counts nowhere until it is placed."""
+    def test_a_pending_vm_is_quoted_as_a_newcomer(self) -> None:
+        """A pending VM counts on no host until it is placed."""
         snapshot = cloud(
             hosts_table(np.array([[100.0, 100.0]])),
             vms_table([0, -1], [[1.0, 1.0], [3.0, 3.0]], [[100.0, 100.0]] * 2),
@@ -226,8 +226,8 @@ class TestNewcomers:
         assert [one.share for one in quotes.quote(place, [3.0, 1.0])] == pytest.approx([75.0, 50.0])
 
 
-def test_who_takes_no_part_has_no_quote() -> None:
-    """VMs of no market and stopped ones; a market may be empty."""
+def test_vms_outside_of_the_market_have_no_quote() -> None:
+    """VMs without a market and stopped VMs have no quote; a market may be empty."""
     snapshot = cloud(
         hosts_table(np.array([[100.0, 100.0]])),
         vms_table(
@@ -241,21 +241,21 @@ def test_who_takes_no_part_has_no_quote() -> None:
     quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
     assert [quotes.place_of(row) for row in range(2)] == [None, None]
     alone = quotes.quote(quotes.place_for((0.0, 0.0), (50.0, 50.0)), [1.0, 0.0])
-    assert [one.share for one in alone] == [0.0, 0.0], "what belongs to no market is set aside"
+    assert [one.share for one in alone] == [0.0, 0.0], "VMs without a market reserve their size"
 
 
-def test_looks_grow_with_the_logarithm_of_the_number_of_vms(
+def test_search_steps_grow_with_the_logarithm_of_the_vms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """64 times as many VMs on one host are six more halvings of a search, not 64 times the work."""
+    """With 64 times as many VMs on a host, a search takes six more steps."""
     looks = []
     whole = _Lines._line
 
-    def counted(self: _Lines, *arguments: Any) -> Any:
+    def count_step(self: _Lines, *arguments: Any) -> Any:
         looks.append(1)
         return whole(self, *arguments)
 
-    monkeypatch.setattr(_Lines, "_line", counted)
+    monkeypatch.setattr(_Lines, "_line", count_step)
     taken = {}
     for vms in (1_000, 64_000):
         rng = np.random.default_rng(vms)
@@ -267,5 +267,5 @@ def test_looks_grow_with_the_logarithm_of_the_number_of_vms(
             own = Bidder(bid[row], cap[row] * 0.1, cap[row])
             assert np.isfinite(demand.level(0, vms * 100.0, own, own._replace(bid=2.0)))
         taken[vms] = len(looks) / 100
-    assert 4 < taken[1_000] < 10, "the search begins at the present level"
+    assert 4 < taken[1_000] < 10, "the search starts at the present level"
     assert taken[64_000] - taken[1_000] < 8

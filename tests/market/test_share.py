@@ -1,4 +1,4 @@
-"""The proportional share: the vectors of the design and the properties it promises."""
+"""The proportional share: the design's examples and the promised properties."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ EPSILON = 1e-9
 
 
 def one_pool(capacity: float, bids: list[float], caps: list[float], floors: list[float]) -> Share:
-    """One resource of one host."""
+    """Return the shares of one resource of one host."""
     rows = len(bids)
     return share(
         np.array(bids, dtype=float),
@@ -32,7 +32,7 @@ BIDS = st.one_of(
 
 @st.composite
 def bidder(draw: st.DrawFn) -> tuple[float, float, float]:
-    """Bid, floor and cap, often with the ratios of others so that bends coincide."""
+    """Draw bid, floor and cap, often in the ratios of other bidders so that bends coincide."""
     bid = draw(BIDS)
     cap = draw(st.one_of(AMOUNTS, st.just(bid * 10.0)))
     floor = draw(st.one_of(st.just(0.0), st.just(cap), st.floats(0.0, 1.0).map(cap.__mul__)))
@@ -41,7 +41,7 @@ def bidder(draw: st.DrawFn) -> tuple[float, float, float]:
 
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[Floats, Floats, Floats, Ints, Floats]:
-    """Several pools at once, some of them empty, some without capacity."""
+    """Draw several pools, some of them empty, some without capacity."""
     count = draw(st.integers(1, 5))
     rows = draw(st.lists(st.tuples(bidder(), st.integers(0, count - 1)), max_size=30))
     capacity = np.array(draw(st.lists(AMOUNTS, min_size=count, max_size=count)))
@@ -52,12 +52,12 @@ def pools(draw: st.DrawFn) -> tuple[Floats, Floats, Floats, Ints, Floats]:
 
 class TestVectors:
     def test_the_papers_figure_3_as_one_market(self) -> None:
-        """Five VMs share 300 units by their bids."""
+        """Five VMs share 300 units in proportion to their bids."""
         got = one_pool(300, [12, 12, 12, 30, 30], [100] * 5, [0] * 5)
         assert got.allocation == pytest.approx([37.5, 37.5, 37.5, 93.75, 93.75])
 
     def test_the_papers_figure_3_on_its_nodes(self) -> None:
-        """Three share one node of 100, the others have one each."""
+        """Three VMs share one node of 100; each of the other two has a node alone."""
         got = share(
             np.array([12.0, 12, 12, 30, 30]),
             np.zeros(5),
@@ -68,40 +68,40 @@ class TestVectors:
         assert got.allocation == pytest.approx([100 / 3] * 3 + [100, 100])
         assert got.level[1:] == pytest.approx([np.inf, np.inf])
 
-    def test_what_a_cap_leaves_goes_to_the_others(self) -> None:
-        """C = 100, bids 1 1 2, caps 100 10 100."""
+    def test_capacity_above_a_cap_goes_to_the_others(self) -> None:
+        """With C = 100, bids 1 1 2 and caps 100 10 100, the others share what the cap leaves."""
         got = one_pool(100, [1, 1, 2], [100, 10, 100], [0, 0, 0])
         assert got.allocation == pytest.approx([30, 10, 60])
 
-    def test_floors_that_do_not_fit_are_scaled_alike(self) -> None:
-        """The level is 0 and everybody gets the same part of its floor."""
+    def test_floors_that_do_not_fit_are_scaled_equally(self) -> None:
+        """The level is 0, and each VM gets the same fraction of its floor."""
         got = one_pool(100, [1, 9], [300, 300], [50, 150])
         assert got.allocation == pytest.approx([25, 75])
         assert got.level == [0.0]
 
-    def test_who_bids_nothing_keeps_its_floor(self) -> None:
-        """A floor is held without a bid, and nothing more."""
+    def test_a_vm_without_a_bid_keeps_only_its_floor(self) -> None:
+        """A VM without a bid gets its floor and nothing more."""
         got = one_pool(100, [0, 5], [100, 60], [20, 0])
         assert got.allocation == pytest.approx([20, 60])
         assert got.level == [np.inf]
 
-    def test_on_a_plateau_the_level_is_the_least_that_fits(self) -> None:
-        """From 10 to 50 credits' worth nothing changes; the price is made at 10."""
+    def test_on_a_plateau_the_level_is_the_lowest_that_fits(self) -> None:
+        """Between levels 10 and 50 no allocation changes, so the level is 10."""
         got = one_pool(110, [1, 1, 1], [10, 100, 100], [0, 50, 50])
         assert got.level == pytest.approx([10.0])
 
-    def test_a_pool_nobody_is_in_has_no_contention(self) -> None:
-        """An empty host asks nothing of anybody."""
+    def test_an_empty_pool_has_no_contention(self) -> None:
+        """A host without VMs has an infinite level."""
         got = share(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, int), np.array([5.0, 0.0]))
         assert got.level.tolist() == [np.inf, np.inf]
 
 
 class TestProperties:
     @given(pools())
-    def test_nobody_is_above_the_cap_or_below_the_floor(
+    def test_allocations_stay_between_floor_and_cap(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
     ) -> None:
-        """Unless the floors themselves do not fit."""
+        """Each allocation is between floor and cap, unless the floors do not fit."""
         _, floor, cap, pool, capacity = drawn
         got = share(*drawn).allocation
         fits = (np.bincount(pool, floor, len(capacity)) <= capacity)[pool]
@@ -110,20 +110,20 @@ class TestProperties:
         assert (got[fits] >= floor[fits]).all()
 
     @given(pools())
-    def test_a_pool_is_used_up_as_far_as_caps_allow(
+    def test_a_pool_is_used_as_far_as_caps_allow(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
     ) -> None:
-        """The sum is the capacity, or all that bidders and holders of floors can take."""
+        """The sum is the capacity, or all that bidders and holders of floors can use."""
         bid, floor, cap, pool, capacity = drawn
         got = np.bincount(pool, share(*drawn).allocation, len(capacity))
         most = np.bincount(pool, np.where(bid > 0, cap, floor), len(capacity))
         assert got == pytest.approx(np.minimum(capacity, most), rel=EPSILON, abs=1e-12)
 
     @given(pools())
-    def test_between_floor_and_cap_everybody_pays_the_same(
+    def test_between_floor_and_cap_all_vms_pay_the_same_price(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
     ) -> None:
-        """One level for all bids of a pool: that is the proportional share."""
+        """All bids of a pool have the same level, which defines the proportional share."""
         bid, floor, cap, pool, _ = drawn
         got = share(*drawn)
         contended = (got.level > 0) & np.isfinite(got.level)
@@ -134,17 +134,17 @@ class TestProperties:
     def test_scaling_all_bids_changes_nothing(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats], factor: float
     ) -> None:
-        """Only the proportions count."""
+        """Only the proportions of bids count."""
         bid, floor, cap, pool, capacity = drawn
         one = share(*drawn).allocation
         other = share(bid * factor, floor, cap, pool, capacity).allocation
         assert other == pytest.approx(one, rel=1e-6, abs=1e-9)
 
     @given(pools(), st.integers(0, 29), st.floats(1.0, 1e6))
-    def test_bidding_more_never_gets_less(
+    def test_a_higher_bid_never_gets_less(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats], at: int, factor: float
     ) -> None:
-        """Monotone in one's own bid."""
+        """The allocation is monotone in the VM's own bid."""
         bid, floor, cap, pool, capacity = drawn
         if len(bid) == 0:
             return
@@ -156,10 +156,10 @@ class TestProperties:
         assert other >= one * (1 - EPSILON) - 1e-300
 
     @given(pools())
-    def test_pools_do_not_feel_each_other(
+    def test_pools_are_independent(
         self, drawn: tuple[Floats, Floats, Floats, Ints, Floats]
     ) -> None:
-        """Each pool alone gives the same bits as all together."""
+        """Each pool alone gives the same bits as all pools together."""
         bid, floor, cap, pool, capacity = drawn
         together = share(*drawn)
         for at in range(len(capacity)):
@@ -176,8 +176,8 @@ class TestProperties:
 
     @settings(max_examples=20)
     @given(st.integers(0, 1000))
-    def test_sums_are_safe_beside_a_pool_twelve_orders_larger(self, seed: int) -> None:
-        """What one pool adds up is not lost in what another does."""
+    def test_sums_are_exact_beside_a_pool_twelve_orders_larger(self, seed: int) -> None:
+        """The sum of a small pool loses no precision beside a very large pool."""
         rng = np.random.default_rng(seed)
         bid = np.concatenate([rng.uniform(1e9, 1e12, 50), rng.uniform(1e-3, 1e-2, 50)])
         cap = np.concatenate([np.full(50, 1e12), np.full(50, 1.0)])
