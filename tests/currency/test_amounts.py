@@ -1,4 +1,4 @@
-"""Amounts: credits and micro-credits, what a tenant starts with, and what a statement adds up."""
+"""Amounts: credits and micro-credits, a tenant's starting credits, and the sums of a statement."""
 
 import pytest
 from hypothesis import given
@@ -11,28 +11,28 @@ from merkatd.currency.statement import Statement, StatementLine
 
 
 @given(st.integers(-(10**12), 10**12))
-def test_micro_credits_are_the_same_after_a_turn_through_credits(amount: int) -> None:
-    """Nothing is lost on a page or in a call."""
+def test_micro_credits_survive_conversion_to_credits(amount: int) -> None:
+    """Converting micro-credits to credits and back changes no amount."""
     assert micro(credits_of(amount)) == amount
     assert credits_of(2_500_000) == 2.5
 
 
-def test_a_tenant_starts_by_its_weight_only_where_no_supply_is_set() -> None:
-    """With a supply the weight counts at the next renewal."""
+def test_starting_credits_depend_on_the_weight_only_without_a_supply() -> None:
+    """With a configured supply, the weight counts from the next renewal on."""
     assert MoneySettings(starting_credits=10.0).start_of(3.0) == micro(30.0)
     assert MoneySettings(starting_credits=10.0, supply=1_000.0).start_of(3.0) == micro(10.0)
     assert MoneySettings(starting_credits=MOST_CREDITS).start_of(3.0) == micro(MOST_CREDITS)
 
 
-def test_without_a_supply_there_is_what_all_tenants_start_with() -> None:
-    """With one there is that."""
+def test_without_a_configured_supply_it_is_the_sum_of_starting_credits() -> None:
+    """A configured supply replaces the sum of the tenants' starting credits."""
     assert MoneySettings(starting_credits=10.0).supply_for([1.0, 2.0]) == micro(30.0)
     assert MoneySettings(starting_credits=10.0, supply=0.5).supply_for([1.0, 2.0]) == micro(0.5)
 
 
 @pytest.mark.parametrize("price", [1e-5, 0.01, 1.0, 300.0])
-def test_the_supply_follows_prices_of_every_size(price: float) -> None:
-    """A unit of CPU costs about a hundredth of a credit."""
+def test_the_supply_follows_prices_of_any_size(price: float) -> None:
+    """Also small prices change the supply; a unit of CPU costs about 0.01 credits."""
     policy = SupplyPolicy(enabled=True, days=2, drift_part=0.2, step_part=0.1)
     days = [{("default", "cpu"): price * times} for times in (1, 1, 2, 2)]
     change = supply_change(policy, 1_000, 1_000, days)
@@ -41,7 +41,7 @@ def test_the_supply_follows_prices_of_every_size(price: float) -> None:
 
 
 def line(**more: int) -> StatementLine:
-    """A VM that used a core for an hour."""
+    """Return the line of a VM that used a core for an hour."""
     return StatementLine(
         vm=1,
         name="web",
@@ -55,8 +55,8 @@ def line(**more: int) -> StatementLine:
     )
 
 
-def test_a_statement_counts_each_good_once_and_no_good_that_was_not_sold() -> None:
-    """Its difference is what nothing explains: 0."""
+def test_a_statement_counts_each_sold_good_once() -> None:
+    """Each sold good counts once, and the unexplained difference is 0."""
     assert line().cost == 120
     assert line(network_cost=3, disk_cost=4).cost == 127
     month = Statement(
@@ -75,8 +75,8 @@ def test_a_statement_counts_each_good_once_and_no_good_that_was_not_sold() -> No
     assert month.debt == 0
 
 
-def test_a_resource_that_is_new_does_not_count_until_it_was_sold_as_long_as_the_others() -> None:
-    """Its first price is no change of a price."""
+def test_a_new_resource_counts_once_it_was_sold_as_long_as_the_others() -> None:
+    """The first price of a resource is not a change of prices."""
     policy = SupplyPolicy(enabled=True, days=2, drift_part=0.2, step_part=0.1)
     cpu, disk = ("default", "cpu"), ("default", "disk")
     days = [{cpu: 1.0}, {cpu: 1.0, disk: 1.0}, {cpu: 1.0, disk: 9.0}, {cpu: 1.0, disk: 9.0}]
