@@ -1,4 +1,4 @@
-"""Starting again: ever later, and not for ever."""
+"""Restarting with growing waits and a limit of retries."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ BACKOFF = Backoff(first_s=1.0, longest_s=30.0, retries=8)
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    """Without the spread: 1, 2, 4 and so on."""
+    """Without the random spread, waits are 1, 2, 4 seconds and so on, up to the longest wait."""
     failures, waits = 0, []
     for _ in range(8):
         failures = BACKOFF.failures_after(failures, 0.1)
@@ -20,8 +20,8 @@ def test_waits_double_up_to_the_longest() -> None:
     assert BACKOFF.is_over(BACKOFF.failures_after(failures, 0.1))
 
 
-def test_a_long_run_begins_anew() -> None:
-    """A process that fails once a day is never given up."""
+def test_a_long_run_resets_the_failures() -> None:
+    """A process that fails once a day is always restarted."""
     failures = 0
     for _ in range(100):
         failures = BACKOFF.failures_after(failures, 31.0)
@@ -31,14 +31,14 @@ def test_a_long_run_begins_anew() -> None:
 
 @given(st.integers(1, 10**6), st.floats(0, 1))
 def test_waits_are_spread_within_their_bounds(failures: int, draw: float) -> None:
-    """Processes that end together don't come together."""
+    """The random spread keeps processes that end together from restarting together."""
     wait_s = BACKOFF.wait_s(failures, draw)
     assert wait_s == pytest.approx(min(2.0 ** min(failures - 1, 10), 30.0) * (0.5 + draw / 2))
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1))
-def test_without_a_limit_tries_go_on(failures: int, draw: float) -> None:
-    """The spread may also make a wait longer than the longest one."""
+def test_without_a_limit_retries_never_end(failures: int, draw: float) -> None:
+    """The spread may also lengthen a wait beyond the longest one."""
     backoff = Backoff(first_s=5.0, longest_s=300.0, spread=(0.75, 1.25))
     assert not backoff.is_over(failures)
     assert 3.75 <= backoff.wait_s(failures, draw) <= 375.0

@@ -1,4 +1,4 @@
-"""Durations and moments have bounds, and whatever is stored can be shown."""
+"""Durations and times have bounds, and any stored value can be displayed."""
 
 from datetime import UTC, datetime
 
@@ -33,8 +33,8 @@ ANY = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(ANY)
-def test_any_number_is_a_moment_that_can_be_shown(at_s: float) -> None:
-    """On a page, in a table, in a sentence."""
+def test_any_number_can_be_displayed_as_a_time(at_s: float) -> None:
+    """Pages, tables and sentences show any number as a time within the bounds."""
     assert EARLIEST_S <= bounded(at_s) <= LATEST_S
     assert utc(at_s).year in range(1970, 2101)
     for shown in (moment_on_page(at_s), deadline(at_s, 1e9), time_text(at_s), utc_text(at_s)):
@@ -42,8 +42,8 @@ def test_any_number_is_a_moment_that_can_be_shown(at_s: float) -> None:
 
 
 @given(st.text(alphabet="0123456789.smhd", max_size=24) | st.datetimes(timezones=st.just(UTC)))
-def test_what_is_read_is_within_the_bounds(value: str | datetime) -> None:
-    """Whatever a tenant writes."""
+def test_times_that_are_read_are_within_the_bounds(value: str | datetime) -> None:
+    """Any text of a tenant gives a time within the bounds or a `ValueError`."""
     try:
         found = moment(value)
     except ValueError:
@@ -53,8 +53,8 @@ def test_what_is_read_is_within_the_bounds(value: str | datetime) -> None:
 
 
 @pytest.mark.parametrize("text", ["999999999999d", "3651d", "315360001s"])
-def test_a_duration_beyond_its_bound_is_refused(text: str) -> None:
-    """With the bound in the words."""
+def test_a_duration_beyond_its_bound_is_an_error(text: str) -> None:
+    """The message names the largest duration."""
     with pytest.raises(OutOfBoundsError, match="at most 3650d"):
         duration(text)
     assert duration("3650d") == LONGEST_S
@@ -63,8 +63,8 @@ def test_a_duration_beyond_its_bound_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2100-01-02T00:00Z"]
 )
-def test_a_moment_beyond_its_bounds_is_refused(text: str) -> None:
-    """As a template has it, and as a change has it."""
+def test_a_time_beyond_its_bounds_is_an_error(text: str) -> None:
+    """Templates and changes of templates have the same bounds."""
     with pytest.raises(ValueError, match="from the years 1970 to 2099"):
         moment_of_text(text)
 
@@ -72,8 +72,8 @@ def test_a_moment_beyond_its_bounds_is_refused(text: str) -> None:
 LATE = '[slo]\ndeadline = "999999999999d"\nideal_run = "999999999999d"'
 
 
-def test_a_template_that_was_stored_without_bounds_can_still_be_read() -> None:
-    """Its times count as the nearest that there may be; a new one is refused."""
+def test_a_template_stored_without_bounds_is_still_readable() -> None:
+    """Stored times become the nearest valid ones; a new template with them is rejected."""
     text = template(slo=LATE, start="[start]\nnot_before = 9999-12-31T23:59:59Z")
     with pytest.raises(TemplateError, match="at most 3650d"):
         read_template(text)

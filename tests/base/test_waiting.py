@@ -1,4 +1,4 @@
-"""A wait on a clock ends at its time, or with its caller."""
+"""A wait on a clock ends at its time or is cancelled by its caller."""
 
 from twisted.internet.task import Clock
 
@@ -6,7 +6,7 @@ from merkatd.base.deferreds import wait_seconds
 
 
 def test_a_wait_ends_at_its_time() -> None:
-    """Not a moment before."""
+    """A wait of two seconds is pending after 1.9 s and over after 2.1 s."""
     clock, over = Clock(), list[object]()
     wait_seconds(clock, 2.0).addCallback(over.append)
     clock.advance(1.9)
@@ -15,8 +15,8 @@ def test_a_wait_ends_at_its_time() -> None:
     assert over == [None]
 
 
-def test_a_cancelled_wait_leaves_nothing_behind() -> None:
-    """A call that is given up keeps no timer."""
+def test_a_cancelled_wait_leaves_no_timer() -> None:
+    """Cancelling a wait removes its timer."""
     clock = Clock()
     wait = wait_seconds(clock, 2.0).addErrback(lambda _: None)
     wait.cancel()
