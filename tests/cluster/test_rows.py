@@ -12,22 +12,22 @@ NO_IDS = np.zeros(0, dtype=np.int64)
 @pytest.mark.parametrize(
     ("wanted", "row"), [(2, 0), (5, 1), (9, 2), (0, None), (6, None), (10, None)]
 )
-def test_the_row_of_an_id(wanted: int, row: int | None) -> None:
-    """Missing ids have no row, wherever they would be."""
+def test_row_of_finds_known_ids_only(wanted: int, row: int | None) -> None:
+    """A missing id has no row, also between known ids."""
     assert row_of(IDS, wanted) == row
     assert row_of(NO_IDS, wanted) is None
 
 
-def test_the_rows_of_ids() -> None:
-    """In the order of the wanted ids."""
+def test_rows_of_keeps_the_given_order() -> None:
+    """Rows come in the order of the given ids, with `NO_HOST` for missing ids."""
     wanted = np.array([9, 0, 2, 6, 10])
     assert rows_of(IDS, wanted).tolist() == [2, NO_HOST, 0, NO_HOST, NO_HOST]
     assert rows_of(NO_IDS, wanted).tolist() == [NO_HOST] * 5
     assert rows_of(IDS, NO_IDS).tolist() == []
 
 
-def test_the_values_of_ids() -> None:
-    """A missing id has the value for missing ones, even where all ids are missing."""
+def test_values_of_uses_the_default_for_missing_ids() -> None:
+    """Missing ids get the default, also if all ids are missing."""
     values = np.array([20.0, 50.0, 90.0])
     assert values_of(IDS, values, np.array([9, 6, 2]), -0.5).tolist() == [90.0, -0.5, 20.0]
     assert values_of(NO_IDS, values[:0], np.array([9]), -0.5).tolist() == [-0.5]

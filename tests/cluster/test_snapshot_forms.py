@@ -1,4 +1,4 @@
-"""A snapshot survives both of its forms, and what is wrong with one is named."""
+"""A snapshot survives both of its forms, and errors name what is wrong."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ MINIMAL: dict[str, Any] = {
 
 
 def complete() -> Snapshot:
-    """A snapshot with something in every table and column."""
+    """Return a snapshot with a value in every table and column."""
     return cloud(
         hosts_table(
             np.full((2, 2), 100.0),
@@ -76,28 +76,28 @@ def complete() -> Snapshot:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_any_cloud_survives_both_forms(seed: int) -> None:
-    """Text is the same again, whichever way it went."""
+    """Writing a snapshot again gives the same text, from either form."""
     text = dumps(tangled(seed))
     assert dumps(loads(text)) == text
     assert dumps(from_npz(to_npz(loads(text)))) == text
 
 
 def test_every_table_and_column_survives() -> None:
-    """Also those that only later strategies read."""
+    """Both forms keep also the tables that only later strategies read."""
     text = dumps(complete())
     assert dumps(from_npz(to_npz(loads(text)))) == text
 
 
-def test_a_cloud_written_by_hand_needs_only_what_matters() -> None:
-    """Everything else has a default."""
+def test_a_handwritten_cloud_needs_only_the_essential_keys() -> None:
+    """All other keys have defaults."""
     snapshot = loads(json.dumps(MINIMAL))
     assert snapshot.vms.host.tolist() == [0]
     assert snapshot.vms.movable.tolist() == [True]
     assert np.isnan(snapshot.vms.held).all()
 
 
-def test_rows_may_stand_in_any_order() -> None:
-    """They ascend by id once read."""
+def test_rows_may_be_in_any_order() -> None:
+    """Reading sorts the rows by id."""
     hosts = [{**MINIMAL["hosts"][0], "id": 9, "name": "b"}, MINIMAL["hosts"][0]]
     snapshot = loads(json.dumps(MINIMAL | {"hosts": hosts}))
     assert snapshot.hosts.name == ("node", "b")
@@ -105,7 +105,7 @@ def test_rows_may_stand_in_any_order() -> None:
 
 
 def changed(table: str, **values: Any) -> str:
-    """The minimal cloud with the only row of a table changed."""
+    """Return the minimal cloud with the only row of a table changed."""
     return json.dumps(MINIMAL | {table: [MINIMAL[table][0] | values]})
 
 
@@ -148,15 +148,15 @@ def changed(table: str, **values: Any) -> str:
         ),
     ],
 )
-def test_what_is_wrong_is_named(text: str, message: str) -> None:
-    """The place, the value and what would be right."""
+def test_errors_name_the_place_and_the_value(text: str, message: str) -> None:
+    """The message has the place, the value and the accepted values."""
     with pytest.raises(SnapshotError) as error:
         loads(text)
     assert message in str(error.value)
 
 
-def test_a_cloud_where_nobody_is_keeps_its_history() -> None:
-    """Two looks at hosts without a VM."""
+def test_a_cloud_without_vms_keeps_its_history() -> None:
+    """Two observations of hosts without VMs survive."""
     nobody = np.zeros((0, 2))
     history = UsageHistory(np.array([1.0, 2.0]), np.zeros((2, 0, 2)), np.ones((2, 1, 2)))
     hosts = hosts_table(np.array([[100.0, 100.0]]))
@@ -167,8 +167,8 @@ def test_a_cloud_where_nobody_is_keeps_its_history() -> None:
     assert dumps(loads(text)) == text
 
 
-def read_or_refused(read: Callable[[], Snapshot]) -> Snapshot | str:
-    """The snapshot, or what is wrong with it; anything else is raised."""
+def read_or_error(read: Callable[[], Snapshot]) -> Snapshot | str:
+    """Return the snapshot or the text of its `SnapshotError`; raise anything else."""
     try:
         return read()
     except SnapshotError as error:
@@ -177,8 +177,8 @@ def read_or_refused(read: Callable[[], Snapshot]) -> Snapshot | str:
 
 @settings(max_examples=200)
 @given(st.data())
-def test_garbage_never_does_more_than_a_clear_error(data: st.DataObject) -> None:
-    """Any value anywhere in a snapshot is read or refused, never worse."""
+def test_garbage_causes_only_a_clear_error(data: st.DataObject) -> None:
+    """Any value anywhere in a snapshot is read or gives a `SnapshotError`."""
     junk = st.recursive(
         st.none()
         | st.booleans()
@@ -194,22 +194,22 @@ def test_garbage_never_does_more_than_a_clear_error(data: st.DataObject) -> None
         column = data.draw(st.sampled_from(["id", "name", "state", "market", "host", "bid", "cap"]))
         value = [MINIMAL[table][0] | {column: value}]
     text = json.dumps(MINIMAL | {table: value})
-    assert isinstance(read_or_refused(lambda: loads(text)), Snapshot | str)
+    assert isinstance(read_or_error(lambda: loads(text)), Snapshot | str)
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=40), st.integers(0, 5000))
-def test_damaged_compact_snapshots_are_refused(noise: bytes, at: int) -> None:
-    """Bytes changed anywhere give the same snapshot or a clear error."""
+def test_damaged_compact_snapshots_are_rejected(noise: bytes, at: int) -> None:
+    """Changed bytes give the same snapshot or a clear error."""
     whole = to_npz(tangled(3))
     at %= len(whole)
     damaged = whole[:at] + noise + whole[at + len(noise) :]
-    again = read_or_refused(lambda: from_npz(damaged))
+    again = read_or_error(lambda: from_npz(damaged))
     assert isinstance(again, str) or len(again.vms) == len(tangled(3).vms)
 
 
-def test_columns_refuse_to_be_changed() -> None:
-    """A snapshot is a value."""
+def test_columns_are_read_only() -> None:
+    """Assigning to a column of a snapshot is an error."""
     snapshot = tangled(1)
     with pytest.raises(ValueError, match="read-only"):
         snapshot.vms.bid[0] = 1.0
