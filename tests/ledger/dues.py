@@ -1,4 +1,4 @@
-"""What each period should have cost, worked out once more from what was kept of it."""
+"""Checker of charges: recomputes what each period should have cost from the stored details."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ _MOST_PERIODS = 2.0
 
 @dataclass(slots=True)
 class Dues:
-    """What was found to be right until now, period by period."""
+    """The charges verified so far, period by period."""
 
     looked_to: int = 0
-    """The newest period that was looked at."""
+    """The newest verified period."""
     taken: Counter[int] = field(default_factory=Counter)
-    """By account: micro-credits of all periods up to that one."""
+    """By account: micro-credits charged in all periods up to that one."""
     missing: int = 0
 
     def look(self, connection: sa.Connection) -> None:
-        """Every period charged since the last look was charged once, and for what it was."""
+        """Check that each period charged since the last call was charged once and correctly."""
         stored = {one.number: one for one in period_store.recent(connection, 1_000_000)}
         charged = sorted(n for n, one in stored.items() if one.state is PeriodState.CHARGED)
         newest = charged[-1]
@@ -42,20 +42,20 @@ class Dues:
             and one.decided_s is not None
             and one.state is not PeriodState.CHARGED
         }
-        assert not left, "what was given in these was never charged"
+        assert not left, "these periods were never charged"
         known = rollup_store.rolled_up_to(connection)
-        assert known <= self.looked_to, "rolled up before it was looked at: keep more"
+        assert known <= self.looked_to, "rolled up before it was verified: keep more"
         for number in charged:
             if number > self.looked_to:
                 self._check(connection, stored[number], stored)
         for number in stored.keys() - set(charged):
             assert not entry_store.transactions_below(connection, f"charge/{number}/"), (
-                "charged, and not said so"
+                "charged, but not marked as charged"
             )
         self.looked_to = newest
 
-    def whole(self, connection: sa.Connection) -> None:
-        """What left the accounts for charges is the sum of all that; also of what is days now."""
+    def check_totals(self, connection: sa.Connection) -> None:
+        """Check that the charges of each account, rolled up or not, equal the verified sum."""
         for account, amount in self.taken.items():
             moved = entry_store.sums(connection, account, 0.0, None)
             assert -moved[entry_store.TransactionKind.CHARGE] == amount
@@ -70,7 +70,7 @@ class Dues:
         rows = np.searchsorted(arrays["vm"], detail.vm)
         assert detail.vm.tolist() == arrays["vm"][rows].tolist()
         elapsed_s = _elapsed(one, stored) * INTERVAL_S
-        # A VM that ran when the period was decided goes on here; one that was placed starts late.
+        # A VM that ran at the decision continues; a VM that was just placed starts late.
         _, began_s, ended_s = arrays["record"].T
         running = arrays["runs"] & (began_s > 0) & (ended_s == 0)
         assert running.sum() <= VMS
@@ -79,7 +79,7 @@ class Dues:
         assert (detail.seconds > 0).all()
         assert (detail.seconds <= elapsed_s).all()
         price: Floats = arrays["price"][arrays["market"][rows]]
-        # A good that no other VM lacked is paid for by running time alone.
+        # A good without contention is paid for by running time alone.
         contended: Bools = arrays["contended"][rows]
         alone: Bools = running[rows] | ~contended.any(axis=1)
         sure = contended | alone[:, np.newaxis]
@@ -87,7 +87,7 @@ class Dues:
         given: Floats = arrays["allocation"][rows]
         owed = np.rint(_each(arrays, rows, price * given) * periods_run * MICRO).astype(np.int64)
         least = np.where(sure, owed, 0)
-        # A VM that is started pays for what it had of all its cores before it had limits as well.
+        # A VM that starts also pays for its use of all cores before limits applied.
         all_cores = UNITS_PER_CORE * arrays["vcpus"][rows] * elapsed_s / INTERVAL_S
         more = np.ceil(price[:, CPU] * all_cores * MICRO).astype(np.int64)
         due: Counter[int] = Counter()
@@ -113,9 +113,9 @@ class Dues:
 
 
 def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
-    """Credits a period: the price of what was given, the bid at most.
+    """Return credits a period: the price of the allocation, at most the bid.
 
-    Or the floor at the reserve price, where that is more than the bid.
+    If the floor at the reserve price exceeds the bid, the floor is the limit.
     """
     market = arrays["market"][rows]
     floor = np.minimum(arrays["floor"][rows], arrays["allocation"][rows])
@@ -125,7 +125,7 @@ def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
 
 
 def _elapsed(one: PeriodRow, stored: dict[int, PeriodRow]) -> float:
-    """Periods that passed until the observation with which it was charged."""
+    """Return the number of periods until the observation that the charge used."""
     at_s = one.charged_s
     assert at_s is not None
     later = [n for n, other in stored.items() if n > one.number and other.observed_s <= at_s]

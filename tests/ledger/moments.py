@@ -1,4 +1,4 @@
-"""The moments of a charge at which somebody is killed, each waited for, none left to luck."""
+"""The moments of a charge at which a process is killed; each is awaited, none is left to chance."""
 
 import contextlib
 import time
@@ -16,19 +16,19 @@ Moment = Callable[[Books, np.random.Generator], contextlib.AbstractContextManage
 
 
 _STALE_S = 0.12
-"""The server looks at its transactions anew only where nobody asked for a tenth of a second."""
+"""The server refreshes its list of transactions only after 0.1 seconds without queries."""
 
 
 @contextlib.contextmanager
 def before_it_posts(books: Books, _rng: np.random.Generator) -> Iterator[None]:
-    """The charge waits for the treasury's account, which somebody else holds."""
+    """The charge waits for the treasury's account, which the test has locked."""
     treasury = sa.select(ACCOUNTS.c.id).where(ACCOUNTS.c.kind == AccountKind.TREASURY)
     found = False
     while not found:
         with books.connected() as connection:
             connection.execute(treasury.with_for_update()).all()
             waiting = until(lambda: _waiting(books), "somebody at the treasury", tick_s=0.0)
-            # Where nothing was due to be charged, it is a replenishment that waits.
+            # If no charge was due, the waiting transaction is a replenishment.
             found = waiting == [0]
             if found:
                 yield
@@ -36,7 +36,7 @@ def before_it_posts(books: Books, _rng: np.random.Generator) -> Iterator[None]:
 
 @contextlib.contextmanager
 def after_it_posted(books: Books, _rng: np.random.Generator) -> Iterator[None]:
-    """Everything is posted and nothing committed: it waits for the row of its period."""
+    """Everything is posted and nothing committed: the charge waits for its period's row."""
     with books.connected() as connection:
         until(lambda: _held(connection), "a period that has acted")
         until(lambda: any(_waiting(books)), "a charge behind its postings", tick_s=0.0)
@@ -45,25 +45,25 @@ def after_it_posted(books: Books, _rng: np.random.Generator) -> Iterator[None]:
 
 @contextlib.contextmanager
 def once_it_committed(books: Books, _rng: np.random.Generator) -> Iterator[None]:
-    """The very moment at which others see it: the daemon may not have heard of it."""
+    """The moment at which others see the commit; the daemon may not have its result yet."""
     before = books.read(charged_periods)
     until(lambda: books.alive() and books.read(charged_periods) > before, "a charge", tick_s=0.0)
     yield
 
 
 @contextlib.contextmanager
-def whenever(books: Books, rng: np.random.Generator) -> Iterator[None]:
-    """Any moment of a period, or of a start."""
+def at_any_time(books: Books, rng: np.random.Generator) -> Iterator[None]:
+    """Any moment of a period or of a start."""
     del books
     time.sleep(float(rng.uniform(0.0, 2 * INTERVAL_S / SPEED)))
     yield
 
 
-MOMENTS: tuple[Moment, ...] = (before_it_posts, after_it_posted, once_it_committed, whenever)
+MOMENTS: tuple[Moment, ...] = (before_it_posts, after_it_posted, once_it_committed, at_any_time)
 
 
 def _held(connection: sa.Connection) -> bool:
-    """Whether the newest period has acted; then its row is held from now on."""
+    """Return whether the newest period has acted; if so, its row stays locked."""
     newest = sa.select(PERIODS.c.number, PERIODS.c.state).order_by(PERIODS.c.number.desc()).limit(1)
     row = connection.execute(newest).one_or_none()
     if row is not None and row.state == PeriodState.ACTED:
@@ -75,7 +75,7 @@ def _held(connection: sa.Connection) -> bool:
 
 
 def _waiting(books: Books) -> list[int]:
-    """How many rows were written by each transaction that waits for a lock."""
+    """Return the number of rows that each transaction waiting for a lock has written."""
     query = "SELECT trx_rows_modified FROM information_schema.innodb_trx"
     query += " WHERE trx_state = 'LOCK WAIT'"
     assert books.alive()

@@ -1,4 +1,4 @@
-"""`merkatd run` with a cloud of its own and its books on a private MariaDB, in compressed time."""
+"""`merkatd run` with an embedded cloud and a private MariaDB, in compressed time."""
 
 import contextlib
 import secrets
@@ -22,11 +22,11 @@ from tests.servers import MariaDb
 Result = TypeVar("Result")
 
 SPEED = 60
-"""Of the cloud's time."""
+"""Cloud seconds per real second."""
 INTERVAL_S = 6.0
-"""Of that time: a tenth of a second of ours."""
+"""In cloud time: a tenth of a real second."""
 TENANTS = ("ann", "bob", "eve")
-"""Eve's weight is so small that she can't pay for what she has."""
+"""Eve's weight is so small that she cannot pay for her VMs."""
 FIRST_USER = 2
 PLATFORMS_OF_EACH = 6
 VMS_OF_EACH = 2
@@ -59,7 +59,7 @@ EMBEDDED=[WORK="1000000000",DEMAND="1"]
 """
 '''
 
-# Nobody is suspended for being poor: who runs must not change while it is counted.
+# No VM is suspended for debts: the running VMs must not change during the count.
 _DAEMON = """
 [daemon]
 state_directory = "{directory}/state"
@@ -89,10 +89,10 @@ unpaid_periods = 1000000
 
 
 class Books:
-    """A MariaDB, and the daemon that keeps its books there."""
+    """A MariaDB, and the daemon that keeps its ledger there."""
 
     def __init__(self, directory: Path, server: MariaDb, kept: int) -> None:
-        """Charges are kept by the period for so many periods."""
+        """Keep charges by period for `kept` periods."""
         self.directory = directory
         self.server = server
         self.password = secrets.token_hex(8)
@@ -111,11 +111,11 @@ class Books:
 
     @property
     def log(self) -> str:
-        """All that the daemons said."""
+        """Return the log of all daemons so far."""
         return (self.directory / "log").read_text()
 
     def populate(self) -> None:
-        """Users, VMs of their own and VMs of platforms; all of them run when this returns."""
+        """Create users, their VMs and VMs of platforms, and wait until all of them run."""
         state = self.directory / "state"
         control = state / "control.sock"
         until(control.exists, "the daemon answers")
@@ -135,12 +135,12 @@ class Books:
         until(self._all_run, "all VMs run")
 
     def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What is in the books, as of one moment."""
+        """Run a query on the ledger in one transaction."""
         return transaction(self._engine, work)
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[sa.Connection]:
-        """A connection that may not survive what is done meanwhile."""
+        """Yield a connection that a kill may break."""
         connection = self._engine.connect()
         try:
             yield connection
@@ -149,27 +149,27 @@ class Books:
             connection.close()
 
     def kill(self, *, server: bool, daemon: bool) -> None:
-        """End them as a power cut would."""
+        """Kill the server or the daemon, as a power cut would."""
         if server:
             self.server.kill()
         if daemon:
             self.daemon.kill()
 
     def start_again(self) -> None:
-        """Whatever was killed."""
+        """Start the killed processes again."""
         if not self.server.running:
             self.server.start()
             self._engine.dispose()
         if not self.daemon.running:
             self.daemon = self._started()
 
-    def after_another_charge(self) -> None:
-        """Wait for one, and see to it that the daemon lives on."""
+    def await_charge(self) -> None:
+        """Wait for another charge, and check that the daemon stays alive."""
         before = self.read(charged_periods)
         until(lambda: self.alive() and self.read(charged_periods) > before, "another charge")
 
     def alive(self) -> bool:
-        """True; AssertionError where the daemon has ended."""
+        """Return True; raise AssertionError if the daemon has ended."""
         assert self.daemon.running, self.log
         return True
 
@@ -187,13 +187,13 @@ class Books:
 
 
 def charged_periods(connection: sa.Connection) -> int:
-    """How many periods were charged."""
+    """Return the number of charged periods."""
     query = sa.select(sa.func.count()).where(PERIODS.c.state == PeriodState.CHARGED)
     return connection.scalar(query) or 0
 
 
 def _charged_vms(connection: sa.Connection) -> int:
-    """How many VMs the newest period that was charged had."""
+    """Return the number of VMs in the newest charged period."""
     newest = connection.scalar(sa.select(sa.func.max(usage_store.DETAILS.c.period)))
     found = None if newest is None else usage_store.load(connection, newest)
     return 0 if found is None else len(found.vm)
@@ -201,7 +201,7 @@ def _charged_vms(connection: sa.Connection) -> int:
 
 @contextlib.contextmanager
 def books(directory: Path, kept: int) -> Iterator[Books]:
-    """A daemon whose VMs run and pay; nothing of it is left afterwards."""
+    """Yield a daemon whose VMs run and pay; remove everything afterwards."""
     with servers.mariadb() as server:
         found = Books(directory, server, kept)
         try:

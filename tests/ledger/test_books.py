@@ -1,4 +1,4 @@
-"""All operations on the books, in any order and repeated, against a simple model of them."""
+"""All ledger operations, in any order and repeated, compared with a simple model."""
 
 from collections import Counter
 from typing import Any
@@ -51,7 +51,7 @@ Operation = Any
 
 
 class Books(RuleBasedStateMachine):
-    """The model: who holds what, kept by plain sums; the ledger must say the same."""
+    """The model: each tenant's holdings as plain sums; the ledger must agree."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,45 +66,45 @@ class Books(RuleBasedStateMachine):
         self.voided: set[int] = set()
         self.debts: Counter[int] = Counter()
         self.reserved: dict[int, Counter[int]] = {}
-        """By period that is still to be charged, and account."""
+        """By period to be charged, and account."""
         self.applications: dict[int, int] = {}
         self.acts = 0
         self.rolled = 0
 
     def teardown(self) -> None:
-        """Nothing of it is kept."""
+        """Close the connection without keeping anything."""
         self.connection.close()
 
     @property
     def money(self) -> MoneySettings:
-        """What is configured at present."""
+        """Return the present money settings."""
         return MoneySettings(supply=self.supply / 1e6, starting_credits=0.0)
 
     @initialize()
     def begin(self) -> None:
-        """The supply is issued."""
+        """Issue the supply."""
         keep_supply(self.connection, self.money, self.at_s)
 
     @rule(hours=st.integers(1, 60))
     def wait(self, hours: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.at_s += hours * 3600.0
 
     @rule(owner=OWNERS)
     def meets(self, owner: int) -> None:
-        """A tenant is met, maybe again."""
+        """Add a tenant, perhaps a second time."""
         open_tenant(self.connection, owner, self.money, self.at_s)
         self.holdings[owner] += 0
 
     @rule(owner=OWNERS, weight=st.sampled_from([None, 0.0, 0.5, 1.0, 3.0]))
     def weighs(self, owner: int, weight: float | None) -> None:
-        """An administrator sets a weight; no credits move."""
+        """Set a weight as an administrator; no credits move."""
         if owner in self.holdings:
             set_weight(self.connection, owner, weight, "test", self.at_s)
 
     @rule(owner=OWNERS, amount=st.integers(-2_000, 2_000), again=st.booleans())
     def grants(self, owner: int, amount: int, *, again: bool) -> None:
-        """An administrator gives or takes; asked for twice it is done once."""
+        """Grant or withdraw credits as an administrator; a repeated request acts once."""
         if owner not in self.holdings:
             return
         self.acts += 1
@@ -120,7 +120,7 @@ class Books(RuleBasedStateMachine):
 
     @rule()
     def renews(self) -> None:
-        """Everybody is topped up, and nobody beyond its part."""
+        """Pay every tenant up to its entitlement, and not beyond."""
         before = {one.owner: one for one in tenants(self.connection)}
         paid = renew(self.connection, "test", self.at_s)
         for one in tenants(self.connection):
@@ -134,7 +134,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(supply=st.integers(0, 20_000))
     def configures(self, supply: int) -> None:
-        """The supply is changed, as far as the treasury goes."""
+        """Change the supply as far as the treasury allows."""
         wanted = max(supply, supply_of(self.connection) - self.treasury)
         self.supply = supply
         keep_supply(self.connection, self.money, self.at_s)
@@ -142,7 +142,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(owner=OWNERS, name=st.sampled_from("ab"), initial=AMOUNTS, refill=AMOUNTS)
     def opens(self, owner: int, name: str, initial: int, refill: int) -> None:
-        """An application is opened; its budget comes from its tenant."""
+        """Open an application whose budget comes from its tenant."""
         if owner not in self.holdings:
             return
         savepoint = self.connection.begin_nested()
@@ -156,7 +156,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(data=st.data(), amount=AMOUNTS)
     def changes(self, data: st.DataObject, amount: int) -> None:
-        """A budget is changed, or refused whole."""
+        """Change a budget, or reject the change as a whole."""
         if self.applications:
             self.acts += 1
             application = data.draw(st.sampled_from(sorted(self.applications)))
@@ -170,7 +170,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def ends(self, data: st.DataObject) -> None:
-        """An application is over: what it held is its tenant's again."""
+        """End an application; its credits return to its tenant."""
         if self.applications:
             application = data.draw(st.sampled_from(sorted(self.applications)))
             owner = self.applications[application]
@@ -183,18 +183,18 @@ class Books(RuleBasedStateMachine):
 
     @rule()
     def replenishes(self) -> None:
-        """Budgets are refilled; nobody's holdings change by that."""
+        """Refill the budgets; no tenant's total holdings change."""
         replenish(self.connection, 3600.0, self.at_s)
 
     def decided(self) -> int:
-        """A new period of which the decision is stored."""
+        """Store the decision of a new period."""
         number = period_store.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
         period_store.decided(self.connection, number, self.at_s, "paper", {})
         return number
 
     @rule(data=st.data())
     def reserves(self, data: st.DataObject) -> None:
-        """A period is decided; what it can cost is reserved, as far as there is so much."""
+        """Decide a period and reserve its highest cost, as far as credits suffice."""
         payers = [one for one in account_store.every(self.connection) if one.owner is not None]
         if not payers:
             return
@@ -208,7 +208,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def releases(self, data: st.DataObject) -> None:
-        """A decided period will not be charged after all."""
+        """Release the reservation of a period that will not be charged."""
         if self.reserved:
             number = data.draw(st.sampled_from(sorted(self.reserved)))
             release(self.connection, number, self.at_s)
@@ -218,7 +218,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def charges(self, data: st.DataObject) -> None:
-        """A period is charged to some accounts, twice through as once."""
+        """Charge a period to some accounts; a repeated charge has no effect."""
         payers = {
             one.id: one for one in account_store.every(self.connection) if one.owner is not None
         }
@@ -246,7 +246,7 @@ class Books(RuleBasedStateMachine):
         result = settle_bill(self.connection, bill, self.at_s)
         period_store.charged(self.connection, number, self.at_s)
         if number <= self.rolled:
-            assert result == SettledBill(0, 0), "its charges were rolled up before it was charged"
+            assert result == SettledBill(0, 0), "charges were rolled up before the charge"
             self.collects()
             return
         expected: Counter[int] = Counter()
@@ -267,7 +267,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def voids(self, data: st.DataObject) -> None:
-        """A period is given back, once, unless it is too long ago or the treasury is short."""
+        """Refund a period once, unless it is rolled up or the treasury is short."""
         if not self.taken:
             return
         number = data.draw(st.sampled_from(sorted(self.taken)))
@@ -295,7 +295,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(keep=st.integers(0, 3))
     def tidies(self, keep: int) -> None:
-        """Details become days, and so do old charges: nothing that anybody holds changes."""
+        """Roll up details and old charges into days; no holdings change."""
         while fold_details(self.connection, 2):
             pass
         newest = period_store.newest(self.connection)
@@ -310,14 +310,14 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """The sum is zero, balances are their entries, and everybody holds what the model says."""
+        """Check that the sum is zero, balances equal entries, and holdings equal the model."""
         assert audit(self.connection).sound
         found = {one.owner: one.holdings for one in tenants(self.connection)}
         assert found == dict(self.holdings)
 
     @invariant()
     def reservations_and_debts_are_right(self) -> None:
-        """What is reserved is the sum of what periods reserve; a debtor has nothing to move."""
+        """Check that reservations equal the periods' sums, and debtors have no free credits."""
         kept: Counter[int] = Counter()
         for amounts in self.reserved.values():
             kept.update(amounts)
@@ -332,7 +332,7 @@ class Books(RuleBasedStateMachine):
 
     @invariant()
     def statements_explain_everything(self) -> None:
-        """The months up to now, one behind the other, from nothing to what is held."""
+        """Check that consecutive monthly statements lead from zero to the present holdings."""
         for owner, held in self.holdings.items():
             balance, charged, month = 0, 0, Month(1970, 1)
             while month.begin_s <= self.at_s:
@@ -343,27 +343,27 @@ class Books(RuleBasedStateMachine):
 
     @property
     def treasury(self) -> int:
-        """What nobody holds."""
+        """Return the credits that no tenant holds."""
         return supply_of(self.connection) - self.holdings.total()
 
     def own(self, owner: int) -> int:
-        """What a tenant can move of what it holds outside its applications."""
+        """Return the credits that a tenant can move, outside of its applications."""
         account = account_store.find(self.connection, AccountKind.TENANT, owner)
         assert account is not None
         return account.free
 
     def owner(self, account: int) -> int:
-        """Whose account it is."""
+        """Return the owner of an account."""
         owner = account_store.get(self.connection, [account])[account].owner
         assert owner is not None
         return owner
 
     def free(self, account: int) -> int:
-        """What can be moved out of an account."""
+        """Return the credits that can be moved out of an account."""
         return account_store.get(self.connection, [account])[account].free
 
     def collects(self) -> None:
-        """Debts are paid from all that their owners can move: in the model from the whole."""
+        """Pay debts from all movable credits of their owners: in the model from the total."""
         for owner, debt in self.debts.items():
             kept = sum(
                 amounts[one.id]

@@ -1,4 +1,4 @@
-"""Details of periods become days: all that a VM used and paid, in every good."""
+"""Details of periods become days: all that a VM used and paid, for each good."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ DAY_S = 86_400.0
 
 
 def detail(period: int, at_s: float, allocation: list[float], charged: list[int]) -> Detail:
-    """One VM that was charged for sixty seconds."""
+    """Return the detail of one VM that was charged for sixty seconds."""
     return Detail(
         period=period,
         at_s=at_s,
@@ -23,7 +23,7 @@ def detail(period: int, at_s: float, allocation: list[float], charged: list[int]
 
 
 def test_each_good_is_added_up_by_day() -> None:
-    """Also where network and disk were sold in some of the periods only; the last name counts."""
+    """Network and disk may be sold in some periods only; the day has the VM's last name."""
     found = uses_of(
         [
             detail(1, 1.0 * DAY_S, [100.0, 512.0], [10, 20]),

@@ -1,4 +1,4 @@
-"""The daemon and its MariaDB killed in the middle of charging: no credit is lost or made."""
+"""Kills of the daemon and its MariaDB during charges: no credit is lost or created."""
 
 import os
 from pathlib import Path
@@ -19,38 +19,38 @@ KILLS = int(os.environ.get("MERKAT_SOAK", "20"))
 SEED = int(os.environ.get("MERKAT_SEED", "1"))
 
 KEPT = 150
-"""Periods whose charges are not rolled up yet."""
+"""Number of periods whose charges are not yet rolled up."""
 
 SERVER = {"server": True, "daemon": False}
 DAEMON = {"server": False, "daemon": True}
 BOTH = {"server": True, "daemon": True}
 VICTIMS = (SERVER, DAEMON, SERVER, SERVER, BOTH, SERVER)
-"""A server starts in no time, a daemon takes a while: it dies in every third kill."""
+"""A server restarts fast and a daemon slowly, so the daemon dies in every third kill."""
 
 pytestmark = pytest.mark.skipif(servers.MARIADBD is None, reason="mariadb-server is not here")
 
 
-def test_kills_of_server_and_daemon_lose_and_double_nothing(tmp_path: Path) -> None:
-    """Either of them, and both, at each moment of a charge; what is left is charged, once."""
+def test_kills_of_server_and_daemon_neither_lose_nor_repeat_charges(tmp_path: Path) -> None:
+    """After kills of either or both at each moment of a charge, each period is charged once."""
     rng = np.random.default_rng(SEED)
     dues = Dues()
     with books(tmp_path, KEPT) as site:
         for kill in range(KILLS):
-            # So each kind of kill meets each moment.
+            # This way each kind of kill meets each moment.
             turn = kill + kill // (2 * len(VICTIMS))
             with MOMENTS[turn % len(MOMENTS)](site, rng):
                 site.kill(**VICTIMS[kill % len(VICTIMS)])
             site.start_again()
-            looked(site, dues)
-        site.after_another_charge()
-        looked(site, dues)
-        site.read(dues.whole)
-        site.read(reconciled)
+            check_books(site, dues)
+        site.await_charge()
+        check_books(site, dues)
+        site.read(dues.check_totals)
+        site.read(check_statements)
         assert site.password not in site.log
 
 
-def looked(site: Books, dues: Dues) -> None:
-    """The books of one moment: zero in all, and every period for what it was."""
+def check_books(site: Books, dues: Dues) -> None:
+    """Check one moment's ledger: the sum is zero, and each period is charged correctly."""
 
     def look(connection: sa.Connection) -> None:
         assert audit(connection).sound
@@ -59,8 +59,8 @@ def looked(site: Books, dues: Dues) -> None:
     site.read(look)
 
 
-def reconciled(connection: sa.Connection) -> None:
-    """Every credit stands in a statement."""
+def check_statements(connection: sa.Connection) -> None:
+    """Check that every credit appears in a statement."""
     began = connection.scalars(sa.select(PERIODS.c.started_s))
     for month in {month_of(at_s) for at_s in began}:
         for owner in range(FIRST_USER, FIRST_USER + len(TENANTS)):

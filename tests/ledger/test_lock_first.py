@@ -1,4 +1,4 @@
-"""Each order that moves credits or changes weights takes the lock of the books first."""
+"""Each operation that moves credits or changes weights first locks the ledger."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,7 +34,7 @@ ORDERS: dict[str, Callable[[sa.Connection], Any]] = {
 
 @pytest.fixture(scope="module")
 def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
-    """A tenant with an application, and a period that was charged."""
+    """Yield a database with a tenant with an application, and a charged period."""
     made = make_engine(mariadb.make("lock_first"))
     METADATA.create_all(made)
 
@@ -55,10 +55,10 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_lock_comes_first(engine: sa.Engine, order: str) -> None:
-    """A plain read before it would show rows as they were before the wait."""
+    """The first statement takes the lock; a plain read before it could return outdated rows."""
     said: list[str] = []
     with engine.connect() as connection:
-        note = partial(_note, said)
+        note = partial(_record_statement, said)
         sa.event.listen(connection, "before_cursor_execute", note)
         ORDERS[order](connection)
         connection.rollback()
@@ -67,5 +67,7 @@ def test_the_lock_comes_first(engine: sa.Engine, order: str) -> None:
     assert said[0].endswith("FOR UPDATE")
 
 
-def _note(said: list[str], _connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+def _record_statement(
+    said: list[str], _connection: Any, _cursor: Any, statement: str, *_more: Any
+) -> None:
     said.append(statement)

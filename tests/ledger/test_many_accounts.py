@@ -1,4 +1,4 @@
-"""A tenant with many applications that are over: what it had is read with few queries."""
+"""A tenant with many ended applications: its data are read with few queries."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _DAY = int(MAY.begin_s // 86_400)
 
 @pytest.fixture
 def connection() -> Iterator[sa.Connection]:
-    """To an empty database."""
+    """Yield a connection to an empty database."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     with engine.connect() as opened:
@@ -38,8 +38,8 @@ def connection() -> Iterator[sa.Connection]:
     engine.dispose()
 
 
-def over(connection: sa.Connection, owner: int, numbers: range) -> None:
-    """Applications of a tenant that are over: each paid something, and owed more."""
+def add_ended_applications(connection: sa.Connection, owner: int, numbers: range) -> None:
+    """Add ended applications of a tenant; each of them paid some credits and owed more."""
     treasury = account_store.treasury(connection).id
     period = period_store.begin(connection, MAY.begin_s, MAY.begin_s, hosts=1, vms=1)
     for number in numbers:
@@ -54,15 +54,15 @@ def over(connection: sa.Connection, owner: int, numbers: range) -> None:
         ledger.end_application(connection, account, at_s + 0.5)
 
 
-def known(connection: sa.Connection, numbers: range) -> None:
-    """Two tenants, both with applications that are over."""
+def populate(connection: sa.Connection, numbers: range) -> None:
+    """Add two tenants with ended applications."""
     for owner in (ANN, BOB):
         ledger.open_tenant(connection, owner, MoneySettings(starting_credits=1000.0), 1.0)
-        over(connection, owner, numbers)
+        add_ended_applications(connection, owner, numbers)
 
 
-def queries(connection: sa.Connection, work: Any) -> tuple[int, Any]:
-    """How many statements it takes, and what it returns."""
+def count_queries(connection: sa.Connection, work: Any) -> tuple[int, Any]:
+    """Return the number of statements that the work executes, and its result."""
     said: list[str] = []
 
     def listen(_conn: Any, _cursor: Any, text: str, *_rest: Any) -> None:
@@ -74,14 +74,14 @@ def queries(connection: sa.Connection, work: Any) -> tuple[int, Any]:
     return len(said), found
 
 
-def test_a_statement_takes_as_many_queries_however_many_there_are(
+def test_a_statement_takes_a_constant_number_of_queries(
     connection: sa.Connection,
 ) -> None:
-    """It says the same as all accounts, each by itself."""
-    known(connection, range(2))
-    few, _ = queries(connection, lambda: ledger.statement(connection, ANN, MAY))
-    known(connection, range(2, 42))
-    many, found = queries(connection, lambda: ledger.statement(connection, ANN, MAY))
+    """The statement equals the sum over all accounts, with as many queries for 42 as for 2."""
+    populate(connection, range(2))
+    few, _ = count_queries(connection, lambda: ledger.statement(connection, ANN, MAY))
+    populate(connection, range(2, 42))
+    many, found = count_queries(connection, lambda: ledger.statement(connection, ANN, MAY))
     assert many == few < 20
     mine = account_store.of_owner(connection, ANN)
     moved: Counter[str] = Counter()
@@ -95,12 +95,12 @@ def test_a_statement_takes_as_many_queries_however_many_there_are(
     assert found.missing == 3 * 22
 
 
-def test_the_page_of_a_tenant_takes_as_many_queries_too(connection: sa.Connection) -> None:
-    """Its chart knows what all accounts hold, and what came and went on each."""
-    known(connection, range(2))
-    few, _ = queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
-    known(connection, range(2, 42))
-    many, found = queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
+def test_a_tenants_page_takes_a_constant_number_of_queries(connection: sa.Connection) -> None:
+    """The chart has the balance and the movements of all accounts."""
+    populate(connection, range(2))
+    few, _ = count_queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
+    populate(connection, range(2, 42))
+    many, found = count_queries(connection, lambda: balance_changes(connection, ANN, MAY.begin_s))
     assert many == few < 5
     mine = account_store.of_owner(connection, ANN)
     each = [entry_store.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]

@@ -1,4 +1,4 @@
-"""What is done once stays done once, by one tenant at a time: intervals, payers, races."""
+"""Operations with an effect once only: replenishments, payers and concurrent changes."""
 
 import threading
 import time
@@ -40,7 +40,7 @@ MONEY = MoneySettings(supply=10_000.0, starting_credits=1_000.0)
 
 @pytest.fixture
 def connection() -> Iterator[sa.Connection]:
-    """Books in memory with the tenants 1 and 2."""
+    """Yield a connection to a ledger in memory with the tenants 1 and 2."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     with engine.connect() as found:
@@ -50,7 +50,7 @@ def connection() -> Iterator[sa.Connection]:
 
 
 def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None:
-    """Asked for in every period it moves credits once an interval."""
+    """Called in every period, a replenishment moves credits once an interval."""
     one = open_application(connection, 1, "web", 100 * MICRO, 10 * MICRO, 0.0).application
     assert replenish(connection, 3600.0, 0.0) == 0
     set_budget(connection, one, 20 * MICRO, None, "r", "test", 0.0)
@@ -62,15 +62,15 @@ def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None
     assert moved == [0, 0, 10 * MICRO, 0, 0, 10 * MICRO]
 
 
-def test_another_tenant_s_application_pays_for_nothing(connection: sa.Connection) -> None:
-    """A VM that says it belongs there is paid for by its own owner."""
+def test_another_tenants_application_pays_for_nothing(connection: sa.Connection) -> None:
+    """A VM that names another tenant's application is paid for by its own owner."""
     application = open_application(connection, 1, "web", 100 * MICRO, 0, 0.0).application
     own = [account_store.ensure(connection, AccountKind.TENANT, owner).id for owner in (1, 2)]
     assert payers(connection, [1, 2, 3], [application] * 3) == [application, own[1], -1]
 
 
-def test_a_weight_of_a_group_is_noted(connection: sa.Connection) -> None:
-    """Who gave it, from what and to what; also when it is taken back."""
+def test_a_changed_weight_of_a_group_is_noted(connection: sa.Connection) -> None:
+    """The note has the author, the old and the new weight, also for a removed weight."""
     set_group_weight(connection, 7, 2.5, "root", 5.0)
     set_group_weight(connection, 7, None, "root", 6.0)
     found = note_store.recent(connection, 9, kind=note_store.NoteKind.WEIGHT)
@@ -81,8 +81,8 @@ def test_a_weight_of_a_group_is_noted(connection: sa.Connection) -> None:
 
 
 @pytest.mark.parametrize("supply", [0.5, 1.0, 3_000.0])
-def test_a_supply_that_is_configured_is_the_supply(supply: float) -> None:
-    """However small it is, and the reason says so."""
+def test_a_configured_supply_is_applied(supply: float) -> None:
+    """Any configured supply applies, and the reason of the change names it."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     money = MoneySettings(supply=supply, starting_credits=0.0)
@@ -96,8 +96,8 @@ def test_a_supply_that_is_configured_is_the_supply(supply: float) -> None:
     engine.dispose()
 
 
-def test_tenants_may_come_without_end(connection: sa.Connection) -> None:
-    """Where each starts with all that the books can count, later ones start with what is left."""
+def test_tenants_can_be_added_without_limit(connection: sa.Connection) -> None:
+    """If the first tenants take all that the ledger can count, later ones get the remainder."""
     money = MoneySettings(starting_credits=MOST_CREDITS)
     update_tenants(connection, range(3, 9), money, 0.0)
     keep_supply(connection, money, 60.0)
@@ -113,7 +113,7 @@ def _opening(owner: int) -> Callable[[sa.Connection], BudgetRow]:
 def _act(
     kind: int, owner: int, application: int, amount: int, name: str
 ) -> Callable[[sa.Connection], object]:
-    """A renewal, a grant there or back, or another budget."""
+    """Return an operation: a renewal, a grant or withdrawal, or another budget."""
     given = amount if amount % (2 * MICRO) else -amount // 3
 
     def act(connection: sa.Connection) -> object:
@@ -126,8 +126,8 @@ def _act(
     return act
 
 
-def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
-    """Renewals, grants and budgets of four threads: none fails bare, and no credit is lost."""
+def test_concurrent_movements_on_mariadb_lose_no_credits(mariadb: MariaDb) -> None:
+    """Renewals, grants and budgets of four threads fail only with transient errors."""
     engine = make_engine(mariadb.make("races"), connections=5)
     METADATA.create_all(engine)
     database.transaction(engine, lambda c: update_tenants(c, [1, 2, 3], MONEY, 0.0))
@@ -146,7 +146,7 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
                     database.transaction(engine, _act(kind, which + 1, application, amount, name))
                 except LedgerError:
                     break
-                except Exception as error:  # noqa: BLE001 - what a thread raises is looked at below
+                except Exception as error:  # noqa: BLE001 - what a thread raises is checked below
                     if not is_transient(error):
                         errors.append(error)
                         break
@@ -168,8 +168,8 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
         mariadb.drop("races")
 
 
-def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None:
-    """A grant takes what the treasury has while the renewal waits: it pays out the rest."""
+def test_a_renewal_that_waited_for_a_lock_reads_the_new_balance(mariadb: MariaDb) -> None:
+    """While a renewal waits, a grant empties the treasury; the renewal pays only the remainder."""
     engine = make_engine(mariadb.make("waiting"), connections=3)
     METADATA.create_all(engine)
     database.transaction(engine, lambda c: update_tenants(c, [1, 2], MONEY, 0.0))
@@ -178,7 +178,7 @@ def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None
     def renewal() -> None:
         try:
             database.transaction(engine, lambda c: renew(c, "test", 1.0))
-        except Exception as error:  # noqa: BLE001 - what the thread raises is looked at below
+        except Exception as error:  # noqa: BLE001 - what the thread raises is checked below
             errors.append(error)
 
     waits = threading.Thread(target=renewal)
@@ -196,7 +196,7 @@ def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None
 
 
 def _until_it_waits(engine: sa.Engine) -> None:
-    """The server looks at its transactions anew only after a tenth of a second of quiet."""
+    """Wait for a lock wait; the server refreshes its list after 0.1 seconds of quiet."""
     query = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
     for _ in range(50):
         time.sleep(0.12)

@@ -1,4 +1,4 @@
-"""docs/money.md is run as it stands, in virtual time: what it shows is what comes of it."""
+"""The examples in docs/money.md run unchanged in virtual time and give the shown output."""
 
 import re
 import xmlrpc.client
@@ -26,12 +26,12 @@ DAY_S = 86_400.0
 
 
 def blocks(kind: str) -> list[str]:
-    """All blocks of the page of one kind."""
+    """Return all blocks of one kind in the page."""
     return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 class Cloud:
-    """What stands in for a ServerProxy: attribute by attribute the name of a method."""
+    """A stand-in for ServerProxy: attributes collect the name of a method."""
 
     def __init__(self, made: Frontend, method: str = "") -> None:
         self._made = made
@@ -41,12 +41,12 @@ class Cloud:
         return Cloud(self._made, f"{self._method}.{name}".lstrip("."))
 
     def __call__(self, session: str, *arguments: Any) -> Any:
-        """The value of a call that must succeed."""
+        """Return the value of a call that must succeed."""
         return self._made.bench.ok(self._method, *arguments, session=session)
 
 
 class Site(Daemon):
-    """A daemon as the page configures it, on the first of May."""
+    """A daemon configured as on the page, on the first of May."""
 
     def __init__(self, place: Path) -> None:
         (place / "money.toml").write_text(blocks("toml")[0])
@@ -62,7 +62,7 @@ class Site(Daemon):
         (place / "money/one_xmlrpc").write_text("http://127.0.0.1/RPC2\n")
 
     def pass_days(self, days: float) -> None:
-        """So many days of periods."""
+        """Run the periods of so many days."""
         interval_s = self.config.period.interval_s
         clock = self.frontend.clock
         for _ in range(round(days * DAY_S / interval_s)):
@@ -75,7 +75,7 @@ class Site(Daemon):
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """The cloud and the daemon; commands ask it, and scripts find it."""
+    """Yield the cloud and the daemon; commands and scripts on the page use them."""
     monkeypatch.setattr(frontend, "START_S", MAY)
     monkeypatch.chdir(tmp_path)
     made = Site(tmp_path)
@@ -87,7 +87,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def parts(block: str) -> list[tuple[str, str]]:
-    """Lines that were typed, each with what was said to it."""
+    """Return the typed lines, each with its output."""
     found: list[tuple[str, str]] = []
     for line in block.splitlines():
         if line.startswith(("$ ", "# ")):
@@ -97,13 +97,13 @@ def parts(block: str) -> list[tuple[str, str]]:
     return found
 
 
-def test_the_page_says_what_comes_of_it(
+def test_the_page_shows_the_real_output(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every command in its order, every line that is shown, and every credit in the end."""
+    """Each command in order prints the shown lines, and all credits are explained at the end."""
     monkeypatch.delenv("COLUMNS", raising=False)
     shell = Shell(capsys)
-    exec(blocks("python")[0], {})  # noqa: S102 - what the page tells to type
+    exec(blocks("python")[0], {})  # noqa: S102 - the page's own script
     site.pass_days(0.5)
     for block in blocks("console"):
         for typed, shown in parts(block):
@@ -117,7 +117,7 @@ def test_the_page_says_what_comes_of_it(
 
 
 def reconcile(site: Site) -> None:
-    """All statements together explain what everybody holds, to the micro-credit."""
+    """Check that the statements explain all holdings, to the micro-credit."""
     read = site.frontend.read
     may = Month(2026, 5)
     for one in read(tenants):

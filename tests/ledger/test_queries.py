@@ -1,4 +1,4 @@
-"""What is asked every period and every day is found through an index, on a real server."""
+"""Frequent queries use an index, on a real server."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,8 +29,8 @@ VMS = 30
 PERIODS = 80
 
 
-def filled(connection: sa.Connection) -> None:
-    """Enough rows that reading them all would not be the quickest way."""
+def fill(connection: sa.Connection) -> None:
+    """Store enough rows that a full scan is not the fastest plan."""
     update_tenants(connection, range(VMS), MoneySettings(), 0.0)
     payers = [one.id for one in account_store.every(connection) if one.owner is not None]
     for number in range(1, PERIODS + 1):
@@ -54,10 +54,10 @@ def filled(connection: sa.Connection) -> None:
 
 @pytest.fixture(scope="module")
 def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
-    """A database of its own, some days old."""
+    """Yield a database with the rows of some days."""
     made = make_engine(mariadb.make("queries"))
     METADATA.create_all(made)
-    transaction(made, filled)
+    transaction(made, fill)
     with made.connect() as connection:
         for table in METADATA.tables:
             connection.exec_driver_sql(f"ANALYZE TABLE {table}").all()
@@ -85,7 +85,7 @@ LARGE = {"transactions", "entries", "uses", "periods", "prices", "details"}
 
 @pytest.mark.parametrize("what", ASKED)
 def test_no_large_table_is_read_whole(engine: sa.Engine, what: str) -> None:
-    """EXPLAIN names a key for each, and never says ALL."""
+    """For each large table, EXPLAIN names a key and never a full scan."""
     said: list[tuple[str, Any]] = []
 
     def listen(_conn: Any, _cursor: Any, text: str, values: Any, *_rest: Any) -> None:

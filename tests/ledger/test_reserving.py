@@ -1,4 +1,4 @@
-"""A reservation that takes the place of another one leaves nothing behind."""
+"""A reservation that replaces another one leaves no credits behind."""
 
 import sqlalchemy as sa
 
@@ -24,7 +24,7 @@ OWNER = 5
 
 
 def test_an_application_that_ended_meanwhile_keeps_nothing() -> None:
-    """It ended between the two: what the first one held goes to its tenant."""
+    """If the application ends between two reservations, the first returns to its tenant."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
 

@@ -1,4 +1,4 @@
-"""Retiring a tenant: all in one transaction, on both kinds of databases."""
+"""Retiring a tenant: one transaction, on both kinds of databases."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -39,7 +39,7 @@ OWNER, OTHER = 5, 6
 
 @pytest.fixture(params=["sqlite", "mariadb"])
 def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
-    """Two tenants, one of them with an application of 30 credits and a debt of 20."""
+    """Yield two tenants, one with an application of 30 credits and a debt of 20."""
     if request.param == "sqlite":
         made = make_engine("sqlite://")
     else:
@@ -61,8 +61,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
         request.getfixturevalue("mariadb").drop("retirement")
 
 
-def test_debts_are_paid_first_and_the_rest_goes_to_the_treasury(engine: sa.Engine) -> None:
-    """From its account and its applications; the supply and renewals count it no more."""
+def test_debts_are_paid_first_and_the_rest_returns_to_the_treasury(engine: sa.Engine) -> None:
+    """Supply and renewals no longer count the tenant's accounts and applications."""
     result = database.transaction(engine, lambda c: retire(c, OWNER, 9.0))
     assert result is not None
     assert (result.returned, result.forgiven) == (80 * MICRO, 0)
@@ -82,8 +82,8 @@ def test_debts_are_paid_first_and_the_rest_goes_to_the_treasury(engine: sa.Engin
     database.transaction(engine, look)
 
 
-def test_a_debt_that_nobody_can_pay_is_forgotten(engine: sa.Engine) -> None:
-    """Of more than all accounts hold."""
+def test_a_debt_that_exceeds_all_accounts_is_forgiven(engine: sa.Engine) -> None:
+    """The accounts pay what they can, and the result names the forgiven rest."""
 
     def more(connection: sa.Connection) -> None:
         own = account_store.ensure(connection, AccountKind.TENANT, OWNER).id
@@ -98,8 +98,8 @@ def test_a_debt_that_nobody_can_pay_is_forgotten(engine: sa.Engine) -> None:
     assert database.transaction(engine, audit).sound
 
 
-def test_what_is_reserved_for_a_charge_is_waited_for(engine: sa.Engine) -> None:
-    """Nothing moves before the charge has taken it."""
+def test_a_retirement_waits_for_reserved_charges(engine: sa.Engine) -> None:
+    """No credits move before the charge has taken its reservation."""
 
     def reserve(connection: sa.Connection) -> int:
         period = begin(connection, 1.0, 1.0, 1, 1)
@@ -114,10 +114,10 @@ def test_what_is_reserved_for_a_charge_is_waited_for(engine: sa.Engine) -> None:
     assert database.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
 
 
-def test_a_process_that_dies_in_the_middle_moves_nothing(
+def test_an_interrupted_retirement_moves_nothing(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The credits and the mark are one transaction."""
+    """The credits and the mark change in one transaction."""
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
@@ -139,8 +139,8 @@ def _meeting(people: dict[int, Person]) -> Callable[[sa.Connection], None]:
     return lambda c: update_tenants(c, [], MONEY, 11.0, people)
 
 
-def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
-    """Each time; and only where OpenNebula names it."""
+def test_a_retired_user_that_opennebula_shows_again_starts_anew(engine: sa.Engine) -> None:
+    """The tenant starts anew each time, and only if OpenNebula names the user."""
     for at_s in (9.0, 10.0):
         database.transaction(engine, _retiring(at_s))
         database.transaction(engine, lambda c: update_tenants(c, [OWNER], MONEY, 11.0))
@@ -153,8 +153,8 @@ def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
     assert database.transaction(engine, audit).sound
 
 
-def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
-    """A void after that gives back what was paid, and not what nobody ever paid."""
+def test_a_forgiven_debt_is_never_paid_back(engine: sa.Engine) -> None:
+    """A later void refunds only the credits that were really paid."""
 
     def spend(connection: sa.Connection) -> int:
         number = begin(connection, 1.0, 1.0, 1, 1)
@@ -192,10 +192,8 @@ def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_period_that_is_only_begun_or_not_there_is_not_void(
-    engine: sa.Engine, begun: bool
-) -> None:
-    """Otherwise its real void would not give back what was owed."""
+def test_a_period_without_a_charge_cannot_be_voided(engine: sa.Engine, begun: bool) -> None:
+    """A begun or unknown period is an error, so that its real void still refunds everything."""
 
     def attempt(connection: sa.Connection) -> None:
         number = begin(connection, 1.0, 1.0, 1, 1) if begun else 7
@@ -205,8 +203,8 @@ def test_a_period_that_is_only_begun_or_not_there_is_not_void(
     database.transaction(engine, attempt)
 
 
-def test_a_debt_that_can_grow_no_more_ends_no_charge(engine: sa.Engine) -> None:
-    """However much is owed, period after period; each of them can still be given back."""
+def test_a_debt_at_its_maximum_does_not_stop_charges(engine: sa.Engine) -> None:
+    """However large a debt grows, each period is charged and can be voided."""
 
     def spend(connection: sa.Connection) -> int:
         number = begin(connection, 1.0, 1.0, 1, 1)
