@@ -1,4 +1,4 @@
-"""Transactions in tests that have no reactor: run again where others were in the way."""
+"""Transactions for tests without a reactor, repeated after transient errors."""
 
 import time
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from merkatd.database.database import transaction
 Result = TypeVar("Result")
 
 
-def again(
+def retry_transaction(
     engine: sa.Engine,
     work: Callable[[sa.Connection], Result],
     *,
     patience_s: float = 20.0,
     also: Callable[[Exception], bool] = lambda _: False,
 ) -> Result:
-    """What `work` returns, once its transaction is committed; as often as that takes."""
+    """Return the result of `work` once its transaction is committed, after any retries."""
     ending = time.monotonic() + patience_s
     while True:
         try:

@@ -8,12 +8,12 @@ from merkatd.cluster import (
 from merkatd.database.scheduler import period_store
 
 
-def begun(connection: sa.Connection, count: int = 1) -> None:
-    """As many periods."""
+def begin_periods(connection: sa.Connection, count: int = 1) -> None:
+    """Begin `count` periods."""
     for _ in range(count):
         period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
 
 
 def deploy(vm: int, period: int = 1, **more: tuple[str, ...]) -> Deploy:
-    """A VM to be started on host 7."""
+    """Return the step that starts a VM on host 7."""
     return Deploy(period=period, vm=vm, host=7, reason="least load", **more)

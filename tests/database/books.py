@@ -1,4 +1,4 @@
-"""Books with a supply and tenants, for tests of money."""
+"""A ledger with a supply and tenants, for tests of money."""
 
 import sqlalchemy as sa
 
@@ -7,8 +7,8 @@ from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
 
-def opened(connection: sa.Connection, holdings: list[int]) -> list[int]:
-    """The accounts of as many tenants, each holding what is given, the treasury nothing."""
+def open_accounts(connection: sa.Connection, holdings: list[int]) -> list[int]:
+    """Return the accounts of tenants with the given holdings and an empty treasury."""
     issuance = account_store.issuance(connection).id
     treasury = account_store.treasury(connection).id
     supply = sum(holdings)
@@ -26,5 +26,5 @@ def opened(connection: sa.Connection, holdings: list[int]) -> list[int]:
 
 
 def balances(connection: sa.Connection) -> dict[int, int]:
-    """What every account holds."""
+    """Return the balance of each account."""
     return {account.id: account.balance for account in account_store.every(connection)}

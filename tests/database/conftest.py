@@ -25,7 +25,7 @@ BOTH = [
 
 @pytest.fixture(scope="session")
 def made_on_mariadb(mariadb: MariaDb) -> Iterator[sa.Engine]:
-    """A database with all tables, for tests that roll back what they do."""
+    """Yield a database with all tables, for tests that roll back their changes."""
     engine = make_engine(mariadb.make("shared"))
     METADATA.create_all(engine)
     yield engine
@@ -34,7 +34,7 @@ def made_on_mariadb(mariadb: MariaDb) -> Iterator[sa.Engine]:
 
 @pytest.fixture(params=BOTH)
 def connection(request: pytest.FixtureRequest) -> Iterator[sa.Connection]:
-    """A connection inside a transaction that is never committed."""
+    """Yield a connection inside a transaction that is never committed."""
     if request.param == "mariadb":
         with request.getfixturevalue("made_on_mariadb").connect() as opened:
             yield opened
@@ -48,7 +48,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[sa.Connection]:
 
 @pytest.fixture(params=BOTH)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database with nothing in it, for tests with more than one connection."""
+    """Yield the URL of an empty database, for tests with several connections."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'merkat.db'}"
         return
@@ -60,7 +60,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def file_engine(url: str) -> Iterator[sa.Engine]:
-    """An engine on a database with all tables, for tests with more than one connection."""
+    """Yield an engine on a database with all tables, for tests with several connections."""
     engine = make_engine(url)
     METADATA.create_all(engine)
     yield engine

@@ -1,4 +1,4 @@
-"""Work for many in one transaction: one that fails leaves nothing, and the others go on."""
+"""Separate work in one transaction: one failing part leaves nothing, the other parts continue."""
 
 import pytest
 import sqlalchemy as sa
@@ -8,13 +8,13 @@ from merkatd.database.base.transactions import LostRaceError, ends_transaction
 from merkatd.database.ledger import tenant_store
 
 
-def written(connection: sa.Connection) -> list[int]:
-    """The groups that have a weight."""
+def weighted_groups(connection: sa.Connection) -> list[int]:
+    """Return the groups with a weight."""
     return sorted(tenant_store.groups(connection))
 
 
-def writes(connection: sa.Connection, group: int, error: Exception | None = None) -> int:
-    """Write a group's weight, and fail afterwards where there is an error."""
+def write_weight(connection: sa.Connection, group: int, error: Exception | None = None) -> int:
+    """Write a group's weight, then raise the error, if any."""
     tenant_store.set_group_weight(connection, group, 2.0)
     if error is not None:
         raise error
@@ -32,17 +32,17 @@ def writes(connection: sa.Connection, group: int, error: Exception | None = None
         sa.exc.DataError("", None, Exception()),
     ],
 )
-def test_what_one_has_written_is_undone_and_others_go_on(
+def test_a_failing_part_is_undone_and_the_others_continue(
     connection: sa.Connection, error: Exception
 ) -> None:
-    """Its error is kept, and it is asked for nothing any more."""
+    """The error is kept, and the failing part does not run again."""
     apart = SeparateWork(connection)
-    assert apart.run(1, lambda: writes(connection, 1), -1) == 1
-    assert apart.run(2, lambda: writes(connection, 2, error), -1) == -1
-    assert apart.run(3, lambda: writes(connection, 3), -1) == 3
-    assert apart.run(2, lambda: writes(connection, 2), -1) == -1
+    assert apart.run(1, lambda: write_weight(connection, 1), -1) == 1
+    assert apart.run(2, lambda: write_weight(connection, 2, error), -1) == -1
+    assert apart.run(3, lambda: write_weight(connection, 3), -1) == 3
+    assert apart.run(2, lambda: write_weight(connection, 2), -1) == -1
     assert apart.look(2, lambda: 2, -1) == -1
-    assert written(connection) == [1, 3]
+    assert weighted_groups(connection) == [1, 3]
     assert apart.failed == {2: error}
 
 
@@ -59,21 +59,21 @@ def test_what_one_has_written_is_undone_and_others_go_on(
 def test_an_error_of_the_database_ends_the_transaction(
     connection: sa.Connection, error: Exception
 ) -> None:
-    """The whole transaction is run again: the error is nobody's own."""
+    """The whole transaction is retried, because the error belongs to no part."""
     assert ends_transaction(error)
     apart = SeparateWork(connection)
     with pytest.raises(type(error)):
-        apart.run(1, lambda: writes(connection, 1, error), -1)
+        apart.run(1, lambda: write_weight(connection, 1, error), -1)
     with pytest.raises(type(error)):
-        apart.look(1, lambda: writes(connection, 2, error), -1)
+        apart.look(1, lambda: write_weight(connection, 2, error), -1)
     assert apart.failed == {}
 
 
-def test_a_value_that_no_column_holds_is_the_fault_of_one(connection: sa.Connection) -> None:
-    """What the database's own driver refuses of one undoes nothing of the others."""
+def test_a_value_that_no_column_can_store_affects_one_part_only(connection: sa.Connection) -> None:
+    """A value that the database driver rejects leaves the other parts unchanged."""
     apart = SeparateWork(connection)
-    assert apart.run(1, lambda: writes(connection, 1), -1) == 1
-    assert apart.run(2, lambda: writes(connection, 2**70), -1) == -1
-    assert apart.run(3, lambda: writes(connection, 3), -1) == 3
-    assert written(connection) == [1, 3]
+    assert apart.run(1, lambda: write_weight(connection, 1), -1) == 1
+    assert apart.run(2, lambda: write_weight(connection, 2**70), -1) == -1
+    assert apart.run(3, lambda: write_weight(connection, 3), -1) == 3
+    assert weighted_groups(connection) == [1, 3]
     assert list(apart.failed) == [2]

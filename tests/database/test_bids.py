@@ -1,4 +1,4 @@
-"""The newest word on a VM is its bid, and a template is read again only when it changed."""
+"""A VM's newest bid applies, and a template is read again only when its text changed."""
 
 import math
 
@@ -10,97 +10,95 @@ from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
 
 
-def word(vm: int, cpu: float, at_s: float, source: BidSource = BidSource.XMLRPC) -> Bid:
-    """A bid for processors."""
+def make_bid(vm: int, cpu: float, at_s: float, source: BidSource = BidSource.XMLRPC) -> Bid:
+    """Return a bid for CPU."""
     return Bid(vm=vm, bid={"cpu": cpu}, source=source, at_s=at_s)
 
 
-def read(vm: int, cpu: float, at_s: float, text_hash: str) -> Bid:
-    """A bid read from a template."""
+def template_bid(vm: int, cpu: float, at_s: float, text_hash: str) -> Bid:
+    """Return a bid read from a template."""
     return Bid(
         vm=vm, bid={"cpu": cpu}, source=BidSource.TEMPLATE, at_s=at_s, template_hash=text_hash
     )
 
 
-def test_the_newest_word_wins_wherever_it_came_from(connection: sa.Connection) -> None:
-    """Template, tenant and controller speak in turn; the last to speak is heard."""
-    bid_store.record_bids(connection, [read(1, 1.0, 0.0, "a")])
-    bid_store.record_bids(connection, [word(1, 2.0, 10.0)])
-    bid_store.record_bids(connection, [word(1, 3.0, 20.0, BidSource.CONTROLLER)])
+def test_the_newest_bid_applies_whatever_its_source(connection: sa.Connection) -> None:
+    """Of template, tenant and controller, the most recent bid applies."""
+    bid_store.record_bids(connection, [template_bid(1, 1.0, 0.0, "a")])
+    bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
+    bid_store.record_bids(connection, [make_bid(1, 3.0, 20.0, BidSource.CONTROLLER)])
     found = bid_store.newest_bids(connection)[1]
     assert (found.bid, found.source, found.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
 
 
-def test_a_template_s_word_that_was_overtaken_is_only_kept(connection: sa.Connection) -> None:
-    """It is on record and changes nothing: another word was said since the look began."""
-    bid_store.record_bids(connection, [word(1, 1.0, 0.0), word(2, 1.0, 0.0)])
+def test_an_outdated_template_bid_is_only_recorded(connection: sa.Connection) -> None:
+    """A template's bid has no effect if another bid came after the observation began."""
+    bid_store.record_bids(connection, [make_bid(1, 1.0, 0.0), make_bid(2, 1.0, 0.0)])
     began = bid_store.newest(connection)
-    assert bid_store.record_bids(connection, [word(1, 2.0, 10.0)]) == {1}
+    assert bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)]) == {1}
     assert bid_store.record_bids(
-        connection, [read(1, 9.0, 20.0, "a"), read(2, 9.0, 20.0, "a")], began
+        connection, [template_bid(1, 9.0, 20.0, "a"), template_bid(2, 9.0, 20.0, "a")], began
     ) == {2}
     assert bid_store.amounts(connection) == {1: {"cpu": 2.0}, 2: {"cpu": 9.0}}
     assert [one.bid["cpu"] for one in bid_store.history(connection, 1)] == [9.0, 2.0, 1.0]
 
 
-def test_only_a_template_s_word_can_be_overtaken(connection: sa.Connection) -> None:
-    """All others count in the order in which they are said."""
-    bid_store.record_bids(connection, [word(1, 2.0, 10.0)])
+def test_only_template_bids_can_be_outdated(connection: sa.Connection) -> None:
+    """All other bids apply in the order of their arrival."""
+    bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
     for source in (BidSource.XMLRPC, BidSource.CONTROLLER, BidSource.DEFAULT):
-        assert bid_store.record_bids(connection, [word(1, 3.0, 20.0, source)], 0) == {1}
+        assert bid_store.record_bids(connection, [make_bid(1, 3.0, 20.0, source)], 0) == {1}
         assert bid_store.newest_bids(connection)[1].source == source
 
 
 @pytest.mark.parametrize("source", list(BidSource))
-def test_a_clock_that_is_set_back_makes_no_word_older(
-    connection: sa.Connection, source: BidSource
-) -> None:
-    """Words are in the order in which they were said, also in what is shown of them."""
-    bid_store.record_bids(connection, [word(1, 30.0, 7_200.0, source)])
+def test_a_clock_set_back_makes_no_bid_older(connection: sa.Connection, source: BidSource) -> None:
+    """Bids apply in order of arrival, also in the shown history."""
+    bid_store.record_bids(connection, [make_bid(1, 30.0, 7_200.0, source)])
     began = bid_store.newest(connection)
-    assert bid_store.record_bids(connection, [word(1, 2.0, 10.0, source)], began) == {1}
+    assert bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0, source)], began) == {1}
     assert bid_store.newest_bids(connection)[1].bid == {"cpu": 2.0}
     assert [one.bid["cpu"] for one in bid_store.history(connection, 1)] == [2.0, 30.0]
 
 
-def test_of_two_words_at_the_same_time_the_later_one_counts(connection: sa.Connection) -> None:
-    """A clock that stands still doesn't make anybody mute."""
-    bid_store.record_bids(connection, [word(1, 2.0, 10.0)])
-    bid_store.record_bids(connection, [word(1, 3.0, 10.0)])
+def test_of_two_bids_at_the_same_time_the_later_one_applies(connection: sa.Connection) -> None:
+    """A stopped clock does not block new bids."""
+    bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
+    bid_store.record_bids(connection, [make_bid(1, 3.0, 10.0)])
     assert bid_store.newest_bids(connection)[1].bid == {"cpu": 3.0}
 
 
-def test_a_template_is_read_at_first_sight_and_when_its_text_changes(
+def test_a_template_is_read_when_it_is_new_or_changed(
     connection: sa.Connection,
 ) -> None:
-    """A word from elsewhere in between makes no difference to that."""
+    """Bids from other sources do not cause another reading."""
     assert bid_store.changed_templates(connection, {1: "a", 2: "a"}) == {1, 2}
-    bid_store.record_bids(connection, [read(1, 1.0, 0.0, "a")])
+    bid_store.record_bids(connection, [template_bid(1, 1.0, 0.0, "a")])
     assert bid_store.changed_templates(connection, {1: "a", 2: "a"}) == {2}
-    bid_store.record_bids(connection, [word(1, 2.0, 10.0)])
+    bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
     assert bid_store.changed_templates(connection, {1: "a"}) == frozenset()
     assert bid_store.changed_templates(connection, {1: "b"}) == {1}
 
 
-def test_a_text_without_a_bid_is_remembered_as_read(connection: sa.Connection) -> None:
-    """The bid stays, and the text is not read again."""
-    bid_store.record_bids(connection, [word(1, 2.0, 0.0, BidSource.DEFAULT)])
+def test_a_template_without_a_bid_is_remembered_as_read(connection: sa.Connection) -> None:
+    """The present bid stays, and the text is not read again."""
+    bid_store.record_bids(connection, [make_bid(1, 2.0, 0.0, BidSource.DEFAULT)])
     bid_store.read_templates(connection, {1: "no bid here"})
     assert bid_store.changed_templates(connection, {1: "no bid here"}) == frozenset()
     assert bid_store.newest_bids(connection)[1].bid == {"cpu": 2.0}
 
 
-def test_an_overtaken_template_word_still_counts_as_read(connection: sa.Connection) -> None:
-    """Otherwise the same text would take back the later word in the next period."""
-    bid_store.record_bids(connection, [word(1, 2.0, 10.0)])
-    bid_store.record_bids(connection, [read(1, 1.0, 15.0, "a")], 0)
+def test_an_outdated_template_bid_counts_as_read(connection: sa.Connection) -> None:
+    """Otherwise the same text would replace the later bid in the next period."""
+    bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])
+    bid_store.record_bids(connection, [template_bid(1, 1.0, 15.0, "a")], 0)
     assert bid_store.changed_templates(connection, {1: "a"}) == frozenset()
     assert bid_store.newest_bids(connection)[1].bid == {"cpu": 2.0}
 
 
-def test_a_vm_that_is_gone_bids_no_more(connection: sa.Connection) -> None:
-    """Its words stay on record until they are forgotten too."""
-    bid_store.record_bids(connection, [word(1, 1.0, 0.0), word(2, 2.0, 0.0)])
+def test_a_removed_vm_has_no_bid(connection: sa.Connection) -> None:
+    """Its bids stay in the history until retention deletes them."""
+    bid_store.record_bids(connection, [make_bid(1, 1.0, 0.0), make_bid(2, 2.0, 0.0)])
     bid_store.forget(connection, [1])
     assert list(bid_store.newest_bids(connection)) == [2]
     assert len(bid_store.history(connection, 1)) == 1
@@ -109,28 +107,28 @@ def test_a_vm_that_is_gone_bids_no_more(connection: sa.Connection) -> None:
 
 
 @pytest.mark.parametrize("amount", [math.nan, math.inf, -0.5])
-def test_what_is_no_bid_can_t_be_said(amount: float) -> None:
-    """The refusal names the VM, the resource and what would be right."""
+def test_an_invalid_bid_is_an_error(amount: float) -> None:
+    """The message names the VM, the resource and the accepted values."""
     with pytest.raises(ValueError, match=r"VM 1: a bid for cpu must be a finite number"):
-        word(1, amount, 0.0)
+        make_bid(1, amount, 0.0)
 
 
-def test_amounts_are_the_present_bids_alone(connection: sa.Connection) -> None:
-    """The same as the present words say, also where many say the same."""
+def test_amounts_are_the_present_bids_only(connection: sa.Connection) -> None:
+    """The amounts equal the newest bids, also if several VMs bid the same."""
     bid_store.record_bids(
-        connection, [read(1, 1.5, 0.0, "a"), word(2, 1.5, 0.0), word(3, 4.0, 0.0)]
+        connection, [template_bid(1, 1.5, 0.0, "a"), make_bid(2, 1.5, 0.0), make_bid(3, 4.0, 0.0)]
     )
-    bid_store.record_bids(connection, [word(3, 2.0, 1.0)])
+    bid_store.record_bids(connection, [make_bid(3, 2.0, 1.0)])
     present = {vm: one.bid for vm, one in bid_store.newest_bids(connection).items()}
     assert bid_store.amounts(connection) == present
     assert present[3] == {"cpu": 2.0}
 
 
-def test_many_vms_are_heard_at_once(connection: sa.Connection) -> None:
-    """Ten thousand first words, then as many second ones."""
+def test_ten_thousand_bids_are_recorded_at_once(connection: sa.Connection) -> None:
+    """Ten thousand first bids, and then as many second ones, are recorded."""
     for at_s in (0.0, 1.0):
         said = bid_store.record_bids(
-            connection, [word(vm, at_s + vm, at_s) for vm in range(10_000)]
+            connection, [make_bid(vm, at_s + vm, at_s) for vm in range(10_000)]
         )
         assert len(said) == 10_000
     assert bid_store.newest_bids(connection, [9_999])[9_999].bid == {"cpu": 10_000.0}

@@ -1,4 +1,4 @@
-"""Arrays come back from a blob as they went in."""
+"""Arrays survive storage in a blob."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ ARRAYS = hnp.arrays(
 @settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=8), ARRAYS, max_size=4))
 def test_names_types_shapes_and_values_survive(arrays: dict[str, np.ndarray]) -> None:
-    """Whatever numbers and flags are packed, NaN and infinity included, is unpacked."""
+    """Any numbers and flags survive, including NaN and infinity."""
     found = unpack(pack(arrays))
     assert list(found) == list(arrays)
     for name, array in arrays.items():
@@ -27,13 +27,13 @@ def test_names_types_shapes_and_values_survive(arrays: dict[str, np.ndarray]) ->
 
 @settings(deadline=None)
 @given(st.binary(max_size=60), st.booleans())
-def test_garbage_is_refused_as_a_value(garbage: bytes, marked: bool) -> None:
-    """Bytes that are no blob raise ValueError and nothing else."""
+def test_garbage_is_a_value_error(garbage: bytes, marked: bool) -> None:
+    """Bytes that are not a blob raise `ValueError` and no other error."""
     with pytest.raises(ValueError, match="blob of arrays"):
         unpack(b"MKA1" + garbage if marked else b"x" + garbage)
 
 
-def test_objects_are_not_kept() -> None:
-    """An array of objects is refused: reading it back would run code."""
+def test_arrays_of_objects_are_rejected() -> None:
+    """Reading an array of objects back would run code."""
     with pytest.raises(TypeError, match="'who'"):
         pack({"who": np.array([object()])})

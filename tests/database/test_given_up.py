@@ -1,4 +1,4 @@
-"""Work whose caller has given up, while the database hung, is not done later."""
+"""Work cancelled while the database hung never takes effect later."""
 
 import contextlib
 import socket
@@ -19,16 +19,16 @@ from merkatd.database.base import engine
 from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import NOTES, Note, NoteKind
 from merkatd.database.scheduler import lease_store
-from tests.database.test_service_reactor import on_a_reactor
+from tests.database.test_service_reactor import run_on_reactor
 from tests.servers import MARIADBD, MariaDb
 
 _HOLDS_S = 10.0
 
 
 class Wire:
-    """Leads to a server, until it is cut: then it takes all that is said and says nothing.
+    """A proxy to a server until it is cut; then it accepts data and never answers.
 
-    What connects later reaches the server.
+    Connections opened after the cut reach the server.
     """
 
     def __init__(self, server: Path) -> None:
@@ -50,7 +50,7 @@ class Wire:
         self._folder.cleanup()
 
     def cut(self) -> None:
-        """Nothing passes on connections that are open now."""
+        """Stop all traffic on the present connections."""
         for _near, far in self._pairs:
             far.shutdown(socket.SHUT_RDWR)
 
@@ -68,26 +68,26 @@ class Wire:
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while said := source.recv(65_536):
-            with contextlib.suppress(OSError):  # the wire is cut: it vanishes
+            with contextlib.suppress(OSError):  # a cut connection drops the data
                 target.sendall(said)
 
 
-def _stored(connection: sa.Connection) -> int:
+def _count_notes(connection: sa.Connection) -> int:
     return int(connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar_one())
 
 
-def _work(connection: sa.Connection) -> None:
+def _add_note(connection: sa.Connection) -> None:
     note_store.add(connection, Note(at_s=1.0, kind=NoteKind.GRANT, who="ann", text="a test"))
 
 
-async def _cancelled(running: Deferred[Any]) -> None:
+async def _cancel(running: Deferred[Any]) -> None:
     running.cancel()
     with pytest.raises(CancelledError):
         await running
 
 
-def test_work_that_waits_for_a_thread_is_not_done(url: str) -> None:
-    """All threads are held, the work waits, its caller leaves, the threads come back."""
+def test_cancelled_work_in_the_queue_never_runs(url: str) -> None:
+    """Work that is cancelled while all threads are busy does not run once they are free."""
 
     async def main(reactor: Any) -> int:
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=1)
@@ -95,73 +95,73 @@ def test_work_that_waits_for_a_thread_is_not_done(url: str) -> None:
         holders = [
             ensureDeferred(database.read(lambda _: free.wait(_HOLDS_S) and None)) for _ in range(8)
         ]
-        await _cancelled(ensureDeferred(database.run(_work)))
+        await _cancel(ensureDeferred(database.run(_add_note)))
         free.set()
         for holder in holders:
             await holder
-        stored = await database.read(_stored)
+        stored = await database.read(_count_notes)
         await database.close()
         return stored
 
-    assert on_a_reactor(main) == 0
+    assert run_on_reactor(main) == 0
 
 
-def test_work_that_has_begun_is_rolled_back(url: str) -> None:
-    """Its caller leaves between its last statement and the commit."""
+def test_cancelled_work_that_has_begun_is_rolled_back(url: str) -> None:
+    """The cancellation arrives between the last statement and the commit."""
 
     async def main(reactor: Any) -> int:
         database = await Database.open(url, reactor, np.random.default_rng(0))
         written, free = threading.Event(), threading.Event()
 
         def slow(connection: sa.Connection) -> None:
-            _work(connection)
+            _add_note(connection)
             written.set()
             assert free.wait(_HOLDS_S)
 
         running = ensureDeferred(database.run(slow))
         while not (written.is_set() or running.called):
             await deferLater(reactor, 0.001, lambda: None)
-        await _cancelled(running)
+        await _cancel(running)
         free.set()
         await deferLater(reactor, 0.05, lambda: None)
-        await database.run(_work)
-        stored = await database.read(_stored)
+        await database.run(_add_note)
+        stored = await database.read(_count_notes)
         await database.close()
         return stored
 
-    assert on_a_reactor(main) == 1
+    assert run_on_reactor(main) == 1
 
 
 @pytest.mark.skipif(MARIADBD is None, reason="mariadb-server is not here")
-def test_a_server_that_is_stopped_does_nothing_of_it_when_it_goes_on(mariadb: MariaDb) -> None:
-    """Twenty orders wait before it; all callers leave, and it is continued."""
+def test_a_frozen_server_executes_no_cancelled_work_after_it_continues(mariadb: MariaDb) -> None:
+    """Twenty transactions wait for the server, are cancelled, and never take effect."""
     url = mariadb.make("given_up")
 
     async def main(reactor: Any) -> int:
         database = await Database.open(url, reactor, np.random.default_rng(0))
-        await database.read(_stored)
+        await database.read(_count_notes)
         mariadb.freeze()
         try:
-            orders = [ensureDeferred(database.run(_work)) for _ in range(20)]
+            orders = [ensureDeferred(database.run(_add_note)) for _ in range(20)]
             await deferLater(reactor, 0.2, lambda: None)
             for order in orders:
-                await _cancelled(order)
+                await _cancel(order)
         finally:
             mariadb.thaw()
-        await database.run(_work)
+        await database.run(_add_note)
         await deferLater(reactor, 0.2, lambda: None)
-        stored = await database.read(_stored)
+        stored = await database.read(_count_notes)
         await database.close()
         return stored
 
-    assert on_a_reactor(main) == 1
+    assert run_on_reactor(main) == 1
 
 
 @pytest.mark.skipif(MARIADBD is None, reason="mariadb-server is not here")
-def test_a_connection_that_nothing_answers_on_is_given_up(
+def test_a_silent_connection_is_abandoned(
     mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its machine lost power, say: new connections are answered, and the work is done on one."""
+    """As after a power failure, the work moves to a new connection that the server answers."""
     monkeypatch.setattr(database, "SILENCE_S", 0.5)
     url = mariadb.make("silent")
     with Wire(mariadb.socket) as wire:
@@ -170,21 +170,21 @@ def test_a_connection_that_nothing_answers_on_is_given_up(
         async def main(reactor: Any) -> int:
             opened = there.render_as_string(hide_password=False)
             database = await Database.open(opened, reactor, np.random.default_rng(0))
-            await database.run(_work)
+            await database.run(_add_note)
             wire.cut()
-            await database.run(_work)
-            stored = await database.read(_stored)
+            await database.run(_add_note)
+            stored = await database.read(_count_notes)
             await database.close()
             return stored
 
-        assert on_a_reactor(main) == 2
+        assert run_on_reactor(main) == 2
 
 
 @pytest.mark.skipif(MARIADBD is None, reason="mariadb-server is not here")
-def test_locks_of_a_daemon_that_is_gone_are_free_soon(
+def test_locks_of_a_stopped_daemon_expire_soon(
     mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was stopped in the middle of a transaction under its lease: another daemon takes that."""
+    """If a daemon stops in a transaction that holds its lease, another daemon gets the lease."""
     monkeypatch.setattr(engine, "IDLE_S", 1)
     url = mariadb.make("stopped")
     first, second = engine.make_engine(url), engine.make_engine(url)

@@ -1,4 +1,4 @@
-"""The journal holds at most one outstanding placement step a VM, and steps end once."""
+"""The journal has at most one outstanding placement step per VM, and steps end once."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,18 +24,18 @@ from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import STEPS, StepState, to_row
-from tests.database.begun import begun, deploy
+from tests.database.begun import begin_periods, deploy
 
 KEY = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10"
 
 
 def create(period: int = 1, key: str = KEY) -> Create:
-    """A VM to be made."""
+    """Return a step that creates a VM."""
     return Create(period=period, key=key, template="CPU=1", owner=5, reason="grow")
 
 
 def one_of_each() -> list[Step]:
-    """A step of every kind, each with all that it can say."""
+    """Return a step of each kind with all fields set."""
     common: dict[str, Any] = {"period": 1, "reason": "weil's so ist \N{SNOWMAN}"}
     return [
         Create(key=KEY, template="NAME=a\nCPU=1", owner=5, after=("x", "y"), **common),
@@ -59,25 +59,25 @@ def one_of_each() -> list[Step]:
 
 
 def states(connection: sa.Connection) -> dict[str, StepState]:
-    """The state of each step of period 1."""
+    """Return the state of each step of period 1."""
     return {one.id: one.state for one in journal.of_plan(connection, 1)}
 
 
-def test_steps_come_back_as_they_went_in(connection: sa.Connection) -> None:
-    """Every kind of step is read back equal, in the plan's order."""
-    begun(connection)
+def test_steps_survive_storage(connection: sa.Connection) -> None:
+    """Each kind of step is read back unchanged, in the plan's order."""
+    begin_periods(connection)
     steps = one_of_each()
     assert journal.record(connection, steps, 3.0).left_out == {}
-    found = journal.outstanding(connection)
-    assert [one.step for one in found] == steps
-    assert {(one.state, one.planned_s, one.sent_s) for one in found} == {
+    find = journal.outstanding(connection)
+    assert [one.step for one in find] == steps
+    assert {(one.state, one.planned_s, one.sent_s) for one in find} == {
         (StepState.PLANNED, 3.0, None)
     }
 
 
 def test_a_vm_has_one_outstanding_placement_step(connection: sa.Connection) -> None:
-    """Another is left out with the reason, until the first has ended."""
-    begun(connection, 2)
+    """A second step is left out with the reason until the first step has ended."""
+    begin_periods(connection, 2)
     first, second = deploy(1), Suspend(period=2, vm=1, reason="unpaid")
     journal.record(connection, [first], 0.0)
     recorded = journal.record(connection, [second], 1.0)
@@ -87,25 +87,25 @@ def test_a_vm_has_one_outstanding_placement_step(connection: sa.Connection) -> N
     assert journal.record(connection, [second], 3.0).recorded == (second,)
 
 
-def test_limits_don_t_wait_for_placement(connection: sa.Connection) -> None:
-    """A VM can be limited, pinned and deflated while it is on its way."""
-    begun(connection)
+def test_limits_do_not_wait_for_placement(connection: sa.Connection) -> None:
+    """A VM can be limited, pinned and ballooned during a migration."""
+    begin_periods(connection)
     steps = [step for step in one_of_each() if step.vm == 1]
     assert len(journal.record(connection, steps, 0.0).recorded) == 4
 
 
-def test_the_unique_key_holds_without_the_code(connection: sa.Connection) -> None:
-    """The database itself refuses a second outstanding step, and a second live creation."""
-    begun(connection, 2)
+def test_the_database_enforces_the_unique_key(connection: sa.Connection) -> None:
+    """The database rejects a second outstanding step and a second live creation."""
+    begin_periods(connection, 2)
     journal.record(connection, [deploy(1), create()], 0.0)
     for double in (deploy(1, period=2), create(period=2)):
         with pytest.raises(sa.exc.IntegrityError), connection.begin_nested():
             connection.execute(sa.insert(STEPS), to_row(double, 0, 1.0))
 
 
-def test_steps_behind_one_that_is_left_out_are_left_out(connection: sa.Connection) -> None:
-    """What must come first and won't come takes its followers along."""
-    begun(connection, 2)
+def test_steps_that_depend_on_a_left_out_step_are_left_out(connection: sa.Connection) -> None:
+    """If a required step is left out, the steps that wait for it are left out too."""
+    begin_periods(connection, 2)
     journal.record(connection, [Suspend(period=1, vm=1, reason="unpaid")], 0.0)
     blocked = Migrate(period=2, vm=1, source=1, host=2, reason="make room")
     behind = deploy(2, period=2, after=(blocked.id,))
@@ -117,8 +117,8 @@ def test_steps_behind_one_that_is_left_out_are_left_out(connection: sa.Connectio
 
 
 def test_recording_a_plan_again_changes_nothing(connection: sa.Connection) -> None:
-    """After a crash the same plan is recorded once more; what was sent stays sent."""
-    begun(connection)
+    """After a crash the same plan is recorded again, and sent steps stay sent."""
+    begin_periods(connection)
     steps = one_of_each()
     journal.record(connection, steps, 0.0)
     journal.mark_sent(connection, [steps[1].id], 1.0)
@@ -128,8 +128,8 @@ def test_recording_a_plan_again_changes_nothing(connection: sa.Connection) -> No
 
 
 def test_a_step_is_sent_once(connection: sa.Connection) -> None:
-    """Whoever comes second learns that there is nothing to send; run again, it is the same one."""
-    begun(connection)
+    """A second sender gets no step; a repeated transaction gets the same steps."""
+    begin_periods(connection)
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     ids = {deploy(1).id, deploy(2).id}
     assert journal.mark_sent(connection, [deploy(1).id], 1.0) == {deploy(1).id}
@@ -138,34 +138,36 @@ def test_a_step_is_sent_once(connection: sa.Connection) -> None:
     assert journal.mark_sent(connection, ids | {"unknown"}, 3.0) == frozenset()
 
 
-def test_an_ended_step_stays_as_it_ended(connection: sa.Connection) -> None:
-    """A late answer moves nothing."""
-    begun(connection)
+def test_an_ended_step_keeps_its_state(connection: sa.Connection) -> None:
+    """A late answer changes nothing."""
+    begin_periods(connection)
     step = deploy(1)
     journal.record(connection, [step], 0.0)
     journal.mark_sent(connection, [step.id], 1.0)
     assert journal.expire(connection, {step.id: "not seen within 300 s"}, 301.0) == {step.id}
     assert journal.confirm(connection, [step.id], 302.0) == frozenset()
     assert journal.refuse(connection, {step.id: "late"}, 303.0) == frozenset()
-    (found,) = journal.of_plan(connection, 1)
-    assert (found.state, found.sent_s, found.ended_s) == (StepState.EXPIRED, 1.0, 301.0)
-    assert found.reply == "not seen within 300 s"
+    (find,) = journal.of_plan(connection, 1)
+    assert (find.state, find.sent_s, find.ended_s) == (StepState.EXPIRED, 1.0, 301.0)
+    assert find.reply == "not seen within 300 s"
 
 
 def test_a_confirmed_creation_names_its_vm(connection: sa.Connection) -> None:
-    """The VM's history begins with its creation, and the step keeps its identity."""
-    begun(connection)
+    """The VM's history starts with its creation, and the step keeps its id."""
+    begin_periods(connection)
     step = create()
     journal.record(connection, [step], 0.0)
     assert journal.confirm(connection, [], 5.0, {step.id: 42}) == {step.id}
-    (found,) = journal.history(connection, 42)
-    assert (found.step, found.created, found.id) == (replace(step, template=""), 42, step.id)
+    (find,) = journal.history(connection, 42)
+    assert (find.step, find.created, find.id) == (replace(step, template=""), 42, step.id)
 
 
 @pytest.mark.parametrize("end", ["confirm", "refuse", "expire"])
-def test_the_text_of_a_creation_goes_when_it_ends(connection: sa.Connection, end: str) -> None:
-    """A VM's template is kept while its creation is outstanding, and no longer."""
-    begun(connection)
+def test_the_template_of_a_creation_is_removed_when_it_ends(
+    connection: sa.Connection, end: str
+) -> None:
+    """A VM's template is stored only while its creation is outstanding."""
+    begin_periods(connection)
     step = replace(create(), template="X" * 30_000)
     journal.record(connection, [step, deploy(1)], 0.0)
     journal.mark_sent(connection, [step.id], 1.0)
@@ -184,8 +186,8 @@ def test_the_text_of_a_creation_goes_when_it_ends(connection: sa.Connection, end
 
 
 def test_a_key_creates_one_vm(connection: sa.Connection) -> None:
-    """A creation is repeated only after it was refused or expired, never once confirmed."""
-    begun(connection, 4)
+    """A refused or expired creation may be repeated, a confirmed one never."""
+    begin_periods(connection, 4)
     journal.record(connection, [create(1)], 0.0)
     assert journal.record(connection, [create(2)], 1.0).recorded == ()
     journal.expire(connection, {create(1).id: "no answer"}, 2.0)
@@ -199,16 +201,16 @@ def test_a_key_creates_one_vm(connection: sa.Connection) -> None:
 
 
 def test_a_step_needs_a_period(connection: sa.Connection) -> None:
-    """Steps of a period that was never begun are a mistake, not a race."""
+    """Steps of a period that was never begun raise `LookupError`, not `LostRaceError`."""
     with pytest.raises(LookupError, match="period 5"):
         journal.record(connection, [deploy(1, period=5)], 0.0)
 
 
-def test_a_race_that_was_not_seen_coming_is_a_lost_race(
+def test_an_undetected_conflict_is_a_lost_race(
     connection: sa.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the look missed another's step, the unique key asks for another look."""
-    begun(connection, 2)
+    """If the check missed another daemon's step, the unique key causes a retry."""
+    begin_periods(connection, 2)
     journal.record(connection, [deploy(1)], 0.0)
     monkeypatch.setattr(journal, "_claimed", lambda *_args: {})
     with pytest.raises(LostRaceError):
@@ -216,39 +218,39 @@ def test_a_race_that_was_not_seen_coming_is_a_lost_race(
 
 
 def test_recent_decisions_can_be_filtered(connection: sa.Connection) -> None:
-    """By VM, host, kind, state, period and time; newest first, as many as wanted."""
-    begun(connection, 3)
+    """Filters are VM, host, kind, state, period and time; the newest step comes first."""
+    begin_periods(connection, 3)
     for period in (1, 2, 3):
         step = replace(deploy(period, period=period), host=period % 2)
         journal.record(connection, [step], 10.0 * period)
     journal.confirm(connection, [deploy(2, period=2).id], 50.0)
 
-    def found(wanted: StepFilter, limit: int = 9) -> list[int]:
+    def find(wanted: StepFilter, limit: int = 9) -> list[int]:
         return [one.step.period for one in journal.recent(connection, wanted, limit)]
 
-    assert found(StepFilter()) == [3, 2, 1]
-    assert found(StepFilter(), limit=2) == [3, 2]
-    assert found(StepFilter(vm=2)) == [2]
-    assert found(StepFilter(host=1)) == [3, 1]
-    assert found(StepFilter(host=0)) == [2]
-    assert found(StepFilter(kind="migrate")) == []
-    assert found(StepFilter(state=StepState.PLANNED)) == [3, 1]
-    assert found(StepFilter(first_period=2, last_period=2)) == [2]
-    assert found(StepFilter(since_s=15.0, last_period=2)) == [2]
+    assert find(StepFilter()) == [3, 2, 1]
+    assert find(StepFilter(), limit=2) == [3, 2]
+    assert find(StepFilter(vm=2)) == [2]
+    assert find(StepFilter(host=1)) == [3, 1]
+    assert find(StepFilter(host=0)) == [2]
+    assert find(StepFilter(kind="migrate")) == []
+    assert find(StepFilter(state=StepState.PLANNED)) == [3, 1]
+    assert find(StepFilter(first_period=2, last_period=2)) == [2]
+    assert find(StepFilter(since_s=15.0, last_period=2)) == [2]
 
 
-def test_forgetting_spares_what_is_outstanding(connection: sa.Connection) -> None:
-    """Old steps go once they have ended."""
-    begun(connection, 2)
+def test_retention_spares_outstanding_steps(connection: sa.Connection) -> None:
+    """Old steps are deleted only after they have ended."""
+    begin_periods(connection, 2)
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     journal.confirm(connection, [deploy(1).id], 1.0)
     delete_old_rows(connection, Horizon(2, 0.0, 0.0))
     assert [one.step.vm for one in journal.of_plan(connection, 1)] == [2]
 
 
-def test_ten_thousand_steps_are_recorded_in_one_go(connection: sa.Connection) -> None:
+def test_ten_thousand_steps_are_recorded_at_once(connection: sa.Connection) -> None:
     """Lists longer than a server's limits are split."""
-    begun(connection)
+    begin_periods(connection)
     steps = [deploy(vm) for vm in range(10_000)]
     assert len(journal.record(connection, steps, 0.0).recorded) == 10_000
     assert len(journal.mark_sent(connection, [step.id for step in steps], 1.0)) == 10_000

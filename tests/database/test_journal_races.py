@@ -1,4 +1,4 @@
-"""The journal under any order of events, and under two who write at once."""
+"""The journal under any order of events, and under two concurrent writers."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -12,24 +12,24 @@ from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import StepFilter
 from merkatd.database.scheduler.step_store import StepState
-from tests.database.again import again
-from tests.database.begun import begun, deploy
+from tests.database.again import retry_transaction
+from tests.database.begun import begin_periods, deploy
 
 VERBS = ("record", "send", "confirm", "refuse", "expire")
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(VERBS), st.integers(1, 4), st.integers(0, 2))))
-def test_whatever_happens_a_vm_has_one_outstanding_step(
+def test_a_vm_always_has_at_most_one_outstanding_step(
     script: list[tuple[str, int, int]],
 ) -> None:
-    """A journal told anything in any order moves each step as a plain dictionary says."""
+    """Under events in any order the journal moves each step like a plain dictionary."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     expected: dict[str, StepState] = {}
     outstanding = {StepState.PLANNED, StepState.SENT}
     with engine.connect() as connection:
-        begun(connection, 4)
+        begin_periods(connection, 4)
         for turn, (verb, period, vm) in enumerate(script):
             step = deploy(vm, period)
             before = expected.get(step.id)
@@ -43,7 +43,7 @@ def test_whatever_happens_a_vm_has_one_outstanding_step(
                 assert bool(moved) == (before is StepState.PLANNED)
                 expected |= dict.fromkeys(moved, StepState.SENT)
             else:
-                moved, state = ended(connection, verb, step.id)
+                moved, state = end_step(connection, verb, step.id)
                 assert bool(moved) == (before in outstanding)
                 expected |= dict.fromkeys(moved, state)
         found = journal.recent(connection, StepFilter(), limit=100)
@@ -51,7 +51,7 @@ def test_whatever_happens_a_vm_has_one_outstanding_step(
     engine.dispose()
 
 
-def ended(connection: sa.Connection, verb: str, step: str) -> tuple[frozenset[str], StepState]:
+def end_step(connection: sa.Connection, verb: str, step: str) -> tuple[frozenset[str], StepState]:
     """End a step in one of three ways."""
     if verb == "confirm":
         return journal.confirm(connection, [step], 0.0), StepState.CONFIRMED
@@ -61,14 +61,14 @@ def ended(connection: sa.Connection, verb: str, step: str) -> tuple[frozenset[st
 
 
 def test_of_two_connections_racing_for_a_vm_one_wins(file_engine: sa.Engine) -> None:
-    """Twenty times two threads want the same VM at the same moment."""
+    """In each of twenty rounds, one of two concurrent threads records its step."""
     with file_engine.begin() as connection:
-        begun(connection, 2)
+        begin_periods(connection, 2)
     start = Barrier(2)
 
     def race(period: int, vm: int) -> int:
         start.wait()
-        return again(
+        return retry_transaction(
             file_engine,
             lambda connection: len(journal.record(connection, [deploy(vm, period)], 0.0).recorded),
         )

@@ -1,4 +1,4 @@
-"""A process killed at any moment leaves whole transactions and loses none it reported."""
+"""A process killed at any moment leaves complete transactions and loses none that it reported."""
 
 import subprocess
 import sys
@@ -21,8 +21,8 @@ from tests.database.worker import OWED, PAYERS, VMS
 KILLS = 10
 
 
-def killed_after(url: str, wait_s: float) -> list[tuple[str, int]]:
-    """What a worker said until it was killed, so long after its first word."""
+def run_and_kill(url: str, wait_s: float) -> list[tuple[str, int]]:
+    """Return the reports of a worker that is killed some time after its first one."""
     command = [sys.executable, "-m", "tests.database.worker", url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
@@ -34,8 +34,8 @@ def killed_after(url: str, wait_s: float) -> list[tuple[str, int]]:
     return [(what, int(number)) for what, number in whole]
 
 
-def check(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
-    """Nothing half, nothing twice, nothing lost."""
+def check_books(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
+    """Check that no transaction is partial, repeated or lost."""
     assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
     assert audit(connection).sound
     stored = {one.number: one.state for one in period_store.recent(connection, 1_000_000)}
@@ -62,15 +62,15 @@ def check(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
     assert account_store.treasury(connection).balance == OWED * PAYERS * len(charged)
 
 
-def test_ten_kills_leave_the_books_and_the_journal_whole(tmp_path: Path) -> None:
-    """Each worker goes on with what the killed one before left."""
+def test_ten_kills_leave_ledger_and_journal_complete(tmp_path: Path) -> None:
+    """Each worker continues where the killed worker stopped."""
     url = f"sqlite:///{tmp_path / 'merkat.db'}"
     rng = np.random.default_rng(7)
     said: list[tuple[str, int]] = []
     for _ in range(KILLS):
-        said += killed_after(url, float(rng.uniform(0.0, 0.12)))
+        said += run_and_kill(url, float(rng.uniform(0.0, 0.12)))
         engine = make_engine(url)
         with engine.connect() as connection:
-            check(connection, said)
+            check_books(connection, said)
         engine.dispose()
     assert len(said) > KILLS

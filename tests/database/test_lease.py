@@ -1,4 +1,4 @@
-"""One holder at a time, and one that lost the lease writes nothing more."""
+"""A lease has one holder at a time, and a former holder cannot write."""
 
 import pytest
 import sqlalchemy as sa
@@ -7,8 +7,8 @@ from merkatd.database.scheduler import lease_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 
 
-def test_the_first_one_takes_it_and_raises_the_counter(connection: sa.Connection) -> None:
-    """From then on others see that somebody lives."""
+def test_the_first_daemon_takes_the_lease_and_raises_its_counter(connection: sa.Connection) -> None:
+    """Each renewal raises the counter, which shows other daemons that the holder is alive."""
     assert lease_store.read_lease(connection) is None
     token = lease_store.take_lease(connection, "a", None)
     assert token == 1
@@ -17,8 +17,8 @@ def test_the_first_one_takes_it_and_raises_the_counter(connection: sa.Connection
     assert lease_store.read_lease(connection) == lease_store.Lease("a", 1, 2)
 
 
-def test_who_saw_an_older_counter_can_not_take_it(connection: sa.Connection) -> None:
-    """The holder has shown in between that it lives."""
+def test_an_outdated_counter_cannot_take_the_lease(connection: sa.Connection) -> None:
+    """The holder has renewed the lease since the other daemon read it."""
     token = lease_store.take_lease(connection, "a", None)
     assert token is not None
     seen = lease_store.read_lease(connection)
@@ -28,8 +28,8 @@ def test_who_saw_an_older_counter_can_not_take_it(connection: sa.Connection) -> 
     lease_store.renew_lease(connection, token)
 
 
-def test_who_lost_it_can_not_go_on(connection: sa.Connection) -> None:
-    """Nor can an earlier process of the same holder."""
+def test_a_former_holder_cannot_renew(connection: sa.Connection) -> None:
+    """An earlier process of the present holder cannot renew either."""
     first = lease_store.take_lease(connection, "a", None)
     second = lease_store.take_lease(connection, "b", lease_store.read_lease(connection))
     third = lease_store.take_lease(connection, "b", lease_store.read_lease(connection))
@@ -41,8 +41,8 @@ def test_who_lost_it_can_not_go_on(connection: sa.Connection) -> None:
     lease_store.renew_lease(connection, 3)
 
 
-def test_given_back_it_is_nobodys(connection: sa.Connection) -> None:
-    """Not even the one who gave it back may write on."""
+def test_a_returned_lease_has_no_holder(connection: sa.Connection) -> None:
+    """Also the former holder cannot write after it returned the lease."""
     token = lease_store.take_lease(connection, "a", None)
     assert token is not None
     lease_store.give_back(connection, token)
@@ -54,10 +54,10 @@ def test_given_back_it_is_nobodys(connection: sa.Connection) -> None:
     assert lease_store.take_lease(connection, "b", found) == 2
 
 
-def test_on_a_file_what_a_fenced_transaction_wrote_is_gone_with_the_lease(
+def test_writes_of_a_former_holder_are_rolled_back(
     file_engine: sa.Engine,
 ) -> None:
-    """Proof and writing are one transaction: there is no moment between them."""
+    """The write and the renewal are one transaction, with no moment in between."""
     with file_engine.begin() as one:
         token = lease_store.take_lease(one, "a", None)
         assert token is not None

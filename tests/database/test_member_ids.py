@@ -1,4 +1,4 @@
-"""The ids of members' VMs: stored once, and only where key and owner are the member's."""
+"""The ids of members' VMs are stored once, and only if key and owner match the member."""
 
 import pytest
 import sqlalchemy as sa
@@ -24,7 +24,7 @@ GROUP = GroupRow(
 
 @pytest.fixture
 def fleet(connection: sa.Connection) -> int:
-    """A group with a member, and one that was given up."""
+    """Return a group with one living and one removed member."""
     one = group_store.add(connection, GROUP).id
     for number, key in enumerate("ab", start=1):
         GROUP_MEMBERS.add(
@@ -35,28 +35,30 @@ def fleet(connection: sa.Connection) -> int:
 
 
 def ids(connection: sa.Connection, fleet: int) -> list[tuple[str, int | None, bool]]:
-    """Key, id and whether it is about to end, of each member that is not gone."""
+    """Return key, VM id and `leaving` of each living member."""
     return [(one.key, one.vm, one.leaving) for one in GROUP_MEMBERS.living(connection, fleet)]
 
 
-def test_a_stranger_s_vm_with_the_key_is_not_the_member_s(
+def test_another_users_vm_with_the_same_key_is_not_a_member(
     connection: sa.Connection, fleet: int
 ) -> None:
-    """Tenants can write any key into their own templates."""
+    """Tenants can write any key into their own templates, so the owner must match too."""
     bind_group_vms(connection, {"a": 7}, {7: THEIRS})
     assert ids(connection, fleet) == [("a", None, False)]
     bind_group_vms(connection, {"a": 8}, {8: OURS})
     assert ids(connection, fleet) == [("a", 8, False)]
 
 
-def test_a_vm_that_comes_late_is_to_be_ended(connection: sa.Connection, fleet: int) -> None:
-    """The daemon had given it up."""
+def test_a_vm_that_appears_after_its_member_was_removed_is_to_end(
+    connection: sa.Connection, fleet: int
+) -> None:
+    """The daemon had already abandoned the creation."""
     bind_group_vms(connection, {"b": 9}, {9: OURS})
     assert ids(connection, fleet) == [("a", None, False), ("b", 9, True)]
 
 
-def test_a_vm_is_one_member_s(connection: sa.Connection, fleet: int) -> None:
-    """Whatever keys its owner writes."""
+def test_a_vm_belongs_to_one_member(connection: sa.Connection, fleet: int) -> None:
+    """A VM that its owner gives several keys binds to one member only."""
     bind_group_vms(connection, {"a": 7, "b": 7}, {7: OURS})
     bind_group_vms(connection, {"b": 7}, {7: OURS})
     assert ids(connection, fleet) == [("a", 7, False)]

@@ -1,4 +1,4 @@
-"""Migrations and metadata describe the same schema, and the way back is clean."""
+"""Migrations and metadata describe the same schema, and a downgrade removes everything."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.servers import MariaDb
 
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
-    """A database with nothing in it."""
+    """Yield an empty database."""
     made = make_engine(url)
     yield made
     made.dispose()
@@ -26,14 +26,14 @@ def engine(url: str) -> Iterator[sa.Engine]:
 
 @pytest.fixture
 def sqlite_engine() -> Iterator[sa.Engine]:
-    """The same in memory."""
+    """Yield an empty database in memory."""
     made = make_engine("sqlite://")
     yield made
     made.dispose()
 
 
 def schema(engine: sa.Engine) -> dict[str, Any]:
-    """All that the server knows about its tables, apart from the migrations' own."""
+    """Return all that the server knows about its tables, except for Alembic's own."""
     found = sa.inspect(engine)
 
     def sorted_by_name(rows: Any) -> list[Any]:
@@ -54,13 +54,13 @@ def schema(engine: sa.Engine) -> dict[str, Any]:
 
 
 def test_the_folder_of_migrations_is_found() -> None:
-    """The package finds what it was made with."""
+    """The package finds its own migrations."""
     assert (migrations.scripts() / "env.py").is_file()
     assert migrations.newest() is not None
 
 
 def test_migrations_lead_to_the_metadata(engine: sa.Engine) -> None:
-    """A database that was migrated and one made from the metadata can't be told apart."""
+    """A migrated database equals one created from the metadata."""
     migrations.upgrade(engine)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
@@ -71,13 +71,13 @@ def test_migrations_lead_to_the_metadata(engine: sa.Engine) -> None:
     assert set(migrated) == {table.name for table in TABLES}
 
 
-def test_every_table_is_known() -> None:
-    """A table family that nobody imports would silently be left out of the comparison."""
+def test_every_table_is_in_the_comparison() -> None:
+    """A table module that is not imported would be missing from the comparison."""
     assert {table.name for table in TABLES} == set(METADATA.tables)
 
 
-def test_up_and_down_and_up_again(engine: sa.Engine) -> None:
-    """The way down leaves nothing, and the way up can be gone again."""
+def test_upgrade_downgrade_and_upgrade_work(engine: sa.Engine) -> None:
+    """A downgrade leaves nothing, and a second upgrade works."""
     for _ in range(2):
         migrations.upgrade(engine)
         assert schema(engine) != {}
@@ -85,8 +85,8 @@ def test_up_and_down_and_up_again(engine: sa.Engine) -> None:
         assert schema(engine) == {}
 
 
-def test_upgrading_what_is_up_to_date_does_nothing(engine: sa.Engine) -> None:
-    """A daemon that starts again finds its rows where they were."""
+def test_upgrading_a_current_database_changes_nothing(engine: sa.Engine) -> None:
+    """A restarted daemon finds its rows unchanged."""
     migrations.upgrade(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("INSERT INTO bids VALUES (1, '{}', 'default', 0.0, NULL)")
@@ -96,10 +96,10 @@ def test_upgrading_what_is_up_to_date_does_nothing(engine: sa.Engine) -> None:
         assert migrations.revision_of(connection) == migrations.newest()
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(
+def test_a_failed_migration_leaves_nothing_behind(
     sqlite_engine: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither its own tables nor those of the migrations that ran before it in one go."""
+    """Its tables and those of earlier migrations in the same upgrade are rolled back."""
     copy = tmp_path / "100% sql"
     shutil.copytree(migrations.scripts(), copy)
     (copy / "versions" / "9999_broken.py").write_text(
@@ -121,11 +121,11 @@ CHANGES = frozenset({"CREATE", "ALTER", "DROP", "INSERT", "UPDATE"})
 
 
 class PowerCutError(Exception):
-    """The process dies here, and what the server has not committed is gone."""
+    """The process dies here, and the server drops all that is not committed."""
 
 
-def interrupted(engine: sa.Engine, after: int) -> bool:
-    """Bring the schema up to date; whether that was cut after so many statements that change it."""
+def interrupt_upgrade(engine: sa.Engine, after: int) -> bool:
+    """Upgrade the schema; return True if it was cut after so many changing statements."""
     left = after
 
     def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -151,16 +151,14 @@ def interrupted(engine: sa.Engine, after: int) -> bool:
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_an_upgrade_that_is_interrupted_again_and_again_goes_on(
-    mariadb: MariaDb, first: int
-) -> None:
-    """MariaDB commits each change: after two to four of them the process dies each time."""
+def test_a_repeatedly_interrupted_upgrade_completes(mariadb: MariaDb, first: int) -> None:
+    """MariaDB commits each change, and the process dies after two to four of them each time."""
     engine = make_engine(mariadb.make(f"cut_{first}"))
-    assert interrupted(engine, first)
+    assert interrupt_upgrade(engine, first)
     cuts = 1
-    while interrupted(engine, 2 + cuts % 3):
+    while interrupt_upgrade(engine, 2 + cuts % 3):
         cuts += 1
-        assert cuts < 200, "it goes round in circles"
+        assert cuts < 200, "the upgrade makes no progress"
     assert cuts > 20
     with engine.connect() as connection:
         assert migrations.revision_of(connection) == migrations.newest()
@@ -169,8 +167,8 @@ def test_an_upgrade_that_is_interrupted_again_and_again_goes_on(
     mariadb.drop(str(engine.url.database))
 
 
-def test_an_upgrade_goes_on_after_a_crash_of_the_server(mariadb: MariaDb) -> None:
-    """And the first error is told, not one that follows from it."""
+def test_an_upgrade_continues_after_a_crash_of_the_server(mariadb: MariaDb) -> None:
+    """The upgrade raises the original error, not one that follows from it."""
     engine = make_engine(mariadb.make("crashed"))
     done = 0
 
@@ -192,8 +190,8 @@ def test_an_upgrade_goes_on_after_a_crash_of_the_server(mariadb: MariaDb) -> Non
     mariadb.drop(str(engine.url.database))
 
 
-def test_another_programs_table_is_not_taken_for_ours(mariadb: MariaDb) -> None:
-    """It has our table's name, and other columns."""
+def test_a_table_of_another_program_is_an_error(mariadb: MariaDb) -> None:
+    """A table with the same name and other columns is never taken for Merkat's."""
     engine = make_engine(mariadb.make("foreign_table"))
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE periods (id INTEGER)")
@@ -203,10 +201,10 @@ def test_another_programs_table_is_not_taken_for_ours(mariadb: MariaDb) -> None:
     mariadb.drop(str(engine.url.database))
 
 
-def test_two_daemons_do_not_change_the_schema_at_once(
+def test_two_daemons_never_change_the_schema_at_once(
     mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second waits for the first; after some minutes it says what it waits for."""
+    """The second daemon waits for the first, and after some minutes reports what it waits for."""
     monkeypatch.setattr(migrations, "_WAIT_S", 0)
     engine = make_engine(mariadb.make("twice"))
     with (
@@ -220,8 +218,8 @@ def test_two_daemons_do_not_change_the_schema_at_once(
     mariadb.drop(str(engine.url.database))
 
 
-def test_a_newer_database_is_left_alone(engine: sa.Engine) -> None:
-    """The refusal says which revision was found and what to do."""
+def test_a_newer_database_is_left_unchanged(engine: sa.Engine) -> None:
+    """The error names the found revision and the way out."""
     migrations.upgrade(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
@@ -232,12 +230,12 @@ def test_a_newer_database_is_left_alone(engine: sa.Engine) -> None:
 
 
 def test_the_plain_schema_is_current() -> None:
-    """`python -m merkatd.database.migrations` shows administrators the tables that are made."""
+    """`python -m merkatd.database.migrations` shows administrators the tables that are created."""
     assert migrations.PATH.read_text() == migrations.schema()
 
 
-def test_the_plain_schema_makes_the_same_tables(mariadb: MariaDb) -> None:
-    """An administrator who made them by hand has what the migrations make, and it is up to date."""
+def test_the_plain_schema_creates_the_same_tables(mariadb: MariaDb) -> None:
+    """Tables created by hand equal those of the migrations and are up to date."""
     by_hand, migrated = (make_engine(mariadb.make(name)) for name in ("by_hand", "migrated"))
     with by_hand.begin() as connection:
         for statement in migrations.schema().split(";\n")[:-1]:

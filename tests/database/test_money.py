@@ -1,4 +1,4 @@
-"""Credits neither appear nor vanish, and a reference moves them once."""
+"""Credits are conserved, and a reference moves them once."""
 
 import pytest
 import sqlalchemy as sa
@@ -20,18 +20,18 @@ from merkatd.database.ledger.entry_store import (
 )
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
-from tests.database.books import balances, opened
+from tests.database.books import balances, open_accounts
 
 AMOUNTS = st.integers(0, 10**12)
 
 
 def move(reference: str, source: int, target: int, amount: int) -> Posting:
-    """So much from one account to another."""
+    """Return a posting from one account to another."""
     return Posting(TransactionKind.CORRECTION, reference, {source: -amount, target: amount})
 
 
 def test_an_account_is_opened_once(connection: sa.Connection) -> None:
-    """Asking again gives the same account; kind, owner and name tell accounts apart."""
+    """A second call returns the same account; kind, owner and name identify accounts."""
     one = account_store.ensure(connection, AccountKind.APPLICATION, 5, "web")
     assert account_store.ensure(connection, AccountKind.APPLICATION, 5, "web") == one
     others = [
@@ -47,17 +47,17 @@ def test_an_account_is_opened_once(connection: sa.Connection) -> None:
     ]
 
 
-def test_treasury_and_issuance_belong_to_nobody(connection: sa.Connection) -> None:
-    """There is one of each, however often they are asked for."""
+def test_treasury_and_issuance_have_no_owner(connection: sa.Connection) -> None:
+    """There is one account of each, however often they are requested."""
     for _ in range(2):
         assert account_store.treasury(connection).owner is None
         assert account_store.issuance(connection).owner is None
     assert len(account_store.every(connection)) == 2
 
 
-def test_both_sides_of_a_movement_are_seen(connection: sa.Connection) -> None:
-    """Balances and entries agree, and a statement covers the time asked for."""
-    one, other = opened(connection, [100, 0])
+def test_both_sides_of_a_movement_are_recorded(connection: sa.Connection) -> None:
+    """Balances and entries agree, and a statement covers the requested time."""
+    one, other = open_accounts(connection, [100, 0])
     entry_store.post(connection, [move("gift", one, other, 30)], 60.0)
     assert account_store.get(connection, [one, other])[other].balance == 30
     lines = entry_store.of_account(connection, one, 0.0, 61.0)
@@ -77,7 +77,7 @@ def test_both_sides_of_a_movement_are_seen(connection: sa.Connection) -> None:
         ({1: True, 2: -1}, BookingError),
     ],
 )
-def test_what_does_not_balance_can_t_even_be_asked_for(
+def test_an_unbalanced_posting_is_an_error(
     amounts: dict[int, int], error: type[BookingError]
 ) -> None:
     """Entries are whole micro-credits and sum to zero."""
@@ -85,9 +85,9 @@ def test_what_does_not_balance_can_t_even_be_asked_for(
         Posting(TransactionKind.CORRECTION, "wrong", amounts)
 
 
-def test_only_issuance_may_owe(connection: sa.Connection) -> None:
-    """An overdraft is refused with what the account holds, and nothing has changed."""
-    one, other = opened(connection, [100, 0])
+def test_only_issuance_may_be_negative(connection: sa.Connection) -> None:
+    """An overdraft error names the balance, and nothing changes."""
+    one, other = open_accounts(connection, [100, 0])
     before = balances(connection)
     with pytest.raises(OverdrawnError, match=r"has 100 micro-credits: 101 can't"):
         entry_store.post(connection, [move("too much", one, other, 101)], 1.0)
@@ -97,17 +97,17 @@ def test_only_issuance_may_owe(connection: sa.Connection) -> None:
     assert entry_store.posted(connection, ["too much", "nowhere"]) == frozenset()
 
 
-def test_the_database_itself_refuses_a_debt(connection: sa.Connection) -> None:
-    """Also where code went wrong no tenant owes."""
-    (one,) = opened(connection, [100])
-    # MariaDB's own number for this is none that its driver knows.
+def test_the_database_rejects_a_negative_balance(connection: sa.Connection) -> None:
+    """A constraint protects the accounts even against errors in the code."""
+    (one,) = open_accounts(connection, [100])
+    # PyMySQL does not map MariaDB's error number for this to `IntegrityError`.
     with pytest.raises((sa.exc.IntegrityError, sa.exc.OperationalError), match=r"(?i)constraint"):
         connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == one).values(balance=-1))
 
 
-def test_the_audit_finds_what_is_wrong(connection: sa.Connection) -> None:
-    """A balance or an entry changed behind the ledger's back is named."""
-    (one,) = opened(connection, [100])
+def test_the_audit_finds_changed_rows(connection: sa.Connection) -> None:
+    """A balance or an entry changed outside of the ledger is reported."""
+    (one,) = open_accounts(connection, [100])
     assert audit(connection).sound
     connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == one).values(balance=101))
     found = audit(connection)
@@ -118,8 +118,8 @@ def test_the_audit_finds_what_is_wrong(connection: sa.Connection) -> None:
 
 
 def test_a_charge_takes_at_most_the_balance(connection: sa.Connection) -> None:
-    """What is missing is recorded, and is not owed by anybody afterwards."""
-    rich, poor, broke, idle = opened(connection, [100, 10, 0, 7])
+    """Missing credits are recorded, and no account owes them afterwards."""
+    rich, poor, broke, idle = open_accounts(connection, [100, 10, 0, 7])
     period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=4)
     result = charge_store.charge(connection, period, {rich: 60, poor: 25, broke: 5, idle: 0}, 60.0)
     assert result.taken == {rich: 60, poor: 10, broke: 0}
@@ -132,8 +132,8 @@ def test_a_charge_takes_at_most_the_balance(connection: sa.Connection) -> None:
 
 
 def test_a_charge_is_settled_by_its_first_call(connection: sa.Connection) -> None:
-    """Repeating it takes nothing more, not even from one who has come into money."""
-    rich, poor = opened(connection, [100, 10])
+    """A repeated charge takes nothing, even from an account that has credits by then."""
+    rich, poor = open_accounts(connection, [100, 10])
     period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=2)
     charge_store.charge(connection, period, {poor: 25}, 60.0)
     entry_store.post(connection, [move("gift", rich, poor, 50)], 61.0)
@@ -145,8 +145,8 @@ def test_a_charge_is_settled_by_its_first_call(connection: sa.Connection) -> Non
 
 
 def test_only_tenants_and_applications_are_charged(connection: sa.Connection) -> None:
-    """Neither the treasury nor an account that does not exist can owe for a period."""
-    opened(connection, [100])
+    """Charging the treasury or an unknown account is an error."""
+    open_accounts(connection, [100])
     period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
     for account in (
         account_store.treasury(connection).id,
@@ -158,9 +158,9 @@ def test_only_tenants_and_applications_are_charged(connection: sa.Connection) ->
 
 
 @pytest.mark.parametrize("amount", [-1, 2**63, 0.5])
-def test_what_is_no_amount_can_t_be_owed(connection: sa.Connection, amount: int) -> None:
-    """Nothing negative, nothing absurd, no floats."""
-    (one,) = opened(connection, [100])
+def test_an_invalid_charge_is_an_error(connection: sa.Connection, amount: int) -> None:
+    """Negative numbers, numbers beyond the maximum and floats raise an error."""
+    (one,) = open_accounts(connection, [100])
     with pytest.raises(BookingError, match="a charge must be 0 to"):
         charge_store.charge(connection, 1, {one: amount}, 60.0)
 
@@ -168,8 +168,8 @@ def test_what_is_no_amount_can_t_be_owed(connection: sa.Connection, amount: int)
 def test_a_thousand_applications_are_charged_in_one_transaction(
     connection: sa.Connection,
 ) -> None:
-    """All at once, each under a reference of its own, and again without effect."""
-    payers = opened(connection, [1_000] * 1_000)
+    """Each charge has its own reference, and a repetition has no effect."""
+    payers = open_accounts(connection, [1_000] * 1_000)
     period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
     owed = {payer: 1 + payer % 7 for payer in payers}
     assert charge_store.charge(connection, period, owed, 60.0).taken == owed
@@ -185,12 +185,12 @@ def test_a_thousand_applications_are_charged_in_one_transaction(
         st.tuples(st.integers(0, 4), st.integers(0, 4), AMOUNTS, st.integers(0, 6)), max_size=12
     ),
 )
-def test_the_sum_is_zero_whatever_is_posted_and_repeated(
+def test_the_sum_is_zero_after_any_postings_and_repetitions(
     holdings: list[int], moves: list[tuple[int, int, int, int]]
 ) -> None:
-    """Movements with references that repeat, some too large: each is made once or refused."""
+    """Postings with repeated references or too large amounts are made once or rejected."""
     with in_memory() as connection:
-        tenants = opened(connection, holdings)
+        tenants = open_accounts(connection, holdings)
         expected = dict(zip(tenants, holdings, strict=True))
         made: set[int] = set()
         for source, target, amount, number in moves:
@@ -221,9 +221,9 @@ def test_the_sum_is_zero_whatever_is_posted_and_repeated(
 def test_replaying_charges_changes_nothing(
     holdings: list[int], bills: list[tuple[int, list[int]]]
 ) -> None:
-    """However charges of periods come and come again, twice through is the same as once."""
+    """Any sequence of charges gives the same balances when it is repeated."""
     with in_memory() as connection:
-        tenants = opened(connection, holdings)
+        tenants = open_accounts(connection, holdings)
         for _ in range(3):
             period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
 

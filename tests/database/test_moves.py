@@ -1,4 +1,4 @@
-"""Questions about migrations read migrations alone, however many limits are beside them."""
+"""Queries for migrations read only migrations, however many limits are stored."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from merkatd.database.scheduler import migration_history
 
 
 def test_only_migrations_are_read() -> None:
-    """Every question goes by the index of kinds and moments."""
+    """Each query uses the index of kind and time."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     asked: list[tuple[str, Any]] = []

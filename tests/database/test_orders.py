@@ -1,4 +1,4 @@
-"""Orders hold until they are taken back, and stay on record."""
+"""Orders apply until they are revoked, and stay on record."""
 
 import pytest
 import sqlalchemy as sa
@@ -7,8 +7,8 @@ from merkatd.database.scheduler import order_store
 from merkatd.database.scheduler.order_store import Order, OrdersInForce
 
 
-def test_the_newest_order_on_a_subject_holds(connection: sa.Connection) -> None:
-    """Hosts and the whole are ordered each by itself."""
+def test_the_newest_order_on_a_subject_applies(connection: sa.Connection) -> None:
+    """Each host and the whole scheduler have separate orders."""
     assert order_store.in_force(connection) == OrdersInForce()
     assert order_store.record_order(connection, Order.DRAIN, 1.0, "ann", 3)
     assert order_store.record_order(connection, Order.DRAIN, 2.0, "ann", 5)
@@ -22,8 +22,8 @@ def test_the_newest_order_on_a_subject_holds(connection: sa.Connection) -> None:
     assert len(said) == 5
 
 
-def test_what_holds_already_is_not_recorded_again(connection: sa.Connection) -> None:
-    """Nor is taking back what was never ordered."""
+def test_an_order_in_force_is_not_recorded_again(connection: sa.Connection) -> None:
+    """Revoking an order that was never given is not recorded either."""
     assert not order_store.record_order(connection, Order.UNDRAIN, 1.0, "ann", 3)
     assert not order_store.record_order(connection, Order.RESUME, 1.0, "ann", None)
     assert order_store.record_order(connection, Order.DRAIN, 1.0, "ann", 3)
@@ -31,8 +31,8 @@ def test_what_holds_already_is_not_recorded_again(connection: sa.Connection) -> 
     assert len(order_store.history(connection)) == 1
 
 
-def test_an_order_names_a_host_exactly_where_it_is_about_one(connection: sa.Connection) -> None:
-    """Anything else is a mistake of the program."""
+def test_only_orders_about_hosts_name_a_host(connection: sa.Connection) -> None:
+    """Other combinations raise `ValueError`."""
     with pytest.raises(ValueError, match="pause is an order"):
         order_store.record_order(connection, Order.PAUSE, 1.0, "ann", 3)
     with pytest.raises(ValueError, match="drain is an order"):

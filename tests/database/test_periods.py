@@ -1,4 +1,4 @@
-"""A period has a number of its own and goes one way."""
+"""A period has a unique number, and its states only advance."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -11,21 +11,21 @@ from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.retention import Horizon, delete_old_rows
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import PeriodState, PeriodStateError
-from tests.database.again import again
+from tests.database.again import retry_transaction
 
 
 def begin(connection: sa.Connection, at_s: float = 0.0) -> int:
-    """A period that observed two hosts and three VMs."""
+    """Begin a period that observed two hosts and three VMs."""
     return period_store.begin(connection, at_s, at_s + 1.0, hosts=2, vms=3)
 
 
 def test_numbers_ascend_from_one(connection: sa.Connection) -> None:
-    """The first period is 1, and each is one more than the last."""
+    """The first period is 1, and each next number is one more."""
     assert [begin(connection) for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_number_counts_only_once_its_observation_is_stored(file_engine: sa.Engine) -> None:
-    """What is rolled back leaves no gap, what is committed is never given again."""
+def test_a_number_counts_only_once_it_is_committed(file_engine: sa.Engine) -> None:
+    """A rollback leaves no gap, and a committed number is never reused."""
     with file_engine.begin() as connection:
         first = begin(connection)
     with file_engine.connect() as connection:
@@ -34,11 +34,11 @@ def test_a_number_counts_only_once_its_observation_is_stored(file_engine: sa.Eng
         assert begin(connection) == lost == first + 1
 
 
-def test_two_who_begin_at_once_get_two_numbers(file_engine: sa.Engine) -> None:
+def test_concurrent_periods_get_different_numbers(file_engine: sa.Engine) -> None:
     """Twenty periods begun by four threads have twenty numbers."""
 
     def one(_: int) -> int:
-        return again(file_engine, begin)
+        return retry_transaction(file_engine, begin)
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(one, range(20))) == list(range(1, 21))
@@ -47,7 +47,7 @@ def test_two_who_begin_at_once_get_two_numbers(file_engine: sa.Engine) -> None:
 def test_a_taken_number_is_a_lost_race(
     connection: sa.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a server lets two see the same newest period, the second is told to look again."""
+    """If two transactions see the same newest period, the second one is retried."""
     begin(connection)
     monkeypatch.setattr(connection, "scalar", lambda _query: None)
     with pytest.raises(LostRaceError, match="period 1"):
@@ -55,10 +55,10 @@ def test_a_taken_number_is_a_lost_race(
 
 
 def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> None:
-    """Each stage is stored with its time."""
+    """Each state is stored with its time."""
     number = begin(connection, 60.0)
     period_store.decided(connection, number, 62.0, "tabu", {})
-    for _ in range(2):  # run again, it changes nothing
+    for _ in range(2):  # a retried transaction changes nothing
         period_store.acted(connection, number, 63.0)
     with pytest.raises(PeriodStateError, match="period 1 is acted"):
         period_store.acted(connection, number, 64.0)
@@ -71,8 +71,8 @@ def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> No
     assert (found.hosts, found.vms, found.strategy, found.failure) == (2, 3, "tabu", None)
 
 
-def test_a_failed_period_keeps_its_reason_and_ends_there(connection: sa.Connection) -> None:
-    """Nothing follows a failure, and the refusal says what the period is."""
+def test_a_failed_period_keeps_its_reason_and_ends(connection: sa.Connection) -> None:
+    """A failed period cannot continue, and the error names its state."""
     number = begin(connection)
     period_store.failed(connection, number, 5.0, "the server did not answer")
     found = period_store.newest(connection)
@@ -85,7 +85,7 @@ def test_a_failed_period_keeps_its_reason_and_ends_there(connection: sa.Connecti
 
 
 def test_a_period_is_charged_once(connection: sa.Connection) -> None:
-    """The second charge is refused, and so is that of a period nobody began."""
+    """A second charge is an error, and so is the charge of an unknown period."""
     number = begin(connection)
     period_store.decided(connection, number, 1.0, "tabu", {})
     period_store.charged(connection, number, 2.0)
@@ -95,8 +95,8 @@ def test_a_period_is_charged_once(connection: sa.Connection) -> None:
         period_store.charged(connection, 99, 3.0)
 
 
-def test_memory_is_that_of_the_newest_decision_of_the_strategy(connection: sa.Connection) -> None:
-    """Other strategies, undecided periods and forgotten memories don't count."""
+def test_memory_comes_from_the_strategys_newest_decision(connection: sa.Connection) -> None:
+    """Other strategies, undecided periods and deleted memories do not count."""
     for strategy, kept in (("tabu", 1), ("tabu", 2), ("paper", 3)):
         number = begin(connection)
         period_store.decided(connection, number, 1.0, strategy, {"version": 1, "kept": kept})
@@ -109,7 +109,7 @@ def test_memory_is_that_of_the_newest_decision_of_the_strategy(connection: sa.Co
 
 
 def test_recent_periods_come_newest_first(connection: sa.Connection) -> None:
-    """As many as wanted, of one state where one is given."""
+    """The list has as many as requested, optionally of one state."""
     for _ in range(4):
         begin(connection)
     period_store.failed(connection, 2, 1.0, "why")
@@ -118,7 +118,7 @@ def test_recent_periods_come_newest_first(connection: sa.Connection) -> None:
 
 
 def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
-    """They come back as arrays, until they are forgotten."""
+    """They are read as arrays until retention deletes them."""
     ids, given = np.arange(5), np.random.default_rng(1).random((5, 2))
     for _ in range(2):
         price_store.store_allocations(
@@ -132,7 +132,7 @@ def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
 
 
 def test_prices_keep_infinity(connection: sa.Connection) -> None:
-    """A price that does not clear comes back as infinite, though servers can't store that."""
+    """A price that does not clear is stored as infinite, although servers have no infinity."""
     number = begin(connection)
     told = {"default": {"cpu": 0.5, "memory": math.inf}, "batch": {"cpu": 0.0, "memory": 0.25}}
     price_store.store_prices(connection, number, told)
@@ -140,14 +140,14 @@ def test_prices_keep_infinity(connection: sa.Connection) -> None:
 
 
 @pytest.mark.parametrize("price", [math.nan, -1.0])
-def test_what_is_no_price_is_refused(connection: sa.Connection, price: float) -> None:
-    """Neither NaN nor a negative number is a price."""
+def test_an_invalid_price_is_an_error(connection: sa.Connection, price: float) -> None:
+    """NaN and negative numbers are no prices."""
     with pytest.raises(ValueError, match="a price must be a number of at least 0"):
         price_store.store_prices(connection, begin(connection), {"default": {"cpu": price}})
 
 
-def test_a_markets_prices_over_time(connection: sa.Connection) -> None:
-    """Oldest first, of one market, from the time asked for."""
+def test_a_markets_price_history_is_ordered(connection: sa.Connection) -> None:
+    """Prices of one market come oldest first, from the requested time on."""
     for at_s in (0.0, 60.0, 120.0):
         number = begin(connection, at_s)
         price_store.store_prices(

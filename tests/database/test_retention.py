@@ -1,4 +1,4 @@
-"""Retention: what is too old goes, what is needed stays, and no credit with it."""
+"""Retention deletes old rows, keeps needed ones, and loses no credits."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,21 +25,21 @@ from merkatd.ledger import (
     open_tenant,
     statement,
 )
-from tests.database.begun import begun
+from tests.database.begun import begin_periods
 
 LATE = Horizon(10**6, 1e12, 1e12)
 DOC = Path(__file__).resolve().parents[2] / "docs" / "administrator.md"
 
 
-def test_every_table_says_how_long_its_rows_are_kept() -> None:
-    """In the code and in the administrator's page: a table that is forgotten only grows."""
+def test_every_table_has_a_retention_rule() -> None:
+    """Code and administrator's page list each table; a missing one would only grow."""
     assert set(KEPT) == set(METADATA.tables)
     page = DOC.read_text()
     assert [name for name in KEPT if f"`{name}`" not in page] == []
 
 
-def platform(connection: sa.Connection, state: str, since_s: float, account: int | None) -> int:
-    """The id of a platform that came into its state then."""
+def add_platform(connection: sa.Connection, state: str, since_s: float, account: int | None) -> int:
+    """Return the id of a platform that entered its state at the given time."""
     return platform_store.add(
         connection,
         PlatformRow(
@@ -58,17 +58,17 @@ def platform(connection: sa.Connection, state: str, since_s: float, account: int
     ).id
 
 
-def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
+def test_an_ended_platform_is_deleted_with_its_vms_and_account(
     connection: sa.Connection,
 ) -> None:
-    """The books are sound afterwards, and its tenant has what it had."""
+    """The ledger is sound afterwards, and the tenant keeps its credits."""
     money = MoneySettings(supply=1_000)
     tenant = open_tenant(connection, 2, money, 0.0)
     application = open_application(connection, 2, "a", 5_000_000, 0, 0.0)
     open_tenant(connection, 3, money, 0.0)
     end_application(connection, application.application, 10.0)
-    ended = platform(connection, "done", 20.0, application.application)
-    living = platform(connection, "running", 20.0, None)
+    ended = add_platform(connection, "done", 20.0, application.application)
+    living = add_platform(connection, "running", 20.0, None)
     for number, (one, gone_s) in enumerate([(ended, 15.0), (living, 15.0), (living, None)], 1):
         member = PlatformMember(
             key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s
@@ -86,10 +86,10 @@ def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
     assert audit(connection).sound
 
 
-def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Connection) -> None:
-    """A tenant can make thousands of them, for nothing."""
+def test_a_platform_that_never_had_a_vm_is_deleted_early(connection: sa.Connection) -> None:
+    """Tenants can create thousands of them for free, so they are kept as long as details."""
     unused, used, late, _newest = (
-        platform(connection, "done", since_s, None) for since_s in (20.0, 21.0, 40.0, 22.0)
+        add_platform(connection, "done", since_s, None) for since_s in (20.0, 21.0, 40.0, 22.0)
     )
     member = PlatformMember(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
     PLATFORM_VMS.add(connection, [member])
@@ -99,8 +99,8 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
     assert platform_store.get(connection, late) is not None
 
 
-def group(token: str, ended_s: float | None = None) -> GroupRow:
-    """A group of VMs."""
+def make_group(token: str, ended_s: float | None = None) -> GroupRow:
+    """Return a group of VMs."""
     return GroupRow(
         token=token,
         name="g",
@@ -116,10 +116,10 @@ def group(token: str, ended_s: float | None = None) -> GroupRow:
     )
 
 
-def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connection) -> None:
-    """Like a platform."""
+def test_a_group_that_never_had_a_vm_is_deleted_early(connection: sa.Connection) -> None:
+    """Such groups are kept as long as details, like platforms."""
     unused, used, late, _newest = (
-        group_store.add(connection, group(str(ended_s), ended_s)).id
+        group_store.add(connection, make_group(str(ended_s), ended_s)).id
         for ended_s in (20.0, 21.0, 40.0, 22.0)
     )
     vm = GroupMember(key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
@@ -129,9 +129,9 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
     assert {used, late} <= set(connection.scalars(sa.select(VM_GROUPS.c.id)))
 
 
-def test_comparisons_and_doings_go_with_the_details(connection: sa.Connection) -> None:
-    """What another scheduler did, and what was done to platforms, is kept as long as details."""
-    one = platform(connection, "running", 0.0, None)
+def test_comparisons_and_actions_are_deleted_with_the_details(connection: sa.Connection) -> None:
+    """Another scheduler's actions and actions on platforms are kept as long as details."""
+    one = add_platform(connection, "running", 0.0, None)
     same = comparison_store.Comparison(
         period=1, at_s=10.0, vm=1, name="a", theirs="h", ours="h", why=""
     )
@@ -146,9 +146,9 @@ def test_comparisons_and_doings_go_with_the_details(connection: sa.Connection) -
         assert list(connection.scalars(sa.select(table.c.at_s))) == [30.0]
 
 
-def test_what_strategies_remembered_goes_with_the_details(connection: sa.Connection) -> None:
-    """A period's memory can be large; only that of the newest periods is read."""
-    begun(connection, 2)
+def test_memories_of_strategies_are_deleted_with_the_details(connection: sa.Connection) -> None:
+    """Memories can be large, and only those of the newest periods are read."""
+    begin_periods(connection, 2)
     for number in (1, 2):
         period_store.decided(connection, number, 0.0, "tabu", {"moved": number})
     delete_old_rows(connection, Horizon(2, 20.0, 0.0))
@@ -156,9 +156,9 @@ def test_what_strategies_remembered_goes_with_the_details(connection: sa.Connect
     assert [(number, memory is None) for number, memory in kept] == [(1, True), (2, False)]
 
 
-def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
-    """But for the highest number of each group, which is never given again."""
-    one = group_store.add(connection, group("1")).id
+def test_vms_of_groups_are_deleted_with_the_details(connection: sa.Connection) -> None:
+    """Each group keeps its highest number, which is never reused."""
+    one = group_store.add(connection, make_group("1")).id
     for number, gone_s in enumerate([10.0, 30.0, 10.0, None, 10.0], 1):
         vm = GroupMember(
             key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
@@ -168,8 +168,8 @@ def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
     assert list(connection.scalars(sa.select(GROUP_VMS.c.number))) == [2, 4, 5]
 
 
-def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:
-    """The sums by kind and account stay, and newer transactions are as they were."""
+def test_old_transactions_are_merged_by_kind(connection: sa.Connection) -> None:
+    """Sums by kind and account stay, and newer transactions are unchanged."""
     treasury, issuance = account_store.treasury(connection), account_store.issuance(connection)
     for day in range(10):
         moves = {issuance.id: -100 - day, treasury.id: 100 + day}
@@ -184,11 +184,11 @@ def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:
     assert audit(connection).sound
 
 
-def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
+def test_the_highest_number_of_a_platforms_vms_is_never_reused(
     connection: sa.Connection,
 ) -> None:
-    """The VM that had it may be gone; its row stays as long as the platform."""
-    one = platform(connection, "running", 0.0, None)
+    """The row of a removed VM with the highest number stays as long as the platform."""
+    one = add_platform(connection, "running", 0.0, None)
     for number in (1, 2, 3):
         member = PlatformMember(
             key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0
@@ -199,20 +199,20 @@ def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
     assert list(connection.scalars(sa.select(MEMBERS.c.number))) == [3]
 
 
-def test_periods_go_last_and_never_while_something_is_kept_of_them(
+def test_periods_are_deleted_last_and_never_while_rows_refer_to_them(
     connection: sa.Connection,
 ) -> None:
     """Charges that were not rolled up into days keep their periods."""
-    begun(connection, 3)
+    begin_periods(connection, 3)
     price_store.store_prices(connection, 1, {"default": {"cpu": 1.0}})
     delete_old_rows(connection, LATE)
     assert len(list(connection.scalars(sa.select(PERIODS.c.number)))) == 3
 
 
-def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
+def test_an_account_that_paid_nothing_is_deleted_with_its_unused_platform(
     connection: sa.Connection,
 ) -> None:
-    """Its owner's books say the same without it; one that paid is kept with its history."""
+    """The owner's statement stays the same; an account that paid is kept with its history."""
     money = MoneySettings(supply=1_000)
     tenant = open_tenant(connection, 2, money, 0.0)
     treasury = account_store.treasury(connection).id
@@ -228,8 +228,8 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
     )
     for one in (unused, paid):
         end_application(connection, one, 20.0)
-        platform(connection, "cancelled", 20.0 + one, one)
-    platform(connection, "running", 20.0, living)
+        add_platform(connection, "cancelled", 20.0 + one, one)
+    add_platform(connection, "running", 20.0, living)
     before = statement(connection, 2, Month(1970, 1))
     while delete_old_rows(connection, Horizon(1, 1e12, 0.0), most=2):
         pass
@@ -239,8 +239,8 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
     assert audit(connection).sound
 
 
-def test_few_accounts_go_in_one_batch(connection: sa.Connection) -> None:
-    """Each takes several queries, and nobody else can write meanwhile; the rest goes next."""
+def test_few_accounts_are_deleted_in_one_batch(connection: sa.Connection) -> None:
+    """An account takes several queries that block other writers, so batches are small."""
     open_tenant(connection, 2, MoneySettings(supply=1_000), 0.0)
     for number in range(13):
         one = open_application(connection, 2, f"a{number}", 5, 0, 1.0).application

@@ -1,4 +1,4 @@
-"""Deadlocks, lost connections and a killed server are got over by whole transactions."""
+"""Transactions survive deadlocks, lost connections and a killed server by retries."""
 
 import gc
 import threading
@@ -16,8 +16,8 @@ from merkatd.database.ledger import account_store, entry_store
 from merkatd.database.ledger.entry_store import Posting, TransactionKind, audit
 from merkatd.database.migrations import METADATA
 from tests import servers
-from tests.database.again import again
-from tests.database.books import opened
+from tests.database.again import retry_transaction
+from tests.database.books import open_accounts
 from tests.servers import MariaDb
 
 pytestmark = pytest.mark.skipif(servers.MARIADBD is None, reason="mariadb-server is not here")
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(servers.MARIADBD is None, reason="mariadb-server
 
 @pytest.fixture
 def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
-    """A database of its own on the server that kills nobody."""
+    """Yield a database on the server that is not killed."""
     made = make_engine(mariadb.make("retrying"))
     METADATA.create_all(made)
     yield made
@@ -34,14 +34,14 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 
 
 def move(connection: sa.Connection, reference: str, source: int, target: int) -> None:
-    """A micro-credit from one account to another."""
+    """Move a micro-credit from one account to another."""
     moves = {source: -1, target: 1}
     entry_store.post(connection, [Posting(TransactionKind.CORRECTION, reference, moves)], 0.0)
 
 
-def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
-    """Two that lock two accounts the wrong way round: the server ends one, both get done."""
-    one, other = transaction(engine, lambda connection: opened(connection, [10, 10]))
+def test_a_real_deadlock_is_resolved_by_a_retry(engine: sa.Engine) -> None:
+    """Two transactions lock two accounts in opposite order; the server ends one, both succeed."""
+    one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
     both = threading.Barrier(2, timeout=10)
     failures: list[Exception] = []
 
@@ -67,7 +67,7 @@ def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
                 seen(error)
                 raise
 
-        again(engine, watched)
+        retry_transaction(engine, watched)
 
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(crossing, one, other, "a"), pool.submit(crossing, other, one, "b")]
@@ -80,9 +80,9 @@ def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
         assert audit(connection).sound
 
 
-def test_a_connection_that_is_cut_in_a_transaction_passes(engine: sa.Engine) -> None:
+def test_a_connection_cut_inside_a_transaction_is_retried(engine: sa.Engine) -> None:
     """An administrator who kills the connection costs one attempt."""
-    one, other = transaction(engine, lambda connection: opened(connection, [10, 10]))
+    one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
     cuts: list[int] = []
 
     def work(connection: sa.Connection) -> None:
@@ -93,20 +93,22 @@ def test_a_connection_that_is_cut_in_a_transaction_passes(engine: sa.Engine) -> 
                 administrator.exec_driver_sql(f"KILL {cuts[0]}")
         connection.exec_driver_sql("SELECT 1")
 
-    again(engine, work)
+    retry_transaction(engine, work)
     with engine.connect() as connection:
         assert account_store.get(connection, [other])[other].balance == 11
         assert audit(connection).sound
 
 
-def test_fifty_at_once_overdraw_nothing(engine: sa.Engine) -> None:
-    """Everybody wants the last credits of the same account: some get them, nobody owes."""
-    source, *targets = transaction(engine, lambda c: opened(c, [20, *([0] * 5)]))
+def test_fifty_concurrent_postings_never_overdraw(engine: sa.Engine) -> None:
+    """Fifty threads move the last credits of one account: some succeed, none overdraws."""
+    source, *targets = transaction(engine, lambda c: open_accounts(c, [20, *([0] * 5)]))
     wide = sa.create_engine(engine.url, pool_size=10, max_overflow=0)
 
     def take(number: int) -> bool:
         try:
-            again(wide, lambda c: move(c, f"take/{number}", source, targets[number % 5]))
+            retry_transaction(
+                wide, lambda c: move(c, f"take/{number}", source, targets[number % 5])
+            )
         except entry_store.OverdrawnError:
             return False
         return True
@@ -120,15 +122,15 @@ def test_fifty_at_once_overdraw_nothing(engine: sa.Engine) -> None:
         assert audit(connection).sound
 
 
-# PyMySQL leaves it to the garbage collector to close the socket of an attempt that failed.
+# PyMySQL leaves the socket of a failed attempt to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_server_that_is_killed_and_comes_back_is_found_again() -> None:
-    """What was committed is there, and transactions go on."""
+def test_a_killed_and_restarted_server_is_used_again() -> None:
+    """Committed transactions survive, and waiting ones succeed."""
     with servers.mariadb() as server:
         engine = make_engine(server.make("merkat"))
         METADATA.create_all(engine)
-        one, other = transaction(engine, lambda connection: opened(connection, [10, 10]))
+        one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
         transaction(engine, lambda connection: move(connection, "before", one, other))
         server.kill()
         with pytest.raises(sa.exc.OperationalError) as failed:
@@ -136,11 +138,11 @@ def test_a_server_that_is_killed_and_comes_back_is_found_again() -> None:
         assert is_transient(failed.value)
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(
-                again, engine, lambda connection: move(connection, "while", one, other)
+                retry_transaction, engine, lambda connection: move(connection, "while", one, other)
             )
             time.sleep(0.05)
             assert not waiting.done()
-            # From this thread: the server ends with the one that starts it.
+            # In this thread, because the server ends with the thread that starts it.
             server.start()
             waiting.result()
         with engine.connect() as connection:

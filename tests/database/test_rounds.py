@@ -16,12 +16,12 @@ YEAR_S = 365 * 86_400.0
 
 
 def is_due(connection: sa.Connection, at_s: float) -> bool:
-    """The next renewal."""
+    """Return whether the next renewal is due."""
     return note_store.round_due(connection, RoundKind.RENEWAL, at_s, INTERVAL_S)
 
 
 def test_a_round_is_due_an_interval_after_the_newest(connection: sa.Connection) -> None:
-    """The first one at once; a clock that is set back a little makes none twice."""
+    """The first round is due at once; a small step back of the clock repeats none."""
     assert is_due(connection, 1_000.0)
     note_store.begin_round(connection, RoundKind.RENEWAL, 1_000.0)
     assert not is_due(connection, 1_099.0)
@@ -29,8 +29,8 @@ def test_a_round_is_due_an_interval_after_the_newest(connection: sa.Connection) 
     assert not is_due(connection, 990.0)
 
 
-def test_a_round_of_a_clock_that_was_a_year_ahead_stops_none(connection: sa.Connection) -> None:
-    """The next one is done once, and they go on from there."""
+def test_a_round_dated_a_year_ahead_does_not_stop_rounds(connection: sa.Connection) -> None:
+    """The next round happens once, and later ones follow at their intervals."""
     note_store.begin_round(connection, RoundKind.RENEWAL, 1_000.0 + YEAR_S)
     assert is_due(connection, 1_010.0)
     note_store.begin_round(connection, RoundKind.RENEWAL, 1_010.0)
@@ -38,28 +38,28 @@ def test_a_round_of_a_clock_that_was_a_year_ahead_stops_none(connection: sa.Conn
     assert is_due(connection, 1_110.0)
 
 
-def test_a_round_of_a_clock_that_was_ahead_is_followed_an_interval_later(
+def test_a_round_dated_slightly_ahead_is_followed_after_one_interval(
     connection: sa.Connection,
 ) -> None:
-    """From the time at which the clock was seen to be right again; it was 90 seconds ahead."""
+    """The interval counts from the correction of the clock, which was 90 seconds ahead."""
     note_store.begin_round(connection, RoundKind.RENEWAL, 1_090.0)
     assert not is_due(connection, 1_010.0)
     assert not is_due(connection, 1_109.0)
     assert is_due(connection, 1_110.0)
 
 
-def test_clocks_that_differ_by_a_moment_leave_dates_as_they_are(
+def test_clocks_that_differ_slightly_leave_dates_unchanged(
     connection: sa.Connection,
 ) -> None:
-    """Two daemons that take turns make rounds no more frequent."""
+    """Two alternating daemons do not make rounds more frequent."""
     note_store.begin_round(connection, RoundKind.RENEWAL, 1_000.0)
     assert not is_due(connection, 996.0)
     assert note_store.newest(connection, RoundKind.RENEWAL) == (1, 1_000.0)
     assert not is_due(connection, 1_099.0)
 
 
-def test_only_the_kind_that_is_asked_for_is_dated_anew(connection: sa.Connection) -> None:
-    """And only the newest round of it."""
+def test_only_the_newest_round_of_the_kind_is_redated(connection: sa.Connection) -> None:
+    """Other kinds and earlier rounds keep their dates."""
     for kind in (RoundKind.RENEWAL, RoundKind.REPLENISHMENT):
         note_store.begin_round(connection, kind, 900.0)
         note_store.begin_round(connection, kind, 1_090.0)
@@ -73,8 +73,8 @@ JUMPS = st.lists(st.sampled_from([0.0] * 8 + [-250.0, -95.0, -40.0, 40.0, 95.0, 
 
 
 @given(JUMPS)
-def test_rounds_of_a_clock_that_is_set_to_and_fro(jumps: list[float]) -> None:
-    """Each takes an interval by which the clock moves; a right clock waits no longer than that."""
+def test_rounds_survive_a_clock_that_jumps(jumps: list[float]) -> None:
+    """Rounds are an interval of clock movement apart; a correct clock waits no longer."""
     steps = [*(LOOK_S + jump for jump in jumps), *[LOOK_S] * round(INTERVAL_S / LOOK_S)]
     times = list(accumulate(steps, initial=10_000.0))
     engine = migrated()
@@ -93,4 +93,4 @@ def test_rounds_of_a_clock_that_is_set_to_and_fro(jumps: list[float]) -> None:
         engine.dispose()
     for before, after in pairwise(done):
         assert sum(abs(step) for step in steps[before:after]) >= INTERVAL_S
-    assert done[-1] >= len(jumps), "an interval of right time brings a round"
+    assert done[-1] >= len(jumps), "an interval of correct time causes a round"

@@ -1,4 +1,4 @@
-"""Database runs whole transactions, again where others were in the way, and closes cleanly."""
+"""`Database` runs whole transactions, retries them after transient errors, and closes cleanly."""
 
 import sqlite3
 from collections.abc import Coroutine, Iterator
@@ -28,8 +28,8 @@ Result = TypeVar("Result")
 WORD = Bid(vm=1, bid={"cpu": 1.0}, source=BidSource.DEFAULT, at_s=0.0)
 
 
-def now(running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-    """What a coroutine returns that has nothing to wait for."""
+def run_now(running: Coroutine[Deferred[Any], Any, Result]) -> Result:
+    """Return the result of a coroutine that never waits."""
     results: list[Result] = []
     errors: list[BaseException] = []
     done = Deferred.fromCoroutine(running)
@@ -39,25 +39,25 @@ def now(running: Coroutine[Deferred[Any], Any, Result]) -> Result:
     return results[0]
 
 
-async def waited_for(done: Deferred[Result]) -> Result:
-    """What a Deferred fires with."""
+async def await_result(done: Deferred[Result]) -> Result:
+    """Return the result of a Deferred."""
     return await done
 
 
-def say(connection: sa.Connection) -> frozenset[int]:
+def store_bid(connection: sa.Connection) -> frozenset[int]:
     """Store a bid."""
     return bid_store.record_bids(connection, [WORD])
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock that moves when it is told to."""
+    """Return a clock that the test advances."""
     return Clock()
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    """A migrated database in a file."""
+    """Yield a migrated database in a file."""
     made = make_engine(f"sqlite:///{tmp_path / 'state' / 'merkat.db'}")
     migrations.upgrade(made)
     yield made
@@ -65,37 +65,35 @@ def engine(tmp_path: Path) -> Iterator[sa.Engine]:
 
 
 def inline(engine: sa.Engine, clock: Clock, executor: OwnedExecutor | None = None) -> Database:
-    """A database that runs everything at once, three attempts without chance."""
+    """Return a database that runs everything at once, with three attempts and no randomness."""
     backoff = Backoff(first_s=1.0, longest_s=2.0, retries=2)
     return Database(engine, executor or Inline(), clock, np.random.default_rng(0), backoff)
 
 
-def test_what_a_function_returns_comes_back_and_is_committed(
-    engine: sa.Engine, clock: Clock
-) -> None:
-    """In virtual time nothing needs a thread or a reactor."""
+def test_results_are_returned_and_committed(engine: sa.Engine, clock: Clock) -> None:
+    """In virtual time no thread and no reactor is needed."""
     database = inline(engine, clock)
-    assert now(database.run(say)) == {1}
-    assert now(database.read(bid_store.newest_bids)) == {1: WORD}
+    assert run_now(database.run(store_bid)) == {1}
+    assert run_now(database.read(bid_store.newest_bids)) == {1: WORD}
 
 
 def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) -> None:
-    """Its error comes back as it was, and its writes are gone."""
+    """Its error is raised unchanged, and its writes are rolled back."""
     database = inline(engine, clock)
 
     def fail(connection: sa.Connection) -> None:
-        say(connection)
+        store_bid(connection)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        now(database.run(fail))
-    assert now(database.read(bid_store.newest_bids)) == {}
+        run_now(database.run(fail))
+    assert run_now(database.read(bid_store.newest_bids)) == {}
 
 
-def test_what_the_work_itself_raises_is_no_failure_of_the_database(
+def test_errors_of_the_work_do_not_count_as_failures_of_the_database(
     engine: sa.Engine, clock: Clock
 ) -> None:
-    """Only what the database refuses or does not answer counts as failed."""
+    """Only statements that the database rejects or does not answer count as failed."""
     database = inline(engine, clock)
 
     def refuse(_connection: sa.Connection) -> None:
@@ -105,21 +103,21 @@ def test_what_the_work_itself_raises_is_no_failure_of_the_database(
         connection.execute(sa.text("SELECT nothing FROM nowhere"))
 
     with pytest.raises(ZeroDivisionError):
-        now(database.run(refuse))
+        run_now(database.run(refuse))
     assert (database.answered, database.failed) == (1, 0)
     with pytest.raises(sa.exc.OperationalError):
-        now(database.run(nonsense))
+        run_now(database.run(nonsense))
     assert (database.answered, database.failed) == (1, 1)
 
 
-def test_a_lost_race_is_run_again_after_a_wait(engine: sa.Engine, clock: Clock) -> None:
-    """The whole function, later by the clock, until it succeeds."""
+def test_a_lost_race_is_retried_after_a_wait(engine: sa.Engine, clock: Clock) -> None:
+    """The whole function runs again, later by the clock, until it succeeds."""
     database = inline(engine, clock)
     attempts = []
 
     def race(connection: sa.Connection) -> int:
         attempts.append(clock.seconds())
-        say(connection)
+        store_bid(connection)
         if len(attempts) < 3:
             raise LostRaceError
         return len(bid_store.history(connection, 1))
@@ -133,8 +131,8 @@ def test_a_lost_race_is_run_again_after_a_wait(engine: sa.Engine, clock: Clock) 
     assert 0.5 <= attempts[1] <= 1.0 < attempts[2] <= 3.0
 
 
-def test_what_a_transaction_was_given_is_never_logged(engine: sa.Engine, clock: Clock) -> None:
-    """Neither when it is run again nor in the error: templates of VMs hold passwords."""
+def test_parameters_of_a_transaction_are_never_logged(engine: sa.Engine, clock: Clock) -> None:
+    """Retries and errors omit them, because VM templates contain passwords."""
     database = inline(engine, clock)
 
     def race(connection: sa.Connection, given: str) -> None:
@@ -159,79 +157,79 @@ def test_what_a_transaction_was_given_is_never_logged(engine: sa.Engine, clock: 
     assert all("lost failed and is retried" in one and "hush" not in one for one in said)
 
 
-# PyMySQL leaves it to the garbage collector to close the socket of an attempt that failed.
+# PyMySQL leaves the socket of a failed attempt to the garbage collector.
 
 
-def test_somebody_else_s_lock_is_waited_for_and_then_reported(
+def test_a_lock_of_another_process_is_awaited_and_then_reported(
     tmp_path: Path, engine: sa.Engine, clock: Clock
 ) -> None:
-    """SQLite's refusal is retried as often as allowed, then it is the caller's."""
+    """SQLite's "locked" error is retried up to the limit and then raised."""
     database = inline(engine, clock)
     other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None)
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA busy_timeout = 0")
     other.execute("BEGIN IMMEDIATE")
-    done = Deferred.fromCoroutine(database.run(say))
+    done = Deferred.fromCoroutine(database.run(store_bid))
     clock.advance(1.0)
     assert not done.called
     other.execute("ROLLBACK")
     clock.advance(2.0)
     assert done.result == {1}
     other.execute("BEGIN IMMEDIATE")
-    done = Deferred.fromCoroutine(database.run(say))
+    done = Deferred.fromCoroutine(database.run(store_bid))
     clock.pump([1.0, 2.0, 4.0])
     with pytest.raises(sa.exc.OperationalError, match="locked"):
-        now(waited_for(done))
+        run_now(await_result(done))
     other.close()
 
 
-def test_readers_see_the_last_commit_while_somebody_writes(
+def test_readers_see_the_last_commit_during_a_write(
     tmp_path: Path, engine: sa.Engine, clock: Clock
 ) -> None:
-    """Nobody waits for a writer in order to read."""
+    """Readers never wait for a writer."""
     database = inline(engine, clock)
-    now(database.run(say))
+    run_now(database.run(store_bid))
     other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM bids")
-    assert list(now(database.read(bid_store.newest_bids))) == [1]
+    assert list(run_now(database.read(bid_store.newest_bids))) == [1]
     other.close()
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"), [((1213, "Deadlock"), True), ((1062, "Duplicate"), False)]
 )
-def test_mysql_s_deadlocks_pass_and_its_other_errors_don_t(
+def test_deadlocks_of_mysql_are_transient_and_other_errors_are_not(
     arguments: tuple[int, str], expected: bool
 ) -> None:
-    """Known by the numbers that MySQL's drivers put first."""
+    """The error number, the first argument of MySQL drivers, decides."""
     error = sa.exc.OperationalError("UPDATE", {}, Exception(*arguments))
     assert is_transient(error) is expected
 
 
 def test_waits_grow_up_to_a_limit() -> None:
-    """Twice as long each time, and chance takes at most half away."""
+    """Each wait doubles, and the random spread shortens it by at most half."""
     waits = [BACKOFF.wait_s(failures, 1.0) for failures in (1, 2, 3, 9)]
     assert waits == [0.05, 0.1, 0.2, 2.0]
     assert BACKOFF.wait_s(1, 0.0) == 0.025
     assert [BACKOFF.is_over(failures) for failures in (5, 6)] == [False, True]
 
 
-def test_results_of_the_driver_stay_inside(engine: sa.Engine, clock: Clock) -> None:
-    """Handing out a cursor is an error of the caller, and nothing is committed."""
+def test_returning_a_cursor_is_an_error(engine: sa.Engine, clock: Clock) -> None:
+    """Results of the driver are invalid outside of their thread, and nothing is committed."""
     database = inline(engine, clock)
 
     def leak(connection: sa.Connection) -> Any:
-        say(connection)
+        store_bid(connection)
         return connection.execute(sa.text("SELECT 1"))
 
     with pytest.raises(TypeError, match="invalid outside its thread"):
-        now(database.run(leak))
-    assert now(database.read(bid_store.newest_bids)) == {}
+        run_now(database.run(leak))
+    assert run_now(database.read(bid_store.newest_bids)) == {}
 
 
 def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> None:
-    """What was committed survives a power failure; rows don't point to nowhere."""
+    """Commits survive a power failure, and foreign keys are enforced."""
     with engine.connect() as connection:
         found = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -241,7 +239,7 @@ def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> Non
 
 
 class Later:
-    """An executor that runs calls when told to."""
+    """An executor that runs calls on command."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Any, Deferred[Any]]] = []
@@ -249,38 +247,38 @@ class Later:
 
     @property
     def queued(self) -> int:
-        """All that wait."""
+        """Return the number of waiting calls."""
         return len(self.waiting)
 
     def run(self, call: Any) -> Deferred[Any]:
-        """Put the call off."""
+        """Queue the call."""
         done: Deferred[Any] = Deferred()
         self.waiting.append((call, done))
         return done
 
     def stop(self) -> None:
-        """Count it."""
+        """Count the calls."""
         self.stops += 1
 
-    def go_on(self) -> None:
+    def run_next(self) -> None:
         """Run the oldest call."""
         call, done = self.waiting.pop(0)
         done.callback(call())
 
 
-def test_closing_waits_for_the_work_in_hand_and_refuses_more(
+def test_closing_finishes_running_work_and_rejects_new_work(
     engine: sa.Engine, clock: Clock
 ) -> None:
-    """What was begun is finished and committed; what comes later is told so."""
+    """Running work is committed; later calls raise `ClosedError`."""
     executor = Later()
     database = inline(engine, clock, executor)
-    working = Deferred.fromCoroutine(database.run(say))
+    working = Deferred.fromCoroutine(database.run(store_bid))
     closing = Deferred.fromCoroutine(database.close())
     with pytest.raises(ClosedError):
-        now(database.run(say))
+        run_now(database.run(store_bid))
     assert (closing.called, executor.stops) == (False, 0)
-    executor.go_on()
+    executor.run_next()
     assert working.result == {1}
     assert (closing.called, executor.stops) == (False, 0)
-    executor.go_on()
+    executor.run_next()
     assert (closing.called, executor.stops) == (True, 1)

@@ -1,4 +1,4 @@
-"""The database on a reactor: work is done by threads, and a server that fails is named."""
+"""The database on a reactor: threads do the work, and errors name a failing server."""
 
 import asyncio
 import gc
@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path) -> None:
-    """A daemon that starts before its server, as after a power cut, tries for a while."""
+def test_an_unreachable_server_is_retried_and_named(tmp_path: Path) -> None:
+    """A daemon that starts before its server, as after a power failure, retries for a while."""
     url = f"mysql+pymysql://merkat:hush@localhost/merkat?unix_socket={tmp_path / 'none'}"
     backoff = Backoff(first_s=0.01, longest_s=2.0, retries=2)
 
@@ -39,7 +39,7 @@ def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path
         capturedLogs() as logged,
         pytest.raises(UnavailableError, match="Can't connect") as refused,
     ):
-        on_a_reactor(main)
+        run_on_reactor(main)
     assert sum("migrations failed and is retried" in formatEvent(event) for event in logged) == 2
     assert "hush" not in str(refused.value)
     assert "merkat:***@localhost" in str(refused.value)
@@ -47,22 +47,22 @@ def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path
     gc.collect()
 
 
-def test_a_driver_that_is_not_installed_is_named_with_the_way_to_it(
+def test_a_missing_driver_is_named_with_the_way_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And no password with it."""
+    """The error contains no password."""
     monkeypatch.setitem(sys.modules, "pymysql", None)
 
     async def main(reactor: Any) -> None:
         await Database.open("mysql+pymysql://u:hush@db/merkat", reactor, np.random.default_rng(0))
 
     with pytest.raises(UnavailableError, match=r"merkat\[mysql\]") as refused:
-        on_a_reactor(main)
+        run_on_reactor(main)
     assert "database.url = mysql+pymysql://u:***@db/merkat: " in str(refused.value)
 
 
-def on_a_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]]) -> Result:
-    """What a coroutine comes to on a reactor of its own."""
+def run_on_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]]) -> Result:
+    """Return the result of a coroutine on a reactor of its own."""
     loop = asyncio.new_event_loop()
     reactor: Any = AsyncioSelectorReactor(loop)
     outcome: list[Any] = []
@@ -81,11 +81,11 @@ def on_a_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]]) -
     return found
 
 
-def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
-    """Opening migrates; many transactions at once run beside the reactor, and all count."""
+def test_transactions_run_in_threads_beside_the_reactor(tmp_path: Path) -> None:
+    """Opening migrates, and many concurrent transactions all take effect."""
     threads: set[int] = set()
 
-    def one(connection: sa.Connection) -> None:
+    def store_next_bid(connection: sa.Connection) -> None:
         threads.add(threading.get_ident())
         count = len(bid_store.newest_bids(connection))
         bid_store.record_bids(
@@ -95,30 +95,30 @@ def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
     async def main(reactor: Any) -> int:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=3)
-        for running in [Deferred.fromCoroutine(database.run(one)) for _ in range(30)]:
+        for running in [Deferred.fromCoroutine(database.run(store_next_bid)) for _ in range(30)]:
             await running
         count = len(await database.read(bid_store.newest_bids))
         await database.close()
         return count
 
-    assert on_a_reactor(main) == 30
+    assert run_on_reactor(main) == 30
     assert threading.get_ident() not in threads
     assert 1 <= len(threads) <= 3
 
 
 @pytest.mark.parametrize("writes", [False, True])
-def test_periods_wait_behind_no_reads(tmp_path: Path, writes: bool) -> None:
-    """A period's transaction runs while others' reads hold every thread and a queue waits."""
+def test_periods_never_wait_for_reads(tmp_path: Path, writes: bool) -> None:
+    """A period's transaction runs while reads occupy every thread and the queue."""
     ended = threading.Event()
 
-    def slow(connection: sa.Connection) -> bool:
+    def read_slowly(connection: sa.Connection) -> bool:
         bid_store.newest_bids(connection)
         return ended.wait(20.0)
 
     async def main(reactor: Any) -> bool:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=2)
-        reads = [Deferred.fromCoroutine(database.read(slow)) for _ in range(20)]
+        reads = [Deferred.fromCoroutine(database.read(read_slowly)) for _ in range(20)]
         await (database.first.run if writes else database.first.read)(bid_store.newest_bids)
         unread = not any(one.called for one in reads)
         assert database.queued >= 18
@@ -128,22 +128,22 @@ def test_periods_wait_behind_no_reads(tmp_path: Path, writes: bool) -> None:
         await database.close()
         return unread
 
-    assert on_a_reactor(main)
+    assert run_on_reactor(main)
 
 
 def test_a_database_in_memory_has_one_thread() -> None:
-    """Its single connection is never used by two threads, periods' transactions included."""
+    """One thread uses its only connection, also for periods' transactions."""
     threads: set[int] = set()
 
-    def one(connection: sa.Connection) -> None:
+    def note_thread(connection: sa.Connection) -> None:
         bid_store.newest_bids(connection)
         threads.add(threading.get_ident())
 
     async def main(reactor: Any) -> None:
         database = await Database.open("sqlite://", reactor, np.random.default_rng(0))
         for run in (database.run, database.first.run, database.first.read) * 5:
-            await run(one)
+            await run(note_thread)
         await database.close()
 
-    on_a_reactor(main)
+    run_on_reactor(main)
     assert len(threads) == 1

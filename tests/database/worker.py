@@ -1,4 +1,4 @@
-"""A daemon without a cloud: charges and records steps until somebody kills it."""
+"""A daemon without a cloud that charges and records steps until it is killed."""
 
 import sys
 from functools import partial
@@ -12,7 +12,7 @@ from merkatd.database.database import transaction
 from merkatd.database.ledger import account_store, charge_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import journal, period_store
-from tests.database.books import opened
+from tests.database.books import open_accounts
 
 PAYERS = 40
 VMS = 12
@@ -20,7 +20,7 @@ OWED = 3
 
 
 def observe(connection: sa.Connection) -> int:
-    """Begin a period and record its plan; what is left of the last one expires."""
+    """Begin a period and record its plan; expire the previous period's steps."""
     stale = {one.id: "the daemon was gone" for one in journal.outstanding(connection)}
     journal.expire(connection, stale, 0.0)
     number = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=VMS)
@@ -39,7 +39,7 @@ def act(connection: sa.Connection, number: int) -> None:
 
 
 def settle(connection: sa.Connection, number: int) -> None:
-    """Confirm the steps and charge the period, together."""
+    """Confirm the steps and charge the period in one transaction."""
     ids = [one.id for one in journal.of_plan(connection, number)]
     journal.confirm(connection, ids, 2.0)
     tenants = account_store.every(connection, AccountKind.TENANT)
@@ -48,11 +48,11 @@ def settle(connection: sa.Connection, number: int) -> None:
 
 
 def main(url: str) -> None:
-    """Say the number of each period once it is begun, and again once it is charged."""
+    """Print the number of each period when it has begun, and again when it is charged."""
     engine = make_engine(url)
     migrations.upgrade(engine)
     if not transaction(engine, account_store.every):
-        transaction(engine, lambda connection: opened(connection, [10**9] * PAYERS))
+        transaction(engine, lambda connection: open_accounts(connection, [10**9] * PAYERS))
     while True:
         number = transaction(engine, observe)
         sys.stdout.write(f"begun {number}\n")
