@@ -1,7 +1,7 @@
-"""A daemon with nothing but platforms' processes: `python -m tests.bus.daemon_probe HOME N`.
+"""A daemon with only platforms' processes: `python -m tests.bus.daemon_probe HOME N`.
 
-Its manager notes each action in a file before it answers, and knows them again after a restart.
-It publishes a period every tenth of a second.
+Its manager writes each action to a file before it answers, and reads the file after a restart. It
+publishes a period every 0.1 seconds.
 """
 
 import json
@@ -27,7 +27,7 @@ QUICK = BusSettings(
 
 
 class Book:
-    """A manager that remembers."""
+    """A manager that remembers its actions and memories."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -38,7 +38,7 @@ class Book:
         self._file = book.open("a")
 
     async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
-        """Note it, once."""
+        """Record the action once."""
         assert isinstance(action, SetSize)
         if action_id not in self._done:
             self._done.add(action_id)
@@ -47,21 +47,21 @@ class Book:
         return ActionOutcome(accepted=True)
 
     async def remember(self, platform: int, memory: Any) -> None:
-        """Keep it, whole or not at all."""
+        """Store the memory atomically."""
         half = self._home / f"memory-{platform}.new"
         half.write_text(json.dumps(memory))
         half.rename(self._home / f"memory-{platform}")
 
     def remembered(self, platform: int) -> Any:
-        """What was kept last."""
+        """Return the stored memory."""
         kept = self._home / f"memory-{platform}"
         return json.loads(kept.read_text()) if kept.exists() else None
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """It is in the log."""
+        """Do nothing: the log shows it."""
 
     async def monitor_ended(self, platform: int, row: int, why: str) -> None:
-        """It is in the log."""
+        """Do nothing: the log shows it."""
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def main() -> None:
 
         LoopingCall(announce).start(PERIOD_S)
 
-    # asyncio's loop does not turn yet when the reactor says that it runs.
+    # asyncio's loop does not run yet when the reactor says so.
     reactor.callLater(
         0, lambda: ensureDeferred(begin()).addErrback(lambda why: Logger().failure("Failed", why))
     )

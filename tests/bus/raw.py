@@ -1,4 +1,4 @@
-"""A connection to the bus with a platform's keys that says any bytes it likes."""
+"""A connection to the bus with a platform's keys that sends arbitrary bytes."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ from tests.bus.rig import (
 
 
 class Raw:
-    """A connection with a platform's keys that says any bytes it likes."""
+    """A connection with a platform's keys that sends arbitrary bytes."""
 
     def __init__(self, site: Site, passport: Passport) -> None:
         self.context = zmq.asyncio.Context()
@@ -35,35 +35,35 @@ class Raw:
         self.listening.connect(passport.listening)
 
     def close(self) -> None:
-        """Let go."""
+        """Close the connection."""
         self.socket.close(0)
         self.listening.close(0)
         self.context.term()
 
     async def ask(self, data: bytes | Envelope) -> Any:
-        """The answer's body."""
+        """Return the body of the answer."""
         await self.socket.send(pack(data) if isinstance(data, Envelope) else data)
         return unpack(await soon(self.socket.recv()), FROM_DAEMON).body
 
-    async def greeted(self, role: str = CONTROLLER) -> Welcome:
-        """A session of its own."""
+    async def greet(self, role: str = CONTROLLER) -> Welcome:
+        """Open a session and return the welcome."""
         welcome = await self.ask(Envelope(Hello(role=role), number=1))
         assert isinstance(welcome, Welcome)
         return welcome
 
 
 async def readable(socket: zmq.asyncio.Socket, wait_ms: int) -> bool:
-    """Whether there is something to read, in time."""
-    found: Any = await socket.poll(wait_ms)  # its type is that of a poller
+    """Return whether the socket becomes readable in time."""
+    found: Any = await socket.poll(wait_ms)  # a poller's result has no type
     return bool(found)
 
 
-async def listening(site: Site, peer: Peer, platform: int = 1) -> None:
-    """Until a peer is let listen, which libzmq does in its own time."""
+async def await_subscription(site: Site, peer: Peer, platform: int = 1) -> None:
+    """Wait until a peer receives publications, which libzmq delays for a moment."""
     while peer.waiting() is None:
         site.hub.announce(*parts(news(platform, 0)))
         await asyncio.sleep(0.01)
-    # What was on its way has come.
+    # All messages in transit have arrived.
     await asyncio.sleep(0.05)
     while peer.waiting() is not None:
         pass

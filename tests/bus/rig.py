@@ -1,4 +1,4 @@
-"""What tests of the bus share: platforms, a manager that notes what it is asked, an event loop."""
+"""Shared parts of the bus tests: platforms, a manager that records requests, an event loop."""
 
 import asyncio
 import time
@@ -31,7 +31,7 @@ ROLES = frozenset({CONTROLLER, MONITOR})
 
 
 def assignment(platform: int = 1, controller: str = "best_effort", **others: Any) -> Assignment:
-    """A platform with one virtual cluster."""
+    """Return a platform with one virtual cluster."""
     terms = ClusterTerms(
         name="workers",
         least=1,
@@ -60,7 +60,7 @@ def assignment(platform: int = 1, controller: str = "best_effort", **others: Any
 
 
 def watched(one: Assignment, monitor: str, **parameters: Any) -> Assignment:
-    """The same with a monitor for its cluster."""
+    """Return the same platform with a monitor for its cluster."""
     (terms,) = one.clusters
     return replace(
         one, clusters=(replace(terms, monitor=MonitorTerms(kind=monitor, parameters=parameters)),)
@@ -68,7 +68,7 @@ def watched(one: Assignment, monitor: str, **parameters: Any) -> Assignment:
 
 
 def news(platform: int = 1, period: int = 1, **others: Any) -> News:
-    """One running VM, as a period left it."""
+    """Return the news of one running VM after a period."""
     vm = VmNow(
         vm=100 + platform,
         cluster="workers",
@@ -95,7 +95,7 @@ def news(platform: int = 1, period: int = 1, **others: Any) -> News:
 
 
 def parts(*told: News) -> tuple[list[MarketNow], list[PlatformStatus]]:
-    """News as they are announced: the markets, and what is for each platform alone."""
+    """Return news as they are announced: the markets, and the status of each platform."""
     own = [
         PlatformStatus(**{one.name: getattr(news, one.name) for one in fields(PlatformStatus)})
         for news in told
@@ -107,7 +107,7 @@ _OF_THE_MARKET = {"next_s", "prices", "capacity", "reserve", "past"}
 
 
 def market(period: int = 1, **others: Any) -> MarketNow:
-    """A market with room for many, as a period left it."""
+    """Return a market with much capacity after a period."""
     at_s = 1_000.0 + 60.0 * period
     prices = others.get("prices", {"cpu": 0.01, "memory": 0.001})
     known: dict[str, Any] = {
@@ -124,7 +124,7 @@ def market(period: int = 1, **others: Any) -> MarketNow:
 
 
 class Notes:
-    """A manager of platforms that takes everything, and notes it."""
+    """A manager of platforms that accepts and records everything."""
 
     def __init__(self) -> None:
         self.actions: list[tuple[int, str, Action]] = []
@@ -133,10 +133,10 @@ class Notes:
         self.ends: list[tuple[int, str, bool]] = []
         self.monitor_ends: list[tuple[int, int, str]] = []
         self.before: Callable[[int], Coroutine[Any, Any, None]] | None = None
-        """What acting waits for, by platform."""
+        """What each action waits for, by platform."""
 
     async def act(self, platform: int, action_id: str, action: Action) -> ActionOutcome:
-        """Done once."""
+        """Record the action once."""
         if self.before is not None:
             await self.before(platform)
         if action_id not in self.taken:
@@ -145,15 +145,15 @@ class Notes:
         return self.taken[action_id]
 
     async def remember(self, platform: int, memory: Any) -> None:
-        """Kept."""
+        """Record the memory."""
         self.memories[platform] = memory
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """Noted."""
+        """Record the end of a controller."""
         self.ends.append((platform, why, final))
 
     async def monitor_ended(self, platform: int, row: int, why: str) -> None:
-        """Noted."""
+        """Record the end of a monitor."""
         self.monitor_ends.append((platform, row, why))
 
 
@@ -171,13 +171,13 @@ class Site:
             self.hub.admit(assignment(platform), ROLES)
 
     def peer(self, passport: Passport, **options: Any) -> Peer:
-        """Somebody with this passport, who has said nothing yet."""
+        """Return a peer with this passport that has not greeted yet."""
         one = Peer(passport, **options)
         self.stack.push_async_callback(one.close)
         return one
 
-    async def joined(self, platform: int = 1, role: str = CONTROLLER, **options: Any) -> Peer:
-        """A process of a platform that has greeted."""
+    async def join(self, platform: int = 1, role: str = CONTROLLER, **options: Any) -> Peer:
+        """Return a process of a platform that has greeted."""
         one = self.peer(self.hub.passport(platform, role), **options)
         await one.open()
         return one
@@ -186,7 +186,7 @@ class Site:
 def on_site(
     story: Callable[[Site], Coroutine[Any, Any, None]], platforms: int = 2, **settings: Any
 ) -> None:
-    """Play a story with a hub on an event loop of its own."""
+    """Run a story with a hub on an event loop of its own."""
 
     async def played() -> None:
         async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
@@ -196,13 +196,13 @@ def on_site(
 
 
 async def until(met: Callable[[], object], what: str) -> None:
-    """Wait for a condition; AssertionError where it is never met."""
+    """Wait for a condition; raise AssertionError after the limit."""
     ending_s = time.monotonic() + PATIENCE_S
     while not met():
-        assert time.monotonic() < ending_s, f"{what}: not within {PATIENCE_S:g} s"
+        assert time.monotonic() < ending_s, f"{what}: not met within {PATIENCE_S:g} s"
         await asyncio.sleep(0.005)
 
 
 async def soon(wanted: Awaitable[Any], limit_s: float = 30.0) -> Any:
-    """What it comes to, in time."""
+    """Return the result, or raise TimeoutError after the limit."""
     return await asyncio.wait_for(wanted, limit_s)

@@ -1,4 +1,4 @@
-"""What processes ask for costs the event loop little, however large the answer is."""
+"""Requests of processes cost the event loop little, even with large answers."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,8 +16,8 @@ from tests.bus.rig import CONTROLLER, Site, news, on_site, parts
 VMS = 1_000
 
 
-def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks, greetings and publications of a period share its bytes; the next period has others."""
+def test_a_status_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All requests and publications of a period share the packed bytes."""
     packed: list[Any] = []
     encoder = wire_format._ENCODER
 
@@ -36,7 +36,7 @@ def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> 
             vms = tuple(replace(vm, vm=1_000 + number) for number in range(VMS))
             standing = replace(standing, vms=vms)
             site.hub.announce([market], [standing])
-            peer = await site.joined()
+            peer = await site.join()
             for _ in range(20):
                 latest = await peer.ask(LatestRequest())
                 assert isinstance(latest, Latest)
@@ -47,15 +47,15 @@ def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> 
     on_site(story)
 
 
-def test_bytes_are_throttled_not_messages_alone() -> None:
-    """Few messages with large answers use up what a platform may have; others are answered."""
+def test_bytes_are_throttled_as_well_as_messages() -> None:
+    """Few messages with large answers use up a platform's rate; other platforms are answered."""
 
     async def story(site: Site) -> None:
         (market,), (standing,) = parts(news(1))
         vms = tuple(replace(standing.vms[0], vm=1_000 + number) for number in range(VMS))
         site.hub.announce([market], [replace(standing, vms=vms)])
         greedy = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await greedy.greeted()).session
+        session = (await greedy.greet()).session
         for number in range(1, 101):
             await greedy.socket.send(pack(Envelope(LatestRequest(), session, number)))
         answered = 0
@@ -64,14 +64,14 @@ def test_bytes_are_throttled_not_messages_alone() -> None:
             answered += 1
         size = len(pack(Envelope(replace(standing, vms=vms))))
         assert 3 <= answered <= 2**20 / size + 2
-        other = await site.joined(2)
+        other = await site.join(2)
         assert isinstance(await other.ask(Heartbeat()), Beaten)
 
     on_site(story, traffic_mib=1e-6, traffic_at_once_mib=1.0)
 
 
-def test_what_is_owed_is_waited_for() -> None:
-    """An answer larger than all that may come at once is sent, and paid off later."""
+def test_a_large_answer_is_paid_off_later() -> None:
+    """An answer above the limit is sent, and the platform waits until it is paid off."""
     now = [0.0]
     throttle = NamedRateLimits(lambda: now[0], 10.0, 100.0)
     assert throttle.allows("a")
@@ -84,8 +84,8 @@ def test_what_is_owed_is_waited_for() -> None:
     assert throttle.allows("b")
 
 
-def test_packed_fields_are_read_like_the_message() -> None:
-    """As if it had been written in one piece."""
+def test_packed_fields_are_read_like_the_whole_message() -> None:
+    """Separately packed fields give the same bytes as the whole message."""
     (market,), (standing,) = parts(news(1))
     whole = Latest(market=market, standing=standing, published=3, priced=2)
     parted = wire_format.pack_fields(

@@ -1,4 +1,4 @@
-"""Where no more files can be opened, the bus fails and the daemon goes on."""
+"""If no more files can be opened, opening the bus fails and the daemon continues."""
 
 import subprocess
 import sys
@@ -34,19 +34,19 @@ asyncio.run(opened())
 """
 
 
-def _with(left: int) -> subprocess.CompletedProcess[str]:
+def _run_with(left: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROBE, str(left)]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
-def test_a_bus_without_open_files_is_an_error_and_not_the_end_of_the_process() -> None:
-    """The library libzmq aborts where it has 2 to 4, or 8 to 9, files left."""
+def test_a_bus_without_free_files_is_an_error_and_does_not_abort() -> None:
+    """The library libzmq would abort with 2 to 4, or 8 to 9, files left."""
     for left in range(2, 12):
-        run = _with(left)
+        run = _run_with(left)
         assert (run.returncode, run.stdout) == (0, "refused 0\n"), (left, run.stderr[-500:])
 
 
-def test_with_some_files_left_the_bus_opens() -> None:
-    """The room that is asked for is enough."""
-    run = _with(33)
+def test_the_bus_opens_with_the_required_number_of_files() -> None:
+    """With 33 files left the bus opens."""
+    run = _run_with(33)
     assert (run.returncode, run.stdout) == (0, "open\n"), run.stderr[-500:]

@@ -1,4 +1,4 @@
-"""What a process makes of publications: each once, in order, of the daemon that it speaks to."""
+"""How a process receives publications: each once, in order, from its own daemon."""
 
 from merkatd.bus.subscription import SubscriptionState
 from merkatd.protocol.bus_messages import Beaten, Latest
@@ -10,7 +10,7 @@ LIFE = "this one"
 
 
 def begun(*, attends: bool) -> SubscriptionState:
-    """One that has greeted a daemon which has published nothing yet."""
+    """Return the state after greeting a daemon that has published nothing yet."""
     made = SubscriptionState(attends=attends)
     nothing = Latest(market=None, standing=None, published=0, priced=0)
     assert made.begin(LIFE, nothing) == []
@@ -18,12 +18,12 @@ def begun(*, attends: bool) -> SubscriptionState:
 
 
 def priced(number: int, life: str = LIFE) -> Envelope:
-    """A publication of a market's prices."""
+    """Return a publication of a market's prices."""
     return Envelope(market(number), life, number)
 
 
-def test_what_was_heard_or_is_older_is_not_heard_again() -> None:
-    """Said again by whoever repeats messages, or overtaken on its way."""
+def test_repeated_or_older_publications_are_dropped() -> None:
+    """A replayed or overtaken publication has no effect."""
     hearing = begun(attends=False)
     (told,) = hearing.take(priced(3))
     assert isinstance(told, MarketNow)
@@ -32,8 +32,8 @@ def test_what_was_heard_or_is_older_is_not_heard_again() -> None:
     assert len(hearing.take(priced(4))) == 1
 
 
-def test_another_daemons_publications_are_nobodys() -> None:
-    """Until it was greeted; then it counts from the beginning."""
+def test_publications_of_another_daemon_are_dropped() -> None:
+    """After a greeting of that daemon the count starts again."""
     hearing = begun(attends=False)
     assert hearing.take(priced(5)) != []
     assert hearing.take(priced(6, "another")) == []
@@ -44,8 +44,8 @@ def test_another_daemons_publications_are_nobodys() -> None:
     assert hearing.take(priced(2, "another")) != []
 
 
-def test_news_are_told_once_when_both_parts_are_there() -> None:
-    """Whichever came first, and not with the prices of another period."""
+def test_news_are_delivered_once_both_parts_have_arrived() -> None:
+    """The order of the parts does not matter, and prices of another period do not count."""
     for first in (0, 1):
         hearing = begun(attends=True)
         (of_all,), (own,) = parts(news(1, 7))
@@ -58,8 +58,8 @@ def test_news_are_told_once_when_both_parts_are_there() -> None:
         assert hearing.take(both[0]) == hearing.take(both[1]) == []
 
 
-def test_what_was_missed_shows_in_the_daemons_count() -> None:
-    """A monitor misses prices alone; what comes with the next look counts as heard."""
+def test_missed_publications_show_in_the_daemons_count() -> None:
+    """A monitor misses prices only; the answer to the next request counts as received."""
     hearing = begun(attends=False)
     assert not hearing.misses(Beaten(published=9, priced=0))
     assert hearing.misses(Beaten(published=9, priced=1))

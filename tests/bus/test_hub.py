@@ -1,4 +1,4 @@
-"""The bus over real sockets: everybody is answered, and hears what is theirs."""
+"""The bus over real sockets: each process gets answers, and only its own platform's news."""
 
 import asyncio
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from merkatd.bus.platform_sessions import PlatformChannel
 from merkatd.protocol.bus_messages import Measured, Remember
 from merkatd.protocol.platform_messages import ActionOutcome, SetBids
 from merkatd.protocol.wire_format import Packed, topic_of
-from tests.bus.raw import Raw, listening, readable
+from tests.bus.raw import Raw, await_subscription, readable
 from tests.bus.rig import (
     CONTROLLER,
     MONITOR,
@@ -28,10 +28,10 @@ BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
 
 
 def test_an_action_reaches_the_manager_and_its_answer_the_controller() -> None:
-    """As it was said, and for the platform of who said it."""
+    """The action arrives unchanged, with the platform of the sender."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(2)
+        peer = await site.join(2)
         assert peer.welcome is not None
         assert peer.welcome.assignment == assignment(2)
         assert await peer.ask(BIDS) == ActionOutcome(accepted=True, why="the 1th")
@@ -41,17 +41,17 @@ def test_an_action_reaches_the_manager_and_its_answer_the_controller() -> None:
     on_site(story)
 
 
-def test_each_platform_hears_its_own_news_alone() -> None:
-    """In order; monitors hear the prices, which are for all in a market."""
+def test_each_platform_receives_only_its_own_news() -> None:
+    """News arrive in order; monitors receive the prices of their market."""
 
     async def story(site: Site) -> None:
         peers = {
-            (platform, role): await site.joined(platform, role)
+            (platform, role): await site.join(platform, role)
             for platform in (1, 2)
             for role in (CONTROLLER, MONITOR)
         }
         for (platform, _), peer in peers.items():
-            await listening(site, peer, platform)
+            await await_subscription(site, peer, platform)
         heard: dict[Any, list[Any]] = {who: [] for who in peers}
 
         async def listen(who: Any) -> None:
@@ -62,7 +62,7 @@ def test_each_platform_hears_its_own_news_alone() -> None:
         tasks = [asyncio.ensure_future(listen(who)) for who in peers]
         for period in range(1, 6):
             site.hub.announce(*parts(news(1, period), news(2, period)))
-            await _all_heard(heard.values(), period)
+            await _await_all(heard.values(), period)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -74,10 +74,10 @@ def test_each_platform_hears_its_own_news_alone() -> None:
     on_site(story)
 
 
-def test_news_of_one_that_cannot_be_sent_keep_no_other_from_its_own(
+def test_a_failing_platforms_news_do_not_block_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever is wrong with the news of one platform, those that come after are sent."""
+    """If packing one platform's news fails, later platforms still receive theirs."""
     real = PlatformChannel.packed
 
     def packed(desk: PlatformChannel) -> Packed:
@@ -86,8 +86,8 @@ def test_news_of_one_that_cannot_be_sent_keep_no_other_from_its_own(
         return real(desk)
 
     async def story(site: Site) -> None:
-        peer = await site.joined(2)
-        await listening(site, peer, 2)
+        peer = await site.join(2)
+        await await_subscription(site, peer, 2)
         site.hub.announce(*parts(news(1, 5), news(2, 5)))
         assert await soon(anext(peer.news()), 10.0) == news(2, 5)
 
@@ -95,17 +95,17 @@ def test_news_of_one_that_cannot_be_sent_keep_no_other_from_its_own(
     on_site(story)
 
 
-async def _all_heard(heard: Iterable[list[Any]], number: int) -> None:
+async def _await_all(heard: Iterable[list[Any]], number: int) -> None:
     await until(lambda: min(map(len, heard)) >= number, "the news")
 
 
-def test_what_a_monitor_sees_reaches_its_controller() -> None:
-    """Through the daemon, under the monitor's own platform."""
+def test_a_monitors_measurement_reaches_its_controller() -> None:
+    """The daemon forwards it within the monitor's own platform."""
 
     async def story(site: Site) -> None:
-        controller = await site.joined(1)
-        monitor = await site.joined(1, MONITOR)
-        await listening(site, controller)
+        controller = await site.join(1)
+        monitor = await site.join(1, MONITOR)
+        await await_subscription(site, controller)
         told = Measured(cluster="workers", at_s=5.0, values={"iteration_s": 2.5})
         await monitor.ask(told)
         assert await soon(anext(controller.news())) == told
@@ -113,15 +113,15 @@ def test_what_a_monitor_sees_reaches_its_controller() -> None:
     on_site(story)
 
 
-def test_who_comes_late_is_told_the_last_news() -> None:
-    """And what was remembered for it."""
+def test_a_late_process_receives_the_latest_news() -> None:
+    """A new process also gets its remembered memory."""
 
     async def story(site: Site) -> None:
-        first = await site.joined(1)
+        first = await site.join(1)
         await first.ask(Remember(memory={"seen": [1, 2]}))
         site.hub.announce(*parts(news(1, 7)))
         await first.close()
-        second = await site.joined(1)
+        second = await site.join(1)
         assert second.welcome is not None
         assert second.welcome.latest.news == news(1, 7)
         assert second.welcome.assignment.memory == {"seen": [1, 2]} == site.notes.memories[1]
@@ -129,30 +129,30 @@ def test_who_comes_late_is_told_the_last_news() -> None:
     on_site(story)
 
 
-def test_after_a_listener_is_gone_the_next_is_heard() -> None:
-    """ZeroMQ takes back the subscriptions of one that was killed; nobody has said so."""
+def test_the_hub_serves_the_next_listener_after_a_kill() -> None:
+    """ZeroMQ itself withdraws the subscriptions of a killed process."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        await raw.greeted()
+        await raw.greet()
         raw.listening.subscribe(topic_of(1))
         while not await readable(raw.listening, 20):
             site.hub.announce(*parts(news(1)))
         raw.listening.close(0)
-        second = await site.joined(2)
-        await listening(site, second, 2)
+        second = await site.join(2)
+        await await_subscription(site, second, 2)
         site.hub.announce(*parts(news(2, 5)))
         assert await soon(anext(second.news())) == news(2, 5)
 
     on_site(story, beat_s=3600.0)
 
 
-def test_news_that_were_missed_are_found_by_the_next_beat() -> None:
-    """Published before anybody was let listen, which is lost for certain."""
+def test_missed_news_are_found_at_the_next_heartbeat() -> None:
+    """News published before the subscription are requested after the next heartbeat."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(1)
-        # Whatever is published now reaches nobody.
+        peer = await site.join(1)
+        # No publication reaches a process from here on.
         site.hub._door.publish = lambda *_: None  # type: ignore[method-assign]
         site.hub.announce(*parts(news(1, 3)))
         assert await soon(anext(peer.news())) == news(1, 3)

@@ -1,4 +1,4 @@
-"""Keys: kept in secret, the same at each start."""
+"""Keys: stored privately, and the same at each start."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from merkatd.protocol.curve_keys import FILE, Passport, daemon_keys, fresh
 
 
 def test_the_daemons_key_is_the_same_at_each_start(tmp_path: Path) -> None:
-    """And nobody else can read it."""
+    """Only the daemon's user can read the file."""
     first = daemon_keys(tmp_path)
     assert daemon_keys(tmp_path) == first
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_that_others_can_read_is_not_used(tmp_path: Path) -> None:
-    """Whoever has it could pass for the daemon."""
+def test_a_key_that_others_can_read_is_rejected(tmp_path: Path) -> None:
+    """Anyone with the key could impersonate the daemon."""
     daemon_keys(tmp_path)
     (tmp_path / FILE).chmod(0o640)
     with pytest.raises(PermissionError, match="0600"):
@@ -23,16 +23,16 @@ def test_a_key_that_others_can_read_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "\N{SNOWMAN}" * 40, "x" * 41])
-def test_a_broken_key_is_said_to_be_one(tmp_path: Path, text: str) -> None:
-    """And what to do about it."""
+def test_a_damaged_key_is_an_error(tmp_path: Path, text: str) -> None:
+    """The message names the remedy."""
     daemon_keys(tmp_path)
     (tmp_path / FILE).write_text(text)
     with pytest.raises(ValueError, match="remove it"):
         daemon_keys(tmp_path)
 
 
-def test_no_secret_is_shown() -> None:
-    """Neither in a log nor in an error."""
+def test_secrets_are_never_printed() -> None:
+    """Neither keys nor passports show the secret in logs or errors."""
     pair = fresh()
     passport = Passport(
         asking="a",

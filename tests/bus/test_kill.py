@@ -1,4 +1,4 @@
-"""Killed at random, daemon, warden, controllers and monitors leave nobody and double nothing."""
+"""Random kills of the daemon and its processes leave no process and repeat no action."""
 
 import json
 import os
@@ -55,8 +55,8 @@ def until(met: Callable[[], object], what: str, home: Path) -> None:
         time.sleep(0.02)
 
 
-def daemon(home: Path) -> "subprocess.Popen[bytes]":
-    """Start one."""
+def start_daemon(home: Path) -> "subprocess.Popen[bytes]":
+    """Start a daemon."""
     with (home / "said").open("ab") as said:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.bus.daemon_probe", str(home), str(PLATFORMS)],
@@ -66,8 +66,8 @@ def daemon(home: Path) -> "subprocess.Popen[bytes]":
         )
 
 
-def role(pid: int) -> str:
-    """What a process is: `warden`, `controller`, `monitor`, or nothing any more."""
+def role_of(pid: int) -> str:
+    """Return `warden`, `controller`, `monitor`, or "" for an ended process."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except OSError:
@@ -77,40 +77,40 @@ def role(pid: int) -> str:
     return words[3] if len(words) > 3 else ""
 
 
-def present(home: Path) -> dict[str, list[int]]:
-    """All processes of the daemon, by role."""
+def processes_by_role(home: Path) -> dict[str, list[int]]:
+    """Return all processes of the daemon, by role."""
     found: dict[str, list[int]] = {}
     for pid in sorted(program.marked(str(home))):
-        found.setdefault(role(pid), []).append(pid)
+        found.setdefault(role_of(pid), []).append(pid)
     return found
 
 
 def complete(home: Path) -> bool:
-    """Whether everybody is there, and nobody else."""
-    numbers = {name: len(pids) for name, pids in present(home).items()}
+    """Return whether exactly the expected processes run."""
+    numbers = {name: len(pids) for name, pids in processes_by_role(home).items()}
     return numbers == {"warden": 1, "controller": PLATFORMS, "monitor": PLATFORMS}
 
 
 def actions(home: Path) -> list[list[str]]:
-    """What was done: platform, id, the controller's own count."""
+    """Return the actions: platform, id, the controller's own count."""
     book = home / "actions"
     return [line.split() for line in book.read_text().splitlines()] if book.exists() else []
 
 
-def at_work(home: Path) -> None:
-    """Until all are there and each platform's controller has done something more."""
+def await_actions(home: Path) -> None:
+    """Wait until all processes run and each platform's controller has acted again."""
     until(lambda: complete(home), "all processes", home)
     before = len(actions(home))
 
-    def heard_of() -> set[str]:
+    def acting() -> set[str]:
         return {platform for platform, *_ in actions(home)[before:]}
 
-    until(lambda: len(heard_of()) == PLATFORMS, "an action of each", home)
+    until(lambda: len(acting()) == PLATFORMS, "an action of each", home)
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A state directory with a site's own controller and monitor."""
+    """Yield a state directory with a site's own controller and monitor."""
     folder = tmp_path / "controllers"
     folder.mkdir()
     (folder / "counting.py").write_text(COUNTING)
@@ -121,8 +121,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def running(home: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """A daemon, which can be replaced in the list; killed at the end."""
-    one = [daemon(home)]
+    """Yield a list with a daemon, which the test may replace; kill it at the end."""
+    one = [start_daemon(home)]
     try:
         yield one
     finally:
@@ -130,27 +130,27 @@ def running(home: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
         one[0].wait()
 
 
-def test_whoever_is_killed_nobody_is_left_over_and_nothing_is_done_twice(home: Path) -> None:
-    """Daemon, warden, controllers and monitors, at any moment, alone and together."""
+def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
+    """Daemon, warden, controllers and monitors are killed at any moment, alone and together."""
     rng = random.Random(SEED)  # noqa: S311 - of a test
     with running(home) as one:
-        at_work(home)
+        await_actions(home)
         for _ in range(KILLS):
             if rng.random() < 0.3:
-                at_work(home)
+                await_actions(home)
             time.sleep(rng.uniform(0.0, 0.5))
             victims = rng.choice(["daemon", "warden", "controller", "monitor", "daemon warden"])
             for victim in victims.split():
                 if victim == "daemon":
                     one[0].kill()
-                elif pids := present(home).get(victim):
+                elif pids := processes_by_role(home).get(victim):
                     os.kill(rng.choice(pids), signal.SIGKILL)
             if "daemon" in victims:
                 one[0].wait()
-                if rng.random() < 0.5:  # seen through to the end, or started again at once
+                if rng.random() < 0.5:  # wait until all have ended, or restart at once
                     until(lambda: not program.marked(str(home)), "nobody left", home)
-                one[0] = daemon(home)
-        at_work(home)
+                one[0] = start_daemon(home)
+        await_actions(home)
 
         def watched(row: int) -> bool:
             kept = json.loads((home / f"memory-{row}").read_text())
@@ -162,17 +162,17 @@ def test_whoever_is_killed_nobody_is_left_over_and_nothing_is_done_twice(home: P
     for row in range(1, PLATFORMS + 1):
         counts = [int(count) for platform, _, count in done if platform == str(row)]
         steps = [after - before for before, after in pairwise(counts)]
-        # Each went on from where it was. One that was killed after it had acted and before it
-        # could have had that remembered asks again, which is another action; nobody else does.
+        # Each controller continued its count. A controller that was killed between its action and
+        # the storing of its memory repeats the count, as another action.
         assert counts[0] == 1
         assert set(steps) <= {0, 1}
         assert steps.count(0) <= KILLS
 
 
-def test_a_daemon_that_is_killed_takes_everybody_along(home: Path) -> None:
-    """At once, though nobody could tell them."""
+def test_a_killed_daemon_ends_all_its_processes(home: Path) -> None:
+    """All processes end within seconds, although the daemon cannot send them a message."""
     with running(home) as one:
-        at_work(home)
+        await_actions(home)
         one[0].kill()
         one[0].wait()
         killed_s = time.monotonic()

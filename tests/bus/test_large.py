@@ -1,4 +1,4 @@
-"""Large messages of a platform leave others the event loop."""
+"""Large messages of one platform leave the event loop to others."""
 
 import asyncio
 
@@ -12,11 +12,13 @@ from tests.bus.rig import CONTROLLER, Site, on_site
 
 MESSAGES = 20
 VALUES = 8_000
-"""24 KiB of them in a message."""
+"""Together 24 KiB in a message."""
 
 
-def test_others_have_the_event_loop_between_large_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many came at once."""
+def test_the_event_loop_serves_others_between_large_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between any two of many large messages, other tasks get a turn."""
     taken = 0
     turns: set[int] = set()
 
@@ -32,7 +34,7 @@ def test_others_have_the_event_loop_between_large_messages(monkeypatch: pytest.M
 
     async def story(site: Site) -> None:
         one = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await one.greeted()).session
+        session = (await one.greet()).session
         monkeypatch.setattr(hubs, "unpack", counted)
         for number in range(2, 2 + MESSAGES):
             await one.socket.send(pack(Envelope(Remember(memory=[[]] * VALUES), session, number)))
@@ -43,5 +45,5 @@ def test_others_have_the_event_loop_between_large_messages(monkeypatch: pytest.M
 
     on_site(story)
     assert taken == MESSAGES
-    # Between any two messages others had a turn.
+    # Between any two messages other tasks had a turn.
     assert set(range(1, MESSAGES)) <= turns

@@ -1,4 +1,4 @@
-"""Who is slow, floods, fails or comes back holds up nobody, and nothing is done twice."""
+"""Slow, flooding, failing and returning processes block no others; no action is repeated."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from merkatd.protocol.platform_messages import (
     SuspendPlatform,
 )
 from merkatd.protocol.wire_format import Envelope, pack, topic_of, unpack
-from tests.bus.raw import Raw, listening, readable
+from tests.bus.raw import Raw, await_subscription, readable
 from tests.bus.rig import (
     CONTROLLER,
     MONITOR,
@@ -33,24 +33,24 @@ from tests.bus.rig import (
 BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
 
 
-def test_an_action_asked_for_again_is_done_once() -> None:
-    """With its id, in a new message: its answer had been lost."""
+def test_a_repeated_action_is_done_once() -> None:
+    """An action is sent again with its id when its answer was lost."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(1)
+        peer = await site.join(1)
         answers = [await peer.ask(SuspendPlatform(reason="dear"), "the same") for _ in range(3)]
         assert len(set(answers)) == len(site.notes.actions) == 1
 
     on_site(story)
 
 
-def test_a_flood_from_one_platform_holds_up_nobody_else() -> None:
-    """It is thrown away beyond what a platform may say."""
+def test_a_flood_from_one_platform_does_not_block_others() -> None:
+    """Messages beyond the platform's rate are dropped."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
-        other = await site.joined(2)
+        session = (await raw.greet()).session
+        other = await site.join(2)
         for number in range(2, 2_000):
             await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
         assert await soon(other.ask(Heartbeat())) == Beaten(published=0, priced=0)
@@ -60,42 +60,42 @@ def test_a_flood_from_one_platform_holds_up_nobody_else() -> None:
     on_site(story)
 
 
-def test_a_platform_whose_wishes_take_long_holds_up_itself_alone() -> None:
-    """And may not have any number of them waiting."""
+def test_a_platform_with_slow_actions_blocks_only_itself() -> None:
+    """Only a limited number of its actions may wait."""
 
     async def story(site: Site) -> None:
         never: Deferred[None] = Deferred()
 
-        async def hold_up_the_first(platform: int) -> None:
+        async def block_first_platform(platform: int) -> None:
             if platform == 1:
                 await never
 
-        site.notes.before = hold_up_the_first
+        site.notes.before = block_first_platform
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
+        session = (await raw.greet()).session
         answers = []
         for number in range(2, 22):
             await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
         while await readable(raw.socket, 300):
             answers.append(unpack(await raw.socket.recv(), FROM_DAEMON).body)
-        # One is being done and sixteen wait.
+        # One action runs and sixteen wait.
         assert [type(one) for one in answers] == [Refused] * 3
-        other = await site.joined(2)
+        other = await site.join(2)
         assert isinstance(await soon(other.ask(BIDS)), ActionOutcome)
 
     on_site(story)
 
 
-def test_a_listener_that_does_not_read_holds_up_nobody() -> None:
-    """Neither the daemon nor the others; when it reads again it gets on with the newest."""
+def test_a_listener_that_does_not_read_blocks_no_others() -> None:
+    """The daemon and other processes continue while its buffers are full."""
 
     async def story(site: Site) -> None:
         slow = Raw(site, site.hub.passport(1, CONTROLLER))
         slow.listening.subscribe(topic_of(1))
-        quick = await site.joined(2)
-        await listening(site, quick, 2)
+        quick = await site.join(2)
+        await await_subscription(site, quick, 2)
         large = news(1, 1, sizes={f"{row:040}": row for row in range(1_000)})
-        for _ in range(500):  # far more than all buffers between them hold
+        for _ in range(500):  # far more than all buffers in between hold
             site.hub.announce(*parts(large))
         site.hub.announce(*parts(news(2, 9)))
         heard = await soon(anext(quick.news()))
@@ -105,14 +105,14 @@ def test_a_listener_that_does_not_read_holds_up_nobody() -> None:
     on_site(story)
 
 
-def test_a_peer_finds_a_daemon_that_was_started_anew() -> None:
-    """With the same keys at the same place; its session is a new one, its action is done once."""
+def test_a_peer_finds_a_restarted_daemon() -> None:
+    """Keys and address stay the same, the session is new, and the action is done once."""
 
     async def story(site: Site) -> None:
         passport = site.hub.passport(1, CONTROLLER)
-        peer = await site.joined(1, answer_s=0.5)
+        peer = await site.join(1, answer_s=0.5)
         await peer.ask(BIDS, "one")
-        # As after a restart: no session is known.
+        # As after a restart: the daemon knows no session.
         site.hub._sessions.close(1)
         assert passport == site.hub.passport(1, CONTROLLER)
         assert await peer.ask(BIDS, "one") == ActionOutcome(accepted=True, why="the 1th")
@@ -122,8 +122,8 @@ def test_a_peer_finds_a_daemon_that_was_started_anew() -> None:
     on_site(story)
 
 
-def test_what_fails_in_the_manager_is_said_and_can_be_asked_for_again() -> None:
-    """The others don't notice."""
+def test_a_failure_of_the_manager_is_reported_and_can_be_retried() -> None:
+    """Other platforms are not affected."""
 
     async def story(site: Site) -> None:
         async def fail(platform: int) -> None:
@@ -131,7 +131,7 @@ def test_what_fails_in_the_manager_is_said_and_can_be_asked_for_again() -> None:
                 raise OSError("no database")
 
         site.notes.before = fail
-        one, two = await site.joined(1), await site.joined(2)
+        one, two = await site.join(1), await site.joined(2)
         with capturedLogs() as logged, pytest.raises(MessageRefusedError, match="try again"):
             await one.ask(BIDS, "again")
         assert any("A request of platform" in str(event.get("log_format")) for event in logged)
@@ -142,11 +142,11 @@ def test_what_fails_in_the_manager_is_said_and_can_be_asked_for_again() -> None:
     on_site(story)
 
 
-def test_an_answer_that_comes_late_counts() -> None:
-    """A daemon that takes longer than is waited for is asked again, and does it once."""
+def test_a_late_answer_counts() -> None:
+    """A request to a slow daemon is sent again, and executed once."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(1, answer_s=0.05)
+        peer = await site.join(1, answer_s=0.05)
         asked: list[Deferred[None]] = []
 
         async def after_three(_: int) -> None:
@@ -157,7 +157,7 @@ def test_an_answer_that_comes_late_counts() -> None:
         answering = asyncio.ensure_future(peer.ask(BIDS))
         await until(lambda: peer._number > 5, "it was asked for again and again")
         assert len(asked) == 1
-        # From now on nothing that is said comes in: what is answered was said long ago.
+        # Nothing more is sent from here on: any answer belongs to an earlier message.
         peer._asking.send = silence  # type: ignore[method-assign,assignment]
         last = peer._number
         await until(lambda: peer._number > last, "another try")
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_late_counts() -> None:
         assert await soon(answering) == ActionOutcome(accepted=True, why="the 1th")
         assert len(site.notes.actions) == 1
         site.notes.before = None
-        monitor = await site.joined(1, MONITOR)
+        monitor = await site.join(1, MONITOR)
         assert isinstance(
             await soon(monitor.ask(SetSize(cluster="workers", count=2))), ActionOutcome
         )
@@ -177,28 +177,28 @@ def test_an_answer_that_comes_late_counts() -> None:
     on_site(story)
 
 
-def test_who_greets_again_on_one_connection_has_its_session() -> None:
-    """An impatient process that greeted twice is not thrown out by its own second word."""
+def test_greeting_again_on_one_connection_keeps_the_session() -> None:
+    """A process that greets twice on one connection stays valid."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        first = await raw.greeted()
-        assert (await raw.greeted()).session == first.session
+        first = await raw.greet()
+        assert (await raw.greet()).session == first.session
         said = Envelope(BIDS, first.session, 2, "once")
         assert isinstance(await raw.ask(said), ActionOutcome)
         elsewhere = Raw(site, site.hub.passport(1, CONTROLLER))
-        assert (await elsewhere.greeted()).session != first.session
+        assert (await elsewhere.greet()).session != first.session
 
     on_site(story)
 
 
-def test_a_process_that_is_busy_gets_on_with_the_newest() -> None:
-    """However much was published meanwhile: what is old is dropped, and the rest is in order."""
+def test_a_busy_process_continues_with_the_newest_news() -> None:
+    """Old publications are dropped, and the remaining ones are in order."""
     many = 150
 
     async def story(site: Site) -> None:
-        monitor = await site.joined(1, MONITOR)
-        await listening(site, monitor)
+        monitor = await site.join(1, MONITOR)
+        await await_subscription(site, monitor)
         for period in range(1, many + 1):
             site.hub.announce(*parts(news(1, period)))
             await asyncio.sleep(0.002)

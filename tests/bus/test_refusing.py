@@ -1,4 +1,4 @@
-"""Foreign, malformed, oversized and replayed messages are refused, logged, and reach nobody."""
+"""Foreign, malformed, oversized and replayed messages are rejected, logged, and never forwarded."""
 
 import asyncio
 import json
@@ -34,12 +34,12 @@ from tests.bus.rig import (
 BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
 
 
-def test_a_message_that_was_said_before_is_refused() -> None:
-    """To the byte the same, or with any number that is not a new one."""
+def test_a_replayed_message_is_rejected() -> None:
+    """A message needs a new number; an identical message or an older number is rejected."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
+        session = (await raw.greet()).session
         said = Envelope(BIDS, session, 5, "first")
         assert await raw.ask(said) == ActionOutcome(accepted=True, why="the 1th")
         with capturedLogs() as logged:
@@ -53,11 +53,11 @@ def test_a_message_that_was_said_before_is_refused() -> None:
     on_site(story)
 
 
-def test_a_session_is_worth_nothing_to_anybody_else() -> None:
-    """Neither to another platform nor on another connection of its own."""
+def test_a_session_is_valid_only_on_its_own_connection() -> None:
+    """Neither another platform nor another connection of the same platform can use it."""
 
     async def story(site: Site) -> None:
-        session = (await Raw(site, site.hub.passport(1, CONTROLLER)).greeted()).session
+        session = (await Raw(site, site.hub.passport(1, CONTROLLER)).greet()).session
         for platform in (1, 2):
             thief = Raw(site, site.hub.passport(platform, CONTROLLER))
             with capturedLogs() as logged:
@@ -70,8 +70,8 @@ def test_a_session_is_worth_nothing_to_anybody_else() -> None:
     on_site(story)
 
 
-def test_nobody_can_listen_to_another_platform() -> None:
-    """Whatever topic they name; the wish is logged."""
+def test_no_process_receives_another_platforms_news() -> None:
+    """Subscriptions to any other topic are rejected and logged."""
 
     async def story(site: Site) -> None:
         spy = Raw(site, site.hub.passport(1, CONTROLLER))
@@ -95,8 +95,8 @@ def test_nobody_can_listen_to_another_platform() -> None:
     on_site(story, platforms=12)
 
 
-def test_strangers_are_not_let_in() -> None:
-    """With keys of nobody's, or of a platform that is over."""
+def test_unknown_keys_are_rejected() -> None:
+    """Unregistered keys and keys of an ended platform cannot connect."""
 
     async def story(site: Site) -> None:
         other = fresh()
@@ -113,11 +113,11 @@ def test_strangers_are_not_let_in() -> None:
     on_site(story)
 
 
-def test_a_platform_that_is_over_is_heard_no_more() -> None:
-    """Though it is still connected."""
+def test_an_ended_platform_is_ignored() -> None:
+    """Its messages are ignored even while it is still connected."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(1, answer_s=0.2, tries=1)
+        peer = await site.join(1, answer_s=0.2, tries=1)
         site.hub.dismiss(1)
         with pytest.raises(LostError):
             await peer.ask(BIDS)
@@ -126,8 +126,8 @@ def test_a_platform_that_is_over_is_heard_no_more() -> None:
     on_site(story)
 
 
-def test_nothing_is_kept_of_a_platform_that_is_over() -> None:
-    """Of one that was refused neither: a daemon sees many platforms in its life."""
+def test_nothing_is_kept_of_an_ended_platform() -> None:
+    """Rates, traffic and warnings are removed, because a daemon sees many platforms."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
@@ -144,8 +144,8 @@ def test_nothing_is_kept_of_a_platform_that_is_over() -> None:
     on_site(story)
 
 
-def test_only_the_processes_of_a_platform_are_greeted() -> None:
-    """By their roles."""
+def test_only_processes_with_known_roles_are_greeted() -> None:
+    """A process with an unknown role is rejected."""
 
     async def story(site: Site) -> None:
         peer = site.peer(replace(site.hub.passport(1, CONTROLLER), role="other"))
@@ -155,12 +155,12 @@ def test_only_the_processes_of_a_platform_are_greeted() -> None:
     on_site(story)
 
 
-def test_what_is_malformed_is_refused_logged_and_forgotten() -> None:
-    """Who sent it can go on."""
+def test_malformed_messages_are_rejected_and_logged() -> None:
+    """Their sender can continue with valid messages."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
+        session = (await raw.greet()).session
         hostile = (b"", b"\xff\xfe", b"{}", b"[" * 50_000, b"x" * (LARGEST_BYTES + 1))
         with capturedLogs() as logged:
             for data in hostile:
@@ -172,25 +172,25 @@ def test_what_is_malformed_is_refused_logged_and_forgotten() -> None:
     on_site(story)
 
 
-def test_an_enormous_message_costs_only_the_connection_that_it_came_by() -> None:
-    """It never comes to be in memory as a whole."""
+def test_an_enormous_message_costs_only_its_connection() -> None:
+    """The daemon never has the whole message in memory."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        other = await site.joined(2)
+        other = await site.join(2)
         await raw.socket.send(b"x" * (64 << 20))
         assert await soon(other.ask(Heartbeat())) == Beaten(published=0, priced=0)
-        assert isinstance(await site.joined(1), Peer)
+        assert isinstance(await site.join(1), Peer)
         while not await readable(raw.socket, 50):
             await raw.socket.send(pack(Envelope(Hello(role=CONTROLLER), number=1)))
-        # The first answer on the new connection: nobody has read what came by the old one.
+        # This is the first answer on the new connection; the old one lost its answers.
         assert isinstance(unpack(await raw.socket.recv(), FROM_DAEMON).body, Welcome)
 
     on_site(story)
 
 
-def test_nothing_on_the_wire_can_be_read() -> None:
-    """Not even by who sees every byte."""
+def test_traffic_is_encrypted() -> None:
+    """An observer of all bytes sees neither the content nor the secret."""
 
     async def story(site: Site) -> None:
         seen = bytearray()
@@ -222,8 +222,8 @@ def test_nothing_on_the_wire_can_be_read() -> None:
     on_site(story)
 
 
-def test_the_passport_is_json_that_others_could_read() -> None:
-    """For whoever writes a controller in another language."""
+def test_the_passport_is_plain_json() -> None:
+    """Controllers in other languages can read it."""
 
     async def story(site: Site) -> None:
         passport = site.hub.passport(1, CONTROLLER)
@@ -232,8 +232,8 @@ def test_the_passport_is_json_that_others_could_read() -> None:
     on_site(story)
 
 
-def test_who_speaks_another_version_is_told_so_at_once() -> None:
-    """The daemon refuses and logs it; a process says which one is to be started anew."""
+def test_another_protocol_version_is_rejected_at_once() -> None:
+    """The daemon rejects and logs it, and a process reports the daemon's version."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
@@ -247,10 +247,10 @@ def test_who_speaks_another_version_is_told_so_at_once() -> None:
 
         real = site.hub._door.answer
 
-        async def as_before(route: bytes, data: bytes) -> None:
+        async def answer_as_version_1(route: bytes, data: bytes) -> None:
             await real(route, data.replace(b'"v":%d' % VERSION, b'"v":1'))
 
-        site.hub._door.answer = as_before  # type: ignore[method-assign]
+        site.hub._door.answer = answer_as_version_1  # type: ignore[method-assign]
         peer = site.peer(site.hub.passport(2, CONTROLLER))
         with pytest.raises(
             MessageRefusedError, match=f"the daemon speaks version 1; expected version {VERSION}"

@@ -1,4 +1,4 @@
-"""Platforms' processes as a daemon runs them: who hangs is replaced, who fails is given up."""
+"""Platforms' processes run by a daemon: hanging ones are replaced, failing ones are given up."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -47,7 +47,7 @@ class Blind(Monitor):
 
 
 class House:
-    """Processes whose clock is moved by hand."""
+    """Processes whose clock the test advances."""
 
     def __init__(self, home: Path) -> None:
         self.notes = Notes()
@@ -58,12 +58,12 @@ class House:
         self.processes.attend(self.notes)
 
     async def do(self, work: Coroutine[Any, Any, None]) -> None:
-        """One of the coroutines of the ports."""
+        """Run a coroutine of the ports."""
         await ensureDeferred(work).asFuture(asyncio.get_running_loop())
 
 
 def in_house(home: Path, story: Callable[[House], Coroutine[Any, Any, None]], **files: str) -> None:
-    """Play a story with a site's own controllers; nobody is left after it."""
+    """Run a story with a site's own controllers; check that no process remains."""
     (home / "controllers").mkdir()
     for name, text in files.items():
         (home / "controllers" / f"{name}.py").write_text(text)
@@ -81,8 +81,8 @@ def in_house(home: Path, story: Callable[[House], Coroutine[Any, Any, None]], **
     asyncio.run(played())
 
 
-def test_a_controller_that_hangs_is_ended_and_another_goes_on(tmp_path: Path) -> None:
-    """It was heard last when it acted; after a minute of silence that is noticed."""
+def test_a_hanging_controller_is_ended_and_replaced(tmp_path: Path) -> None:
+    """A controller without a sign of life for a minute is ended, and another continues."""
 
     async def story(house: House) -> None:
         await house.do(house.processes.start(assignment(1, "hanging")))
@@ -106,8 +106,8 @@ def test_a_controller_that_hangs_is_ended_and_another_goes_on(tmp_path: Path) ->
     in_house(tmp_path, story, hanging=HANGING)
 
 
-def test_a_controller_that_fails_each_time_is_given_up(tmp_path: Path) -> None:
-    """The manager is told of each end, and of the last; the reason is in its output."""
+def test_a_controller_that_always_fails_is_given_up(tmp_path: Path) -> None:
+    """The manager receives each end and the last one; the output has the reason."""
 
     async def story(house: House) -> None:
         await house.do(house.processes.start(assignment(1, "failing")))
@@ -124,8 +124,8 @@ def test_a_controller_that_fails_each_time_is_given_up(tmp_path: Path) -> None:
     in_house(tmp_path, story, failing=FAILING)
 
 
-def test_a_monitor_that_fails_is_told_of_and_tried_again(tmp_path: Path) -> None:
-    """Each time, however often; the reason is in its output."""
+def test_a_failing_monitor_is_reported_and_restarted(tmp_path: Path) -> None:
+    """The monitor restarts after each failure, and its output has the reason."""
 
     async def story(house: House) -> None:
         await house.do(house.processes.start(watched(assignment(1, "hanging"), "blind")))
@@ -139,8 +139,8 @@ def test_a_monitor_that_fails_is_told_of_and_tried_again(tmp_path: Path) -> None
     in_house(tmp_path, story, hanging=HANGING, blind=MONITOR)
 
 
-def test_a_kind_that_there_is_not_is_said_so(tmp_path: Path) -> None:
-    """In the output, with those that there are."""
+def test_an_unknown_kind_of_controller_is_reported(tmp_path: Path) -> None:
+    """The output lists the known kinds."""
 
     async def story(house: House) -> None:
         await house.do(house.processes.start(assignment(1, "no-such")))
@@ -152,8 +152,8 @@ def test_a_kind_that_there_is_not_is_said_so(tmp_path: Path) -> None:
     in_house(tmp_path, story, failing=FAILING)
 
 
-def test_best_effort_bids_for_what_there_is(tmp_path: Path) -> None:
-    """The one that comes with Merkat, as a process."""
+def test_best_effort_bids_as_a_process(tmp_path: Path) -> None:
+    """The controller of Merkat's own package runs as a process and bids."""
 
     async def story(house: House) -> None:
         await house.do(house.processes.start(assignment(1)))
@@ -169,8 +169,8 @@ def test_best_effort_bids_for_what_there_is(tmp_path: Path) -> None:
     in_house(tmp_path, story)
 
 
-def test_nobody_is_started_where_there_are_no_platforms(tmp_path: Path) -> None:
-    """No socket, no key, no process."""
+def test_nothing_is_started_without_platforms(tmp_path: Path) -> None:
+    """There is no socket, no key and no process."""
 
     async def story(house: House) -> None:
         house.processes.announce([], [])

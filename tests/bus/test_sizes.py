@@ -1,4 +1,4 @@
-"""How large messages may be: as large as the platform's VMs need, and refused at once beyond it."""
+"""The size of messages: as large as the platform's VMs need, and rejected at once beyond it."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,13 +32,13 @@ SMALL = sum(one.most for one in assignment().clusters)
 
 
 def memory(size: int) -> str:
-    """Of so many bytes as JSON."""
+    """Return a memory of `size` bytes as JSON."""
     return "x" * (size - 2)
 
 
 @pytest.mark.parametrize("vms", [0, 1, SMALL, 1_000, MOST_VMS])
-def test_what_can_be_remembered_can_be_said(vms: int) -> None:
-    """However many VMs the platform has; and no more than its envelope beyond that."""
+def test_the_longest_memory_fits_into_a_message(vms: int) -> None:
+    """For any number of VMs the limit exceeds the memory only by the envelope."""
     longest = Envelope(Remember(memory=memory(longest_memory(vms))), "s" * 64, 2**53 - 1, "i" * 64)
     assert unpack(pack(longest), TO_DAEMON, largest_bytes(vms)) == longest
     with pytest.raises(MalformedError, match=r"must have at most \d+ bytes"):
@@ -46,17 +46,17 @@ def test_what_can_be_remembered_can_be_said(vms: int) -> None:
     assert largest_bytes(vms) <= 1.02 * longest_memory(vms)
 
 
-def test_what_a_message_of_many_vms_needs_costs_few_others_nothing() -> None:
-    """A platform of some VMs can say no more than such platforms need."""
+def test_a_platform_with_few_vms_may_only_send_small_messages() -> None:
+    """The limit depends on the platform's own number of VMs."""
     assert largest_bytes(SMALL) < 300_000
     assert largest_bytes(MOST_VMS) < 3_000_000
 
 
-def test_a_message_that_is_too_large_is_not_sent() -> None:
-    """Its sender is told at once, with its size and the limit, and goes on."""
+def test_an_oversized_message_is_not_sent() -> None:
+    """The sender gets the size and the limit at once, and continues."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(1, answer_s=30.0)
+        peer = await site.join(1, answer_s=30.0)
         size = largest_bytes(SMALL)
         with pytest.raises(MessageRefusedError, match=rf"at most {size} bytes \(got \d+\)"):
             await soon(peer.ask(Remember(memory=memory(size))), 5.0)
@@ -67,17 +67,17 @@ def test_a_message_that_is_too_large_is_not_sent() -> None:
     on_site(story)
 
 
-def test_a_platform_of_many_vms_may_say_more() -> None:
-    """What a small one may not."""
+def test_a_platform_with_many_vms_may_send_larger_messages() -> None:
+    """A message that is valid for it is rejected for a small platform."""
 
     async def story(site: Site) -> None:
         given = assignment(3)
         (terms,) = given.clusters
         site.hub.admit(replace(given, clusters=(replace(terms, most=1_000),)), ROLES)
-        peer = await site.joined(3)
+        peer = await site.join(3)
         await peer.ask(Remember(memory=memory(longest_memory(1_000))))
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
+        session = (await raw.greet()).session
         too_large = Envelope(Remember(memory=memory(longest_memory(1_000))), session, 2)
         assert isinstance(await raw.ask(too_large), Refused)
         assert list(site.notes.memories) == [3]
@@ -86,12 +86,12 @@ def test_a_platform_of_many_vms_may_say_more() -> None:
 
 
 def large(session: str) -> bytes:
-    """A message that is larger than its platform may send."""
+    """Return a message that is larger than its platform may send."""
     return pack(Envelope(Remember(memory=memory(largest_bytes(SMALL))), session, 7))
 
 
 def deep(session: str) -> bytes:
-    """One whose body can't be taken."""
+    """Return a message that is nested too deep."""
     inner: Any = 1
     for _ in range(50):
         inner = [inner]
@@ -99,22 +99,22 @@ def deep(session: str) -> bytes:
 
 
 def many(session: str) -> bytes:
-    """One of more values than are read."""
+    """Return a message with too many values."""
     return pack(Envelope(Remember(memory=[0] * 100_000), session, 7))
 
 
 def older(session: str) -> bytes:
-    """One of another version."""
+    """Return a message of another version."""
     return deep(session).replace(b'"v":%d' % VERSION, b'"v":1')
 
 
 @pytest.mark.parametrize("written", [large, deep, many, older])
-def test_the_answer_to_what_can_not_be_taken_has_its_number(written: Any) -> None:
-    """So that its sender knows at once which of its messages was refused."""
+def test_the_answer_to_a_rejected_message_has_its_number(written: Any) -> None:
+    """The sender knows at once which of its messages was rejected."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
+        session = (await raw.greet()).session
         await raw.socket.send(written(session))
         answer = unpack(await soon(raw.socket.recv()), FROM_DAEMON)
         assert isinstance(answer.body, Refused)
@@ -123,11 +123,11 @@ def test_the_answer_to_what_can_not_be_taken_has_its_number(written: Any) -> Non
     on_site(story)
 
 
-def test_a_memory_that_can_not_be_taken_is_no_lost_daemon() -> None:
-    """A controller that remembers what is nested too deep is told so, and why."""
+def test_a_rejected_memory_is_not_a_lost_daemon() -> None:
+    """A controller with a too deeply nested memory gets the reason."""
 
     async def story(site: Site) -> None:
-        peer = await site.joined(1, answer_s=30.0)
+        peer = await site.join(1, answer_s=30.0)
         inner: Any = 1
         for _ in range(50):
             inner = [inner]
@@ -137,8 +137,8 @@ def test_a_memory_that_can_not_be_taken_is_no_lost_daemon() -> None:
     on_site(story)
 
 
-def test_the_largest_platform_hears_all_its_news() -> None:
-    """With its longest memory, as its controller is told of them when it begins again."""
+def test_the_largest_platform_receives_all_its_news() -> None:
+    """News and welcome with the longest memory fit into a message."""
     goods = dict.fromkeys(("cpu", "memory", "network", "disk"), -1 / 3 * 1e-7)
     vm = VmNow(
         vm=2**31,

@@ -1,4 +1,4 @@
-"""No message ends a task of the bus, and a task that ends is noticed and begins again."""
+"""No message ends a task of the bus, and a task that fails is restarted."""
 
 import asyncio
 import json
@@ -17,8 +17,8 @@ from tests.bus.rig import CONTROLLER, Site, on_site
 BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
 
 
-def said(session: str, number: int, **parts: str) -> bytes:
-    """An action as JSON that escapes all that is not ASCII."""
+def action_json(session: str, number: int, **parts: str) -> bytes:
+    """Return an action as JSON that escapes all non-ASCII characters."""
     body = {"bids": {"101": {"cpu": 2.0}}, "reason": parts.get("reason", "")}
     message = {
         "v": VERSION,
@@ -34,13 +34,13 @@ def said(session: str, number: int, **parts: str) -> bytes:
 @pytest.mark.parametrize(
     "parts", [{"id": "\ud800"}, {"reason": "a\udfffb"}, {"id": "\udc00\ud800"}]
 )
-def test_a_lone_surrogate_is_refused(parts: dict[str, str]) -> None:
-    """In an id or a text; what is said after it is answered."""
+def test_a_lone_surrogate_is_rejected(parts: dict[str, str]) -> None:
+    """It is rejected in ids and texts; the next message is answered."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
-        answer = await raw.ask(said(session, 2, **parts))
+        session = (await raw.greet()).session
+        answer = await raw.ask(action_json(session, 2, **parts))
         assert isinstance(answer, Refused)
         assert "lone surrogate" in answer.why
         assert await raw.ask(Envelope(BIDS, session, 3, "next")) == ActionOutcome(True, "the 1th")
@@ -50,19 +50,19 @@ def test_a_lone_surrogate_is_refused(parts: dict[str, str]) -> None:
 
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
-    """Any text that can be sent on is taken."""
-    found = unpack(said("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
+    """A valid pair is accepted, because the text can be sent on."""
+    found = unpack(action_json("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
     assert found.id == "\N{GRINNING FACE}"
 
 
-def test_raw_surrogates_are_refused_too() -> None:
-    """Those that were not escaped."""
+def test_raw_surrogates_are_rejected() -> None:
+    """Surrogates as raw bytes are rejected too."""
     with pytest.raises(MalformedError):
-        unpack(said("s", 1, id="X").replace(b"X", b"\xed\xa0\x80"), TO_DAEMON)
+        unpack(action_json("s", 1, id="X").replace(b"X", b"\xed\xa0\x80"), TO_DAEMON)
 
 
 def failing_once(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, which fails the first time."""
+    """Return the same call, which fails the first time."""
     failed: list[bool] = []
 
     def first_fails(*given: Any, **named: Any) -> Any:
@@ -74,16 +74,16 @@ def failing_once(call: Callable[..., Any]) -> Callable[..., Any]:
     return first_fails
 
 
-def test_a_server_that_fails_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is logged and counted, and what is asked then is answered."""
+def test_a_failed_server_task_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failure is logged and counted, and later messages are answered."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        session = (await raw.greeted()).session
+        session = (await raw.greet()).session
         door = site.hub._door
         monkeypatch.setattr(door, "answer", failing_once(door.answer))
         with capturedLogs() as logged:
-            await raw.socket.send(said(session, 2, id="first"))
+            await raw.socket.send(action_json(session, 2, id="first"))
             while site.hub.tasks.ended == 0:
                 await asyncio.sleep(0.01)
         assert any("server of platform 1" in str(one.get("name")) for one in logged)
@@ -96,8 +96,8 @@ def test_a_server_that_fails_begins_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("task", ["receiver", "connection filter"])
-def test_others_are_heard_after_a_fault(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
-    """Where a message is taken, and where a connection is let in."""
+def test_other_messages_arrive_after_a_fault(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    """Faults in the receiver and in the connection filter affect one message only."""
 
     async def story(site: Site) -> None:
         allowing = site.hub._door.allowing

@@ -1,4 +1,4 @@
-"""Where the bus is: only the daemon's own user can connect, unless the site chose a port."""
+"""The bus's address: only the daemon's own user can connect, unless the site configures a port."""
 
 import socket
 import stat
@@ -15,8 +15,8 @@ from tests.bus.test_running import House, in_house
 GREETING = bytes([0xFF, *[0] * 8, 0x7F, 3, 0]) + b"CURVE".ljust(20, b"\0") + bytes(32)
 
 
-def test_processes_come_by_a_folder_that_only_the_daemons_user_may_enter(tmp_path: Path) -> None:
-    """There is no port, and the folder is shut where others could enter it before."""
+def test_processes_connect_through_a_private_folder(tmp_path: Path) -> None:
+    """There is no port, and a folder that others could enter is closed to them."""
     (tmp_path / FOLDER).mkdir(mode=0o777)
 
     async def story(house: House) -> None:
@@ -33,13 +33,13 @@ def test_processes_come_by_a_folder_that_only_the_daemons_user_may_enter(tmp_pat
     in_house(tmp_path, story)
 
 
-def test_the_next_daemon_has_the_same_places(tmp_path: Path) -> None:
-    """Sockets that a daemon left behind keep none from coming."""
+def test_the_next_daemon_has_the_same_addresses(tmp_path: Path) -> None:
+    """Sockets that a daemon left behind do not stop the next daemon."""
 
     async def story(site: Site) -> None:
         asked = Path(site.hub.passport(1, CONTROLLER).asking.removeprefix("ipc://"))
         assert asked.is_socket()
-        await soon(site.joined(1))
+        await soon(site.join(1))
 
     for _ in range(2):
         on_site(story, endpoint=endpoint_in(tmp_path))
@@ -50,8 +50,8 @@ def test_the_next_daemon_has_the_same_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_path_that_is_too_long_for_a_socket_is_a_port(tmp_path: Path, more: int) -> None:
-    """The longest that the system takes is none."""
+def test_a_path_too_long_for_a_socket_becomes_a_port(tmp_path: Path, more: int) -> None:
+    """The longest path that the system accepts is still a socket."""
     room = 107 - len(str(tmp_path / "x" / FOLDER / PUBLISHED)) + 1
     home = tmp_path / ("x" * (room + more))
     home.mkdir()
@@ -59,33 +59,33 @@ def test_a_path_that_is_too_long_for_a_socket_is_a_port(tmp_path: Path, more: in
     assert (endpoint == LOOPBACK) == bool(more)
 
     async def story(site: Site) -> None:
-        await soon(site.joined(1))
+        await soon(site.join(1))
 
     on_site(story, endpoint=endpoint)
 
 
-def test_at_a_port_a_connection_without_a_handshake_ends_soon() -> None:
-    """Each is an open file of the daemon's. One with a handshake stays."""
+def test_at_a_port_connections_without_a_handshake_end_soon() -> None:
+    """Each one costs the daemon a file; a connection with a handshake stays."""
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        await raw.greeted()
+        await raw.greet()
         host, port = site.hub.passport(1, CONTROLLER).asking.removeprefix("tcp://").split(":")
         strangers = [socket.create_connection((host, int(port))) for _ in range(2)]
         began_s = time.monotonic()
         strangers[1].send(GREETING)
         for one in strangers:
             one.setblocking(False)
-        await until(lambda: all(map(_is_over, strangers)), "their end")
+        await until(lambda: all(map(_is_closed, strangers)), "their end")
         for one in strangers:
             one.close()
         assert time.monotonic() - began_s < 6.0
-        await soon(raw.greeted())
+        await soon(raw.greet())
 
     on_site(story)
 
 
-def _is_over(connection: socket.socket) -> bool:
+def _is_closed(connection: socket.socket) -> bool:
     try:
         return connection.recv(4096) == b""
     except BlockingIOError:

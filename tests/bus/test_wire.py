@@ -1,4 +1,4 @@
-"""Messages: what is written is read again, and nothing else is."""
+"""Messages survive writing and reading, and anything else is rejected."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:
-    """Any value of a type that messages are made of."""
+    """Return a strategy for a type that messages consist of."""
     if hint in PLAIN:
         return PLAIN[hint]
     inner = get_args(hint)
@@ -49,31 +49,31 @@ BODIES = st.sampled_from(sorted(KINDS)).flatmap(lambda name: values(KINDS[name])
 
 
 def written(**changes: Any) -> bytes:
-    """A good message but for these changes."""
+    """Return a valid message with these changes."""
     good = {"v": VERSION, "kind": "beat", "session": "s", "number": 1, "id": "", "body": {}}
     return json.dumps(good | changes).encode()
 
 
 @settings(max_examples=150, deadline=None)
 @given(BODIES, TEXTS, st.integers(0, 2**53 - 1))
-def test_what_is_written_is_read_again(body: Any, session: str, number: int) -> None:
-    """Every kind, to the last bit of its numbers."""
+def test_messages_survive_writing_and_reading(body: Any, session: str, number: int) -> None:
+    """Every kind survives, to the last bit of its numbers."""
     envelope = Envelope(body, session, number, "an id")
     assert unpack(pack(envelope), KINDS) == envelope
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200) | FREE.map(lambda one: json.dumps(one).encode()))
-def test_any_other_bytes_are_refused(data: bytes) -> None:
-    """And never with another error."""
+def test_any_other_bytes_are_rejected(data: bytes) -> None:
+    """The only error is `MalformedError`."""
     with pytest.raises(MalformedError):
         unpack(data, KINDS)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(sorted(TO_DAEMON)), FREE)
-def test_any_body_at_all_is_one_of_its_kind_or_refused(kind: str, body: Any) -> None:
-    """What comes through is of the type that is promised."""
+def test_any_body_is_of_its_kind_or_rejected(kind: str, body: Any) -> None:
+    """An accepted body has the promised type."""
     try:
         envelope = unpack(written(kind=kind, body=body), TO_DAEMON)
     except MalformedError:
@@ -120,19 +120,19 @@ def test_any_body_at_all_is_one_of_its_kind_or_refused(kind: str, body: Any) -> 
          "deeper than 20"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(data: bytes, why: str) -> None:
-    """Where it is and what would be right."""
+def test_errors_name_the_place_and_the_accepted_values(data: bytes, why: str) -> None:
+    """Each kind of malformed message has its own error text."""
     with pytest.raises(MalformedError, match=why):
         unpack(data, TO_DAEMON)
 
 
-def test_numbers_that_nobody_can_read_are_not_sent() -> None:
-    """A monitor that divides by zero hears of it at home."""
+def test_values_that_json_cannot_express_are_not_sent() -> None:
+    """A monitor that measures NaN gets the error in its own process."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         pack(Envelope(Measured(cluster="a", at_s=0.0, values={"v": float("nan")})))
 
 
-def test_what_may_be_left_out_has_its_default() -> None:
-    """As in the ports."""
+def test_omitted_fields_have_their_defaults() -> None:
+    """The defaults are those of the ports."""
     envelope = unpack(written(kind="set_size", body={"cluster": "a"}), TO_DAEMON)
     assert envelope.body == SetSize(cluster="a")
