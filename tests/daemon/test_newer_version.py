@@ -19,7 +19,7 @@ from merkatd.daemon.single_instance import check_of_other_daemons, holder_of
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler import lease_store
-from tests.database.test_service_reactor import on_a_reactor
+from tests.database.test_service_reactor import run_on_reactor
 
 OLDER = "0012"
 WAIT_S = 30.0
@@ -115,6 +115,6 @@ def test_a_refusal_leaves_the_schema_as_it_is(config: Config, engine: sa.Engine)
         await Database.open(config.database_url, reactor, np.random.default_rng(0), before=refuse)
 
     with pytest.raises(StartError):
-        on_a_reactor(main)
+        run_on_reactor(main)
     with engine.connect() as connection:
         assert migrations.revision_of(connection) == OLDER
