@@ -1,4 +1,4 @@
-"""Small clouds on which limits are decided."""
+"""Small clouds on which limits are computed."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ FOUR_CORES = Topology(dict.fromkeys(range(4), 0))
 
 
 def three_bids() -> Snapshot:
-    """Bids of 3, 3 and 2 for the cpu of host0, which has 400; sizes of 400."""
+    """Return bids of 3, 3 and 2 for host0's 400 units of CPU; each VM's size is 400."""
     return one_host(
         [400.0, 8192.0],
         bid=[[3.0, 1.0], [3.0, 1.0], [2.0, 1.0]],
@@ -28,7 +28,7 @@ def three_bids() -> Snapshot:
 
 
 def two_hosts() -> Snapshot:
-    """VM 0 on host0 of host0 and host1."""
+    """Return a cloud of host0 and host1 with VM 0 on host0."""
     return cloud(
         hosts_table(np.tile([400.0, 8192.0], (2, 1))),
         vms_table(

@@ -1,4 +1,4 @@
-"""Hosts that do what they are told: the other side of a decision about limits."""
+"""Hosts that obey every step: the other side of decisions about limits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ CPU, MEMORY = 0, 1
 
 
 def one_host(capacity: Sequence[float], **columns: Any) -> Snapshot:
-    """Host 0 and the VMs of these columns on it, each of 100 units and 1,024 MiB if not said."""
+    """Return host 0 with VMs of these columns, by default of 100 units and 1,024 MiB each."""
     bid = np.asarray(columns.pop("bid"), dtype=float)
     cap = columns.pop("cap", np.tile([100.0, 1024.0], (len(bid), 1)))
     host = columns.pop("host", np.zeros(len(bid), dtype=np.int64))
@@ -38,8 +38,8 @@ def one_host(capacity: Sequence[float], **columns: Any) -> Snapshot:
     )
 
 
-def shared(snapshot: Snapshot, *steps: Step) -> Decision:
-    """The plan of these steps, and the market's shares where it puts the VMs."""
+def decide_shares(snapshot: Snapshot, *steps: Step) -> Decision:
+    """Return these steps, and the market's shares where the steps place the VMs."""
     allocations = np.zeros_like(snapshot.vms.bid)
     for market in range(len(snapshot.markets)):
         view = market_view(snapshot, market)
@@ -52,8 +52,8 @@ def shared(snapshot: Snapshot, *steps: Step) -> Decision:
     return Decision(Plan(steps), allocations, np.zeros((len(snapshot.markets), 2)))
 
 
-def given(snapshot: Snapshot, allocations: Floats, *steps: Step) -> Decision:
-    """The plan of these steps and these shares."""
+def make_decision(snapshot: Snapshot, allocations: Floats, *steps: Step) -> Decision:
+    """Return a decision of these steps and these shares."""
     shares = np.asarray(allocations, dtype=float)
     return Decision(Plan(steps), shares, np.zeros((len(snapshot.markets), 2)))
 
@@ -65,13 +65,13 @@ def limits_of(
     topologies: dict[int, Topology] | None = None,
     settings: LimitsSettings | None = None,
 ) -> LimitPlan:
-    """`decide`, where nothing is in force or pinned if that is not said."""
+    """Return the limits, by default with nothing in force and nothing pinned."""
     known = EnforcedLimits.nothing(snapshot) if in_force is None else in_force
     return plan_limits(snapshot, decision, known, topologies or {}, settings or LimitsSettings())
 
 
 def measured(snapshot: Snapshot, used_mib: Sequence[float], **columns: Any) -> EnforcedLimits:
-    """Guests that were told nothing yet and use this much memory."""
+    """Return the limits in force of guests without any limit that use this much memory."""
     return replace(
         EnforcedLimits.nothing(snapshot), used_mib=np.asarray(used_mib, dtype=float), **columns
     )
@@ -80,7 +80,7 @@ def measured(snapshot: Snapshot, used_mib: Sequence[float], **columns: Any) -> E
 def confirmed(
     snapshot: Snapshot, in_force: EnforcedLimits, steps: Sequence[Step]
 ) -> tuple[Snapshot, EnforcedLimits]:
-    """What is observed once the hosts have done all these steps."""
+    """Return the observation after the hosts have executed all these steps."""
     vms = snapshot.vms
     host, state, held = vms.host.copy(), vms.state.copy(), vms.held.copy()
     columns = {
@@ -113,7 +113,7 @@ def confirmed(
 
 
 def observed(seed: int) -> tuple[Snapshot, Decision, EnforcedLimits, dict[int, Topology]]:
-    """A tangled cloud, what a strategy wants of it, and what its hosts report."""
+    """Return a tangled cloud, a strategy's decision, and the reports of its hosts."""
     rng = np.random.default_rng([seed, 1])
     snapshot = tangled(seed)
     vms = snapshot.vms

@@ -1,4 +1,4 @@
-"""A VM that is being migrated holds its memory on both hosts, and nothing of it is given away."""
+"""A migrating VM keeps its memory on both hosts, and none of it is allocated to others."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ import pytest
 
 from merkatd.cluster import Balloon, Deploy, Snapshot, VmState
 from tests.clouds import cloud, hosts_table, vms_table
-from tests.limits.hosts import given, limits_of, measured
+from tests.limits.hosts import limits_of, make_decision, measured
 
 SIZE, FLOOR, HOST = 8192.0, 1024.0, 12_288.0
 LEAVES, STAYS, NEW = 0, 1, 2
 
 
 def between(holds: float = 6144.0, stays: float = 4096.0, **columns: Any) -> Snapshot:
-    """VM 0 goes from host 0 to host 1 and holds so much; VM 1 is on host 0, and VM 2 is new.
+    """Return a cloud in which VM 0 migrates from host 0 to host 1.
 
-    The floor of VM 0 is reserved on host 0.
+    VM 1 runs on host 0, VM 2 is new, and the floor of VM 0 is reserved on host 0.
     """
     state = [int(VmState.BUSY), int(VmState.RUNNING), int(VmState.PENDING)]
     return cloud(
@@ -37,33 +37,33 @@ def between(holds: float = 6144.0, stays: float = 4096.0, **columns: Any) -> Sna
 
 
 def on_host_0(snapshot: Snapshot, *steps: Deploy, used: float = 500.0) -> Any:
-    """The limits where the VMs on host 0 are due its whole memory less that of the leaving VM."""
-    decision = given(snapshot, np.full((3, 2), SIZE), *steps)
+    """Return the limits when host 0's VMs are due all its memory except for the leaving VM's."""
+    decision = make_decision(snapshot, np.full((3, 2), SIZE), *steps)
     return limits_of(snapshot, decision, measured(snapshot, [500.0, used, np.nan]))
 
 
-def told(limits: Any) -> dict[int, int]:
-    """By VM id: what its balloon is told."""
+def balloon_targets(limits: Any) -> dict[int, int]:
+    """Return the balloon target of each VM that gets one."""
     return {step.vm: step.memory_mib for step in limits.plan.of(Balloon)}
 
 
 COMES = Deploy(period=1, vm=NEW, host=0, reason="")
 
 
-def test_a_balloon_takes_nothing_of_what_a_vm_that_leaves_still_holds() -> None:
-    """VM 1 grows to what is free beside the 6,144 MiB: it could have 8,192 once VM 0 has gone."""
-    assert told(on_host_0(between())) == {STAYS: HOST - 6144}
-    assert told(on_host_0(between(holds=HOST - 4096))) == {}
-    assert told(on_host_0(between(holds=FLOOR))) == {STAYS: 4096 + SIZE / 4}
+def test_balloons_leave_the_memory_of_a_leaving_vm_alone() -> None:
+    """VM 1 grows only into the memory beside VM 0's 6,144 MiB until VM 0 has left."""
+    assert balloon_targets(on_host_0(between())) == {STAYS: HOST - 6144}
+    assert balloon_targets(on_host_0(between(holds=HOST - 4096))) == {}
+    assert balloon_targets(on_host_0(between(holds=FLOOR))) == {STAYS: 4096 + SIZE / 4}
 
 
-def test_a_new_vm_has_only_what_is_free_beside_it() -> None:
-    """It starts with its floor and the rest: 12,288 - 6,144 - 4,096. VM 1 gives it more later."""
-    assert told(on_host_0(between(), COMES)) == {NEW: 2048, STAYS: 4096 - 1024}
+def test_a_new_vm_gets_only_free_memory_beside_a_leaving_vm() -> None:
+    """It starts with 12,288 - 6,144 - 4,096 = 2,048 MiB, and VM 1 gives it more later."""
+    assert balloon_targets(on_host_0(between(), COMES)) == {NEW: 2048, STAYS: 4096 - 1024}
 
 
-def test_a_new_vm_waits_for_what_a_vm_that_leaves_holds_and_has_prospects() -> None:
-    """VM 1 uses all that it holds. VM 2 comes once VM 0 has gone: that is not called never."""
+def test_a_new_vm_waits_for_the_memory_of_a_leaving_vm() -> None:
+    """VM 1 uses all its memory; VM 2 starts once VM 0 has left, so it is not hopeless."""
     snapshot = between(holds=HOST - 4096 - 100)
     limits = on_host_0(snapshot, COMES, used=4096)
     assert limits.postponed.keys() == {NEW}
@@ -71,15 +71,15 @@ def test_a_new_vm_waits_for_what_a_vm_that_leaves_holds_and_has_prospects() -> N
     assert limits.hopeless == {}
 
 
-def test_a_host_from_which_a_vm_goes_is_not_overfull() -> None:
-    """The floors fit the host, and VM 0 frees its memory there when it has left."""
+def test_a_host_that_a_vm_leaves_is_not_overfull() -> None:
+    """The floors fit, because VM 0 frees its memory on the host when it has left."""
     limits = on_host_0(between(holds=SIZE), COMES, used=4096)
     assert limits.overfull == {}
 
 
 @pytest.mark.parametrize("holds", [SIZE, np.nan])
-def test_all_of_a_vm_outside_every_market_is_reserved_once(holds: float) -> None:
-    """Its size is reserved on both hosts: 4,096 are left on host 0, and VM 1 has them."""
+def test_a_migrating_vm_outside_of_markets_reserves_its_size_once(holds: float) -> None:
+    """Its size is reserved on both hosts, so VM 1 gets the remaining 4,096 MiB of host 0."""
     snapshot = between(
         holds,
         stays=2048.0,
@@ -90,4 +90,4 @@ def test_all_of_a_vm_outside_every_market_is_reserved_once(holds: float) -> None
     capacity[0, 1] = HOST - SIZE
     hosts = hosts_table(capacity)
     limits = on_host_0(cloud(hosts, snapshot.vms))
-    assert told(limits) == {STAYS: 4096}
+    assert balloon_targets(limits) == {STAYS: 4096}

@@ -1,4 +1,4 @@
-"""Weights of steps in words that control groups of both versions take."""
+"""Weights of steps in values that control groups of both versions accept."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +11,8 @@ V2_GREATEST = 10_000
 
 @settings(deadline=None)
 @given(one=SHARES, other=SHARES)
-def test_weights_keep_their_order_and_their_proportions(one: int, other: int) -> None:
-    """As far as the smaller range allows: to one part of it."""
+def test_weights_keep_their_order_and_proportions(one: int, other: int) -> None:
+    """Proportions are exact to one step of the smaller range."""
     low, high = sorted((one, other))
     assert to_cgroup(low) <= to_cgroup(high)
     assert abs(to_cgroup(high) * CGROUP_V1.greatest / V2_GREATEST - high) <= 2 * 26.3
@@ -20,13 +20,13 @@ def test_weights_keep_their_order_and_their_proportions(one: int, other: int) ->
 
 @settings(deadline=None)
 @given(shares=SHARES)
-def test_both_versions_take_every_weight(shares: int) -> None:
-    """Version 1 from 2 on, version 2 up to 10,000."""
+def test_both_versions_accept_every_weight(shares: int) -> None:
+    """Weights stay between 2, the least of version 1, and 10,000, the most of version 2."""
     assert CGROUP_V1.least <= to_cgroup(shares) <= V2_GREATEST
 
 
 @settings(deadline=None)
 @given(weight=st.integers(CGROUP.least, CGROUP.greatest))
-def test_there_and_back(weight: int) -> None:
-    """A weight that was read is set again as it was."""
+def test_weights_survive_conversion_in_both_directions(weight: int) -> None:
+    """A weight that was read is set again unchanged."""
     assert to_cgroup(from_cgroup(weight)) == weight

@@ -1,4 +1,4 @@
-"""A whole cloud: who is told what, in which order, and when nothing is."""
+"""Limits of a whole cloud: which steps are sent, in which order, and when none are."""
 
 from dataclasses import replace
 
@@ -19,23 +19,23 @@ from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.clouds import FOUR_CORES, three_bids, two_hosts
 from tests.limits.hosts import (
     confirmed,
+    decide_shares,
     limits_of,
     measured,
     one_host,
-    shared,
 )
-from tests.limits.hosts import given as decided
+from tests.limits.hosts import make_decision as decided
 
 
-def settled(snapshot: Snapshot) -> EnforcedLimits:
-    """What is in force once all shares of the snapshot are set."""
-    limits = limits_of(snapshot, shared(snapshot))
+def settle(snapshot: Snapshot) -> EnforcedLimits:
+    """Return the limits in force after all shares of the snapshot are set."""
+    limits = limits_of(snapshot, decide_shares(snapshot))
     return confirmed(snapshot, EnforcedLimits.nothing(snapshot), limits.plan.steps)[1]
 
 
-def test_share_and_weight_with_the_reason() -> None:
+def test_a_limit_has_share_weight_and_reason() -> None:
     """150 of 400 for a bid of 3 of 8 is 37,500 us for each of four virtual CPUs."""
-    first = limits_of(three_bids(), shared(three_bids())).plan.of(Limit)[0]
+    first = limits_of(three_bids(), decide_shares(three_bids())).plan.of(Limit)[0]
     assert first == Limit(
         period=1,
         vm=0,
@@ -47,8 +47,8 @@ def test_share_and_weight_with_the_reason() -> None:
     )
 
 
-def test_other_reasons_for_a_share() -> None:
-    """All that it can use, its floor, nothing bid: each is said as it is."""
+def test_the_reason_names_what_determines_the_share() -> None:
+    """Cap, floor, a missing bid and a large bid have reasons of their own."""
     snapshot = one_host(
         [400.0, 8192.0],
         bid=[[1.0, 1.0], [1e-9, 1.0], [0.0, 1.0], [1e12, 1.0]],
@@ -56,7 +56,7 @@ def test_other_reasons_for_a_share() -> None:
         floor=[[0.0, 0.0], [50.0, 0.0], [0.0, 0.0], [0.0, 0.0]],
         held=np.tile([np.nan, 1024.0], (4, 1)),
     )
-    limits = limits_of(snapshot, shared(snapshot))
+    limits = limits_of(snapshot, decide_shares(snapshot))
     assert [step.reason for step in limits.plan.of(Limit)][1:] == [
         "its share of host0's cpu is 50 of 400, its floor",
         "its share of host0's cpu is 0 of 400: it bids nothing there",
@@ -64,36 +64,36 @@ def test_other_reasons_for_a_share() -> None:
     ]
 
 
-def test_small_bids_are_not_called_nothing() -> None:
-    """A bid of a thousandth is said as it is."""
+def test_small_bids_appear_in_the_reason() -> None:
+    """A bid of 0.001 is not rounded to zero."""
     snapshot = replace(three_bids(), vms=replace(three_bids().vms, bid=np.full((3, 2), 0.001)))
-    first = limits_of(snapshot, shared(snapshot)).plan.of(Limit)[0]
+    first = limits_of(snapshot, decide_shares(snapshot)).plan.of(Limit)[0]
     assert first.reason.endswith("its bid is 0.001 of 0.003 there")
 
 
-def test_a_weight_alone_has_its_own_reason() -> None:
-    """VMs at their full size have nothing to gain from a bid but weight."""
+def test_a_change_of_only_the_weight_has_its_own_reason() -> None:
+    """A VM at its full size gains only weight from a higher bid."""
     snapshot = one_host([400.0, 8192.0], bid=[[1.0, 1.0], [3.0, 1.0]])
-    in_force = settled(snapshot)
+    in_force = settle(snapshot)
     snapshot = replace(snapshot, vms=replace(snapshot.vms, bid=np.array([[2.0, 1.0], [3.0, 1.0]])))
-    (step,) = limits_of(snapshot, shared(snapshot), in_force).plan
+    (step,) = limits_of(snapshot, decide_shares(snapshot), in_force).plan
     assert isinstance(step, Limit)
     assert step.reason == "its weight on host0 follows its bid for cpu: 2 of 5 there"
 
 
-def test_small_differences_are_left_alone() -> None:
-    """Inside the bands nothing is sent; a band of nothing sends it."""
+def test_small_differences_are_not_sent() -> None:
+    """A difference within the band is not sent; with a band of zero it is."""
     snapshot = three_bids()
-    in_force = settled(snapshot)
-    shares = shared(snapshot).allocations * [[1.01, 1.0]]
+    in_force = settle(snapshot)
+    shares = decide_shares(snapshot).allocations * [[1.01, 1.0]]
     assert not limits_of(snapshot, decided(snapshot, shares), in_force).plan
     exact = LimitsSettings(cpu=CpuSettings(band_units=0.0, band_part=0.0))
     plan = limits_of(snapshot, decided(snapshot, shares), in_force, settings=exact).plan
     assert [step.vm for step in plan.of(Limit)] == [0, 1, 2]
 
 
-def test_who_is_told_nothing() -> None:
-    """VMs of no market, busy, suspended, off, pending, about to be suspended, or out of reach."""
+def test_vms_that_cannot_be_limited_get_no_steps() -> None:
+    """This holds without a market, and for busy, stopped, pending, leaving, or away VMs."""
     count = 9
     states = np.full(count, int(VmState.RUNNING))
     states[1:6] = [
@@ -122,29 +122,29 @@ def test_who_is_told_nothing() -> None:
     )
     suspend = Suspend(period=1, vm=6, reason="can't pay")
     topologies = dict.fromkeys(range(3), FOUR_CORES)
-    limits = limits_of(snapshot, shared(snapshot, suspend), topologies=topologies)
+    limits = limits_of(snapshot, decide_shares(snapshot, suspend), topologies=topologies)
     assert limits.plan.steps == (suspend,)
     assert limits.holding_mib == {}
 
 
 def test_limits_follow_the_deployment() -> None:
-    """A new VM gets its limit behind the step that brings it."""
+    """A new VM's limit waits for the step that deploys it."""
     snapshot = one_host([400.0, 8192.0], bid=[[1.0, 1.0]], host=np.array([-1]), vcpus=[2])
     deploy = Deploy(period=1, vm=0, host=0, reason="new")
-    limits = limits_of(snapshot, shared(snapshot, deploy), topologies={0: FOUR_CORES})
+    limits = limits_of(snapshot, decide_shares(snapshot, deploy), topologies={0: FOUR_CORES})
     assert [step.kind for step in limits.plan] == ["deploy", "pin", "limit"]
     assert limits.plan.of(Limit)[0].after == (deploy.id,)
     assert limits.plan.of(Limit)[0].global_quota_us == 100_000
     assert limits.plan.of(Pin)[0].after == (deploy.id,)
 
 
-def test_unpin_before_migrating_and_pin_behind() -> None:
-    """Own pins go first, for the target may lack the cores; they are set again after."""
+def test_pins_are_removed_before_a_migration_and_set_after_it() -> None:
+    """The target may lack the cores, so Merkat's own pins are removed first."""
     snapshot = two_hosts()
     in_force = replace(EnforcedLimits.nothing(snapshot), pins={0: ((0,), (1,))})
     move = Migrate(period=1, vm=0, source=0, host=1, reason="better there")
     topologies = {0: FOUR_CORES, 1: Topology({5: 0, 6: 0})}
-    limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies)
+    limits = limits_of(snapshot, decide_shares(snapshot, move), in_force, topologies)
     free, bind = limits.plan.of(Pin)
     assert (free.cores, free.after) == ((), ())
     assert limits.plan.of(Migrate)[0].after == (free.id,)
@@ -154,7 +154,7 @@ def test_unpin_before_migrating_and_pin_behind() -> None:
 
 
 def test_limits_are_set_again_after_a_migration() -> None:
-    """Also those that did not change; and cores are chosen anew, whatever stood on the source."""
+    """Also unchanged limits are set, and cores are chosen for the new host."""
     snapshot = cloud(
         hosts_table(np.tile([400.0, 8192.0], (2, 1))),
         vms_table(
@@ -165,67 +165,67 @@ def test_limits_are_set_again_after_a_migration() -> None:
         ),
     )
     topologies = {0: FOUR_CORES, 1: FOUR_CORES}
-    first = limits_of(snapshot, shared(snapshot), topologies=topologies)
+    first = limits_of(snapshot, decide_shares(snapshot), topologies=topologies)
     _, in_force = confirmed(snapshot, EnforcedLimits.nothing(snapshot), first.plan.steps)
     move = Migrate(period=1, vm=0, source=0, host=1, reason="")
     still = LimitsSettings(pins=PinSettings(least_gain_units=1000.0))
-    limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies, still)
+    limits = limits_of(snapshot, decide_shares(snapshot, move), in_force, topologies, still)
     assert [step.vm for step in limits.plan.of(Limit)] == [0]
     assert [step.cores for step in limits.plan.of(Pin)] == [(), ((1,),)]
 
 
-def test_pins_go_where_nothing_is_pinned() -> None:
-    """On a host without a topology own pins are freed, and the quota is by virtual CPU again."""
+def test_pins_are_removed_from_hosts_without_pinning() -> None:
+    """On a host without a topology own pins are removed, and quotas are per virtual CPU."""
     snapshot = two_hosts()
     in_force = replace(EnforcedLimits.nothing(snapshot), pins={0: ((0,), (1,))})
-    limits = limits_of(snapshot, shared(snapshot), in_force)
+    limits = limits_of(snapshot, decide_shares(snapshot), in_force)
     (free,) = limits.plan.of(Pin)
     assert free.cores == ()
     assert limits.plan.of(Limit)[0].vcpu_quota_us == 100_000
 
 
-def test_an_emulator_that_is_elsewhere_is_pinned_again() -> None:
-    """By the same pins, once; not where OpenNebula pins the VM."""
+def test_a_strayed_emulator_thread_is_pinned_again() -> None:
+    """The same pins are sent once more, unless OpenNebula pins the VM."""
     snapshot = two_hosts()
     topologies = {0: FOUR_CORES}
-    first = limits_of(snapshot, shared(snapshot), topologies=topologies)
+    first = limits_of(snapshot, decide_shares(snapshot), topologies=topologies)
     _, there = confirmed(snapshot, EnforcedLimits.nothing(snapshot), first.plan.steps)
-    assert not limits_of(snapshot, shared(snapshot), there, topologies).plan.steps
+    assert not limits_of(snapshot, decide_shares(snapshot), there, topologies).plan.steps
     strayed = replace(there, emulators_off=frozenset({0}))
-    (again,) = limits_of(snapshot, shared(snapshot), strayed, topologies).plan.of(Pin)
+    (again,) = limits_of(snapshot, decide_shares(snapshot), strayed, topologies).plan.of(Pin)
     assert again.cores == there.pins[0]
     assert again.reason == "its emulator threads are not on the cores that host0 reserves for them"
     theirs = replace(strayed, pin_policy=np.array([True]))
-    assert not limits_of(snapshot, shared(snapshot), theirs, topologies).plan.of(Pin)
+    assert not limits_of(snapshot, decide_shares(snapshot), theirs, topologies).plan.of(Pin)
 
 
-def test_a_quota_that_only_the_whole_vm_lacks_is_set() -> None:
-    """What a hypervisor does for a VM beside its virtual CPUs counts too; so does another one."""
+def test_a_missing_quota_of_the_whole_vm_is_set() -> None:
+    """The quota of the whole VM counts too, if it is missing or different."""
     snapshot = three_bids()
-    there = settled(snapshot)
-    assert not limits_of(snapshot, shared(snapshot), there).plan.of(Limit)
+    there = settle(snapshot)
+    assert not limits_of(snapshot, decide_shares(snapshot), there).plan.of(Limit)
     for other_us in (UNSET, 2 * int(there.global_quota_us[1])):
         quota = there.global_quota_us.copy()
         quota[1] = other_us
         changed = replace(there, global_quota_us=quota)
-        (step,) = limits_of(snapshot, shared(snapshot), changed).plan.of(Limit)
+        (step,) = limits_of(snapshot, decide_shares(snapshot), changed).plan.of(Limit)
         assert (step.vm, step.global_quota_us) == (1, there.global_quota_us[1])
 
 
-def test_pin_policy_is_left_alone() -> None:
-    """OpenNebula's own pins stay as they are; the quota is for the whole VM all the same."""
+def test_a_vm_with_a_pin_policy_keeps_its_pins() -> None:
+    """OpenNebula's own pins stay, and the quota is for the whole VM."""
     snapshot = two_hosts()
     in_force = replace(
         EnforcedLimits.nothing(snapshot), pins={0: ((2,), (3,))}, pin_policy=np.array([True])
     )
     for topologies in ({}, {0: FOUR_CORES}):
-        limits = limits_of(snapshot, shared(snapshot), in_force, topologies)
+        limits = limits_of(snapshot, decide_shares(snapshot), in_force, topologies)
         assert not limits.plan.of(Pin)
         assert limits.plan.of(Limit)[0].global_quota_us == 200_000
 
 
-def test_a_vm_whose_migration_is_postponed_is_limited_where_it_is() -> None:
-    """By its share there."""
+def test_a_vm_with_a_postponed_migration_is_limited_on_its_host() -> None:
+    """The limit follows its share on the present host."""
     snapshot = cloud(
         hosts_table(np.array([[400.0, 8192.0], [400.0, 512.0]])),
         two_hosts().vms,
@@ -233,7 +233,7 @@ def test_a_vm_whose_migration_is_postponed_is_limited_where_it_is() -> None:
     in_force = measured(snapshot, [1000.0], pins={0: ((0,), (1,))})
     move = Migrate(period=1, vm=0, source=0, host=1, reason="")
     topologies = {0: FOUR_CORES, 1: FOUR_CORES}
-    limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies)
+    limits = limits_of(snapshot, decide_shares(snapshot, move), in_force, topologies)
     assert list(limits.postponed) == [0]
     (limit,) = limits.plan.of(Limit)
     assert (limit.vm, limit.global_quota_us) == (0, 200_000)

@@ -1,4 +1,4 @@
-"""Deciding on limits at the edges, and what holds of any cloud."""
+"""Limits at the edges, and properties that hold for any cloud."""
 
 from dataclasses import replace
 from time import process_time
@@ -23,37 +23,37 @@ from tests.limits.hosts import (
     CPU,
     MEMORY,
     confirmed,
+    decide_shares,
     limits_of,
     measured,
     observed,
     one_host,
-    shared,
 )
 
 
-def test_empty_clouds() -> None:
-    """No VMs, no hosts, hosts of nothing: decided all the same."""
+def test_empty_clouds_get_no_steps() -> None:
+    """Clouds without VMs, without hosts or with hosts of size zero are handled."""
     nothing = cloud(
         hosts_table(np.zeros((0, 2))), vms_table([], np.zeros((0, 2)), np.zeros((0, 2)))
     )
-    assert not limits_of(nothing, shared(nothing)).plan
+    assert not limits_of(nothing, decide_shares(nothing)).plan
     idle = cloud(hosts_table(np.zeros((1, 2))), nothing.vms)
-    assert not limits_of(idle, shared(idle), topologies={0: FOUR_CORES}).plan
+    assert not limits_of(idle, decide_shares(idle), topologies={0: FOUR_CORES}).plan
     poor = one_host([0.0, 0.0], bid=[[1e12, 1e12]], floor=[[10.0, 64.0]])
-    limits = limits_of(poor, shared(poor))
+    limits = limits_of(poor, decide_shares(poor))
     assert limits.plan.of(Limit)[0].vcpu_quota_us == 1_000
     assert list(limits.overfull) == [0]
 
 
-def test_hosts_and_vms_that_are_gone() -> None:
-    """Pins of VMs and topologies of hosts that the snapshot lacks don't disturb."""
+def test_removed_hosts_and_vms_are_ignored() -> None:
+    """Pins of VMs and topologies of hosts outside of the snapshot have no effect."""
     snapshot = two_hosts()
     in_force = replace(EnforcedLimits.nothing(snapshot), pins={77: ((0,),)})
-    assert limits_of(snapshot, shared(snapshot), in_force, {99: FOUR_CORES}).plan.of(Limit)
+    assert limits_of(snapshot, decide_shares(snapshot), in_force, {99: FOUR_CORES}).plan.of(Limit)
 
 
-def test_other_resources_are_not_our_business() -> None:
-    """Without memory, or without cpu, the rest is decided as ever."""
+def test_a_missing_resource_leaves_the_other_unchanged() -> None:
+    """Without memory or without CPU, the other resource is limited as usual."""
     snapshot = three_bids()
     for column, kind in ((CPU, Limit), (MEMORY, Balloon)):
         vms = snapshot.vms
@@ -69,14 +69,14 @@ def test_other_resources_are_not_our_business() -> None:
                 },
             ),
         )
-        limits = limits_of(alone, shared(alone), measured(alone, [0.0, 0.0, 0.0]))
+        limits = limits_of(alone, decide_shares(alone), measured(alone, [0.0, 0.0, 0.0]))
         assert {type(step) for step in limits.plan} == {kind}
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 10**6))
-def test_deciding_again_changes_nothing(seed: int) -> None:
-    """Once all is confirmed, only memory that still moves leads to further steps; then none."""
+def test_repeating_the_decision_changes_nothing(seed: int) -> None:
+    """After confirmation only memory still moves, until nothing is left to change."""
     snapshot, decision, in_force, topologies = observed(seed)
     memory = MemorySettings(most_step_mib=10**9, most_step_part=1.0)
     chosen = LimitsSettings(memory=memory)
@@ -93,8 +93,8 @@ def test_deciding_again_changes_nothing(seed: int) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 10**6))
-def test_order_and_range_of_all_steps(seed: int) -> None:
-    """Whatever the cloud: earlier steps stand earlier, and no value is one that hosts refuse."""
+def test_steps_are_ordered_and_values_are_valid(seed: int) -> None:
+    """In any cloud, a step comes after those it waits for, and hosts accept every value."""
     snapshot, decision, in_force, topologies = observed(seed)
     limits = limits_of(snapshot, decision, in_force, topologies)
     done: set[str] = set()
@@ -122,8 +122,8 @@ def test_order_and_range_of_all_steps(seed: int) -> None:
         assert snapshot.vms.market[row] >= 0
 
 
-def test_ten_thousand_vms_at_once() -> None:
-    """All limits and pins of 1,000 hosts are decided in far less than a second or two."""
+def test_ten_thousand_vms_are_limited_within_seconds() -> None:
+    """All limits and pins of 1,000 hosts are computed within seconds."""
     rng = np.random.default_rng(3)
     hosts, count = 1_000, 10_000
     snapshot = cloud(
@@ -136,7 +136,7 @@ def test_ten_thousand_vms_at_once() -> None:
             held=np.tile([np.nan, 16384.0], (count, 1)),
         ),
     )
-    decision = shared(snapshot)
+    decision = decide_shares(snapshot)
     topology = Topology({core: core // 16 for core in range(32)})
     started_s = process_time()
     limits = limits_of(

@@ -1,24 +1,24 @@
-"""Balloons of one VM: never below what it needs, in bounded steps, and there in the end."""
+"""Balloons of one VM: never below its need, in bounded steps, and at the target in the end."""
 
 import dataclasses
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import make_decision, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Ints
 from merkatd.limits import UNSET, LimitsSettings, MemorySettings
 from merkatd.limits.memory_targets import GuestMemory, holdings, least, steps, targets
 from tests.limits.hosts import confirmed, limits_of, measured, one_host
-from tests.limits.hosts import given as decided
+from tests.limits.hosts import make_decision as decided
 
 DEFAULT = MemorySettings()
 KEEPS = np.array([1000.0, np.nan])
-"""MiB that the first of two guests keeps of its use."""
+"""MiB that the first of two guests keeps of the memory it uses."""
 
 
 def guests(rows: list[dict[str, float]]) -> GuestMemory:
-    """Guests of 8,192 MiB that use nothing, told nothing, but for what is given."""
+    """Return guests of 8,192 MiB without use and targets, except for the given values."""
     usual = {"size": 8192.0, "floor": 0.0, "share": 0.0, "used": 0.0, "held": 8192.0}
     columns = {name: np.array([{**usual, **row}[name] for row in rows]) for name in usual}
     told = np.array([row.get("told", UNSET) for row in rows], dtype=np.int64)
@@ -26,49 +26,49 @@ def guests(rows: list[dict[str, float]]) -> GuestMemory:
 
 
 def target_of(settings: MemorySettings = DEFAULT, room_mib: int = 10**6, **row: float) -> int:
-    """Where the balloon of one guest alone on a host should end."""
+    """Return the final balloon target of one guest alone on a host."""
     one = guests([row])
     need = least(one, settings)
     return int(targets(one, need, np.zeros(1, dtype=np.int64), np.array([room_mib]))[0])
 
 
-def test_target_is_the_share() -> None:
+def test_the_target_is_the_share() -> None:
     """A guest that needs less than its share gets its share, in whole MiB."""
     assert target_of(share=3000.7, floor=1024.0, used=500.0) == 3000
 
 
-def test_target_is_never_below_the_floor() -> None:
-    """However small the share and the room are."""
+def test_the_target_is_never_below_the_floor() -> None:
+    """This holds however small the share and the room are."""
     assert target_of(share=10.0, floor=1024.0) == 1024
     assert target_of(share=10.0, floor=1024.0, room_mib=0) == 1024
 
 
-def test_target_is_never_below_use_and_margin() -> None:
-    """The larger of 128 MiB and a tenth of the use is the margin."""
+def test_the_target_is_never_below_use_plus_margin() -> None:
+    """The margin is the larger of 128 MiB and 10 % of the use."""
     assert target_of(share=10.0, used=512.0) == 640
     assert target_of(share=10.0, used=5000.0) == 5500
 
 
-def test_using_more_gets_nobody_more() -> None:
-    """Use protects what a guest holds; to hold more takes a share or a floor."""
+def test_using_more_memory_gains_nothing() -> None:
+    """Use protects held memory; growing needs a share or a floor."""
     assert target_of(share=1000.0, used=2000.0, held=2048.0) == 2048
 
 
-def test_target_is_never_above_the_size() -> None:
-    """Not even where use and margin are."""
+def test_the_target_is_never_above_the_size() -> None:
+    """Use plus margin is limited by the size too."""
     assert target_of(share=1e12) == 8192
     assert target_of(share=10.0, used=8000.0) == 8192
 
 
 def test_unmeasured_guests_are_not_shrunk() -> None:
-    """Who does not tell its use keeps what it holds, unless the administrator decides otherwise."""
+    """A guest that reports no use keeps its memory, unless the administrator allows shrinking."""
     assert target_of(share=1024.0, used=np.nan, held=4096.0) == 4096
     bold = MemorySettings(shrink_unmeasured=True)
     assert target_of(bold, share=1024.0, used=np.nan, held=4096.0) == 1024
 
 
 def test_holdings_count_what_a_guest_may_take() -> None:
-    """The larger of what was seen and what was told; all of it where nothing is known."""
+    """It is the larger of observed memory and target, or the size if both are unknown."""
     rows = [
         {"held": 1000.0, "told": 2000},
         {"held": 3000.0, "told": 2000},
@@ -78,8 +78,8 @@ def test_holdings_count_what_a_guest_may_take() -> None:
     assert holdings(guests(rows)).tolist() == [2000, 3000, 2000, 8192]
 
 
-def test_need_above_the_share_is_paid_by_all_alike() -> None:
-    """What is above the least is scaled down until it fits."""
+def test_a_shortage_is_shared_equally() -> None:
+    """Everything above the least amounts is scaled down until it fits."""
     two = guests([{"share": 4000.0, "used": 0.0, "floor": 1000.0}, {"share": 0.0, "floor": 2000.0}])
     need = np.array([1000, 2000])
     assert targets(two, need, np.zeros(2, dtype=np.int64), np.array([4000])).tolist() == [
@@ -88,37 +88,37 @@ def test_need_above_the_share_is_paid_by_all_alike() -> None:
     ]
 
 
-def moved(target: int, settings: MemorySettings = DEFAULT, **row: float) -> int:
-    """What one guest's balloon is told on the way to this target."""
+def next_step(target: int, settings: MemorySettings = DEFAULT, **row: float) -> int:
+    """Return the next balloon step of one guest towards this target."""
     one = guests([row])
     need = np.minimum(least(one, settings), target)
     return int(steps(one, np.array([target]), need, settings)[0])
 
 
-def test_the_balloon_that_was_measured() -> None:
-    """From 160 to 96 MiB, a quarter of its size in a period; back the same way."""
+def test_the_balloon_moves_a_quarter_of_its_size_a_period() -> None:
+    """It moves from 160 to 96 MiB and back in two steps each."""
     small = MemorySettings(margin_mib=16, least_step_mib=8)
-    assert moved(96, small, size=160.0, held=160.0) == 120
-    assert moved(96, small, size=160.0, held=120.0, told=120) == 96
-    assert moved(160, small, size=160.0, held=96.0, told=96) == 136
+    assert next_step(96, small, size=160.0, held=160.0) == 120
+    assert next_step(96, small, size=160.0, held=120.0, told=120) == 96
+    assert next_step(160, small, size=160.0, held=96.0, told=96) == 136
 
 
-def test_small_differences_are_left_alone() -> None:
-    """Less than 64 MiB is not worth a call, except to keep a floor."""
-    assert moved(4033, held=4096.0) == 4096
-    assert moved(4032, held=4096.0) == 4032
-    assert moved(4097, held=4096.0, floor=4097.0) == 4097
+def test_small_differences_are_skipped() -> None:
+    """A step below 64 MiB is sent only to keep a floor."""
+    assert next_step(4033, held=4096.0) == 4096
+    assert next_step(4032, held=4096.0) == 4032
+    assert next_step(4097, held=4096.0, floor=4097.0) == 4097
 
 
-def test_who_is_below_its_least_is_lifted_at_once() -> None:
+def test_a_guest_below_its_need_is_raised_at_once() -> None:
     """A guest that needs more than it holds does not wait for bounded steps."""
-    assert moved(8000, held=1000.0, floor=7000.0) == 7000
+    assert next_step(8000, held=1000.0, floor=7000.0) == 7000
 
 
-def test_slow_guest_is_not_told_to_grow_on_its_way_down() -> None:
-    """While it still follows an earlier word, that stays its limit."""
-    assert moved(1000, held=8000.0, told=2000) == 2000
-    assert moved(2500, held=8000.0, told=2000) == 2500
+def test_a_slow_guest_is_not_grown_while_it_shrinks() -> None:
+    """While it still follows an earlier target, that target stays its limit."""
+    assert next_step(1000, held=8000.0, told=2000) == 2000
+    assert next_step(2500, held=8000.0, told=2000) == 2500
 
 
 ROW = st.fixed_dictionaries(
@@ -134,7 +134,7 @@ ROW = st.fixed_dictionaries(
 
 
 def some_guests(rows: list[dict[str, float]]) -> GuestMemory:
-    """Guests whose floor and what they hold are inside their size."""
+    """Return guests whose floor, holdings and target are within their size."""
     for row in rows:
         row["floor"] = min(row["floor"], row["size"])
         row["held"] = min(row["held"], row["size"])
@@ -143,9 +143,9 @@ def some_guests(rows: list[dict[str, float]]) -> GuestMemory:
 
 
 @settings(deadline=None)
-@given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
-def test_targets_keep_floors_and_room(rows: list[dict[str, float]], room_mib: int) -> None:
-    """Between least and size; together inside the room, or else all at their least."""
+@make_decision(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
+def test_targets_respect_floors_and_room(rows: list[dict[str, float]], room_mib: int) -> None:
+    """Targets are between least and size, and together within the room or all at their least."""
     many = some_guests(rows)
     need = least(many, DEFAULT)
     target = targets(many, need, np.zeros(len(rows), dtype=np.int64), np.array([room_mib]))
@@ -159,9 +159,9 @@ def test_targets_keep_floors_and_room(rows: list[dict[str, float]], room_mib: in
 
 
 @settings(deadline=None)
-@given(st.lists(ROW, min_size=1, max_size=8))
-def test_steps_are_bounded_and_go_toward_the_target(rows: list[dict[str, float]]) -> None:
-    """Never past the target, never more than the settings allow but to reach the least."""
+@make_decision(st.lists(ROW, min_size=1, max_size=8))
+def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]]) -> None:
+    """A step never passes the target and exceeds the bound only to reach the least."""
     many = some_guests(rows)
     need = least(many, DEFAULT)
     target = targets(many, need, np.zeros(len(rows), dtype=np.int64), np.array([10**9]))
@@ -176,17 +176,17 @@ def test_steps_are_bounded_and_go_toward_the_target(rows: list[dict[str, float]]
 
 
 @settings(deadline=None)
-@given(
+@make_decision(
     st.integers(64, 20_000),
     st.floats(0.05, 1.0),
     st.floats(0.0, 1.0),
     st.integers(16, 4096),
     st.floats(0.05, 1.0),
 )
-def test_target_is_reached_in_the_stated_number_of_periods(
+def test_the_target_is_reached_in_the_stated_number_of_periods(
     size: int, held: float, share: float, most_mib: int, most_part: float
 ) -> None:
-    """Under constant conditions: the gap over the largest step, rounded up, then no step more."""
+    """Under constant conditions it takes the gap over the largest step, rounded up."""
     memory = MemorySettings(
         most_step_mib=most_mib, most_step_part=most_part, margin_mib=0, least_step_mib=8
     )
@@ -210,8 +210,8 @@ def test_target_is_reached_in_the_stated_number_of_periods(
     assert not after.plan.of(Balloon)
 
 
-def test_no_vms_at_all() -> None:
-    """Nothing in, nothing out."""
+def test_no_vms_give_no_targets() -> None:
+    """Empty arrays give empty arrays."""
     none = guests([])
     empty: Ints = np.zeros(0, dtype=np.int64)
     assert least(none, DEFAULT).tolist() == []
@@ -219,8 +219,8 @@ def test_no_vms_at_all() -> None:
     assert steps(none, empty, empty, DEFAULT).tolist() == []
 
 
-def test_a_guest_gives_back_what_it_does_not_pay_for_though_it_uses_it() -> None:
-    """It keeps what is left to it, and gives the rest at once; others keep what they use."""
+def test_a_guest_gives_back_unpaid_memory_that_it_uses() -> None:
+    """It keeps what it pays for and returns the rest at once; others keep what they use."""
     unpaid = dataclasses.replace(guests([{"used": 5000.0}, {"used": 5000.0}]), keeps=KEEPS)
     need = least(unpaid, DEFAULT)
     assert need.tolist() == [1000, 5500]
@@ -229,8 +229,8 @@ def test_a_guest_gives_back_what_it_does_not_pay_for_though_it_uses_it() -> None
     assert steps(unpaid, target, need, DEFAULT).tolist() == [1000, 8192 - 2048]
 
 
-def test_what_is_held_beyond_a_share_is_reported_for_its_charge() -> None:
-    """As far as balloons move now; all of it where a guest was told less before and holds it."""
+def test_memory_held_beyond_the_share_is_reported_for_the_charge() -> None:
+    """The report counts what the balloon cannot free now, or all beyond an ignored target."""
     size, held = np.array([[100.0, 2048.0]] * 2), np.array([[np.nan, 2048.0]] * 2)
     snapshot = one_host([800.0, 4096.0], bid=[[1.0, 1.0]] * 2, cap=size, held=held)
     decision = decided(snapshot, np.array([[100.0, 512.0], [100.0, 512.0]]))

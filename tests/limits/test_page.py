@@ -1,4 +1,4 @@
-"""The page about limits shows a configuration that the daemon takes."""
+"""The page about limits shows a configuration that the daemon accepts."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ from merkatd.config.loader import parse
 PAGE = Path(__file__).parents[2] / "docs/limits.md"
 
 
-def test_its_configuration_is_one() -> None:
-    """All of it together: hosts of two kinds, and both further goods."""
+def test_its_configuration_is_valid() -> None:
+    """All tables together are valid: hosts of two kinds, and both additional goods."""
     tables = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(tables) == 2
     found = parse("\n".join(tables), PAGE.name)
@@ -18,8 +18,8 @@ def test_its_configuration_is_one() -> None:
     assert (found.goods.network, found.goods.disk) == (True, True)
 
 
-def test_keys_it_names_are_keys() -> None:
-    """With the defaults that it gives for them."""
+def test_its_keys_and_defaults_exist() -> None:
+    """The page names existing keys with their defaults."""
     page, found = PAGE.read_text(), parse("").hypervisor
     assert f"`call_limit` ({found.call_limit_s:g} s)" in page
     assert f"`period_limit` ({found.period_limit_s:g} s)" in page

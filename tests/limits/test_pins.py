@@ -1,4 +1,4 @@
-"""Virtual CPUs on cores: apart, in one cell, even, and no change without need."""
+"""Virtual CPUs on cores: on different cores, in one cell, balanced, and rarely changed."""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,22 +12,22 @@ GAIN = 20.0
 
 
 def flat(cores: int, reserved: int = 0) -> Topology:
-    """One cell of so many cores, the first of them reserved."""
+    """Return one cell of `cores` cores, the first of them reserved."""
     return Topology(dict.fromkeys(range(cores), 0), frozenset(range(reserved)))
 
 
 def two_cells(cores: int) -> Topology:
-    """Two cells of so many cores each."""
+    """Return two cells of `cores` cores each."""
     return Topology({core: core // cores for core in range(2 * cores)})
 
 
-def standing(vm: Pinned, chosen: dict[int, tuple[int, ...]]) -> Pinned:
-    """The VM once it is pinned as chosen."""
+def pin_as_chosen(vm: Pinned, chosen: dict[int, tuple[int, ...]]) -> Pinned:
+    """Return the VM pinned to its chosen cores."""
     return replace(vm, cores=tuple((core,) for core in chosen[vm.vm]))
 
 
 def loads(vms: list[Pinned], chosen: dict[int, tuple[int, ...]]) -> Counter[int]:
-    """The load of each core in use, in hundredths of a unit."""
+    """Return the load of each used core, in hundredths of a unit."""
     load: Counter[int] = Counter()
     for vm in vms:
         for core in chosen[vm.vm]:
@@ -35,19 +35,19 @@ def loads(vms: list[Pinned], chosen: dict[int, tuple[int, ...]]) -> Counter[int]
     return load
 
 
-def test_vcpus_of_one_vm_on_distinct_cores() -> None:
-    """While the host has enough of them."""
+def test_virtual_cpus_of_a_vm_get_different_cores() -> None:
+    """This holds as long as the host has enough cores."""
     assert assign_cores(flat(4), [Pinned(1, 4, 400.0)], GAIN) == {1: (0, 1, 2, 3)}
 
 
 def test_load_is_balanced_by_share() -> None:
-    """Two large VMs go apart, and the small one to the core that is left."""
+    """Two large VMs get different cores, and the small VM the remaining one."""
     vms = [Pinned(1, 1, 90.0), Pinned(2, 1, 20.0), Pinned(3, 1, 80.0)]
     assert assign_cores(flat(3), vms, GAIN) == {1: (0,), 3: (1,), 2: (2,)}
 
 
-def test_three_classes_on_four_cores() -> None:
-    """Shares of 254.5 and 145.5 for three virtual CPUs each, on four cores: none overloaded."""
+def test_shares_on_four_cores_overload_none() -> None:
+    """Shares of 254.5 and 145.5 with three virtual CPUs each fit on four cores."""
     vms = [Pinned(1, 3, 254.5), Pinned(2, 3, 145.5)]
     chosen = assign_cores(flat(4), vms, GAIN)
     assert all(len(set(cores)) == 3 for cores in chosen.values())
@@ -55,89 +55,89 @@ def test_three_classes_on_four_cores() -> None:
 
 
 def test_reserved_cores_are_left_to_emulators() -> None:
-    """No virtual CPU is pinned there, however loaded the others are."""
+    """No virtual CPU is pinned to them, however loaded the others are."""
     chosen = assign_cores(flat(4, reserved=2), [Pinned(vm, 2, 200.0) for vm in range(5)], GAIN)
     assert set().union(*chosen.values()) == {2, 3}
 
 
 def test_a_vm_stays_inside_one_cell() -> None:
-    """Where a cell is large enough: two VMs of two virtual CPUs go to different cells."""
+    """If a cell is large enough, two VMs of two virtual CPUs get different cells."""
     chosen = assign_cores(two_cells(2), [Pinned(1, 2, 200.0), Pinned(2, 2, 200.0)], GAIN)
     assert chosen == {1: (0, 1), 2: (2, 3)}
 
 
 def test_a_vm_too_large_for_a_cell_spreads() -> None:
-    """Over the least loaded cores of the whole host."""
+    """It gets the least loaded cores of the whole host."""
     chosen = assign_cores(two_cells(2), [Pinned(1, 3, 300.0), Pinned(2, 1, 50.0)], GAIN)
     assert len(set(chosen[1])) == 3
     assert set(chosen[1]) | set(chosen[2]) == {0, 1, 2, 3}
 
 
-def test_pins_across_cells_are_given_up() -> None:
-    """A VM that fits a cell and is pinned over two is pinned anew, in one."""
+def test_pins_across_cells_are_replaced() -> None:
+    """A VM that fits into a cell and is pinned across two gets one cell."""
     vm = Pinned(1, 2, 200.0, cores=((1,), (2,)))
     assert assign_cores(two_cells(2), [vm], GAIN)[1] in {(0, 1), (2, 3)}
 
 
-def test_more_vcpus_than_cores_share_them() -> None:
-    """Each takes the core that is least loaded by then."""
+def test_more_virtual_cpus_than_cores_share_them() -> None:
+    """Each virtual CPU takes the core that is least loaded by then."""
     chosen = assign_cores(flat(2), [Pinned(1, 1, 60.0), Pinned(2, 5, 100.0)], GAIN)
     assert chosen[1] == (1,) or chosen[1] == (0,)
     assert Counter(chosen[2])[chosen[1][0]] < 3
 
 
 def test_idle_vms_spread_too() -> None:
-    """Shares of nothing don't all end on the first core."""
+    """VMs with shares of zero get different cores."""
     chosen = assign_cores(flat(4), [Pinned(vm, 1, 0.0) for vm in range(4)], GAIN)
     assert sorted(chosen.values()) == [(0,), (1,), (2,), (3,)]
 
 
-def test_fixed_vms_are_left_alone_and_count() -> None:
-    """Where OpenNebula pins a VM its cores are loaded; those allowed to use several use all."""
+def test_fixed_vms_keep_their_cores_and_count_as_load() -> None:
+    """OpenNebula's own pins load their cores, and a virtual CPU with several loads all of them."""
     fixed = Pinned(1, 2, 200.0, cores=((0,), (0, 1)), fixed=True)
     assert assign_cores(flat(3), [fixed, Pinned(2, 1, 50.0)], GAIN) == {2: (2,)}
 
 
-def test_an_unneeded_change_is_not_made() -> None:
-    """Uneven by less than the least gain is even enough."""
+def test_a_change_with_too_little_gain_is_not_made() -> None:
+    """An imbalance below the least gain is accepted."""
     vms = [Pinned(1, 1, 30.0, ((0,),)), Pinned(2, 1, 15.0, ((0,),))]
     assert assign_cores(flat(2), vms, GAIN) == {1: (0,), 2: (0,)}
 
 
-def test_a_change_that_gains_just_the_least_is_made() -> None:
-    """A core at 2 x GAIN gives half of it to an empty one: neither has more than GAIN then."""
+def test_a_change_that_gains_exactly_the_least_is_made() -> None:
+    """A core at 2 x GAIN gives half of its load to an empty core."""
     vms = [Pinned(vm, 1, float(GAIN), ((0,),)) for vm in (1, 2)]
     assert sorted(assign_cores(flat(2), vms, GAIN).values()) == [(0,), (1,)]
 
 
-def test_a_needed_change_is_small() -> None:
-    """One of three VMs on a busy core leaves it, and nothing else changes."""
+def test_a_needed_change_moves_few_vms() -> None:
+    """One of three VMs leaves a busy core, and the others stay."""
     vms = [Pinned(vm, 1, 60.0, ((0,),)) for vm in (1, 2)] + [Pinned(3, 1, 10.0, ((1,),))]
     assert assign_cores(flat(2), vms, GAIN) == {1: (1,), 2: (0,), 3: (1,)}
 
 
 def test_a_whole_vm_changes_its_cell() -> None:
-    """Where its cell is full and the other one empty."""
+    """A VM in a full cell moves to the empty cell."""
     vms = [Pinned(vm, 2, 200.0, ((0,), (1,))) for vm in (1, 2)]
     assert assign_cores(two_cells(2), vms, GAIN) == {1: (2, 3), 2: (0, 1)}
 
 
-def test_a_larger_share_than_a_core_loads_no_more_than_a_core() -> None:
-    """One virtual CPU can't use more, whatever its share."""
+def test_a_share_larger_than_a_core_counts_as_one_core() -> None:
+    """One virtual CPU cannot use more than a core, whatever its share."""
     vms = [Pinned(1, 1, 800.0), Pinned(2, 2, 200.0), Pinned(3, 1, 100.0)]
     chosen = assign_cores(flat(3), vms, GAIN)
     assert len(set(chosen[2])) == 2
 
 
-def test_pins_that_break_rules_are_replaced() -> None:
-    """Too few, too many, two on one core, several cores for one, or on a core that is not there."""
+def test_invalid_pins_are_replaced() -> None:
+    """Too few or many pins, shared cores, several cores for one, and missing cores are replaced."""
     for cores in (((0,),), ((0,), (1,), (2,)), ((1,), (1,)), ((0, 1), (2,)), ((0,), (9,))):
         chosen = assign_cores(flat(4), [Pinned(1, 2, 100.0, cores)], GAIN)
         assert chosen == {1: (0, 1)}
 
 
-def test_nowhere_to_pin() -> None:
-    """No VMs, no cores, only reserved ones: no pins."""
+def test_nothing_to_pin_gives_no_pins() -> None:
+    """Without VMs, without cores or with only reserved cores the result is empty."""
     assert assign_cores(flat(4), [], GAIN) == {}
     assert assign_cores(flat(0), [Pinned(1, 1, 10.0)], GAIN) == {}
     assert assign_cores(flat(2, reserved=2), [Pinned(1, 1, 10.0)], GAIN) == {}
@@ -169,8 +169,8 @@ VMS = st.lists(
 
 @settings(deadline=None)
 @given(HOSTS, VMS)
-def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> None:
-    """Usable cores only, distinct while there are enough, one cell where one is large enough."""
+def test_rules_hold_for_any_present_pins(topology: Topology, vms: list[Pinned]) -> None:
+    """Cores are usable and different while enough exist, and in one cell if one is large enough."""
     chosen = assign_cores(topology, vms, GAIN)
     cells = topology.cells()
     for vm in vms:
@@ -188,17 +188,17 @@ def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> No
 
 @settings(deadline=None)
 @given(HOSTS, VMS)
-def test_what_was_chosen_stays(topology: Topology, vms: list[Pinned]) -> None:
-    """Deciding again changes nothing, in whatever order the VMs are given."""
+def test_chosen_pins_stay(topology: Topology, vms: list[Pinned]) -> None:
+    """A second decision changes nothing, in any order of the VMs."""
     chosen = assign_cores(topology, vms, GAIN)
-    again = [vm if vm.fixed else standing(vm, chosen) for vm in reversed(vms)]
+    again = [vm if vm.fixed else pin_as_chosen(vm, chosen) for vm in reversed(vms)]
     assert assign_cores(topology, again, GAIN) == chosen
 
 
 @settings(deadline=None)
 @given(st.lists(st.floats(1, 100), min_size=1, max_size=20), st.integers(2, 8))
-def test_no_core_can_be_relieved_any_more(shares: list[float], cores: int) -> None:
-    """With one virtual CPU each: no single change would relieve a core by the least gain."""
+def test_no_core_can_be_relieved_any_further(shares: list[float], cores: int) -> None:
+    """With one virtual CPU each, no single change would relieve a core by the least gain."""
     vms = [Pinned(vm, 1, share, ((0,),)) for vm, share in enumerate(shares)]
     chosen = assign_cores(flat(cores), vms, GAIN)
     load = Counter(dict.fromkeys(range(cores), 0))

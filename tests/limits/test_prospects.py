@@ -1,4 +1,4 @@
-"""VMs that wait for memory: which of them have prospects of it, and that these are kept."""
+"""VMs that wait for memory: which of them have prospects of getting it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,13 +9,13 @@ import pytest
 from merkatd.cluster import Balloon, Deploy, HostState, Migrate, Snapshot, Terminate, VmState
 from merkatd.limits import EnforcedLimits, LimitsSettings, plan_limits
 from tests.clouds import cloud, hosts_table, vms_table
-from tests.limits.hosts import confirmed, given, limits_of, measured, shared
+from tests.limits.hosts import confirmed, decide_shares, limits_of, make_decision, measured
 
 
 def guests(
     host: Sequence[int], held: Sequence[float], hosts: Sequence[float], floor: float = 0.0
 ) -> Snapshot:
-    """Guests of 8,192 MiB that hold so much, on hosts of so much memory."""
+    """Return guests of 8,192 MiB that hold given amounts, on hosts of given memory."""
     count = len(host)
     return cloud(
         hosts_table(np.array([[400.0, memory] for memory in hosts])),
@@ -30,23 +30,23 @@ def guests(
 
 
 def move(vm: int, source: int, host: int) -> Migrate:
-    """A migration in period 1 that waits for no other one."""
+    """Return a migration in period 1 that waits for no other one."""
     return Migrate(period=1, vm=vm, source=source, host=host, reason="")
 
 
 def test_a_vm_that_leaves_by_the_same_plan_makes_room_later() -> None:
-    """A full host that a VM is about to leave is no reason to give up the VM that comes."""
+    """If a VM is about to leave a full host, the VM that comes has prospects."""
     snapshot = guests([0, 1], [2048.0, 2048.0], [2048.0, 2048.0, 4096.0])
-    decision = given(snapshot, np.full((2, 2), 2048.0), move(0, 0, 1), move(1, 1, 2))
+    decision = make_decision(snapshot, np.full((2, 2), 2048.0), move(0, 0, 1), move(1, 1, 2))
     limits = limits_of(snapshot, decision, measured(snapshot, [2000.0, 2000.0]))
     assert limits.postponed.keys() == {0}
     assert not limits.hopeless
 
 
-def test_a_vm_that_waits_makes_room_for_the_next_one() -> None:
+def test_a_waiting_vm_makes_room_for_the_next_one() -> None:
     """In a chain of VMs that wait for each other, all have prospects if the first one has."""
     snapshot = guests([0, 1, 2], [2048.0, 2500.0, 4096.0], [2048.0, 2500.0, 4096.0])
-    decision = given(snapshot, np.full((3, 2), 1024.0), move(0, 0, 1), move(1, 1, 2))
+    decision = make_decision(snapshot, np.full((3, 2), 1024.0), move(0, 0, 1), move(1, 1, 2))
     limits = limits_of(snapshot, decision, measured(snapshot, [2000.0, 2490.0, 10.0]))
     assert limits.postponed.keys() == {0, 1}
     assert not limits.hopeless
@@ -55,7 +55,7 @@ def test_a_vm_that_waits_makes_room_for_the_next_one() -> None:
 def test_vms_that_change_places_need_room_beside_each_other() -> None:
     """If two VMs are to change places and no balloon can give enough, neither has prospects."""
     snapshot = guests([0, 1], [2000.0, 2000.0], [2048.0, 2048.0])
-    decision = given(snapshot, np.full((2, 2), 2048.0), move(0, 0, 1), move(1, 1, 0))
+    decision = make_decision(snapshot, np.full((2, 2), 2048.0), move(0, 0, 1), move(1, 1, 0))
     limits = limits_of(snapshot, decision, measured(snapshot, [1900.0, 1900.0]))
     assert limits.hopeless == {0: frozenset({1}), 1: frozenset({0})}
     assert limits.postponed[0] == (
@@ -64,21 +64,21 @@ def test_vms_that_change_places_need_room_beside_each_other() -> None:
     )
 
 
-def test_a_vm_without_prospects_is_told_all_hosts_that_have_no_room() -> None:
-    """The hosts that can never take a VM are known at once, not one in each attempt."""
+def test_a_vm_without_prospects_gets_all_hosts_without_room() -> None:
+    """All hosts that can never take a VM are known at once, not one in each attempt."""
     snapshot = guests([0, 1, 2, 3], [2000.0] * 4, [2048.0, 2048.0, 2048.0, 8192.0])
-    decision = given(snapshot, np.full((4, 2), 2048.0), move(0, 0, 1))
+    decision = make_decision(snapshot, np.full((4, 2), 2048.0), move(0, 0, 1))
     limits = limits_of(snapshot, decision, measured(snapshot, [1900.0] * 4))
     assert limits.hopeless == {0: frozenset({1, 2})}
 
 
-def test_vms_that_wait_for_each_other_both_get_where_they_are_to_go() -> None:
+def test_vms_that_wait_for_each_other_both_get_their_places() -> None:
     """While VMs wait to change places, balloons make room for each beside the other."""
     snapshot = guests([0, 1, 0, 1], [3000.0, 3000.0, 1000.0, 1000.0], [4096.0, 4096.0])
     in_force: EnforcedLimits = measured(snapshot, [10.0] * 4)
     for _ in range(8):
         limits = plan_limits(
-            snapshot, shared(snapshot), in_force, {}, LimitsSettings(), coming={0: 1, 1: 0}
+            snapshot, decide_shares(snapshot), in_force, {}, LimitsSettings(), coming={0: 1, 1: 0}
         )
         snapshot, in_force = confirmed(snapshot, in_force, limits.plan.of(Balloon))
     held = snapshot.vms.held[:, 1]
@@ -86,8 +86,8 @@ def test_vms_that_wait_for_each_other_both_get_where_they_are_to_go() -> None:
 
 
 @pytest.mark.parametrize("free", [2048.0, 1000.0])
-def test_a_vm_that_comes_and_ends_by_one_plan_asks_its_own_host_for_room(free: float) -> None:
-    """Room is asked of the host to which the step brings the VM, not of the last host."""
+def test_a_vm_that_starts_and_ends_in_one_plan_needs_room_on_its_own_host(free: float) -> None:
+    """Room is reserved on the host of the deployment, not on another host."""
     snapshot = cloud(
         hosts_table(
             np.array([[400.0, free], [400.0, 2048.0]]), state=np.full(2, int(HostState.ON))
@@ -105,18 +105,18 @@ def test_a_vm_that_comes_and_ends_by_one_plan_asks_its_own_host_for_room(free: f
         Deploy(period=1, vm=0, host=0, reason=""),
         Terminate(period=1, vm=0, reason=""),
     )
-    decision = given(snapshot, np.full((2, 2), 2048.0), *plan)
+    decision = make_decision(snapshot, np.full((2, 2), 2048.0), *plan)
     limits = limits_of(snapshot, decision, measured(snapshot, [np.nan, 2000.0]))
     assert bool(limits.plan.of(Deploy)) == (free >= 1500.0)
     assert all("host0" in why for why in limits.postponed.values())
 
 
-def test_room_goes_first_to_a_vm_that_must_leave_its_host() -> None:
+def test_a_vm_that_must_leave_its_host_gets_room_first() -> None:
     """A migration for gain takes no room that a VM of a drained host needs."""
     snapshot = guests([0, 1], [2048.0, 2048.0], [4096.0, 4096.0, 3000.0])
     state = np.array([int(HostState.ON), int(HostState.DRAINED), int(HostState.ON)])
     snapshot = replace(snapshot, hosts=replace(snapshot.hosts, state=state))
-    decision = given(snapshot, np.full((2, 2), 2048.0), move(0, 0, 2), move(1, 1, 2))
+    decision = make_decision(snapshot, np.full((2, 2), 2048.0), move(0, 0, 2), move(1, 1, 2))
     limits = limits_of(snapshot, decision, measured(snapshot, [2000.0, 2000.0]))
     assert [step.vm for step in limits.plan.of(Migrate)] == [1]
     assert limits.postponed.keys() == {0}

@@ -1,11 +1,11 @@
-"""Memory across a host: first taken, then given, and never more than there is."""
+"""Memory across a host: freed first, then allocated, and never more than the host has."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import make_decision, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Deploy, Migrate, Resume, Snapshot, VmState
@@ -15,16 +15,16 @@ from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import (
     MEMORY,
     confirmed,
+    decide_shares,
     limits_of,
     measured,
     one_host,
-    shared,
 )
-from tests.limits.hosts import given as decided
+from tests.limits.hosts import make_decision as decided
 
 
-def test_free_memory_waits_for_nobody() -> None:
-    """Only what goes beyond it comes after those that free it, in their order."""
+def test_free_memory_is_taken_without_waiting() -> None:
+    """Only larger amounts wait for the steps that free memory, in their order."""
     pool = MemoryPool(100)
     pool.add(MemorySource(50, "first"))
     pool.add(MemorySource(50, "second"))
@@ -34,8 +34,8 @@ def test_free_memory_waits_for_nobody() -> None:
     assert pool.left_mib == 40
 
 
-def test_a_host_that_holds_too_much_gives_after_all_is_made_good() -> None:
-    """Whoever takes comes after everything that brings the host back to what it has."""
+def test_an_overfull_host_recovers_before_it_gives_memory() -> None:
+    """A taker waits for every step that brings the host back within its capacity."""
     pool = MemoryPool(-60)
     for name in ("first", "second", "third"):
         pool.add(MemorySource(50, name))
@@ -44,8 +44,8 @@ def test_a_host_that_holds_too_much_gives_after_all_is_made_good() -> None:
     assert pool.take(60) == ("first", "second", "third")
 
 
-def test_where_nothing_is_free_each_waits_for_its_own_stretch() -> None:
-    """What the first taker has used up is no reason to wait for the second."""
+def test_each_taker_waits_only_for_its_own_sources() -> None:
+    """The sources that the first taker used up do not delay the second one."""
     pool = MemoryPool(0)
     pool.add(MemorySource(50, "first"))
     pool.add(MemorySource(50, "second"))
@@ -53,13 +53,13 @@ def test_where_nothing_is_free_each_waits_for_its_own_stretch() -> None:
     assert pool.take(50) == ("second",)
 
 
-def test_nothing_taken_waits_for_nothing() -> None:
-    """A taker of nothing has no reason to wait where there is something free."""
+def test_taking_nothing_waits_for_nothing() -> None:
+    """A taker of zero does not wait if memory is free."""
     assert MemoryPool(10).take(0) == ()
 
 
 def two_guests(capacity_mib: float, held: Sequence[float]) -> Snapshot:
-    """Two VMs of 4,096 MiB with floors of 512 on one host."""
+    """Return two VMs of 4,096 MiB with floors of 512 on one host."""
     return one_host(
         [400.0, capacity_mib],
         bid=[[1.0, 1.0], [1.0, 3.0]],
@@ -69,45 +69,45 @@ def two_guests(capacity_mib: float, held: Sequence[float]) -> Snapshot:
     )
 
 
-def test_growing_comes_after_shrinking() -> None:
-    """On a full host one gives a step and the other gets it, once it is confirmed."""
+def test_growing_waits_for_shrinking() -> None:
+    """On a full host one VM shrinks, and the other grows after the confirmation."""
     snapshot = two_guests(4096.0, [2048.0, 2048.0])
-    limits = limits_of(snapshot, shared(snapshot), measured(snapshot, [0.0, 0.0]))
+    limits = limits_of(snapshot, decide_shares(snapshot), measured(snapshot, [0.0, 0.0]))
     shrink, grow = limits.plan.of(Balloon)
     assert (shrink.vm, shrink.memory_mib, shrink.after) == (0, 1024, ())
     assert (grow.vm, grow.memory_mib, grow.after) == (1, 3072, (shrink.id,))
 
 
-def test_growing_into_free_memory_waits_for_nobody() -> None:
-    """What is free is given at once, beside a VM that shrinks."""
+def test_growing_into_free_memory_does_not_wait() -> None:
+    """Free memory is given at once, beside a VM that shrinks."""
     snapshot = two_guests(5120.0, [2048.0, 2048.0])
     decision = decided(snapshot, np.array([[100.0, 1024.0], [100.0, 3072.0]]))
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, 0.0]))
     assert {step.vm: step.after for step in limits.plan.of(Balloon)} == {0: (), 1: ()}
 
 
-def test_a_full_host_gives_nothing_before_something_is_freed() -> None:
-    """Where nobody can shrink, nobody grows, whatever the shares are."""
+def test_a_full_host_gives_nothing_until_memory_is_freed() -> None:
+    """If no VM can shrink, no VM grows, whatever the shares are."""
     snapshot = two_guests(4096.0, [2048.0, 2048.0])
-    limits = limits_of(snapshot, shared(snapshot), measured(snapshot, [2000.0, 0.0]))
+    limits = limits_of(snapshot, decide_shares(snapshot), measured(snapshot, [2000.0, 0.0]))
     assert not limits.plan.of(Balloon)
 
 
-def test_guests_without_a_balloon_are_left_alone() -> None:
-    """They are reported as holding what they hold, and the others share the rest."""
+def test_guests_without_a_balloon_get_no_steps() -> None:
+    """Their held memory is reported, and the others share the remaining memory."""
     snapshot = two_guests(4096.0, [3000.0, 1096.0])
     in_force = measured(snapshot, [0.0, 0.0], balloon=np.array([False, True]))
-    limits = limits_of(snapshot, shared(snapshot), in_force)
+    limits = limits_of(snapshot, decide_shares(snapshot), in_force)
     assert not limits.plan.of(Balloon)
     assert limits.holding_mib == {0: 3000}
 
 
 def test_floors_that_do_not_fit_are_kept_and_reported() -> None:
-    """Shares are scaled below the floors there, balloons are not."""
+    """Shares are scaled below such floors, and balloons are not."""
     snapshot = two_guests(768.0, [4096.0, 4096.0])
     in_force = measured(snapshot, [0.0, 0.0])
     for _ in range(8):
-        limits = limits_of(snapshot, shared(snapshot), in_force)
+        limits = limits_of(snapshot, decide_shares(snapshot), in_force)
         assert all(step.memory_mib >= 512 for step in limits.plan.of(Balloon))
         assert list(limits.overfull) == [0]
         snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
@@ -117,8 +117,8 @@ def test_floors_that_do_not_fit_are_kept_and_reported() -> None:
     )
 
 
-def test_below_its_floor_first_and_never_by_halves() -> None:
-    """The VM below its floor is lifted to it in one step or not yet, and others wait for that."""
+def test_a_vm_below_its_floor_is_raised_first_and_at_once() -> None:
+    """It reaches its floor in one step or not yet, and other VMs wait for it."""
     snapshot = one_host(
         [400.0, 5000.0],
         bid=[[1.0, 1.0]] * 3,
@@ -137,7 +137,7 @@ def test_below_its_floor_first_and_never_by_halves() -> None:
 
 
 def deploying(held_mib: float) -> tuple[Snapshot, Deploy]:
-    """VM 0 holds memory on a host of 4,096 MiB, VM 1 is about to come with a floor of 1,024."""
+    """Return VM 0 on a host of 4,096 MiB, and VM 1 to be deployed with a floor of 1,024."""
     snapshot = one_host(
         [400.0, 4096.0],
         bid=[[1.0, 1.0], [1.0, 1.0]],
@@ -149,21 +149,21 @@ def deploying(held_mib: float) -> tuple[Snapshot, Deploy]:
     return snapshot, Deploy(period=1, vm=1, host=0, reason="new")
 
 
-def test_shrinking_before_deploying() -> None:
-    """A deployment comes after the balloon step that makes room for the VM's floor."""
+def test_a_deployment_waits_for_the_balloon_that_makes_room() -> None:
+    """The deployment comes after the step that frees the VM's floor."""
     snapshot, deploy = deploying(4096.0)
-    limits = limits_of(snapshot, shared(snapshot, deploy), measured(snapshot, [0.0, np.nan]))
+    limits = limits_of(snapshot, decide_shares(snapshot, deploy), measured(snapshot, [0.0, np.nan]))
     shrink, begun = sorted(limits.plan.of(Balloon), key=lambda one: one.vm)
     assert (shrink.vm, shrink.memory_mib) == (0, 3072)
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
-    # It boots with all of its size, and is told at once that there is room for its least.
+    # It boots with its full size, and its balloon goes at once to the least that fits.
     assert (begun.vm, begun.memory_mib, begun.after) == (1, 1024, (deploy.id,))
     assert not limits.postponed
 
 
 @pytest.mark.parametrize(("free", "told"), [(1024, 1024), (1500, 1488), (3596, 2048), (6000, 2048)])
-def test_a_vm_that_starts_is_told_what_is_free_up_to_its_share(free: int, told: int) -> None:
-    """No step has to come before that; what is left grows in later periods."""
+def test_a_starting_vm_gets_free_memory_up_to_its_share(free: int, told: int) -> None:
+    """The balloon waits for no step; the rest is added in later periods."""
     snapshot, deploy = deploying(500.0)
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 500.0 + free]])))
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 2048.0]]), deploy)
@@ -171,8 +171,8 @@ def test_a_vm_that_starts_is_told_what_is_free_up_to_its_share(free: int, told: 
     assert [one.memory_mib for one in limits.plan.of(Balloon) if one.vm == 1] == [told]
 
 
-def test_a_vm_that_starts_with_all_of_its_size_is_told_nothing() -> None:
-    """There is room for it."""
+def test_a_starting_vm_whose_full_size_fits_gets_no_balloon_step() -> None:
+    """The host has room for its full size."""
     snapshot, deploy = deploying(500.0)
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 8192.0]])))
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 4096.0]]), deploy)
@@ -180,8 +180,8 @@ def test_a_vm_that_starts_with_all_of_its_size_is_told_nothing() -> None:
     assert not [one for one in limits.plan.of(Balloon) if one.vm == 1]
 
 
-def test_a_vm_that_starts_with_more_than_its_cap_is_told_so() -> None:
-    """A guest boots with all of its memory, and is told at once what its cap leaves it."""
+def test_a_starting_vm_above_its_cap_gets_a_balloon_step() -> None:
+    """A guest boots with all its memory, and its balloon goes at once to its cap."""
     snapshot, deploy = deploying(500.0)
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 8192.0]])))
     decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 4096.0]]), deploy)
@@ -190,12 +190,12 @@ def test_a_vm_that_starts_with_more_than_its_cap_is_told_so() -> None:
     assert [one.memory_mib for one in limits.plan.of(Balloon) if one.vm == 1] == [4096]
 
 
-def test_deploying_waits_while_too_little_can_be_freed() -> None:
-    """The step is left out with a reason, the shrinking goes on, and so it comes in the end."""
+def test_a_deployment_is_postponed_until_enough_can_be_freed() -> None:
+    """It is left out with a reason while other VMs shrink, and it follows later."""
     snapshot, deploy = deploying(4096.0)
     snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 3500.0]])))
     in_force = measured(snapshot, [0.0, np.nan])
-    limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
+    limits = limits_of(snapshot, decide_shares(snapshot, deploy), in_force)
     assert limits.postponed == {
         1: "needs 1,024 MiB on host0, 596 MiB more than this period can free there"
     }
@@ -203,7 +203,7 @@ def test_deploying_waits_while_too_little_can_be_freed() -> None:
     assert not [step for step in limits.plan if step.vm == 1]
     snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
     deploy = replace(deploy, period=snapshot.period)
-    limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
+    limits = limits_of(snapshot, decide_shares(snapshot, deploy), in_force)
     assert limits.plan.of(Deploy)
     assert not limits.postponed
 
@@ -212,12 +212,12 @@ def test_deploying_waits_while_too_little_can_be_freed() -> None:
     ("floor", "held", "least"),
     [(512.0, 3072.0, 2048), (512.0, 2100.0, 2048), (3000.0, 3072.0, 3000)],
 )
-def test_resuming_waits_for_all_that_the_guest_comes_back_with(
+def test_a_resumed_vm_waits_for_the_memory_it_returns_with(
     floor: float, held: float, least: int
 ) -> None:
-    """The host keeps its floor of 1,024 MiB free; of the rest, to 2,048, what others can give.
+    """The host frees its floor of 1,024 MiB, and as much of the rest as others can give.
 
-    Steps of any size make room for that, and no floor is broken for it.
+    Steps of any size make room, but no floor is broken.
     """
     snapshot = one_host(
         [400.0, 4096.0],
@@ -238,8 +238,8 @@ def test_resuming_waits_for_all_that_the_guest_comes_back_with(
     assert not limits.postponed
 
 
-def test_no_shrinking_is_too_small_where_it_makes_room() -> None:
-    """A few MiB that are not worth a step by themselves are taken for a VM that needs them."""
+def test_small_balloon_steps_are_sent_if_they_make_room() -> None:
+    """A step that is too small by itself is sent for a VM that needs the memory."""
     snapshot, deploy = deploying(3100.0)
     decision = decided(snapshot, np.array([[100.0, 3072.0], [100.0, 1024.0]]), deploy)
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
@@ -249,9 +249,9 @@ def test_no_shrinking_is_too_small_where_it_makes_room() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 63))
-def test_no_step_is_too_small_where_it_keeps_a_floor(missing_mib: int) -> None:
-    """A VM below its floor on a full host is lifted to it, however little that is."""
+@make_decision(st.integers(1, 63))
+def test_small_balloon_steps_are_sent_if_they_keep_a_floor(missing_mib: int) -> None:
+    """A VM below its floor on a full host is raised to it, however small the step is."""
     snapshot = one_host(
         [400.0, 4096.0],
         bid=[[1.0, 1.0], [1.0, 1.0]],
@@ -259,14 +259,14 @@ def test_no_step_is_too_small_where_it_keeps_a_floor(missing_mib: int) -> None:
         floor=[[0.0, 2048.0], [0.0, 0.0]],
         held=[[np.nan, 2048.0 - missing_mib], [np.nan, 2048.0 + missing_mib]],
     )
-    limits = limits_of(snapshot, shared(snapshot), measured(snapshot, [0.0, 0.0]))
+    limits = limits_of(snapshot, decide_shares(snapshot), measured(snapshot, [0.0, 0.0]))
     shrink, lift = limits.plan.of(Balloon)
     assert (shrink.vm, shrink.memory_mib) == (1, 2048)
     assert (lift.vm, lift.memory_mib, lift.after) == (0, 2048, (shrink.id,))
 
 
 def exchange(held: Sequence[float]) -> Snapshot:
-    """Two full hosts of 2,048 MiB with a VM each, and a third one, empty and large."""
+    """Return two full hosts of 2,048 MiB with a VM each, and a third one, empty and large."""
     return cloud(
         hosts_table(np.array([[400.0, 2048.0], [400.0, 2048.0], [400.0, 65536.0]])),
         vms_table(
@@ -278,8 +278,8 @@ def exchange(held: Sequence[float]) -> Snapshot:
     )
 
 
-def test_who_leaves_makes_room_for_who_comes_after() -> None:
-    """A migration behind the one that empties its target needs no balloon to shrink."""
+def test_a_leaving_vm_makes_room_for_the_next_one() -> None:
+    """A migration that waits for the target to empty needs no balloon step."""
     snapshot = exchange([2048.0, 2048.0])
     leave = Migrate(period=1, vm=1, source=1, host=2, reason="")
     come = Migrate(period=1, vm=0, source=0, host=1, reason="", after=(leave.id,))
@@ -289,8 +289,8 @@ def test_who_leaves_makes_room_for_who_comes_after() -> None:
     assert not limits.postponed
 
 
-def test_who_leaves_makes_room_only_once_and_only_there() -> None:
-    """A second VM can't have the same memory, nor can one that comes to another full host."""
+def test_a_leaving_vm_makes_room_only_once_and_on_its_own_host() -> None:
+    """Neither a second VM nor a VM for another full host can use the same memory."""
     snapshot = cloud(
         hosts_table(np.array([[400.0, 2048.0], [400.0, 2048.0], [400.0, 65536.0]])),
         vms_table(
@@ -313,8 +313,8 @@ def test_who_leaves_makes_room_only_once_and_only_there() -> None:
         assert len(limits.postponed) == 1
 
 
-def test_what_waits_for_a_postponed_step_waits_too() -> None:
-    """A migration behind one that can't be made is left out as well, and says so."""
+def test_a_step_that_waits_for_a_postponed_step_is_postponed() -> None:
+    """The reason names the VM that it waits for."""
     snapshot = exchange([2048.0, 2048.0])
     stuck = Migrate(period=1, vm=1, source=1, host=0, reason="")
     behind = Migrate(period=1, vm=0, source=0, host=1, reason="", after=(stuck.id,))
@@ -325,7 +325,7 @@ def test_what_waits_for_a_postponed_step_waits_too() -> None:
 
 
 def test_a_migrating_guest_shrinks_before_it_leaves() -> None:
-    """It brings along no more than its new host has for it."""
+    """It takes along no more memory than its new host has for it."""
     snapshot = exchange([2048.0, 1024.0])
     move = Migrate(period=1, vm=0, source=0, host=1, reason="")
     decision = decided(snapshot, np.array([[100.0, 1024.0], [100.0, 1024.0]]), move)

@@ -1,4 +1,4 @@
-"""Room on hosts, whatever is confirmed first: nobody gets more than there is."""
+"""Memory on hosts in any order of confirmations: no host allocates more than it has."""
 
 from random import Random
 
@@ -10,16 +10,16 @@ from merkatd.cluster import Balloon, Deploy, Floats, Migrate, Snapshot, Step, Vm
 from tests.limits.hosts import (
     MEMORY,
     confirmed,
+    decide_shares,
     limits_of,
     measured,
     observed,
     one_host,
-    shared,
 )
 
 
 class Memory:
-    """The hosts' memory while steps are carried out one by one, counted from the outside."""
+    """An independent count of the hosts' memory while steps are executed one by one."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         vms = snapshot.vms
@@ -36,11 +36,11 @@ class Memory:
                 self.on[int(vms.host[row])][row] = amount
 
     def floor(self, row: int) -> float:
-        """The floor of a VM, inside its size."""
+        """Return the floor of a VM, limited by its size."""
         return float(min(self.snapshot.vms.floor[row, MEMORY], self.snapshot.vms.cap[row, MEMORY]))
 
     def carry_out(self, step: Step) -> None:
-        """Do the step; where it adds memory to a host, all there must fit."""
+        """Execute the step; if it adds memory to a host, check that everything fits."""
         row = self.snapshot.vm_row(step.vm)
         here = [host for host, rows in enumerate(self.on) if row in rows]
         match step:
@@ -57,16 +57,14 @@ class Memory:
                     del self.on[source][row]
 
     def fits(self, host: int) -> bool:
-        """Whether all VMs on the host hold no more than it has."""
+        """Return whether all VMs on the host together fit."""
         return bool(sum(self.on[host].values()) <= self.capacity[host] + 1e-6)
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
-def test_whatever_is_confirmed_first_no_host_gives_more_than_it_has(
-    seed: int, order: Random
-) -> None:
-    """In every order that `after` allows, each step that adds memory leaves its host in bounds."""
+def test_no_host_overcommits_in_any_order_of_confirmations(seed: int, order: Random) -> None:
+    """In any order allowed by `after`, each step that adds memory leaves its host within bounds."""
     snapshot, decision, in_force, topologies = observed(seed)
     limits = limits_of(snapshot, decision, in_force, topologies)
     memory = Memory(snapshot)
@@ -80,8 +78,8 @@ def test_whatever_is_confirmed_first_no_host_gives_more_than_it_has(
 
 @settings(deadline=None, max_examples=200)
 @given(st.integers(0, 10**6))
-def test_no_floor_is_ever_broken(seed: int) -> None:
-    """No balloon is told less than the floor of its VM, nor less than it uses, nor its margin."""
+def test_balloons_respect_floors_use_and_margins(seed: int) -> None:
+    """No target is below the VM's floor, or shrinks it below its use plus margin."""
     snapshot, decision, in_force, topologies = observed(seed)
     for step in limits_of(snapshot, decision, in_force, topologies).plan.of(Balloon):
         row = snapshot.vm_row(step.vm)
@@ -93,8 +91,8 @@ def test_no_floor_is_ever_broken(seed: int) -> None:
             assert step.memory_mib >= min(used + max(128.0, 0.1 * used), size)
 
 
-def test_memory_moves_to_who_is_due_it() -> None:
-    """On a crowded host all get near their shares, and stay there."""
+def test_memory_moves_towards_the_shares() -> None:
+    """On a crowded host all VMs get close to their shares and stay there."""
     rng = np.random.default_rng(7)
     count = 12
     bid: Floats = rng.lognormal(0, 1, (count, 2))
@@ -105,7 +103,7 @@ def test_memory_moves_to_who_is_due_it() -> None:
         floor=np.tile([0.0, 256.0], (count, 1)),
         held=np.tile([np.nan, np.floor(32768.0 / count)], (count, 1)),
     )
-    decision = shared(snapshot)
+    decision = decide_shares(snapshot)
     in_force = measured(snapshot, [64.0] * count)
     for _ in range(12):
         limits = limits_of(snapshot, decision, in_force)

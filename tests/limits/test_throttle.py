@@ -1,4 +1,4 @@
-"""Four goods: shares of network and disk follow bids, and hosts are told only what differs."""
+"""Four goods: network and disk shares follow bids, and only differences are sent to hosts."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from merkatd.limits import BEYOND, UNSET, EnforcedLimits
 from merkatd.limits.enforced_limits import DISK, NETWORK
 from merkatd.limits.io_limits import io_rates
 from tests.clouds import cloud, hosts_table, vms_table
-from tests.limits.hosts import limits_of, shared
+from tests.limits.hosts import decide_shares, limits_of
 
 GOODS = ("cpu", "memory", "network", "disk")
 HOST = [400.0, 8192.0, 1000.0, 200.0]
 
 
 def two_bids() -> Snapshot:
-    """Bids of 1 and 3 for network, of 1 and 1 for disk; each can use all of the host."""
+    """Return bids of 1 and 3 for network, 1 and 1 for disk; each VM can use the whole host."""
     cap = [[100.0, 1024.0, 1000.0, 200.0]] * 2
     bid = [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 3.0, 1.0]]
     snapshot = cloud(
@@ -29,18 +29,18 @@ def two_bids() -> Snapshot:
 
 
 def throttles(snapshot: Snapshot, in_force: EnforcedLimits | None = None) -> tuple[Throttle, ...]:
-    """What hosts are told of network and disk."""
-    return limits_of(snapshot, shared(snapshot), in_force).plan.of(Throttle)
+    """Return the steps for network and disk."""
+    return limits_of(snapshot, decide_shares(snapshot), in_force).plan.of(Throttle)
 
 
 def with_further(snapshot: Snapshot, network: list[int], disk: list[int]) -> EnforcedLimits:
-    """These limits in force."""
+    """Return these limits as limits in force."""
     further = {NETWORK: np.array(network), DISK: np.array(disk)}
     return replace(EnforcedLimits.nothing(snapshot), further=further)
 
 
-def test_shares_become_limits_with_the_reason() -> None:
-    """250 and 750 of 1,000 Mbit/s, 125 kB/s each; 100 MiB/s for either."""
+def test_shares_become_limits_with_a_reason() -> None:
+    """The shares are 250 and 750 of 1,000 Mbit/s at 125 kB/s each, and 100 MiB/s of disk."""
     first, second = throttles(two_bids())
     assert first == Throttle(
         period=1,
@@ -53,8 +53,8 @@ def test_shares_become_limits_with_the_reason() -> None:
     assert (second.network_kb_s, second.disk_kib_s) == (93_750, 102_400)
 
 
-def test_only_what_differs_is_told() -> None:
-    """Nothing within 2 %; only the good that is off."""
+def test_only_differences_are_sent() -> None:
+    """Differences within 2 % are not sent, and only the good that differs is."""
     snapshot = two_bids()
     settled = with_further(snapshot, [31_000, 93_750], [102_400, 104_000])
     assert throttles(snapshot, settled) == ()
@@ -63,14 +63,14 @@ def test_only_what_differs_is_told() -> None:
     assert (step.vm, step.network_kb_s, step.disk_kib_s) == (1, None, 102_400)
 
 
-def test_what_can_not_be_limited_is_left_alone() -> None:
-    """A VM without interfaces, or on a hypervisor that can't."""
+def test_goods_that_cannot_be_limited_get_no_steps() -> None:
+    """This holds for a VM without interfaces, or on a hypervisor without such limits."""
     snapshot = two_bids()
     assert throttles(snapshot, with_further(snapshot, [BEYOND] * 2, [BEYOND] * 2)) == ()
 
 
-def test_goods_that_are_not_sold_are_left_alone() -> None:
-    """Whatever is in force: with CPU and memory alone hosts hear nothing of it."""
+def test_goods_that_are_not_sold_get_no_steps() -> None:
+    """With CPU and memory alone, limits in force on other goods stay."""
     wide = two_bids()
     hosts = hosts_table(np.array([HOST[:2]]))
     vms = vms_table(np.zeros(2, dtype=np.int64), wide.vms.bid[:, :2], wide.vms.cap[:, :2])
@@ -78,8 +78,8 @@ def test_goods_that_are_not_sold_are_left_alone() -> None:
     assert throttles(snapshot, with_further(snapshot, [5, 5], [5, 5])) == ()
 
 
-def test_one_that_arrives_is_told_after_it_came() -> None:
-    """The step waits for the deployment."""
+def test_a_limit_waits_for_the_deployment() -> None:
+    """A VM that is deployed gets its limit after that step."""
     snapshot = two_bids()
     vms = replace(
         snapshot.vms,
@@ -88,7 +88,7 @@ def test_one_that_arrives_is_told_after_it_came() -> None:
     )
     snapshot = replace(snapshot, vms=vms)
     deploy = Deploy(period=1, vm=0, host=0, reason="")
-    decision = replace(shared(snapshot, deploy), plan=Plan((deploy,)))
+    decision = replace(decide_shares(snapshot, deploy), plan=Plan((deploy,)))
     first = next(one for one in limits_of(snapshot, decision).plan.of(Throttle) if one.vm == 0)
     assert first.after == (deploy.id,)
     assert first.network_kb_s == 31_250
@@ -96,8 +96,8 @@ def test_one_that_arrives_is_told_after_it_came() -> None:
 
 @settings(deadline=None)
 @given(share=st.lists(st.floats(0, 1e9), min_size=1, max_size=9))
-def test_a_limit_is_never_above_its_share_nor_nothing(share: list[float]) -> None:
-    """But for the least that everybody gets: a Mbit/s."""
+def test_a_limit_is_never_zero_nor_above_its_share(share: list[float]) -> None:
+    """The only exception is the least rate of 1 Mbit/s."""
     limit = io_rates(np.array(share), NETWORK)
     assert (limit >= 125).all()
     above = limit - np.maximum(np.array(share), 1.0) * 125

@@ -1,4 +1,4 @@
-"""Xen's credit scheduler gets the same decision in its own words."""
+"""Limits in the terms of Xen's credit scheduler."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from merkatd.limits import NO_CAP, XEN, Credit, credit
 
 
 def limit(vcpu_us: int | None, global_us: int | None, shares: int = 1024) -> Limit:
-    """A limit of VM 1 on quotas of 100,000 us."""
+    """Return a limit of VM 1 with quotas of 100,000 us."""
     return Limit(
         period=1,
         vm=1,
@@ -20,29 +20,29 @@ def limit(vcpu_us: int | None, global_us: int | None, shares: int = 1024) -> Lim
     )
 
 
-def test_cap_is_in_percent_of_a_core() -> None:
-    """25,000 us for each of two virtual CPUs are a cap of 50, 20,000 us for the whole of 20."""
+def test_a_cap_is_in_percent_of_a_core() -> None:
+    """25,000 us for each of two virtual CPUs are a cap of 50, and 20,000 us in all one of 20."""
     assert credit(limit(25_000, None), 2).cap == 50
     assert credit(limit(None, 20_000), 2).cap == 20
 
 
-def test_cap_is_rounded_to_the_nearest() -> None:
-    """A share of 50 among three virtual CPUs is a cap of 50, though its quotas are 49.998."""
+def test_a_cap_is_rounded_to_the_nearest() -> None:
+    """A share of 50 among three virtual CPUs is a cap of 50, although its quotas give 49.998."""
     assert credit(limit(16_666, None), 3).cap == 50
 
 
 def test_no_quota_is_no_cap() -> None:
-    """Without a quota the cap is 0, which is Xen's word for none."""
+    """Without a quota the cap is 0, which means no cap in Xen."""
     assert credit(limit(None, None), 2).cap == NO_CAP
 
 
-def test_both_quotas_bind() -> None:
-    """Where both are set, the tighter one is the cap."""
+def test_the_tighter_of_two_quotas_is_the_cap() -> None:
+    """If both quotas are set, the smaller one applies."""
     assert credit(limit(50_000, 30_000), 2).cap == 30
 
 
-def test_weights_at_the_ends() -> None:
-    """The least share is weight 1, the greatest 65,535."""
+def test_the_range_of_weights_is_xens() -> None:
+    """The least share becomes weight 1, and the greatest 65,535."""
     assert credit(limit(1_000, None, shares=2), 1) == Credit(XEN.least, 1)
     assert credit(limit(1_000, None, shares=262_144), 1).weight == XEN.greatest
 
@@ -54,13 +54,13 @@ def test_weights_at_the_ends() -> None:
     st.booleans(),
     st.integers(2, 262_144),
 )
-def test_never_free_by_rounding_and_never_refused(
+def test_caps_are_always_valid_and_never_unlimited(
     quota_us: int,
     vcpus: int,
     pinned: bool,
     shares: int,
 ) -> None:
-    """A VM with a quota has a cap from 1 to 100 for each virtual CPU, within half a percent."""
+    """A VM with a quota gets a cap of 1 to 100 per virtual CPU, within half a percent."""
     result = credit(
         limit(None if pinned else quota_us, quota_us if pinned else None, shares), vcpus
     )
