@@ -1,4 +1,4 @@
-"""The adapter on doubles of hosts, with its work done at once and its time moved by hand."""
+"""The adapter on doubles of hosts; its work runs at once, and the test advances the time."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,15 +15,15 @@ from tests.hypervisor.double import DoubleHost
 
 
 class OneThread(Clock):
-    """A reactor whose other threads are this one."""
+    """A reactor whose other threads are the present one."""
 
     def callFromThread(self, call: Callable[..., object], *arguments: object) -> None:  # noqa: N802
-        """At once."""
+        """Call at once."""
         call(*arguments)
 
 
-def at_once(running: Any) -> Any:
-    """What a coroutine returns that waits for nothing."""
+def run_now(running: Any) -> Any:
+    """Return the result of a coroutine that never waits."""
     found: list[Any] = []
     ensureDeferred(running).addBoth(found.append)
     (outcome,) = found
@@ -33,7 +33,7 @@ def at_once(running: Any) -> Any:
 
 
 class Bed:
-    """Hosts by id, and the adapter that is given them."""
+    """Hosts by id, and the adapter that uses them."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Bed:
     def _host(self, address: str) -> DoubleHost:
         return self.hosts[int(address.rpartition("/")[2])]
 
-    def where(self) -> dict[int, int]:
-        """The host of each VM that runs, as the cloud would know it."""
+    def vm_hosts(self) -> dict[int, int]:
+        """Return the host of each running VM, as the cloud would report it."""
         return {
             int(name.removeprefix("one-")): host
             for host, there in self.hosts.items()
@@ -74,18 +74,18 @@ class Bed:
         }
 
     def read(self, vms: Mapping[int, int] | None = None, after_s: float = 60.0) -> GuestUse:
-        """Use and limits, a period later."""
+        """Read use and limits, a period later."""
         self.clock.advance(after_s)
-        use: GuestUse = at_once(self.adapter.read(self.where() if vms is None else vms))
+        use: GuestUse = run_now(self.adapter.read(self.vm_hosts() if vms is None else vms))
         return use
 
     def apply(self, *steps: OnHost) -> Mapping[str, str]:
-        """Why the hosts refused steps, by step id."""
-        refused: Mapping[str, str] = at_once(self.adapter.apply(steps))
+        """Apply steps; return the refusal of each refused step, by step id."""
+        refused: Mapping[str, str] = run_now(self.adapter.apply(steps))
         return refused
 
     def begin(self, running: Any) -> "list[Any]":
-        """What came of something that goes on, as long as nothing has: empty."""
+        """Start a coroutine; return a list that gets its result."""
         found: list[Any] = []
         deferred: Deferred[Any] = ensureDeferred(running)
         deferred.addBoth(found.append)
@@ -93,7 +93,7 @@ class Bed:
 
 
 def limit(vm: int, vcpu: int | None = None, whole: int | None = None, shares: int = 1024) -> Limit:
-    """The step; quotas of 100,000 us."""
+    """Return a limit with quota periods of 100,000 us."""
     return Limit(
         period=1,
         reason="",
@@ -106,15 +106,15 @@ def limit(vm: int, vcpu: int | None = None, whole: int | None = None, shares: in
 
 
 def pin(vm: int, cores: Cores) -> Pin:
-    """The step; without cores it frees the pins."""
+    """Return a step that pins to the cores, or removes the pins if there are none."""
     return Pin(period=1, reason="", vm=vm, cores=cores)
 
 
 def balloon(vm: int, memory_mib: int) -> Balloon:
-    """The step."""
+    """Return a balloon step."""
     return Balloon(period=1, reason="", vm=vm, memory_mib=memory_mib)
 
 
 def throttle(vm: int, network_kb_s: int | None = None, disk_kib_s: int | None = None) -> Throttle:
-    """The step."""
+    """Return a throttle step."""
     return Throttle(period=1, reason="", vm=vm, network_kb_s=network_kb_s, disk_kib_s=disk_kib_s)

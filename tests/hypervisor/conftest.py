@@ -15,7 +15,7 @@ collect_ignore_glob = [] if find_spec("libvirt") else list(NEED_LIBVIRT)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly what was left out."""
+    """Report left-out tests prominently."""
     if collect_ignore_glob:
         terminalreporter.write_line(
             "*** LEFT OUT: tests of limits through libvirt; libvirt-python is not installed ***",
@@ -26,7 +26,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def guests(world: World) -> World:
-    """VM 0 with two virtual CPUs on host 0, VM 1 with one on host 1."""
+    """Return the world with VM 0 (two virtual CPUs) on host 0 and VM 1 (one) on host 1."""
     assert world.running(0, SMALL + "VCPU=2") == 0
     assert world.running(1) == 1
     return world

@@ -1,7 +1,7 @@
-"""A host that behaves like libvirt's: transient domains, its error codes, its refusals, its hangs.
+"""A host that behaves like libvirt's: transient domains, its error codes, refusals and hangs.
 
-What it accepts and refuses was seen on libvirt 9.0 with QEMU and LXC. Calls are counted; each
-can take its time, hang until it is let go, or be refused.
+Its behaviour was observed on libvirt 9.0 with QEMU and LXC. Calls are counted; each one can be
+slow, hang until it is released, or be refused.
 """
 
 import threading
@@ -13,12 +13,12 @@ from typing import Any
 
 import libvirt
 
-from tests.hypervisor.handle import KIB, NO_QUOTA, NS, Handle, error
+from tests.hypervisor.handle import KIB, NO_QUOTA, NS, Handle, libvirt_error
 
 
 @dataclass
 class DoubleHost:
-    """A machine with libvirtd; connections to it are made with `open`."""
+    """A machine with libvirtd; `open` makes connections to it."""
 
     kind: str = "qemu"
     cores: int = 4
@@ -29,9 +29,9 @@ class DoubleHost:
     calls: Counter[str] = field(default_factory=Counter)
     up: bool = True
     refuse: Callable[[str, str], int | None] = lambda _call, _domain: None
-    """By call and domain: the code of the error it ends with."""
+    """By call and domain: the error code to fail with."""
     hold: threading.Event | None = None
-    """Calls do not return before this is set."""
+    """Calls block until this is set."""
     opened: int = 0
     at_once: int = 0
     most_at_once: int = 0
@@ -39,20 +39,20 @@ class DoubleHost:
     _lock: Any = field(default_factory=threading.Lock)
 
     def open(self, _address: str, _keepalive_s: int) -> "DoubleConnection":
-        """A new connection."""
+        """Open a connection."""
         self._call("open", "")
         self.opened += 1
         return DoubleConnection(self)
 
     def start(self, vm: int, vcpus: int = 2, memory_mib: int = 1024, **more: Any) -> "DoubleDomain":
-        """Start the domain of a VM, also anew."""
+        """Start or restart the domain of a VM."""
         domain = DoubleDomain(self, f"one-{vm}", self._next_id, vcpus, memory_mib * KIB, **more)
         self._next_id += 1
         self.domains[domain.name()] = domain
         return domain
 
     def changes(self) -> Counter[str]:
-        """The calls that changed something."""
+        """Return the calls that changed something."""
         return Counter(
             {name: count for name, count in self.calls.items() if name.startswith(("set", "pin"))}
         )
@@ -71,23 +71,25 @@ class DoubleHost:
             with self._lock:
                 self.at_once -= 1
         if not self.up:
-            raise error(libvirt.VIR_ERR_SYSTEM_ERROR, "Cannot recv data: Connection reset by peer")
+            raise libvirt_error(
+                libvirt.VIR_ERR_SYSTEM_ERROR, "Cannot recv data: Connection reset by peer"
+            )
         code = self.refuse(name, domain)
         if code is not None:
-            raise error(code, f"{name} is refused")
+            raise libvirt_error(code, f"{name} is refused")
 
 
 class DoubleConnection:
-    """One connection; it is dead once its host was down."""
+    """One connection; it stays dead once its host was down."""
 
     def __init__(self, host: DoubleHost) -> None:
         self.host = host
         self._lost = False
 
     def call(self, name: str, domain: str = "") -> None:
-        """Every call passes here."""
+        """Count the call and fail it if the host is down."""
         if self._lost:
-            raise error(libvirt.VIR_ERR_INTERNAL_ERROR, "client socket is closed")
+            raise libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, "client socket is closed")
         try:
             self.host._call(name, domain)
         finally:
@@ -95,24 +97,24 @@ class DoubleConnection:
                 self._lost = True
 
     def isAlive(self) -> int:  # noqa: N802 - libvirt's name
-        """Asks nobody."""
+        """Answer without calling the host."""
         return int(not self._lost)
 
     def close(self) -> int:
-        """Asks nobody."""
+        """Close without calling the host."""
         self.host.calls["close"] += 1
         self._lost = True
         return 0
 
     def getCPUMap(self) -> tuple[int, list[bool], int]:  # noqa: N802 - libvirt's name
-        """All cores are there; Xen does not say, and nor does it then where guests are pinned."""
+        """Return all cores; Xen does not support this call."""
         self.call("getCPUMap")
         if self.host.kind == "xen":
-            raise error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
+            raise libvirt_error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
         return self.host.cores, [True] * self.host.cores, self.host.cores
 
     def getCapabilities(self) -> str:  # noqa: N802 - libvirt's name
-        """Two cells."""
+        """Return two cells."""
         self.call("getCapabilities")
         half = self.host.cores // 2
         cells = "".join(
@@ -126,22 +128,22 @@ class DoubleConnection:
         )
 
     def listAllDomains(self, _flags: int) -> list[Any]:  # noqa: N802 - libvirt's name
-        """Handles of all that run."""
+        """Return handles of all running domains."""
         self.call("listAllDomains")
         return [domain.on(self) for domain in self.host.domains.values()]
 
     def lookupByName(self, name: str) -> Any:  # noqa: N802 - libvirt's name
-        """A handle."""
+        """Return a handle."""
         self.call("lookupByName", name)
         if name not in self.host.domains:
-            raise error(libvirt.VIR_ERR_NO_DOMAIN, "Domain not found")
+            raise libvirt_error(libvirt.VIR_ERR_NO_DOMAIN, "Domain not found")
         return self.host.domains[name].on(self)
 
     def getAllDomainStats(self, _stats: int, _flags: int) -> list[Any]:  # noqa: N802
-        """QEMU alone has this."""
+        """Return bulk statistics, which only QEMU supports."""
         self.call("getAllDomainStats")
         if self.host.kind != "qemu":
-            raise error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
+            raise libvirt_error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
         return [(one.on(self), one.stats()) for one in self.host.domains.values()]
 
 
@@ -165,18 +167,18 @@ class DoubleDomain:
     stats_period_s: int = 0
     told_at: int = 0
     iothreads: int = 0
-    """Threads for disks, beside that of the emulator."""
+    """Disk threads in addition to the emulator's thread."""
     busy: bool = False
-    """Nothing of it is told that would mean to wait for it."""
+    """Omit all statistics for which libvirt would wait."""
     job: dict[str, int] = field(default_factory=lambda: {"type": 0})
-    """What somebody else does to it."""
+    """The present job of another program on the domain."""
     comes_in: bool = False
     nics: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By name: what it may receive and send, in kB/s; 0 for anything."""
+    """By name: receive and send rate in kB/s; 0 for unlimited."""
     kinds: dict[str, str] = field(default_factory=dict)
-    """By name, interfaces of another kind than bridges."""
+    """By name: interfaces of another kind than bridges."""
     disks: dict[str, int] = field(default_factory=dict)
-    """By name: bytes/s; 0 for anything."""
+    """By name: bytes/s; 0 for unlimited."""
     connection: Any = None
 
     def __post_init__(self) -> None:
@@ -204,11 +206,11 @@ class DoubleDomain:
         }[self.host.kind]
 
     def on(self, connection: DoubleConnection) -> Handle:
-        """A handle."""
+        """Return a handle on a connection."""
         return Handle(self, connection)
 
     def stats(self) -> dict[str, Any]:
-        """What one call tells of it."""
+        """Return the bulk statistics of the domain."""
         found: dict[str, Any] = {"state.state": 1, "cpu.time": int(self.cpu_s * NS)}
         if self.busy:
             return found
@@ -217,22 +219,22 @@ class DoubleDomain:
             return found
         found["balloon.rss"] = self.held_kib
         found["balloon.last-update"] = self.told_at
-        if self.tells:
+        if self.reports_use:
             found |= {"balloon.available": self.held_kib, "balloon.usable": self.free_kib}
         return found
 
     @property
-    def tells(self) -> bool:
-        """Whether it says how much it uses."""
+    def reports_use(self) -> bool:
+        """Whether the guest reports its memory use."""
         return self.used_mib is not None and self.stats_period_s > 0 and self.balloon != "none"
 
     @property
     def free_kib(self) -> int:
-        """What it does not use."""
+        """Return the unused memory."""
         return self.held_kib - int((self.used_mib or 0) * KIB)
 
     def nics_xml(self) -> Iterator[str]:
-        """As libvirt shows interfaces of what runs."""
+        """Yield the interfaces of a running domain in libvirt's XML."""
         for name, (inbound, outbound) in self.nics.items():
             ways = (("inbound", inbound), ("outbound", outbound))
             limits = "".join(f"<{way} average='{limit}'/>" for way, limit in ways if limit)
@@ -241,12 +243,12 @@ class DoubleDomain:
             yield f"<interface type='{kind}'><target dev='{name}'/>{bandwidth}</interface>"
 
     def disks_xml(self) -> Iterator[str]:
-        """And disks, behind the image with the context."""
+        """Yield the disks in libvirt's XML, after the context image."""
         yield "<disk type='file' device='cdrom'><target dev='hdb' bus='ide'/><readonly/></disk>"
         for name, limit in self.disks.items():
             tune = f"<iotune><total_bytes_sec>{limit}</total_bytes_sec></iotune>" if limit else ""
             yield f"<disk type='file' device='disk'><target dev='{name}'/>{tune}</disk>"
 
     def name(self) -> str:
-        """Asks nobody."""
+        """Return the name without calling the host."""
         return self.label

@@ -1,4 +1,4 @@
-"""libvirt's handle of a domain: what a host that only behaves like one answers."""
+"""libvirt's handle of a domain, as a double of a host answers it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,37 +16,37 @@ PERIODS = ("vcpu_period", "global_period", "emulator_period", "iothread_period")
 ENDLESS = 17_592_186_044_415
 
 
-def error(code: int, message: str) -> Exception:
-    """Libvirt's own error, as if it came from its library."""
-    libvirt.virResetLastError()  # a real failure in this thread would be told again
+def libvirt_error(code: int, message: str) -> Exception:
+    """Return libvirt's own error, as its library raises it."""
+    libvirt.virResetLastError()  # otherwise it would repeat a real error of this thread
     found: Exception = libvirt.libvirtError(message)
     vars(found)["err"] = (code, 10, message, 2, "", "", "", -1, -1)
     return found
 
 
 class Handle:
-    """libvirt's handle of a domain: each call goes to its host."""
+    """libvirt's handle of a domain; each call goes to its host."""
 
     def __init__(self, domain: "DoubleDomain", connection: "DoubleConnection") -> None:
         self._of = domain
         self._connection = connection
 
     def name(self) -> str:
-        """Asks nobody."""
+        """Return the name without calling the host."""
         return self._of.label
 
     def ID(self) -> int:  # noqa: N802 - libvirt's name
-        """Asks nobody."""
+        """Answer without calling the host."""
         return self._of.run
 
     def _call(self, name: str) -> "DoubleDomain":
         self._connection.call(name, self._of.label)
         if self._of.host.domains.get(self._of.label) is not self._of:
-            raise error(libvirt.VIR_ERR_NO_DOMAIN, "Domain not found")
+            raise libvirt_error(libvirt.VIR_ERR_NO_DOMAIN, "Domain not found")
         return self._of
 
     def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name
-        """As far as anybody reads it."""
+        """Return the parts of the XML that Merkat reads."""
         of = self._call("XMLDesc")
         stats = f"<stats period='{of.stats_period_s}'/>" if of.stats_period_s else ""
         balloon = f"<memballoon model='{of.balloon}'>{stats}</memballoon>"
@@ -54,22 +54,22 @@ class Handle:
         return f"<domain><vcpu>{of.vcpus}</vcpu><devices>{devices}</devices></domain>"
 
     def jobStats(self) -> dict[str, int]:  # noqa: N802 - libvirt's name
-        """What somebody does to it."""
+        """Return the present job on the domain."""
         of = self._call("jobStats")
         if of.host.kind == "lxc":
-            raise error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
+            raise libvirt_error(libvirt.VIR_ERR_NO_SUPPORT, "this function is not supported")
         if of.comes_in:
-            raise error(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, "only on the source host")
+            raise libvirt_error(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, "only on the source host")
         return of.job
 
     def info(self) -> list[int]:
-        """State, memory, memory, virtual CPUs, CPU time."""
+        """Return state, size, memory, virtual CPUs and CPU time."""
         of = self._call("info")
         kib = int((of.used_mib or 0) * KIB) if of.host.kind == "lxc" else of.held_kib
         return [1, of.size_kib, kib, of.vcpus, int(of.cpu_s * NS)]
 
     def schedulerParameters(self) -> dict[str, int]:  # noqa: N802 - libvirt's name
-        """What is enforced."""
+        """Return the parameters in force."""
         of = self._call("schedulerParameters")
         found = dict(of.scheduler)
         if not of.iothreads and "iothread_quota" in found:
@@ -77,17 +77,17 @@ class Handle:
         return found
 
     def schedulerParametersFlags(self, flags: int) -> dict[str, int]:  # noqa: N802
-        """The same of what runs."""
+        """Return the parameters of the running domain."""
         assert flags == (0 if self._of.host.kind == "xen" else libvirt.VIR_DOMAIN_AFFECT_LIVE)
         return self.schedulerParameters()
 
     def setSchedulerParametersFlags(self, words: dict[str, int], flags: int) -> int:  # noqa: N802
-        """One after another; the first that is wrong ends it."""
+        """Set the parameters in order, up to the first invalid one."""
         of = self._call("setSchedulerParametersFlags")
         live = 0 if of.host.kind == "xen" else libvirt.VIR_DOMAIN_AFFECT_LIVE
         if flags != live:
-            raise error(libvirt.VIR_ERR_INVALID_ARG, f"unsupported flags ({flags:#x})")
-        assert type(words) is dict, "libvirt takes nothing but a dict"
+            raise libvirt_error(libvirt.VIR_ERR_INVALID_ARG, f"unsupported flags ({flags:#x})")
+        assert type(words) is dict, "libvirt accepts only a dict"
         for name, value in words.items():
             if name not in of.scheduler:
                 raise LookupError(f'Attribute name "{name}" could not be recognized')
@@ -104,85 +104,91 @@ class Handle:
             "weight": not 1 <= value <= 65_535,
             "cap": not 0 <= value <= 100 * of.vcpus,
         }[name]
-        # Of control groups v1: no part may have more than the whole.
+        # As with control groups v1: no part may exceed the whole.
         there = of.scheduler | {name: value}
         whole = there.get("global_quota", NO_QUOTA)
         parts = [there[part] for part in QUOTAS if part in there]
         wrong |= name in QUOTAS and 0 < whole < max(parts)
         if wrong:
-            raise error(libvirt.VIR_ERR_INVALID_ARG, f"value {value} of '{name}' is out of range")
+            raise libvirt_error(
+                libvirt.VIR_ERR_INVALID_ARG, f"value {value} of '{name}' is out of range"
+            )
 
     def vcpuPinInfo(self, _flags: int) -> list[tuple[bool, ...]]:  # noqa: N802 - libvirt's name
-        """A map for each virtual CPU."""
+        """Return a map of cores for each virtual CPU."""
         return list(self._call("vcpuPinInfo").pins)
 
     def pinVcpuFlags(self, vcpu: int, cores: Sequence[bool], flags: int) -> int:  # noqa: N802
-        """Pin one."""
+        """Pin a virtual CPU."""
         of = self._call("pinVcpuFlags")
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         if vcpu >= of.vcpus or not any(cores):
-            raise error(libvirt.VIR_ERR_INVALID_ARG, f"vcpu {vcpu} is out of range")
+            raise libvirt_error(libvirt.VIR_ERR_INVALID_ARG, f"vcpu {vcpu} is out of range")
         of.pins[vcpu] = tuple(cores)
         return 0
 
     def emulatorPinInfo(self, flags: int) -> tuple[bool, ...]:  # noqa: N802 - libvirt's name
-        """The map of its other threads."""
+        """Return the map of cores of the emulator threads."""
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         return self._call("emulatorPinInfo").emulator
 
     def pinEmulator(self, cores: Sequence[bool], flags: int) -> int:  # noqa: N802
-        """Pin its other threads."""
+        """Pin the emulator threads."""
         of = self._call("pinEmulator")
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         of.emulator = tuple(cores)
         return 0
 
     def memoryStats(self) -> dict[str, int]:  # noqa: N802 - libvirt's name
-        """What it uses."""
+        """Return the memory use."""
         of = self._call("memoryStats")
-        told = {"available": of.held_kib, "usable": of.free_kib} if of.tells else {}
+        told = {"available": of.held_kib, "usable": of.free_kib} if of.reports_use else {}
         return {"actual": of.held_kib, **told}
 
     def memoryParameters(self, _flags: int) -> dict[str, int]:  # noqa: N802 - libvirt's name
-        """A container's limit."""
+        """Return a container's limit."""
         return {"hard_limit": self._call("memoryParameters").held_kib}
 
     def setMemoryFlags(self, kib: int, flags: int) -> int:  # noqa: N802 - libvirt's name
-        """Of what runs."""
+        """Set the memory of the running domain."""
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         return self.setMemory(kib)
 
     def setMemory(self, kib: int) -> int:  # noqa: N802 - libvirt's name
-        """A balloon follows at once, if at all."""
+        """Set the memory; a working balloon follows at once."""
         of = self._call("setMemory")
         if kib > of.size_kib:
-            raise error(libvirt.VIR_ERR_INVALID_ARG, "cannot set memory higher than max memory")
+            raise libvirt_error(
+                libvirt.VIR_ERR_INVALID_ARG, "cannot set memory higher than max memory"
+            )
         if of.follows:
             of.held_kib = kib
         return 0
 
     def setMemoryStatsPeriod(self, period_s: int, flags: int) -> int:  # noqa: N802
-        """How often it tells."""
+        """Set the period of the guest's reports."""
         of = self._call("setMemoryStatsPeriod")
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         of.stats_period_s = period_s
         return 0
 
     def setInterfaceParameters(self, nic: str, words: dict[str, int], flags: int) -> int:  # noqa: N802
-        """Both ways at once; 0 takes a limit off."""
+        """Limit both directions at once; 0 removes the limit."""
         of = self._call("setInterfaceParameters")
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
-        assert type(words) is dict, "libvirt takes nothing but a dict"
+        assert type(words) is dict, "libvirt accepts only a dict"
         if nic not in of.nics or nic in of.kinds:
-            raise error(libvirt.VIR_ERR_INVALID_ARG, f"cannot find interface {nic}")
+            raise libvirt_error(libvirt.VIR_ERR_INVALID_ARG, f"cannot find interface {nic}")
         of.nics[nic] = words["inbound.average"], words["outbound.average"]
         return 0
 
     def setBlockIoTune(self, disk: str, words: dict[str, int], flags: int) -> int:  # noqa: N802
-        """Reading and writing together; 0 takes the limit off."""
+        """Limit reads and writes together; 0 removes the limit."""
         of = self._call("setBlockIoTune")
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         if disk not in of.disks:
-            raise error(libvirt.VIR_ERR_INVALID_ARG, f"missing persistent configuration for {disk}")
+            raise libvirt_error(
+                libvirt.VIR_ERR_INVALID_ARG, f"missing persistent configuration for {disk}"
+            )
         of.disks[disk] = words["total_bytes_sec"]
         return 0

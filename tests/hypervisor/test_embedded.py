@@ -1,4 +1,4 @@
-"""Limits of embedded guests are set and read back; what can't be set is told and harms no other."""
+"""Limits of embedded guests are set and read back; a failing step affects no other step."""
 
 from typing import Any
 
@@ -16,33 +16,33 @@ HERE = {0: 0, 1: 1}
 
 
 def limit(vm: int, vcpu: int | None, shares: int = 100, **more: Any) -> Limit:
-    """A quota and a weight."""
+    """Return a quota and a weight."""
     values = {"global_quota_us": None, "quota_period_us": 100_000} | more
     return Limit(period=1, reason="", vm=vm, vcpu_quota_us=vcpu, shares=shares, **values)
 
 
 def pin(vm: int, *cores: tuple[int, ...]) -> Pin:
-    """Cores for each virtual CPU; none to free them."""
+    """Return the cores of each virtual CPU; none remove the pins."""
     return Pin(period=1, reason="", vm=vm, cores=cores)
 
 
 def balloon(vm: int, memory_mib: int) -> Balloon:
-    """So much memory."""
+    """Return a balloon step."""
     return Balloon(period=1, reason="", vm=vm, memory_mib=memory_mib)
 
 
 def hosts(world: World, **options: Any) -> EmbeddedHypervisors:
-    """The adapter to the world's hosts."""
+    """Return the adapter to the world's hosts."""
     return EmbeddedHypervisors(world.client, **options)
 
 
 def read(world: World, vms: dict[int, int] | None = None) -> GuestUse:
-    """What the hosts tell of these VMs."""
+    """Return the hosts' report on these VMs."""
     return world.run(hosts(world).read(HERE if vms is None else vms))
 
 
-def test_guests_as_they_start(guests: World) -> None:
-    """No quota, oned's own weight, all of their memory, no pins."""
+def test_new_guests_have_no_limits(guests: World) -> None:
+    """A new guest has no quota, oned's own weight, all its memory and no pins."""
     seen = read(guests)
     assert seen.vm_id.tolist() == [0, 1]
     assert seen.held_mib.tolist() == [512.0, 512.0]
@@ -58,7 +58,7 @@ def test_guests_as_they_start(guests: World) -> None:
 
 
 def test_limits_are_read_back(guests: World) -> None:
-    """Each in its own unit; those of the other VM stay."""
+    """Each limit has its own unit, and those of the other VM stay."""
     steps: list[HostStep] = [limit(0, 25_000, 77), pin(0, (1,), (2, 3)), balloon(0, 400)]
     assert guests.run(hosts(guests).apply(steps)) == {}
     there = read(guests).in_force
@@ -75,7 +75,7 @@ def test_limits_are_read_back(guests: World) -> None:
     assert there.pins == {}
 
 
-def test_limits_bind(guests: World) -> None:
+def test_limits_take_effect(guests: World) -> None:
     """A quarter of a core for each of two virtual CPUs is half a core in all."""
     guests.run(hosts(guests).apply([limit(0, 25_000), balloon(0, 300)]))
     before = read(guests)
@@ -86,8 +86,8 @@ def test_limits_bind(guests: World) -> None:
     assert after.held_mib[0] < 512
 
 
-def test_quotas_of_other_periods(guests: World) -> None:
-    """The embedded hosts know one period only: the part counts, and there is a least quota."""
+def test_quotas_of_other_periods_are_converted(guests: World) -> None:
+    """Embedded hosts have one quota period and a least quota; the fraction counts."""
     steps = [
         limit(0, 10_000, quota_period_us=20_000),
         limit(1, 1, quota_period_us=1_000_000),
@@ -96,8 +96,8 @@ def test_quotas_of_other_periods(guests: World) -> None:
     assert read(guests).in_force.vcpu_quota_us.tolist() == [50_000, 1_000]
 
 
-def test_a_wrong_step_keeps_back_no_other(guests: World) -> None:
-    """Neither of the same VM nor of others; the reason names what would be right."""
+def test_a_wrong_step_does_not_affect_other_steps(guests: World) -> None:
+    """The refusal names the accepted values, also for steps of the same VM."""
     wrong: list[HostStep] = [balloon(0, 4096), pin(1, (99,)), limit(9, 5_000)]
     good: list[HostStep] = [limit(0, 5_000), limit(1, 6_000), pin(0, (1,), (1,))]
     refused = guests.run(hosts(guests).apply([*wrong, *good]))
@@ -110,8 +110,8 @@ def test_a_wrong_step_keeps_back_no_other(guests: World) -> None:
     assert there.pins == {0: ((1,), (1,))}
 
 
-def test_of_two_words_the_later_counts(guests: World) -> None:
-    """Also where one of them is refused and both are tried alone."""
+def test_of_two_steps_the_later_applies(guests: World) -> None:
+    """This holds also if another step is refused and the steps are tried one by one."""
     free, again, wrong = pin(0), pin(0, (3,)), balloon(0, 9_999)
     assert guests.run(hosts(guests).apply([free, again])) == {}
     assert read(guests).in_force.pins == {0: ((3,),)}
@@ -119,8 +119,8 @@ def test_of_two_words_the_later_counts(guests: World) -> None:
     assert read(guests).in_force.pins == {}
 
 
-def test_guests_that_are_not_where_they_are_looked_for(guests: World) -> None:
-    """They are left out: their host does not know them."""
+def test_guests_on_other_hosts_are_left_out(guests: World) -> None:
+    """A host reports only its own guests."""
     assert read(guests, {0: 1, 1: 1, 7: 0}).vm_id.tolist() == [1]
     assert read(guests, {}).vm_id.tolist() == []
     guests.accepted(migrate(0, 0, 2))
@@ -128,16 +128,16 @@ def test_guests_that_are_not_where_they_are_looked_for(guests: World) -> None:
     assert read(guests, {0: 2}).vm_id.tolist() == [0]
 
 
-def test_nothing_to_do_needs_no_call(world: World) -> None:
-    """Neither to set nor to read."""
+def test_no_steps_need_no_call(world: World) -> None:
+    """Empty lists of steps and VMs cause no call."""
     world.transport.forget()
     assert world.run(hosts(world).apply([])) == {}
     assert read(world, {}).in_force.pins == {}
     assert not world.transport.calls
 
 
-def test_hosts_that_do_not_answer(guests: World) -> None:
-    """Nothing is read; each step is told why it may not be in force."""
+def test_an_unreachable_host_refuses_every_step(guests: World) -> None:
+    """Reading fails, and each step gets the reason why it may not be in force."""
     guests.fault("lose", "embedded.limits.*")
     with pytest.raises(CloudUnreachableError):
         read(guests)
@@ -149,7 +149,7 @@ def test_hosts_that_do_not_answer(guests: World) -> None:
 
 
 def test_only_administrators_reach_the_hosts(guests: World) -> None:
-    """Others are refused, step by step."""
+    """Steps and readings of other users are refused."""
     guests.call("one.user.allocate", "ann", "pw")
     mine = EmbeddedHypervisors(guests.login("ann:pw"))
     step = limit(0, 5_000)
@@ -158,8 +158,8 @@ def test_only_administrators_reach_the_hosts(guests: World) -> None:
         guests.run(mine.read(HERE))
 
 
-def test_many_guests_in_few_calls() -> None:
-    """Six hundred: three calls to set, three to read."""
+def test_many_guests_need_few_calls() -> None:
+    """Six hundred guests take three calls to set and three to read."""
     world = in_memory(100)
     count = 600
     for vm in range(count):
@@ -177,8 +177,8 @@ def test_many_guests_in_few_calls() -> None:
     assert world.transport.count() == {"embedded.limits.set": 3, "embedded.limits.table": 3}
 
 
-def test_topologies_are_what_was_said(world: World) -> None:
-    """None, unless somebody wants virtual CPUs pinned."""
+def test_topologies_are_the_configured_ones(world: World) -> None:
+    """Without a configuration there are none."""
     assert hosts(world).topologies() == {}
     known = {1: Topology({0: 0, 1: 0})}
     assert hosts(world, topologies=known).topologies() == known

@@ -1,4 +1,4 @@
-"""Hosts that do not answer, or never again: the others are served, and nobody waits for long."""
+"""Unreachable or hanging hosts: the other hosts are served, and no wait is long."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -20,22 +20,22 @@ SETTINGS = LibvirtSettings(retry_least_s=10.0, retry_most_s=100.0)
 
 
 @pytest.fixture
-def told() -> Iterator[list[str]]:
-    """What is logged of hosts that are away or back."""
+def away_log() -> Iterator[list[str]]:
+    """Yield the hosts that the log reports as away or back."""
     found: list[str] = []
 
     def note(event: Any) -> None:
         if "is away" in event.get("log_format", "") or "again" in event.get("log_format", ""):
             found.append(event["host"])
 
-    publisher: Any = globalLogPublisher  # any callable will do
+    publisher: Any = globalLogPublisher  # any callable works
     publisher.addObserver(note)
     yield found
     publisher.removeObserver(note)
 
 
 def two() -> tuple[Bed, DoubleHost, DoubleHost]:
-    """Two hosts with a VM each, both limited."""
+    """Return two hosts with a limited VM each."""
     one, other = DoubleHost(), DoubleHost()
     one.start(0)
     other.start(1)
@@ -46,10 +46,12 @@ def two() -> tuple[Bed, DoubleHost, DoubleHost]:
 
 
 class TestAHostThatIsGone:
-    """Killed whole, or its libvirtd alone."""
+    """The whole host or only its libvirtd is killed."""
 
-    def test_its_guests_are_as_they_were_and_the_others_served(self, told: list[str]) -> None:
-        """It is named, once; steps for it are refused, all others done."""
+    def test_its_guests_stay_as_they_were_and_the_others_are_served(
+        self, away_log: list[str]
+    ) -> None:
+        """The host is logged once and its steps are refused; all other steps are applied."""
         bed, one, other = two()
         one.up = False
         for _ in range(3):
@@ -58,13 +60,13 @@ class TestAHostThatIsGone:
             assert seen.in_force.vcpu_quota_us.tolist() == [20_000, 20_000]
             assert list(seen.away) == list(bed.adapter.reach().away) == [0]
         assert "reset by peer" in seen.away[0]
-        assert told == ["0"]
+        assert away_log == ["0"]
         steps = limit(0, vcpu=30_000), limit(1, vcpu=30_000)
         assert list(bed.apply(*steps)) == [steps[0].id]
         assert other.domains["one-1"].scheduler["vcpu_quota"] == 30_000
 
-    def test_it_is_found_again_with_what_it_enforces(self, told: list[str]) -> None:
-        """One new connection; its guests went on under their limits."""
+    def test_it_returns_with_its_limits_in_force(self, away_log: list[str]) -> None:
+        """One new connection is made, and its guests kept their limits."""
         bed, one, _ = two()
         one.up = False
         bed.read()
@@ -74,11 +76,11 @@ class TestAHostThatIsGone:
         assert seen.away == {}
         assert seen.in_force.vcpu_quota_us.tolist() == [20_000, 20_000]
         assert one.opened == 2
-        assert told == ["0", "0"]
+        assert away_log == ["0", "0"]
         assert bed.apply(limit(0, vcpu=30_000)) == {}
 
-    def test_it_is_called_ever_more_rarely(self) -> None:
-        """Twice as long after each failure, give or take a quarter, at most for so long."""
+    def test_retries_become_rarer(self) -> None:
+        """The wait doubles after each failure, with 25 % spread, up to the longest wait."""
         bed, one, _ = two()
         one.up = False
         bed.read()
@@ -96,7 +98,7 @@ class TestAHostThatIsGone:
         assert len(waits) >= 5
 
     def test_a_host_never_reached_has_no_guests(self) -> None:
-        """They are left out, as nobody has seen them."""
+        """Guests that were never observed are left out."""
         host = DoubleHost(up=False)
         host.start(0)
         seen = Bed({0: host}, SETTINGS).read()
@@ -105,11 +107,11 @@ class TestAHostThatIsGone:
 
 
 class TestAHostThatHangs:
-    """It takes a call and never answers."""
+    """The host accepts a call and never answers."""
 
     @pytest.fixture
     def threads(self) -> Iterator[list[threading.Thread]]:
-        """Threads that were begun; all end."""
+        """Yield the started threads; all must end."""
         begun: list[threading.Thread] = []
         yield begun
         for thread in begun:
@@ -120,7 +122,7 @@ class TestAHostThatHangs:
     def real_hosts(
         self, real_time: RealTime, threads: list[threading.Thread]
     ) -> Iterator[tuple[list[DoubleHost], LibvirtHypervisors, Callable[[Any], Any]]]:
-        """Six hosts, two threads, real time; a call may take a fifth of a second."""
+        """Yield six hosts, two threads and real time; a call may take 0.2 seconds."""
         hosts = [DoubleHost() for _ in range(6)]
         for number, host in enumerate(hosts):
             host.start(number)
@@ -142,8 +144,8 @@ class TestAHostThatHangs:
                 host.hold.set()
         real_time.run(adapter.close())
 
-    def test_the_others_are_read_and_told(self, real_hosts: Any, threads: Any) -> None:
-        """Also when more hosts hang than there are threads; each holds one thread, ever."""
+    def test_the_other_hosts_are_read_and_limited(self, real_hosts: Any, threads: Any) -> None:
+        """This holds even with more hanging hosts than threads; each blocks one thread only."""
         hosts, adapter, run = real_hosts
         where = {vm: vm for vm in range(6)}
         assert run(adapter.read(where)).vm_id.tolist() == list(range(6))
@@ -167,15 +169,15 @@ class TestAHostThatHangs:
         holds.set()
         for thread in threads:
             thread.join(5)
-        # What it did in the end comes back to the reactor, and it is served again.
+        # The late result returns to the reactor, and the host is served again.
         run(adapter.read(where))
         assert run(adapter.read(where)).away == {}
         assert run(adapter.apply(steps)) == {}
 
-    def test_a_period_waits_no_longer_than_it_is_told(
+    def test_a_period_never_waits_beyond_its_limit(
         self, real_time: RealTime, real_hosts: Any
     ) -> None:
-        """A host that is slow, but not silent, has the rest of its work put off."""
+        """The rest of the work of a slow but responding host is postponed."""
         hosts, adapter, run = real_hosts
         for vm in range(100, 200):
             hosts[0].start(vm)
@@ -193,8 +195,8 @@ class TestAHostThatHangs:
         assert set(seen.in_force.vcpu_quota_us.tolist()) == {UNSET}
 
 
-def test_closing_waits_for_nobody(real_time: RealTime) -> None:
-    """A host that hangs is left to itself."""
+def test_closing_never_waits_for_a_hanging_host(real_time: RealTime) -> None:
+    """Closing abandons the host that hangs."""
     host = DoubleHost()
     host.start(0)
     settings = LibvirtSettings(call_limit_s=0.1, period_limit_s=0.5)
@@ -210,8 +212,8 @@ def test_closing_waits_for_nobody(real_time: RealTime) -> None:
     host.hold.set()
 
 
-def test_threads_are_used_again_and_end() -> None:
-    """One after another needs one; those that wait end when they are told to."""
+def test_threads_are_reused_and_end() -> None:
+    """Consecutive work needs one thread, and idle threads end with the pool."""
     workers = Workers("test")
     done = threading.Semaphore(0)
     for _ in range(20):

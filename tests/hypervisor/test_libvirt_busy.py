@@ -1,4 +1,4 @@
-"""Guests that are moved in, saved or copied: nobody waits for them, and nobody is kept waiting."""
+"""Guests in migration, saving or backup: no call waits for them, and they wait for no call."""
 
 import libvirt
 import pytest
@@ -11,7 +11,7 @@ BACKED_UP = {"type": 2, "operation": libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP}
 
 
 def two() -> tuple[Bed, DoubleHost]:
-    """A host with two guests that were read."""
+    """Return a host with two guests that were read."""
     host = DoubleHost()
     host.start(0)
     host.start(1)
@@ -21,8 +21,8 @@ def two() -> tuple[Bed, DoubleHost]:
     return bed, host
 
 
-def test_a_guest_that_comes_in_is_left_alone_until_it_is_there() -> None:
-    """Neither its balloon is asked to tell its use nor its limits are looked at before."""
+def test_a_guest_in_incoming_migration_gets_no_calls() -> None:
+    """Its balloon statistics and its limits are set and read only after its arrival."""
     host = DoubleHost()
     host.start(0, comes_in=True)
     bed = Bed({0: host})
@@ -33,8 +33,8 @@ def test_a_guest_that_comes_in_is_left_alone_until_it_is_there() -> None:
     assert bed.apply(limit(0, vcpu=20_000)) == {}
 
 
-def test_a_guest_that_is_saved_is_told_nothing() -> None:
-    """The step is refused with the reason; the guest beside it is served, then it is too."""
+def test_a_guest_being_saved_gets_no_limits() -> None:
+    """Its step is refused with the reason, the guest beside it is served, and it is later."""
     bed, host = two()
     host.domains["one-0"].job = SAVED
     bed.read()
@@ -47,15 +47,15 @@ def test_a_guest_that_is_saved_is_told_nothing() -> None:
 
 
 def test_a_backup_is_no_reason_to_wait() -> None:
-    """It goes on for hours, and lets others change the guest."""
+    """A backup takes hours and allows changes of the guest."""
     bed, host = two()
     host.domains["one-0"].job = BACKED_UP
     bed.read()
     assert bed.apply(limit(0, vcpu=20_000)) == {}
 
 
-def test_a_guest_for_which_a_call_waited_in_vain_is_asked_first() -> None:
-    """It looked as if it were free; so it happens once, not in each period."""
+def test_a_guest_with_a_timed_out_call_is_checked_first() -> None:
+    """After one timeout the guest's job is read first, so that timeouts do not repeat."""
     bed, host = two()
     host.refuse = lambda call, _: (
         libvirt.VIR_ERR_OPERATION_TIMEOUT if call == "setSchedulerParametersFlags" else None
@@ -70,8 +70,8 @@ def test_a_guest_for_which_a_call_waited_in_vain_is_asked_first() -> None:
 
 
 @pytest.mark.parametrize("kind", ["qemu", "lxc"])
-def test_nobody_is_asked_without_a_reason(kind: str) -> None:
-    """What costs a call is asked of guests that may be held up alone."""
+def test_guests_are_checked_only_for_a_reason(kind: str) -> None:
+    """Only guests that may be blocked cost the extra call."""
     host = DoubleHost(kind=kind)
     host.start(0)
     bed = Bed({0: host})

@@ -1,4 +1,4 @@
-"""Network and disk limits through libvirt: divided among devices, read back, and taken off."""
+"""Network and disk limits through libvirt: divided among devices, read back, and removed."""
 
 import libvirt
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.limits import BEYOND, UNSET
 from merkatd.scheduler.base.ports import FullSize, ReleaseResult
-from tests.hypervisor.bed import Bed, at_once, throttle
+from tests.hypervisor.bed import Bed, run_now, throttle
 from tests.hypervisor.double import DoubleDomain, DoubleHost
 
 GOODS = ("network", "disk")
@@ -17,7 +17,7 @@ FREE = (0, 0)
 
 
 def one_guest(nics: int = 2, disks: int = 2, kind: str = "qemu") -> tuple[Bed, DoubleDomain]:
-    """VM 1 with so many devices, read once."""
+    """Return VM 1 with so many devices, read once."""
     host = DoubleHost(kind)
     domain = host.start(
         1,
@@ -30,13 +30,13 @@ def one_guest(nics: int = 2, disks: int = 2, kind: str = "qemu") -> tuple[Bed, D
 
 
 def limits(bed: Bed) -> dict[str, int]:
-    """What is in force of VM 1."""
+    """Return the network and disk limits in force on VM 1."""
     further = bed.read().in_force.further
     return {name: int(column[0]) for name, column in further.items()}
 
 
 def test_all_devices_share_a_limit() -> None:
-    """Evenly, sending and receiving alike; cdroms do not count."""
+    """Devices share it evenly, receiving equals sending, and CD-ROMs do not count."""
     bed, domain = one_guest()
     assert limits(bed) == {"network": UNSET, "disk": UNSET}
     assert bed.apply(throttle(1, 1000, 2048)) == {}
@@ -53,7 +53,7 @@ def test_all_devices_share_a_limit() -> None:
     disk=st.integers(1024, 10**7),
 )
 def test_limits_are_read_back(nics: int, disks: int, network: int, disk: int) -> None:
-    """Together never more than was told, and less by what does not divide alone."""
+    """The sum never exceeds the limit and is smaller only by rounding."""
     bed, domain = one_guest(nics, disks)
     step = throttle(1, network, disk)
     assert bed.apply(step) == {}
@@ -65,16 +65,16 @@ def test_limits_are_read_back(nics: int, disks: int, network: int, disk: int) ->
     assert not domain.host.changes()
 
 
-def test_only_what_is_said_is_set() -> None:
-    """A step about the network leaves disks alone."""
+def test_only_the_given_goods_are_set() -> None:
+    """A step about the disk leaves the network unchanged."""
     bed, domain = one_guest()
     assert bed.apply(throttle(1, disk_kib_s=100)) == {}
     assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}
     assert limits(bed) == {"network": UNSET, "disk": 100}
 
 
-def test_what_others_change_is_seen_and_put_right() -> None:
-    """It counts as drift, once, and is in force again after the next step."""
+def test_changes_by_other_programs_are_reverted() -> None:
+    """Such a change counts once as drift and is reverted by the next step."""
     bed, domain = one_guest()
     bed.apply(throttle(1, 1000, 2048))
     bed.read()
@@ -89,7 +89,7 @@ def test_what_others_change_is_seen_and_put_right() -> None:
 
 
 def test_a_new_device_makes_the_limit_due() -> None:
-    """It is free to do anything: that is no drift, and the limit is divided anew."""
+    """A new device is unlimited, which is no drift, and the limit is divided again."""
     bed, domain = one_guest(nics=1)
     bed.apply(throttle(1, 1000))
     domain.nics["one-1-1"] = FREE
@@ -100,8 +100,8 @@ def test_a_new_device_makes_the_limit_due() -> None:
 
 
 @pytest.mark.parametrize("good", GOODS)
-def test_a_device_attached_anew_under_its_old_name_is_limited_in_the_next_period(good: str) -> None:
-    """Owners detach and attach as they like, so each period looks at the devices again."""
+def test_a_reattached_device_is_limited_in_the_next_period(good: str) -> None:
+    """Owners may detach and attach devices, so each period checks them."""
     host = DoubleHost("qemu")
     domain = host.start(1, nics={"one-1-0": FREE}, disks={"vda": 0})
     bed = Bed({0: host}, LibvirtSettings(check_every=10), goods=GOODS)
@@ -116,8 +116,8 @@ def test_a_device_attached_anew_under_its_old_name_is_limited_in_the_next_period
         assert limits(bed)[good] == UNSET
 
 
-def test_interfaces_without_an_end_on_the_host_are_beyond_reach() -> None:
-    """As is a VM without any: it is said so, and a step is refused in words."""
+def test_interfaces_without_a_host_device_cannot_be_limited() -> None:
+    """They are reported as beyond reach, and a step is refused with the reason."""
     host = DoubleHost()
     host.start(1, nics={"net0": FREE}, kinds={"net0": "user"}, disks={"vda": 0})
     bed = Bed({0: host}, EVERY_PERIOD, goods=GOODS)
@@ -127,8 +127,8 @@ def test_interfaces_without_an_end_on_the_host_are_beyond_reach() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lxc", "xen"])
-def test_other_hypervisors_are_asked_nothing(kind: str) -> None:
-    """Their guests are beyond reach, and nothing is read for that."""
+def test_other_hypervisors_are_not_read(kind: str) -> None:
+    """Their guests are beyond reach, and no call is made for them."""
     bed, domain = one_guest(kind=kind)
     assert limits(bed) == {"network": BEYOND, "disk": BEYOND}
     step = throttle(1, 1000)
@@ -136,8 +136,8 @@ def test_other_hypervisors_are_asked_nothing(kind: str) -> None:
     assert domain.host.calls["XMLDesc"] == 0
 
 
-def test_nobody_looks_where_nothing_is_sold() -> None:
-    """The guest's XML is read once, as ever, and its devices are not taken for limited."""
+def test_devices_are_not_read_unless_their_goods_are_sold() -> None:
+    """The guest's XML is read once as usual, and its devices are not reported."""
     host = DoubleHost()
     host.start(1, nics={"net0": (10, 10)})
     bed = Bed({0: host}, EVERY_PERIOD)
@@ -146,8 +146,8 @@ def test_nobody_looks_where_nothing_is_sold() -> None:
     assert host.calls["XMLDesc"] == 1
 
 
-def test_a_refusal_is_named_and_what_is_there_is_found_out() -> None:
-    """One device may have been told before the other refused."""
+def test_a_refusal_is_named_and_the_real_limits_are_read() -> None:
+    """One device may have been set before the other one refused."""
     bed, domain = one_guest()
     wrong = libvirt.VIR_ERR_OPERATION_FAILED
     domain.host.refuse = lambda call, _domain: wrong if call == "setBlockIoTune" else None
@@ -161,12 +161,12 @@ def test_a_refusal_is_named_and_what_is_there_is_found_out() -> None:
     assert limits(bed) == {"network": 1000, "disk": 2048}
 
 
-def test_release_takes_them_off() -> None:
-    """Of what is sold, whoever set them."""
+def test_release_removes_the_limits() -> None:
+    """Limits of sold goods are removed, whatever program set them."""
     bed, domain = one_guest()
     bed.apply(throttle(1, 1000, 2048))
     whole = FullSize(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
-    did: dict[int, ReleaseResult] = at_once(bed.adapter.release([whole]))
+    did: dict[int, ReleaseResult] = run_now(bed.adapter.release([whole]))
     assert did[1].problem == ""
     assert did[1].did.endswith("no network and disk limits")
     assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}

@@ -1,4 +1,4 @@
-"""A daemon that was stopped beyond its lease tells hosts nothing more of what it had in hand."""
+"""A daemon that was stopped beyond its lease applies no more of its pending steps."""
 
 from tests.hypervisor.bed import Bed, limit
 from tests.hypervisor.double import DoubleHost
@@ -7,8 +7,8 @@ GUESTS = 10
 SET = "setSchedulerParametersFlags"
 
 
-def test_no_call_begins_once_another_daemon_may_be_acting() -> None:
-    """Hosts are not taken for away; once the lease is surely ours they are told the rest."""
+def test_no_call_starts_once_the_lease_may_be_lost() -> None:
+    """Hosts do not count as away, and the rest is applied once the lease is safe again."""
     host, later = DoubleHost(), DoubleHost()
     for vm in range(GUESTS):
         host.start(vm)

@@ -1,4 +1,4 @@
-"""What hosts are told through libvirt: only what differs, at once, and refusals by name."""
+"""Steps through libvirt: only differences are sent, at once, and refusals are named."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ SHARES = st.integers(CGROUP_V1.least, CGROUP_V1.greatest)
 
 @st.composite
 def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
-    """One limit for some of the VMs, of either kind or none."""
+    """Draw a limit of any kind for some of the VMs."""
     found = []
     for vm in range(vms):
         quota = draw(QUOTAS)
@@ -39,7 +39,7 @@ def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
 @settings(deadline=None)
 @given(kind=KINDS, v2=st.booleans(), data=st.data())
 def test_one_application_is_enough(kind: str, v2: bool, data: st.DataObject) -> None:
-    """Whatever was set before, all limits are in force then; a second one changes nothing."""
+    """All limits are in force after one application, and a second one changes nothing."""
     host = DoubleHost(kind, most_shares=10_000 if v2 else 262_144)
     for vm in range(4):
         host.start(vm, vcpus=1 + vm)
@@ -61,10 +61,10 @@ def test_one_application_is_enough(kind: str, v2: bool, data: st.DataObject) -> 
 
 @settings(deadline=None)
 @given(before=limits(3), after=limits(3), data=st.data())
-def test_only_what_differs_is_sent(
+def test_only_differences_are_sent(
     before: list[Limit], after: list[Limit], data: st.DataObject
 ) -> None:
-    """One call for each VM whose words are others than those in force."""
+    """There is one call for each VM whose parameters differ from those in force."""
     host = DoubleHost(data.draw(KINDS))
     for vm in range(3):
         host.start(vm)
@@ -79,8 +79,8 @@ def test_only_what_differs_is_sent(
     assert sum(host.changes().values()) == changed
 
 
-def test_words_of_each_kind_of_host() -> None:
-    """A quota per virtual CPU or for all of them, for containers always for all, Xen's cap."""
+def test_each_kind_of_host_gets_its_own_parameters() -> None:
+    """KVM gets quotas per virtual CPU or in all, containers in all, and Xen caps."""
     kvm, lxc, xen = DoubleHost("qemu"), DoubleHost("lxc"), DoubleHost("xen")
     for number, host in enumerate((kvm, lxc, xen)):
         host.start(number, vcpus=2)
@@ -101,8 +101,8 @@ def test_words_of_each_kind_of_host() -> None:
     assert xen.domains["one-2"].scheduler["cap"] == 0
 
 
-def test_a_refusal_is_named_and_keeps_back_no_other() -> None:
-    """It says the host and why; the next look finds out what is really there."""
+def test_a_refusal_is_named_and_affects_no_other_step() -> None:
+    """It names host and reason, and the next reading finds the real limits."""
     host = DoubleHost()
     for vm in range(3):
         host.start(vm)
@@ -122,8 +122,8 @@ def test_a_refusal_is_named_and_keeps_back_no_other() -> None:
     assert bed.read().in_force.vcpu_quota_us.tolist() == [5_000] * 3
 
 
-def test_who_ended_meanwhile_is_refused() -> None:
-    """Also whom nobody ever saw."""
+def test_steps_of_ended_and_unknown_vms_are_refused() -> None:
+    """Each refusal says why."""
     host = DoubleHost()
     host.start(0)
     bed = Bed({0: host})
@@ -136,10 +136,10 @@ def test_who_ended_meanwhile_is_refused() -> None:
 
 
 class TestPins:
-    """Virtual CPUs on cores, where hosts are to pin them."""
+    """Virtual CPUs on cores, on hosts with pinning."""
 
-    def test_virtual_cpus_and_the_others(self) -> None:
-        """Each where it belongs, emulator threads on the reserved core, and all free again."""
+    def test_virtual_cpus_and_emulator_threads_are_pinned_and_freed(self) -> None:
+        """Emulator threads go to the reserved core, and all pins can be removed."""
         host = DoubleHost()
         there = host.start(0, vcpus=2)
         bed = Bed({0: host}, PINNING)
@@ -158,8 +158,8 @@ class TestPins:
         assert there.emulator == (True,) * 4
         assert bed.read().in_force.pins == {}
 
-    def test_cores_that_the_host_lacks(self) -> None:
-        """Are refused by name."""
+    def test_cores_that_the_host_lacks_are_refused(self) -> None:
+        """The refusal names the host's cores."""
         host = DoubleHost()
         host.start(0)
         bed = Bed({0: host}, PINNING)
@@ -167,8 +167,8 @@ class TestPins:
         step = pin(0, ((9,), (1,)))
         assert "has only the cores 0 to 3" in bed.apply(step)[step.id]
 
-    def test_containers_have_none(self) -> None:
-        """They are never asked to, and refuse."""
+    def test_containers_have_no_pins(self) -> None:
+        """They get no topology, and a pin is refused."""
         host = DoubleHost("lxc")
         host.start(0)
         bed = Bed({0: host}, PINNING)
@@ -179,10 +179,10 @@ class TestPins:
 
 
 class TestDrift:
-    """What others change of a guest is put back, once."""
+    """Changes of a guest by other programs are reverted, once."""
 
     def test_quotas_of_other_threads(self) -> None:
-        """They share the quota of the whole VM, and have none of their own."""
+        """Threads share the quota of the whole VM and have none of their own."""
         host = DoubleHost()
         there = host.start(0, iothreads=2).scheduler
         bed = Bed({0: host}, LibvirtSettings(check_every=1))
@@ -203,8 +203,8 @@ class TestDrift:
             seen = bed.read().in_force
             assert (seen.vcpu_quota_us[0], seen.global_quota_us[0]) == (20_000, 42_000)
 
-    def test_a_third_kind_of_quota_that_was_there_before(self) -> None:
-        """No other program set it to something else; it is removed all the same."""
+    def test_an_emulator_quota_from_before(self) -> None:
+        """It is not counted as drift, and it is removed all the same."""
         host = DoubleHost()
         there = host.start(0).scheduler
         there |= {"emulator_quota": 50_000, "vcpu_quota": 20_000, "global_quota": 42_000}
@@ -214,7 +214,7 @@ class TestDrift:
         assert there["emulator_quota"] == NO_QUOTA
 
     def test_the_pin_of_an_emulator(self) -> None:
-        """Of a VM that is pinned, where cores are reserved for such threads."""
+        """Emulator threads of a pinned VM return to the reserved cores."""
         host = DoubleHost()
         there = host.start(0, vcpus=2)
         bed = Bed({0: host}, replace(PINNING, check_every=1))
@@ -236,16 +236,16 @@ class TestDrift:
         assert bed.apply(step) == {}
         assert host.changes() == {"pinEmulator": 1}
 
-    def test_the_emulator_of_a_vm_that_is_not_pinned(self) -> None:
-        """OpenNebula may have put it anywhere (EMULATOR_CPUS): it is left there."""
+    def test_the_emulator_of_an_unpinned_vm(self) -> None:
+        """OpenNebula may have placed it (EMULATOR_CPUS), so it stays."""
         host = DoubleHost()
         host.start(0).emulator = (False, True, False, False)
         bed = Bed({0: host}, PINNING)
         assert bed.read().in_force.emulators_off == frozenset()
         assert bed.adapter.reach().drift == 0
 
-    def test_pins_that_were_set_in_part(self) -> None:
-        """They are read again: their known state is wrong."""
+    def test_partly_set_pins(self) -> None:
+        """After a partial failure the pins are read again."""
         host = DoubleHost()
         there = host.start(0, vcpus=2)
         bed = Bed({0: host}, PINNING)
@@ -263,7 +263,7 @@ class TestDrift:
 
     @pytest.mark.parametrize("by_hand", [300, 900, 1024])
     def test_the_memory_of_a_container(self, by_hand: int) -> None:
-        """Another limit than the one it was told, above or below."""
+        """A limit above or below the set one is reverted."""
         host = DoubleHost("lxc")
         there = host.start(0, used_mib=100.0)
         bed = Bed({0: host}, LibvirtSettings(check_every=2))
@@ -286,8 +286,8 @@ class TestDrift:
         assert host.changes() == {"setMemory": 1}
         assert bed.adapter.reach().drift == 1
 
-    def test_the_memory_of_a_container_that_was_never_told(self) -> None:
-        """Its size is its allocation; a limit below that was set by another program."""
+    def test_the_memory_of_a_container_without_a_limit(self) -> None:
+        """Its size is its allocation, and a lower limit was set by another program."""
         host = DoubleHost("lxc")
         there = host.start(0, used_mib=100.0)
         bed = Bed({0: host}, LibvirtSettings(check_every=1))
@@ -300,11 +300,11 @@ class TestDrift:
 
 
 class TestMemory:
-    """Balloons, and hard limits."""
+    """Balloons and hard limits."""
 
     @pytest.mark.parametrize("kind", ["qemu", "lxc", "xen"])
-    def test_is_told(self, kind: str) -> None:
-        """And seen to be held."""
+    def test_is_set_and_observed(self, kind: str) -> None:
+        """Each hypervisor sets the memory and reports it."""
         host = DoubleHost(kind)
         host.start(0, used_mib=100.0)
         bed = Bed({0: host})
@@ -316,8 +316,8 @@ class TestMemory:
         assert seen.in_force.balloon.tolist() == [True]
 
     @pytest.mark.parametrize(("kind", "left"), [("qemu", 64), ("lxc", 128)])
-    def test_a_guest_that_came_to_use_more_is_left_alone(self, kind: str, left: int) -> None:
-        """Half of the margin may be gone since it was decided, nothing of a container's."""
+    def test_a_guest_that_uses_more_by_now_is_not_shrunk(self, kind: str, left: int) -> None:
+        """Half of a VM's margin may be gone since the decision, and nothing of a container's."""
         host = DoubleHost(kind)
         there = host.start(0, used_mib=100.0)
         bed = Bed({0: host})
@@ -330,8 +330,8 @@ class TestMemory:
         assert bed.apply(step) == {}
 
     @pytest.mark.parametrize("kind", ["qemu", "lxc"])
-    def test_what_a_guest_does_not_pay_for_is_taken_though_it_uses_it(self, kind: str) -> None:
-        """The period has left it its time to give it back."""
+    def test_unpaid_memory_is_taken_even_if_it_is_used(self, kind: str) -> None:
+        """The guest had its time to give it back."""
         host = DoubleHost(kind)
         there = host.start(0, used_mib=100.0)
         bed = Bed({0: host})
@@ -340,8 +340,8 @@ class TestMemory:
         assert bed.apply(dataclasses.replace(balloon(0, 700), unpaid=True)) == {}
         assert there.held_kib == 700 * 1024
 
-    def test_balloons_that_do_not_work(self) -> None:
-        """None there, one that does not follow, one whose guest tells nothing."""
+    def test_broken_balloons_are_detected(self) -> None:
+        """A balloon may be missing, stuck, or without statistics."""
         host = DoubleHost()
         host.start(0, balloon="none")
         host.start(1, follows=False)
@@ -356,8 +356,8 @@ class TestMemory:
         assert seen.held_mib.tolist() == [1024.0, 1024.0, 1024.0, 700.0]
         assert math.isnan(seen.used_mib[2])
 
-    def test_memory_that_others_change_is_seen(self) -> None:
-        """Or a reboot did: what it was told counts no longer, so that it is told again."""
+    def test_memory_changed_by_others_is_detected(self) -> None:
+        """After a change or a reboot the old target no longer counts and is sent again."""
         host = DoubleHost()
         there = host.start(0)
         bed = Bed({0: host})
@@ -373,8 +373,8 @@ class TestMemory:
         assert bed.read().held_mib.tolist() == [700.0]
         assert bed.adapter.reach().drift == 1
 
-    def test_guests_that_tell_nothing_may_be_trusted(self) -> None:
-        """Where the administrator said so."""
+    def test_unmeasured_guests_may_be_trusted(self) -> None:
+        """With the administrator's setting, guests without statistics have a balloon."""
         host = DoubleHost()
         host.start(2, used_mib=None)
         trusting = Limits(memory=MemorySettings(shrink_unmeasured=True))

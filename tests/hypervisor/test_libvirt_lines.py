@@ -1,4 +1,4 @@
-"""Lines to hosts in virtual time: whose turn it is, and that threads are never idle in vain."""
+"""Lines to hosts in virtual time: the order of hosts, and no needlessly idle threads."""
 
 import heapq
 import random
@@ -17,29 +17,29 @@ CALL_S = 0.005
 
 
 class Later:
-    """Something that is due at a moment."""
+    """A call that is due at a time."""
 
     def __init__(self, call: Callable[..., object], arguments: tuple[object, ...]) -> None:
         self._call: Callable[..., object] | None = call
         self._arguments = arguments
 
     def active(self) -> bool:
-        """Whether it is still to come."""
+        """Return whether the call is still pending."""
         return self._call is not None
 
     def cancel(self) -> None:
-        """Never make it."""
+        """Cancel the call."""
         self._call = None
 
     def fire(self) -> None:
-        """Now, unless it was cancelled."""
+        """Make the call unless it was cancelled."""
         call, self._call = self._call, None
         if call is not None:
             call(*self._arguments)
 
 
 class Machine:
-    """A reactor and threads: work that is started now ends when its calls have had their time."""
+    """A reactor and threads; started work ends after the duration of its calls."""
 
     def __init__(self, threads: int) -> None:
         self.now_s = 0.0
@@ -51,13 +51,13 @@ class Machine:
         self.outcomes: dict[int, Any] = {}
 
     def seconds(self) -> float:
-        """Now, of whoever is running."""
+        """Return the present time of the running thread."""
         return self.now_s
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> Later:
-        """On the reactor."""
+        """Schedule a call on the reactor."""
         later = Later(call, arguments)
         heapq.heappush(self._due, (self.now_s + delay, next(self._order), later))
         return later
@@ -65,22 +65,22 @@ class Machine:
     def callFromThread(  # noqa: N802 - Twisted's name
         self, call: Callable[..., object], /, *arguments: object
     ) -> None:
-        """When the thread has come so far."""
+        """Schedule a call at the thread's present time."""
         self.callLater(0.0, call, *arguments)
 
     def start(self, work: Callable[[], None]) -> None:
-        """On another thread, beside what else runs."""
+        """Run work on another thread, in parallel."""
         self.callLater(0.0, work)
 
     def run(self) -> float:
-        """All that is due; when the last of it ended."""
+        """Run everything that is due; return the time of the last end."""
         while self._due:
             self.now_s, _, later = heapq.heappop(self._due)
             later.fire()
         return max(self.ended_s.values())
 
     def ask(self, host: int, calls: int, progress: CallProgress | None = None) -> None:
-        """Let a host be called so often, each call with its own time."""
+        """Let a host be called so many times, each call with its own duration."""
 
         def ended(outcome: Any) -> None:
             self.ended_s[host], self.outcomes[host] = self.now_s, outcome
@@ -109,8 +109,8 @@ def _host(machine: Machine, number: int) -> HostConnection:
     )
 
 
-def test_hosts_that_are_left_over_share_the_threads() -> None:
-    """50 hosts on 16 threads take hardly longer than if their calls could be divided freely."""
+def test_remaining_hosts_share_the_threads() -> None:
+    """50 hosts on 16 threads take at most 10 % longer than with freely divisible calls."""
     machine = Machine(threads=16)
     for host in range(50):
         machine.ask(host, 20)
@@ -119,8 +119,8 @@ def test_hosts_that_are_left_over_share_the_threads() -> None:
     assert set(machine.outcomes.values()) == {20}
 
 
-def test_hosts_before_them_do_not() -> None:
-    """Each has come to its end before the next one begins: some are served whatever happens."""
+def test_earlier_hosts_finish_before_later_ones_start() -> None:
+    """Each host finishes before the next one starts, so some hosts are always served."""
     machine = Machine(threads=2)
     for host in range(9):
         machine.ask(host, 20)
@@ -130,8 +130,8 @@ def test_hosts_before_them_do_not() -> None:
         assert machine.ended_s[host] <= machine.began_s[host + 2]
 
 
-def test_a_host_whose_turn_has_not_come_again_can_be_given_up() -> None:
-    """It ends where it was, and is not called any more; the others do all they have to."""
+def test_a_host_that_waits_for_its_next_turn_can_be_abandoned() -> None:
+    """It gets no more calls, and the other hosts complete their work."""
     machine = Machine(threads=2)
     progress = CallProgress()
     for host in (0, 1):
@@ -144,8 +144,8 @@ def test_a_host_whose_turn_has_not_come_again_can_be_given_up() -> None:
     assert (machine.outcomes[0], machine.outcomes[1]) == (20, 20)
 
 
-def test_work_that_waits_for_its_turn_does_not_hang() -> None:
-    """Hosts that share threads for longer than a call may take are given up for none of it."""
+def test_waiting_for_a_turn_is_not_hanging() -> None:
+    """Hosts that share threads for longer than a call's limit are not abandoned."""
     machine = Machine(threads=3)
     for host in range(5):
         machine.ask(host, 400)

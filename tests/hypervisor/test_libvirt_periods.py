@@ -1,4 +1,4 @@
-"""Whole periods on hosts behind libvirt: they settle, come back, and leave what is away alone."""
+"""Whole periods on hosts behind libvirt: they settle, recover, and skip unreachable hosts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,14 +33,14 @@ class Site:
         self.frontend = Frontend(hosts=2, hypervisors=self.bed.adapter, markets=(PAPER_MARKET,))
         self.vms: list[int] = []
         self.rigid: set[int] = set()
-        """Those whose guests have no balloon."""
+        """VMs whose guests have no balloon."""
 
     def vm(self, bid: float, **attributes: Any) -> None:
-        """One more VM of two cores."""
+        """Add a VM of two cores."""
         self.vms.append(self.frontend.vm(bid, **attributes))
 
     def follow(self) -> None:
-        """Domains start and go as OpenNebula's drivers would have it."""
+        """Start and remove domains as OpenNebula's drivers would."""
         for vm in self.vms:
             runs = self.frontend.state(vm) == "RUNNING"
             at = self.frontend.host_of(vm) if runs else None
@@ -53,7 +53,7 @@ class Site:
                     host.start(vm, vcpus=2, memory_mib=2048, balloon=balloon)
 
     def period(self) -> Announcement:
-        """One period, a minute, and what comes of it."""
+        """Run a period and a minute; return its announcement."""
         self.follow()
         latest = self.frontend.period()
         self.frontend.clock.advance(60)
@@ -62,7 +62,7 @@ class Site:
         return latest
 
     def settled(self) -> Announcement:
-        """After so many periods that nothing has to change."""
+        """Run periods until nothing changes; return the last announcement."""
         for _ in range(12):
             latest = self.period()
             if latest.seen.period > 2 and not latest.decided.steps:
@@ -70,13 +70,13 @@ class Site:
         raise AssertionError(f"still changing: {latest.decided.steps}")
 
     def domain(self, vm: int) -> Any:
-        """A VM's domain, wherever it is."""
+        """Return a VM's domain on its host."""
         return next(h.domains[f"one-{vm}"] for h in self.hosts.values() if f"one-{vm}" in h.domains)
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """Six VMs with bids from 1 to 6."""
+    """Yield a site with six VMs with bids from 1 to 6."""
     found = Site()
     for bid in range(1, 7):
         found.vm(float(bid))
@@ -84,13 +84,13 @@ def site() -> Iterator[Site]:
     found.frontend.close()
 
 
-def on_hosts(latest: Announcement) -> list[Any]:
-    """What hosts were told in a period."""
+def host_steps(latest: Announcement) -> list[Any]:
+    """Return the steps that hosts got in a period."""
     return [step for step in latest.decided.steps if isinstance(step, ON_HOST)]
 
 
-def test_shares_become_quotas_and_nothing_is_sent_again(site: Site) -> None:
-    """Each VM's quota is its share; VMs of the host with pins have one for the whole of them."""
+def test_shares_become_quotas_and_are_sent_once(site: Site) -> None:
+    """Each quota equals the share; VMs on the host with pins have one quota in all."""
     latest = site.settled()
     snapshot, decision = latest.seen.snapshot, latest.decided.decision
     for vm in site.vms:
@@ -108,8 +108,8 @@ def test_shares_become_quotas_and_nothing_is_sent_again(site: Site) -> None:
     assert {number: host.changes() for number, host in site.hosts.items()} == before
 
 
-def test_a_guest_without_a_balloon_pays_for_what_it_holds(site: Site) -> None:
-    """All its memory, whatever its share is; the others pay for their shares."""
+def test_a_guest_without_a_balloon_pays_for_its_whole_memory(site: Site) -> None:
+    """It pays for all its memory, whatever its share is; the others pay for their shares."""
     site.vm(1.0, MERKAT_MAX_MEMORY=1024)
     site.rigid.add(site.vms[-1])
     site.vm(1.0, MERKAT_MAX_MEMORY=1024)
@@ -128,8 +128,8 @@ def test_a_guest_without_a_balloon_pays_for_what_it_holds(site: Site) -> None:
     assert paid[other] == pytest.approx(1024)
 
 
-def test_what_others_change_is_put_right(site: Site) -> None:
-    """Within as many periods as there are parts, and one."""
+def test_changes_by_others_are_reverted(site: Site) -> None:
+    """They are reverted within `check_every` periods plus one."""
     site.settled()
     there = site.domain(site.vms[0]).scheduler
     before = dict(there)
@@ -141,8 +141,8 @@ def test_what_others_change_is_put_right(site: Site) -> None:
     assert site.bed.adapter.reach().drift >= 1
 
 
-def test_a_vm_that_is_started_again_is_limited_again(site: Site) -> None:
-    """OpenNebula gives it its own weight and no quota; the next period sees that."""
+def test_a_restarted_vm_is_limited_again(site: Site) -> None:
+    """OpenNebula restarts it with its own weight and no quota, and the next period reacts."""
     site.settled()
     vm = site.vms[5]
     number = site.frontend.host_of(vm)
@@ -153,15 +153,15 @@ def test_a_vm_that_is_started_again_is_limited_again(site: Site) -> None:
     assert site.domain(vm).scheduler == before
 
 
-def test_hosts_that_are_away_are_told_nothing(site: Site) -> None:
-    """Not even in the journal: what is decided for others goes on."""
+def test_hosts_that_are_away_get_no_steps(site: Site) -> None:
+    """The journal has no steps for them either, and other hosts are served."""
     site.settled()
     site.hosts[1].up = False
     site.vm(40.0)
     site.vm(40.0)
     for _ in range(3):
         latest = site.period()
-        told = {int(latest.seen.observation.vm_host[step.vm]) for step in on_hosts(latest)}
+        told = {int(latest.seen.observation.vm_host[step.vm]) for step in host_steps(latest)}
         assert 1 not in told
     assert latest.acted.refused == 0
     site.hosts[1].up = True
@@ -169,12 +169,12 @@ def test_hosts_that_are_away_are_told_nothing(site: Site) -> None:
     assert any(
         int(latest.seen.observation.vm_host[step.vm]) == 1
         for latest in (site.period() for _ in range(3))
-        for step in on_hosts(latest)
+        for step in host_steps(latest)
     )
 
 
-def test_pins_are_cleared_before_a_migration(site: Site) -> None:
-    """The host that it goes to need not have such cores; where it comes from it was pinned."""
+def test_pins_are_removed_before_a_migration(site: Site) -> None:
+    """The target may lack the cores that the VM was pinned to."""
     site.settled()
     pinned = [vm for vm in site.vms if site.frontend.host_of(vm) == 0]
     assert pinned
@@ -184,12 +184,12 @@ def test_pins_are_cleared_before_a_migration(site: Site) -> None:
     host = site.hosts[0]
     send = site.frontend.scheduler.world.cloud.send
 
-    async def watched(step: Any) -> Any:
+    async def record_pins(step: Any) -> Any:
         if isinstance(step, Migrate) and step.source == 0:
             freed.append(tuple(map(sum, host.domains[f"one-{step.vm}"].pins)))
         return await send(step)
 
-    site.frontend.scheduler.world.cloud.send = watched  # type: ignore[method-assign]
+    site.frontend.scheduler.world.cloud.send = record_pins  # type: ignore[method-assign]
     site.frontend.order(Order.DRAIN, 0)
     for _ in range(6):
         site.period()
@@ -198,7 +198,7 @@ def test_pins_are_cleared_before_a_migration(site: Site) -> None:
 
 
 def test_vms_that_opennebula_pins_keep_their_cores(site: Site) -> None:
-    """They are limited as a whole, and never pinned by us."""
+    """They get a quota in all, and Merkat never pins them."""
     text = 'CPU=1\nVCPU=2\nMEMORY=2048\nMERKAT_BID_CPU=3\nTOPOLOGY=[PIN_POLICY="CORE"]'
     vm = site.frontend.bench.new(text)
     site.vms.append(vm)

@@ -1,4 +1,4 @@
-"""Where hosts are: addresses from patterns, and what is said of wrong ones."""
+"""Addresses of hosts: patterns, and errors for wrong ones."""
 
 from random import Random
 
@@ -34,8 +34,8 @@ HERE = HostAddress(7, "node-7.example", 101)
         ("qemu+unix:///system?socket=/run/{cluster}/{id}", "qemu+unix:///system?socket=/run/101/7"),
     ],
 )
-def test_patterns(pattern: str, address: str) -> None:
-    """Of every transport, and on this machine."""
+def test_patterns_give_addresses(pattern: str, address: str) -> None:
+    """Patterns exist for every transport and for the local machine."""
     assert pattern_error(pattern) is None
     assert Addresses(pattern, {})(HERE) == address
 
@@ -44,21 +44,21 @@ def test_patterns(pattern: str, address: str) -> None:
     "pattern",
     ["qemu+ssh://{hots}/system", "{}", "{host", "node-7", "vbox:///session", "{host.name}:///", ""],
 )
-def test_wrong_patterns_are_refused(pattern: str) -> None:
-    """With what would be right."""
+def test_wrong_patterns_are_errors(pattern: str) -> None:
+    """Each wrong pattern has an error text."""
     assert pattern_error(pattern)
 
 
-def test_the_first_name_that_fits_counts() -> None:
-    """Others have the common address."""
+def test_the_first_matching_name_applies() -> None:
+    """Other hosts get the common address."""
     addresses = Addresses("qemu:///a", {"node-7*": "lxc:///{id}", "node*": "xen:///b"})
     assert addresses(HERE) == "lxc:///7"
     assert addresses(HostAddress(1, "node-1")) == "xen:///b"
     assert addresses(HostAddress(2, "big")) == "qemu:///a"
 
 
-def test_configuration() -> None:
-    """Every key is read; a wrong one is named."""
+def test_the_configuration_is_read_and_checked() -> None:
+    """Every key is read, and wrong values are errors."""
     text = """
 [hypervisor]
 kind = "libvirt"
@@ -83,25 +83,25 @@ reserved_cores = [0, 1]
             parse(f"[hypervisor]\n{wrong}\n")
 
 
-def test_commands_on_a_host() -> None:
-    """May name it, and nothing else."""
+def test_commands_on_a_host_may_name_the_host_only() -> None:
+    """Other placeholders and invalid shell texts are errors."""
     for command in ("xl", "ssh {host} sudo xl", "ssh -i '/a key' root@{host} xl"):
         assert command_error(command) is None
     for command in ("", "  ", "ssh {domain} xl", "ssh {} xl", "ssh '{host} xl"):
         assert command_error(command)
 
 
-def test_without_libvirt_s_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said what to install."""
+def test_a_missing_libvirt_module_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to install."""
     monkeypatch.setattr(libvirt_module, "libvirt", None)
     with pytest.raises(LibvirtMissingError, match=r"merkat\[kvm\].*libvirt-dev"):
         LibvirtHypervisors(OneThread(), lambda _place: "qemu:///system")
 
 
-def test_libvirt_s_own_test_driver() -> None:
-    """Real calls, as far as it knows them: found, described, its memory moved, its pins read.
+def test_libvirts_own_test_driver_works() -> None:
+    """Its domains are found, described, resized in memory and read for pins.
 
-    It has no quotas.
+    It supports no quotas.
     """
     settings = LibvirtSettings()
     chance = Random(1)  # noqa: S311 - keeps no secret

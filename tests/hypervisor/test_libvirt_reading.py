@@ -1,4 +1,4 @@
-"""What is read of hosts: all guests in one call, limits in turn, and what others changed."""
+"""Reading of hosts: all guests in one call, limits in turn, and changes by other programs."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ import pytest
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.limits import UNSET
-from tests.hypervisor.bed import Bed, at_once, balloon, limit
+from tests.hypervisor.bed import Bed, balloon, limit, run_now
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.handle import Handle
 
 PART = 5
 
 
-def settled(count: int = 10, kind: str = "qemu") -> tuple[Bed, DoubleHost]:
-    """A host that was read, with its calls not yet counted."""
+def settle(count: int = 10, kind: str = "qemu") -> tuple[Bed, DoubleHost]:
+    """Return a host that was read, with its count of calls reset."""
     host = DoubleHost(kind)
     for vm in range(count):
         host.start(vm)
@@ -25,9 +25,9 @@ def settled(count: int = 10, kind: str = "qemu") -> tuple[Bed, DoubleHost]:
     return bed, host
 
 
-def test_all_guests_in_one_call_and_limits_in_turn() -> None:
-    """A fifth of the limits in each of five periods, each VM's once."""
-    bed, host = settled()
+def test_all_guests_are_read_in_one_call_and_limits_in_turn() -> None:
+    """Each period reads a fifth of the limits, and each VM's once in five periods."""
+    bed, host = settle()
     for _ in range(PART):
         bed.read()
         assert host.calls == {"getAllDomainStats": 1, "schedulerParameters": 2}
@@ -35,18 +35,18 @@ def test_all_guests_in_one_call_and_limits_in_turn() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lxc", "xen"])
-def test_where_there_is_no_bulk_call_each_is_asked(kind: str) -> None:
-    """And those alone that are asked for."""
-    bed, host = settled(3, kind)
+def test_without_a_bulk_call_each_requested_guest_is_read(kind: str) -> None:
+    """Guests that were not requested are not read."""
+    bed, host = settle(3, kind)
     host.calls.clear()
     assert bed.read({1: 0}).vm_id.tolist() == [1]
     assert host.calls["info"] == 1
     assert host.calls["getAllDomainStats"] == 0
 
 
-def test_use() -> None:
-    """CPU time, what is held, what is used of it."""
-    bed, host = settled(1)
+def test_use_is_read() -> None:
+    """The reading has CPU time, held memory and used memory."""
+    bed, host = settle(1)
     host.domains["one-0"].cpu_s = 12.5
     seen = bed.read()
     assert seen.cpu_s.tolist() == [12.5]
@@ -54,8 +54,8 @@ def test_use() -> None:
     assert seen.used_mib.tolist() == [300.0]
 
 
-def test_guests_are_made_to_tell_their_use_of_memory() -> None:
-    """Unless somebody has set how often already."""
+def test_guests_are_set_to_report_their_memory_use() -> None:
+    """A reporting period that is already set is kept."""
     host = DoubleHost()
     host.start(0)
     host.start(1, stats_period_s=3)
@@ -63,9 +63,9 @@ def test_guests_are_made_to_tell_their_use_of_memory() -> None:
     assert [host.domains[f"one-{vm}"].stats_period_s for vm in range(2)] == [10, 3]
 
 
-def test_use_that_is_no_longer_told_is_not_known() -> None:
-    """A guest that died holds an old number; after a minute nobody believes it."""
-    bed, host = settled(1)
+def test_outdated_memory_use_is_unknown() -> None:
+    """A dead guest keeps its last number, which expires after a minute."""
+    bed, host = settle(1)
     there = host.domains["one-0"]
     there.told_at = 100
     assert bed.read().used_mib.tolist() == [300.0]
@@ -76,9 +76,9 @@ def test_use_that_is_no_longer_told_is_not_known() -> None:
     assert seen.in_force.balloon.tolist() == [False]
 
 
-def test_a_guest_that_is_busy_is_as_it_was() -> None:
-    """Where only part of it can be told in that moment."""
-    bed, host = settled(1)
+def test_a_busy_guest_keeps_its_last_values() -> None:
+    """If libvirt returns only a part of its values, the last ones are used."""
+    bed, host = settle(1)
     before = bed.read()
     host.domains["one-0"].busy = True
     after = bed.read()
@@ -86,9 +86,9 @@ def test_a_guest_that_is_busy_is_as_it_was() -> None:
     assert after.used_mib.tolist() == before.used_mib.tolist()
 
 
-def test_what_others_change_is_seen_counted_and_put_right() -> None:
-    """Within as many periods as there are parts."""
-    bed, host = settled(PART)
+def test_changes_by_others_are_detected_counted_and_reverted() -> None:
+    """This takes at most as many periods as there are parts."""
+    bed, host = settle(PART)
     steps = [limit(vm, vcpu=20_000) for vm in range(PART)]
     bed.apply(*steps)
     bed.read()
@@ -102,9 +102,9 @@ def test_what_others_change_is_seen_counted_and_put_right() -> None:
     assert bed.adapter.reach().drift == 1
 
 
-def test_a_guest_that_started_anew_has_its_host_s_own_limits() -> None:
-    """Its domain has another id: nothing of what was set before is believed."""
-    bed, host = settled(2)
+def test_a_restarted_guest_has_its_hosts_own_limits() -> None:
+    """Its domain has a new id, so limits that were set before no longer count."""
+    bed, host = settle(2)
     bed.apply(limit(0, vcpu=20_000), limit(1, vcpu=20_000), balloon(0, 700))
     host.start(0)
     there = bed.read().in_force
@@ -113,8 +113,8 @@ def test_a_guest_that_started_anew_has_its_host_s_own_limits() -> None:
     assert bed.adapter.reach().drift == 0
 
 
-def test_a_guest_that_came_from_another_host_is_read_there() -> None:
-    """Limits go along with a live migration, or do not: the host is asked."""
+def test_a_migrated_guest_is_read_on_its_new_host() -> None:
+    """A live migration may keep limits or not, so the host is read."""
     one, other = DoubleHost(), DoubleHost()
     there = one.start(0)
     bed = Bed({0: one, 1: other})
@@ -129,8 +129,8 @@ def test_a_guest_that_came_from_another_host_is_read_there() -> None:
 
 
 def test_guests_that_end_while_they_are_read_are_left_out() -> None:
-    """Whatever libvirt says of them by then."""
-    bed, host = settled(0)
+    """Whatever error libvirt returns for them, the other guests are read."""
+    bed, host = settle(0)
     for vm in range(3):
         host.start(vm)
     host.refuse = lambda call, domain: (
@@ -140,9 +140,9 @@ def test_guests_that_end_while_they_are_read_are_left_out() -> None:
     assert bed.adapter.reach().away == {}
 
 
-def test_a_guest_that_cannot_be_looked_at_harms_no_other() -> None:
-    """It is left out until somebody knows its limits; after that they are as they were."""
-    bed, host = settled(0)
+def test_an_unreadable_guest_does_not_affect_others() -> None:
+    """It is left out until its limits are known, and keeps its known limits later."""
+    bed, host = settle(0)
     for vm in range(2):
         host.start(vm)
     invalid = libvirt.VIR_ERR_OPERATION_INVALID
@@ -159,29 +159,29 @@ def test_a_guest_that_cannot_be_looked_at_harms_no_other() -> None:
     assert bed.adapter.reach().away == {}
 
 
-def test_domains_of_others_are_none_of_ours() -> None:
-    """Neither names that are not OpenNebula's nor VMs that nobody asked for."""
-    bed, host = settled(1)
+def test_foreign_domains_are_ignored() -> None:
+    """Domains without OpenNebula's names and VMs that were not requested are left out."""
+    bed, host = settle(1)
     host.start(5)
     domain: Any = host.domains.pop("one-5")
     domain.label = "db-server"
     host.domains["db-server"] = domain
     host.start(6)
     assert bed.read({0: 0}).vm_id.tolist() == [0]
-    assert at_once(bed.adapter.read({})).vm_id.tolist() == []
+    assert run_now(bed.adapter.read({})).vm_id.tolist() == []
 
 
 @pytest.mark.parametrize("xml", ["<domain><vcpu current='x'>2</vcpu></domain>", "<domain><vcpu>2"])
-def test_a_guest_whose_description_makes_no_sense_hides_no_other(
+def test_a_guest_with_a_broken_description_hides_no_other(
     xml: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its neighbours are read and limited, and their host is not said to be away."""
+    """Its neighbours are read and limited, and their host does not count as away."""
     plain = Handle.XMLDesc
 
-    def odd(self: Handle, flags: int) -> str:
+    def return_broken_xml(self: Handle, flags: int) -> str:
         return xml if self.name() == "one-1" else plain(self, flags)
 
-    monkeypatch.setattr(Handle, "XMLDesc", odd)
+    monkeypatch.setattr(Handle, "XMLDesc", return_broken_xml)
     host = DoubleHost()
     for vm in range(3):
         host.start(vm)
@@ -194,8 +194,8 @@ def test_a_guest_whose_description_makes_no_sense_hides_no_other(
 
 
 @pytest.mark.parametrize("kind", ["qemu", "lxc", "xen"])
-def test_runs_are_told_by_one_call_a_host(kind: str) -> None:
-    """A guest that was started anew has another one; no guest is read for it."""
+def test_runs_need_one_call_a_host(kind: str) -> None:
+    """A restarted guest has another run, and no guest is read for it."""
     host = DoubleHost(kind)
     host.start(1)
     host.start(2)
@@ -203,21 +203,21 @@ def test_runs_are_told_by_one_call_a_host(kind: str) -> None:
     use = bed.read()
     assert use.run is not None
     host.calls.clear()
-    runs = at_once(bed.adapter.runs([0]))
+    runs = run_now(bed.adapter.runs([0]))
     assert host.calls == {"listAllDomains": 1}
     assert runs == {0: dict(zip([1, 2], use.run.tolist(), strict=True))}
     host.start(1)
-    again = at_once(bed.adapter.runs([0]))
+    again = run_now(bed.adapter.runs([0]))
     assert again[0][1] != runs[0][1]
     assert again[0][2] == runs[0][2]
 
 
-def test_hosts_that_are_away_tell_no_runs() -> None:
-    """The others do."""
+def test_hosts_that_are_away_have_no_runs() -> None:
+    """The runs of the other hosts are returned."""
     hosts = {0: DoubleHost(), 1: DoubleHost()}
     for vm, host in hosts.items():
         host.start(vm)
     bed = Bed(hosts)
     bed.read()
     hosts[0].up = False
-    assert at_once(bed.adapter.runs([0, 1])).keys() == {1}
+    assert run_now(bed.adapter.runs([0, 1])).keys() == {1}

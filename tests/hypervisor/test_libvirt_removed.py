@@ -1,4 +1,4 @@
-"""Hosts that were removed from OpenNebula: nothing is left of them."""
+"""Hosts that were removed from OpenNebula leave nothing behind."""
 
 import threading
 from time import monotonic
@@ -15,8 +15,8 @@ from tests.opennebula.worlds import RealTime
 SETTINGS = LibvirtSettings(retry_least_s=10.0, retry_most_s=100.0)
 
 
-def pool(*hosts: int) -> Any:
-    """An observation of these hosts."""
+def observe_hosts(*hosts: int) -> Any:
+    """Return an observation of these hosts."""
     return SimpleNamespace(
         host_id=np.array(hosts, dtype=np.int64),
         host_name=tuple(str(host) for host in hosts),
@@ -26,21 +26,21 @@ def pool(*hosts: int) -> Any:
 
 
 def two() -> tuple[Bed, DoubleHost, DoubleHost]:
-    """Two hosts with a VM each, both in the pool."""
+    """Return two hosts with a VM each, both in the pool."""
     one, other = DoubleHost(), DoubleHost()
     one.start(0)
     other.start(1)
     bed = Bed({0: one, 1: other}, SETTINGS)
-    bed.adapter.meet(pool(0, 1))
+    bed.adapter.meet(observe_hosts(0, 1))
     return bed, one, other
 
 
-def test_a_host_that_is_removed_while_it_is_away_is_not_called_again() -> None:
-    """Nor is it among those that are away; the other host is asked as before."""
+def test_a_host_removed_while_it_is_away_is_never_called_again() -> None:
+    """It no longer counts as away, and the other host is served as before."""
     bed, one, other = two()
     one.up = False
     assert list(bed.read().away) == [0]
-    bed.adapter.meet(pool(1))
+    bed.adapter.meet(observe_hosts(1))
     assert bed.adapter.reach().away == {}
     tried = one.calls["open"]
     for _ in range(20):
@@ -52,19 +52,19 @@ def test_a_host_that_is_removed_while_it_is_away_is_not_called_again() -> None:
     assert bed.adapter.reach().away == {}
 
 
-def test_the_connection_of_a_host_that_is_removed_is_closed() -> None:
-    """A host that is added again under its id is a new one."""
+def test_the_connection_of_a_removed_host_is_closed() -> None:
+    """A host that is added again with its id is a new one."""
     bed, one, _ = two()
     bed.read()
-    bed.adapter.meet(pool(1))
+    bed.adapter.meet(observe_hosts(1))
     assert one.calls["close"] == 1
-    bed.adapter.meet(pool(0, 1))
+    bed.adapter.meet(observe_hosts(0, 1))
     bed.read()
     assert one.opened == 2
 
 
-def test_a_host_that_hangs_when_it_is_removed_is_counted_no_longer() -> None:
-    """Its thread ends, and its connection is closed, when its call returns."""
+def test_a_hanging_host_is_no_longer_counted_after_its_removal() -> None:
+    """Its thread ends and its connection closes when its call returns."""
     one, other = DoubleHost(), DoubleHost()
     one.start(0)
     other.start(1)
@@ -77,7 +77,7 @@ def test_a_host_that_hangs_when_it_is_removed_is_counted_no_longer() -> None:
             address, keepalive
         ),
     )
-    adapter.meet(pool(0, 1))
+    adapter.meet(observe_hosts(0, 1))
 
     async def read() -> Any:
         return await adapter.read({0: 0, 1: 1})
@@ -86,7 +86,7 @@ def test_a_host_that_hangs_when_it_is_removed_is_counted_no_longer() -> None:
     one.hold = threading.Event()
     assert list(time.run(read()).away) == [0]
     assert adapter.lines.stuck == 1
-    adapter.meet(pool(1))
+    adapter.meet(observe_hosts(1))
     assert adapter.lines.stuck == 0
     one.hold.set()
     ending = monotonic() + 10

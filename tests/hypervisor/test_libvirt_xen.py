@@ -1,4 +1,4 @@
-"""Pins on Xen hosts: set and read by a command there, whoever set them."""
+"""Pins on Xen hosts are set and read by a command, whichever program set them."""
 
 import tracemalloc
 from pathlib import Path
@@ -7,23 +7,23 @@ import pytest
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.scheduler.base.ports import FullSize, ReleaseResult
-from tests.hypervisor.bed import Bed, at_once, pin
+from tests.hypervisor.bed import Bed, pin, run_now
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.xl import FakeXl
 
 
 @pytest.fixture
 def xl(tmp_path: Path) -> FakeXl:
-    """The command."""
+    """Return the fake command."""
     return FakeXl(tmp_path)
 
 
 def pinning(xl: FakeXl, vms: int = 1) -> Bed:
-    """A Xen host of four cores on which virtual CPUs are pinned, read once."""
+    """Return a Xen host of four cores with pinning, read once."""
     host = DoubleHost("xen")
     for vm in range(vms):
         host.start(vm, vcpus=2)
-        xl.starts(f"one-{vm}")
+        xl.start_domain(f"one-{vm}")
     settings = LibvirtSettings(pin_hosts=frozenset({"*"}), check_every=1, xen_command=xl.command)
     bed = Bed({0: host}, settings)
     assert bed.read().in_force.pins == {}
@@ -32,7 +32,7 @@ def pinning(xl: FakeXl, vms: int = 1) -> Bed:
 
 
 def test_pins_are_set_by_the_command(xl: FakeXl) -> None:
-    """With the words of the domain, for each virtual CPU that differs; and they are read back."""
+    """Each changed virtual CPU needs one call with the domain's name, and pins are read back."""
     bed = pinning(xl)
     assert bed.apply(pin(0, ((2, 3), (1,)))) == {}
     assert xl.calls() == ["vcpu-pin one-0 0 2,3", "vcpu-pin one-0 1 1"]
@@ -46,8 +46,8 @@ def test_pins_are_set_by_the_command(xl: FakeXl) -> None:
     assert bed.adapter.reach().drift == 0
 
 
-def test_all_guests_of_a_host_are_listed_at_once(xl: FakeXl) -> None:
-    """However many are due to be looked at."""
+def test_all_guests_of_a_host_are_listed_in_one_call(xl: FakeXl) -> None:
+    """One listing covers all guests that are due."""
     bed = pinning(xl, vms=5)
     bed.read()
     assert xl.calls() == ["vcpu-list"]
@@ -62,10 +62,10 @@ def test_all_guests_of_a_host_are_listed_at_once(xl: FakeXl) -> None:
         (("all", "all"), None),
     ],
 )
-def test_what_somebody_else_pins_is_seen(
+def test_pins_by_other_programs_are_detected(
     xl: FakeXl, listed: tuple[str, str], pins: tuple[tuple[int, ...], ...] | None
 ) -> None:
-    """As drift, once; in each of the ways in which the command writes it."""
+    """They count as drift once, in each notation of the command."""
     bed = pinning(xl)
     xl.pin("one-0", *listed)
     for _ in range(2):
@@ -73,37 +73,37 @@ def test_what_somebody_else_pins_is_seen(
     assert bed.adapter.reach().drift == (pins is not None)
 
 
-def test_what_the_command_says_against_it_is_told(xl: FakeXl) -> None:
-    """Of a pin that it refuses, and of a list: then nothing is said to have drifted."""
+def test_errors_of_the_command_are_reported(xl: FakeXl) -> None:
+    """A refused pin has the command's text, and a failed listing is not drift."""
     bed = pinning(xl)
     assert bed.apply(pin(0, ((2,), (1,)))) == {}
-    xl.breaks("no such domain")
+    xl.fail_with("no such domain")
     step = pin(0, ((0,), (0,)))
     assert "no such domain" in bed.apply(step)[step.id]
     assert bed.read().vm_id.tolist() == [0]
     assert bed.adapter.reach().drift == 0
-    xl.breaks("")
+    xl.fail_with("")
     assert bed.read().in_force.pins == {0: ((2,), (1,))}
     assert bed.adapter.reach().drift == 0
 
 
-def test_a_command_that_fails_is_run_once_a_reading(xl: FakeXl) -> None:
-    """Nobody waits for it as often as there are guests."""
+def test_a_failing_command_runs_once_a_reading(xl: FakeXl) -> None:
+    """The command is not repeated for each guest."""
     bed = pinning(xl, vms=5)
-    xl.breaks("no route to host")
+    xl.fail_with("no route to host")
     bed.read()
     assert xl.calls() == ["vcpu-list"]
 
 
-def test_release_frees_what_anybody_pinned(xl: FakeXl) -> None:
-    """And says so where it can't."""
+def test_release_removes_all_pins(xl: FakeXl) -> None:
+    """If the command fails, the result says so."""
     bed = pinning(xl)
     xl.pin("one-0", "1", "2")
     whole = FullSize(vm=0, host=0, cpu_units=150.0, memory_mib=1024, vcpus=2)
-    xl.breaks("connection refused")
-    assert "connection refused" in at_once(bed.adapter.release([whole]))[0].problem
-    xl.breaks("")
-    did = at_once(bed.adapter.release([whole]))
+    xl.fail_with("connection refused")
+    assert "connection refused" in run_now(bed.adapter.release([whole]))[0].problem
+    xl.fail_with("")
+    did = run_now(bed.adapter.release([whole]))
     assert did == {
         0: ReleaseResult("no CPU quota and OpenNebula's CPU weight, full memory, no pins")
     }
@@ -111,16 +111,16 @@ def test_release_frees_what_anybody_pinned(xl: FakeXl) -> None:
 
 
 @pytest.mark.parametrize("listed", ["0-9999999", "0-99999999999", "4096", "7-" + "9" * 5000])
-def test_a_core_that_no_host_has_is_not_believed(xl: FakeXl, listed: str) -> None:
-    """A range of them would fill the daemon's memory. The pins count as not read."""
+def test_an_impossible_core_number_is_rejected(xl: FakeXl, listed: str) -> None:
+    """A huge range would fill the daemon's memory, so such pins count as unread."""
     bed = pinning(xl)
     xl.pin("one-0", listed, "all")
     assert bed.read().in_force.pins == {}
     assert bed.adapter.reach().drift == 0
 
 
-def test_an_answer_without_end_is_cut(tmp_path: Path) -> None:
-    """Together with the command that gives it."""
+def test_an_endless_answer_is_cut(tmp_path: Path) -> None:
+    """The command that writes it is ended too."""
     script = tmp_path / "xl"
     script.write_text("#!/bin/sh\necho $$ > pid\nexec yes 'one-0 7 0 0 -b- 1.0 0-3 / all'\n")
     script.write_text(script.read_text().replace("> pid", f"> {tmp_path}/pid"))
@@ -137,8 +137,8 @@ def test_an_answer_without_end_is_cut(tmp_path: Path) -> None:
     assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
 
 
-def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
-    """Before the host would count as away."""
+def test_a_hanging_command_is_ended(tmp_path: Path) -> None:
+    """It ends before the host would count as away."""
     script = tmp_path / "xl"
     script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     script.chmod(0o755)

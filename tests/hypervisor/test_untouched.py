@@ -1,4 +1,4 @@
-"""Hosts that are left alone: the market goes on, and nobody is told anything."""
+"""Hosts without limits: the market continues, and hosts get no steps."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """A cloud whose guests keep OpenNebula's own shares."""
+    """Yield a cloud whose guests keep OpenNebula's own shares."""
     made = Frontend(hypervisors=UntouchedHypervisors())
     yield made
     made.close()
 
 
-def test_vms_are_placed_and_charged_and_limited_by_nobody(frontend: Frontend) -> None:
-    """Period after period, also where VMs contend."""
+def test_vms_are_placed_and_charged_without_limits(frontend: Frontend) -> None:
+    """In each period VMs are placed and charged, and no limits are set, also with contention."""
     ann = frontend.user("ann")
     vms = [frontend.vm(1.0 + at, owner=ann, VCPU=4) for at in range(6)]
     first = frontend.period()

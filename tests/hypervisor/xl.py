@@ -1,4 +1,4 @@
-"""A command that behaves like Xen's `xl` where pins are concerned; tests/xen has the real one."""
+"""A fake of Xen's `xl` for pins; tests/xen uses the real one."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ esac
 
 
 class FakeXl:
-    """The command, and what it was told."""
+    """The command and a record of its calls."""
 
     def __init__(self, directory: Path) -> None:
         self._place = directory / "xen"
@@ -35,28 +35,28 @@ class FakeXl:
 
     @property
     def command(self) -> str:
-        """For the settings."""
+        """Return the command for the settings."""
         return str(self._script)
 
-    def starts(self, domain: str, vcpus: int = 2) -> None:
-        """A domain that may use all cores."""
+    def start_domain(self, domain: str, vcpus: int = 2) -> None:
+        """Add a domain that may use all cores."""
         self.pin(domain, *["all"] * vcpus)
 
     def pin(self, domain: str, *affinities: str) -> None:
-        """As somebody else does it."""
+        """Pin as another program would."""
         for vcpu, affinity in enumerate(affinities):
             (self._pins / f"{domain}:{vcpu}").write_text(affinity)
 
     def pins(self, domain: str) -> list[str]:
-        """Of each virtual CPU, as it is listed."""
+        """Return the affinity of each virtual CPU, as listed."""
         return [file.read_text().strip() for file in sorted(self._pins.glob(f"{domain}:*"))]
 
-    def breaks(self, why: str) -> None:
-        """It says this and fails from now on, or works again."""
+    def fail_with(self, why: str) -> None:
+        """Fail with this text from now on; "" makes it work again."""
         (self._place / "broken").write_text(why)
 
     def calls(self) -> list[str]:
-        """Since this was asked last."""
+        """Return the calls since the last time."""
         log = self._place / "log"
         found = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
