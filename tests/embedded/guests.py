@@ -6,16 +6,16 @@ from merkatd.embedded.model.settings import EmbeddedSettings, Guesting, HostSize
 from tests.embedded.support import Bench
 
 START_S = 1.09
-"""From the deployment's answer to RUNNING."""
+"""Seconds from the answer to a deployment until RUNNING."""
 
 
 def small(cores: int = 2, **guests: float) -> Bench:
-    """One host of so many cores."""
-    return Bench(1, EmbeddedSettings(guests=Guesting(**guests)), HostSize(cores * 100, 8192))  # type: ignore[arg-type]  # floats all
+    """Return a cloud with one host of `cores` cores."""
+    return Bench(1, EmbeddedSettings(guests=Guesting(**guests)), HostSize(cores * 100, 8192))  # type: ignore[arg-type]  # all values are floats
 
 
 def start(bench: Bench, *templates: str) -> list[int]:
-    """VMs that began to run at this very moment."""
+    """Return VMs that start to run at this moment."""
     vm_ids = [bench.new(template) for template in templates]
     for vm_id in vm_ids:
         bench.ok("one.vm.deploy", vm_id, 0)
@@ -25,7 +25,7 @@ def start(bench: Bench, *templates: str) -> list[int]:
 
 
 def rates(bench: Bench, vm_ids: list[int], seconds: float = 10) -> list[float]:
-    """Cores that each guest really gets over some time."""
+    """Return the cores that each guest really gets over a time."""
     before = bench.cloud.guests.read(vm_ids)
     bench.advance(seconds)
     after = bench.cloud.guests.read(vm_ids)
@@ -33,5 +33,5 @@ def rates(bench: Bench, vm_ids: list[int], seconds: float = 10) -> list[float]:
 
 
 def job(work: float, more: str = "") -> str:
-    """The template of a VM with something to do."""
+    """Return the template of a VM with work to do."""
     return f"CPU=1 VCPU=1 MEMORY=1024 EMBEDDED=[WORK={work}, MEMORY_USE=512{more}]"

@@ -1,4 +1,4 @@
-"""Runs the embedded cloud's command alone, as `merkatd embedded` will."""
+"""Runs only the embedded cloud's command, like `merkatd embedded`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An embedded cloud as a process of its own, and a client that waits."""
+"""An embedded cloud as a separate process, with a client that waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SESSION = "oneadmin:secret"
 
 
 class Remote:
-    """A running process, and calls to it."""
+    """A running process and calls to it."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
@@ -38,18 +38,18 @@ class Remote:
         self.proxy = xmlrpc.client.ServerProxy(self.endpoint) if self.endpoint else None
 
     def raw(self, method: str, *arguments: Any, session: str = SESSION) -> Any:
-        """The whole answer to a call."""
+        """Return the whole answer to a call."""
         assert self.proxy is not None, self.process.communicate()[1]
         return getattr(self.proxy, method)(session, *arguments)
 
     def ok(self, method: str, *arguments: Any, session: str = SESSION) -> Any:
-        """The value of a call that must succeed."""
+        """Return the value of a call that must succeed."""
         answer = self.raw(method, *arguments, session=session)
         assert answer[0] is True, answer
         return answer[1]
 
     def until_state(self, vm_id: int, state: str, lcm: str = "0") -> str:
-        """Wait for a VM to reach a state; its XML then."""
+        """Wait until a VM reaches a state; return its XML."""
         wanted = f"<STATE>{state}</STATE><LCM_STATE>{lcm}</LCM_STATE>"
         ending = time.monotonic() + 20
         while time.monotonic() < ending:
@@ -60,7 +60,7 @@ class Remote:
         raise AssertionError(text)
 
     def until_on(self, vm_id: int, host: int) -> None:
-        """Wait for a VM to have come to a host and to run there."""
+        """Wait until a VM runs on a host."""
         ending = time.monotonic() + 20
         while time.monotonic() < ending:
             read = self.ok("embedded.limits.read", [vm_id])
@@ -70,12 +70,12 @@ class Remote:
         raise AssertionError(read)
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the process, as a power cut would."""
         self.process.kill()
         self._reap()
 
     def terminate(self, number: int = signal.SIGTERM) -> int:
-        """End it as an administrator would, and tell its exit code."""
+        """End the process as an administrator would, and return its exit code."""
         self.process.send_signal(number)
         return self._reap()
 
@@ -89,7 +89,7 @@ class Remote:
 
 @contextmanager
 def remote(*arguments: str) -> Iterator[Remote]:
-    """A process that is gone afterwards."""
+    """Yield a process that is ended afterwards."""
     running = Remote(*arguments)
     try:
         yield running

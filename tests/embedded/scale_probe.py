@@ -1,4 +1,4 @@
-"""Serves a large cloud and fetches its pools while a ticker watches for how long it was held."""
+"""Serves a large cloud, fetches its pools and measures how long the reactor blocks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ reactor: Any = installed
 SESSION = "oneadmin:secret"
 HOSTS, VMS = 1_000, 10_000
 LONGEST_S = 120
-"""That it may take until all of them run; four on a machine that does nothing else."""
+"""Limit until all VMs run; an idle machine takes four seconds."""
 
 
 def reference_s() -> float:
-    """CPU seconds of a fixed piece of plain Python, to measure other times against."""
+    """Return the CPU seconds of a fixed piece of Python, as a unit for other times."""
     begun = time.process_time()
     parts = [f"<{number}><![CDATA[{number * 7}]]></{number}>" for number in range(200_000)]
     assert "".join(parts)
@@ -39,7 +39,7 @@ def reference_s() -> float:
 
 
 def large_cloud() -> EmbeddedCloud:
-    """A thousand hosts, and ten virtual machines on each."""
+    """Return a cloud of a thousand hosts with ten VMs each."""
     cloud = EmbeddedCloud(reactor, np.random.default_rng(1), EmbeddedSettings(events_per_turn=200))
     cloud.found("secret")
     cloud.add_hosts(HOSTS)
@@ -51,7 +51,7 @@ def large_cloud() -> EmbeddedCloud:
 
 
 class Ticker:
-    """Knows the longest time between two turns of the reactor, in CPU seconds of this process."""
+    """Measures the longest time between two turns of the reactor, in CPU seconds of the process."""
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -65,13 +65,13 @@ class Ticker:
         self._last_s = now_s
 
     def take(self) -> float:
-        """The longest time since the last taking."""
+        """Return and reset the longest time."""
         longest_s, self.longest_s = self.longest_s, 0.0
         return longest_s
 
 
 def raw_fetch(server: RpcServer, method: str, *arguments: int) -> int:
-    """Fetch a pool without parsing it, which would hold the interpreter for the server too."""
+    """Fetch a pool without parsing it, which would block the server's interpreter too."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     body = xmlrpc.client.dumps((SESSION, *arguments), method)
     connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml"})
@@ -81,7 +81,7 @@ def raw_fetch(server: RpcServer, method: str, *arguments: int) -> int:
 
 
 async def probe(cloud: EmbeddedCloud, server: RpcServer) -> dict[str, float]:
-    """Fetch, and measure."""
+    """Fetch the pools and return the measurements."""
     running = 0
     for _ in range(LONGEST_S):
         await task.deferLater(reactor, 1.0, lambda: None)
@@ -110,7 +110,7 @@ async def probe(cloud: EmbeddedCloud, server: RpcServer) -> dict[str, float]:
 
 
 def least_joined(cloud: EmbeddedCloud) -> dict[str, float]:
-    """A warm pool as text, in the quickest of three times."""
+    """Return size and shortest time of three for a warm pool as text."""
     took = []
     for _ in range(3):
         begun = time.process_time()
@@ -120,11 +120,11 @@ def least_joined(cloud: EmbeddedCloud) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print what was measured as JSON."""
+    """Print the measurements as JSON."""
     begun = time.process_time()
     cloud = large_cloud()
     built_s = time.process_time() - begun
-    # As the command does once its cloud is built.
+    # The command does this too once its cloud is built.
     gc.freeze()
     server = serve(cloud, reactor)
 

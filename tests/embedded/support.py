@@ -1,4 +1,4 @@
-"""A cloud in virtual time for the tests, called as a client would call it."""
+"""A cloud in virtual time for the tests, called as by a client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL = "CPU=1\nMEMORY=512"
 
 
 class Bench:
-    """A cloud with a clock that tests move, and calls that answer at once."""
+    """A cloud with a clock that tests advance, and calls that return at once."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Bench:
         self.transport = MemoryTransport(self.cloud)
 
     def raw(self, method: str, *arguments: Any, session: str = ADMIN) -> list[Any]:
-        """The whole answer to a call."""
+        """Return the whole answer to a call."""
         waiting = self.transport.call(method, session, *arguments)
         try:
             waiting.send(None)
@@ -51,14 +51,14 @@ class Bench:
         raise AssertionError("no answer yet")
 
     def ok(self, method: str, *arguments: Any, session: str = ADMIN) -> Any:
-        """The value of a call that must succeed."""
+        """Return the value of a call that must succeed."""
         answer = self.raw(method, *arguments, session=session)
         assert answer[0] is True, answer
         assert answer[2] == 0
         return answer[1]
 
     def refused(self, method: str, *arguments: Any, session: str = ADMIN) -> tuple[int, str]:
-        """The code and the text of a call that must fail."""
+        """Return code and text of a call that must fail."""
         answer = self.raw(method, *arguments, session=session)
         assert answer[0] is False, answer
         assert len(answer) == 5
@@ -70,19 +70,19 @@ class Bench:
         self.clock.advance(seconds)
 
     def vm(self, vm_id: int) -> Vm:
-        """A VM as it is."""
+        """Return the record of a VM."""
         return self.cloud.world.vms.rows[vm_id]
 
     def state(self, vm_id: int) -> tuple[int, int]:
-        """STATE and LCM_STATE."""
+        """Return STATE and LCM_STATE."""
         return int(self.vm(vm_id).state), int(self.vm(vm_id).lcm)
 
     def new(self, template: str = SMALL, session: str = ADMIN) -> int:
-        """A pending VM."""
+        """Create a pending VM."""
         return int(self.ok("one.vm.allocate", template, session=session))
 
     def running(self, template: str = SMALL, host: int = 0) -> int:
-        """A VM that runs."""
+        """Create a running VM."""
         vm_id = self.new(template)
         self.ok("one.vm.deploy", vm_id, host)
         self.advance(5)
@@ -90,7 +90,7 @@ class Bench:
         return vm_id
 
     def path(self, vm_id: int, seconds: float = 10, step: float = 0.005) -> list[tuple[int, int]]:
-        """The states that a VM passes through from now on."""
+        """Return the states that a VM passes through from now on."""
         seen = [self.state(vm_id)]
         for _ in range(round(seconds / step)):
             self.advance(step)
@@ -99,7 +99,7 @@ class Bench:
         return seen
 
     def charged(self) -> dict[int, tuple[int, int, int]]:
-        """CPU, MiB and VMs that each host is charged with, where there are any."""
+        """Return CPU, MiB and number of VMs allocated on each host with VMs."""
         return {
             host.id: (host.used_cpu, host.used_memory_kib // 1024, len(host.vms))
             for host in self.cloud.world.hosts
@@ -107,7 +107,7 @@ class Bench:
         }
 
     def user(self, name: str, *groups: int) -> str:
-        """The session of a new user."""
+        """Create a user and return its session."""
         groups_given = [list(groups)] if groups else []
         driver = ["core"] if groups else []
         self.ok("one.user.allocate", name, "pw", *driver, *groups_given)
@@ -115,12 +115,12 @@ class Bench:
 
 
 def xml(text: str) -> etree._Element:
-    """A reply's XML, parsed."""
+    """Parse the XML of an answer."""
     return etree.fromstring(text.encode())
 
 
 def in_state(bench: Bench, state: tuple[int, int]) -> int:
-    """A VM brought into a state where it stays."""
+    """Return a VM brought into a state in which it stays."""
     if state in {PENDING, HOLD}:
         vm_id = bench.new()
         if state == HOLD:

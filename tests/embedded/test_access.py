@@ -13,15 +13,15 @@ USE, MANAGE, ADMIN = 1, 2, 4
 
 
 def rule(bench: Bench, user: int, resource: int, rights: int) -> int:
-    """A new rule, sent as oned takes it."""
+    """Add a rule in oned's format."""
     return int(bench.ok("one.acl.addrule", f"{user:x}", f"{resource:x}", f"{rights:x}"))
 
 
 @pytest.mark.parametrize(
     "session", ["oneadmin:wrong", "nobody:secret", "oneadmin", ":", "", "serveradmin:"]
 )
-def test_a_wrong_password_is_refused_with_256(session: str) -> None:
-    """In oned's words, and nothing is done."""
+def test_a_wrong_password_fails_with_256(session: str) -> None:
+    """The text is oned's, and the call has no effect."""
     bench = Bench()
     assert bench.refused("one.vm.allocate", SMALL, session=session) == (
         256,
@@ -30,8 +30,8 @@ def test_a_wrong_password_is_refused_with_256(session: str) -> None:
     assert len(bench.cloud.world.vms) == 0
 
 
-def test_passwords_are_kept_as_digests() -> None:
-    """What the pool shows is the digest, and a new password replaces the old."""
+def test_passwords_are_stored_as_digests() -> None:
+    """The pool shows the digest, and a new password replaces the old one."""
     bench = Bench()
     ann = bench.user("ann")
     shown = xml(bench.ok("one.userpool.info")).findtext("USER[NAME='ann']/PASSWORD")
@@ -60,15 +60,15 @@ def test_passwords_are_kept_as_digests() -> None:
     ],
 )
 def test_ordinary_users_may_not_administer(method: str, arguments: tuple[object, ...]) -> None:
-    """They are refused with 512, on their own VM too."""
+    """Administrative calls fail with 512, also for the user's own VM."""
     bench = Bench()
     ann = bench.user("ann")
     bench.new(session=ann)
     assert bench.refused(method, *arguments, session=ann)[0] == 512
 
 
-def test_ordinary_users_manage_their_own_vms() -> None:
-    """Suspend, resume, stop, update and terminate; nobody else's."""
+def test_ordinary_users_manage_their_own_vms_only() -> None:
+    """They may suspend, resume, stop, update and terminate their own VMs."""
     bench = Bench()
     ann, bob = bench.user("ann"), bench.user("bob")
     vm_id = bench.new(session=ann)
@@ -84,7 +84,7 @@ def test_ordinary_users_manage_their_own_vms() -> None:
 
 
 def test_users_change_their_own_template() -> None:
-    """A bid may live there; what is restricted is refused."""
+    """A bid may be stored there, and restricted attributes are rejected."""
     bench = Bench()
     ann = bench.user("ann")
     bench.ok("one.user.update", 2, 'MERKAT_BID_CPU="3"', 1, session=ann)
@@ -96,7 +96,7 @@ def test_users_change_their_own_template() -> None:
 
 
 def test_restricted_attributes_of_vms_are_for_administrators() -> None:
-    """Refused in a creation, and in an update that would change them."""
+    """A creation or an update by another user that sets them is rejected."""
     bench = Bench()
     ann = bench.user("ann")
     code, text = bench.refused("one.vm.allocate", f"{SMALL}\nUSER_PRIORITY=1", session=ann)
@@ -112,7 +112,7 @@ def test_restricted_attributes_of_vms_are_for_administrators() -> None:
 
 
 def test_a_scheduler_account_works_by_rules() -> None:
-    """VM use, manage and admin, HOST manage and DATASTORE use are what deploying takes."""
+    """It needs VM use, manage and admin, HOST manage, and DATASTORE use."""
     bench = Bench()
     agent = bench.user("agent")
     vm_id = bench.new()
@@ -130,8 +130,8 @@ def test_a_scheduler_account_works_by_rules() -> None:
     assert bench.ok("one.hostpool.info", session=agent) == "<HOST_POOL></HOST_POOL>"
 
 
-def test_rules_reach_one_group_or_cluster() -> None:
-    """A rule may name one object, a group's objects, or a cluster's hosts."""
+def test_rules_may_name_a_group_or_a_cluster() -> None:
+    """A rule covers one object, the objects of a group, or the hosts of a cluster."""
     bench = Bench()
     agent = bench.user("agent")
     cluster = int(bench.ok("one.cluster.allocate", "second"))
@@ -154,16 +154,16 @@ def test_rules_reach_one_group_or_cluster() -> None:
         ("400000001", "2400000000", "1"),
     ],
 )
-def test_malformed_rules_are_refused(user: str, resource: str, rights: str) -> None:
-    """With 8192, and no rule is kept."""
+def test_malformed_rules_are_rejected(user: str, resource: str, rights: str) -> None:
+    """They fail with 8192, and no rule is stored."""
     bench = Bench()
     code, text = bench.refused("one.acl.addrule", user, resource, rights)
     assert (code, "malformed" in text) == (8192, True)
     assert len(bench.cloud.world.rules) == 6
 
 
-def test_rules_come_once_and_go_once() -> None:
-    """A second equal rule is refused, and so is the second deletion."""
+def test_duplicate_rules_and_deletions_are_rejected() -> None:
+    """A second equal rule fails, and so does a second deletion."""
     bench = Bench()
     number = rule(bench, ALL, HOST | ALL, USE)
     assert bench.refused("one.acl.addrule", "400000000", "2400000000", "1")[0] == 8192
@@ -171,7 +171,7 @@ def test_rules_come_once_and_go_once() -> None:
     assert bench.refused("one.acl.delrule", number)[0] == 8192
 
 
-def test_group_members_use_what_the_group_may() -> None:
+def test_group_members_have_the_groups_rights() -> None:
     """A VM's group permission opens it to the group, in calls and in pools."""
     bench = Bench()
     ann, bob = bench.user("ann"), bench.user("bob")
@@ -182,8 +182,8 @@ def test_group_members_use_what_the_group_may() -> None:
     bench.ok("one.vm.info", vm_id, session=bob)
 
 
-def test_changing_owner_and_group() -> None:
-    """Given to another user and group, shown with their names."""
+def test_owner_and_group_can_be_changed() -> None:
+    """The new owner and group are shown with their names."""
     bench = Bench()
     bench.user("ann")
     team = int(bench.ok("one.group.allocate", "team"))
@@ -204,7 +204,7 @@ def test_changing_owner_and_group() -> None:
 
 
 def test_secondary_groups_have_rights() -> None:
-    """By a VM's permissions for its group, and by rules, as the user's own group has."""
+    """A VM's permissions for its group and rules apply to them as to the user's main group."""
     bench = Bench()
     team = int(bench.ok("one.group.allocate", "team"))
     ann, bob = bench.user("ann"), bench.user("bob")

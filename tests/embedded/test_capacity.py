@@ -1,4 +1,4 @@
-"""What hosts are charged with, and who checks it."""
+"""Allocations on hosts, and their enforcement."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.embedded.support import Bench, xml
 BIG = "CPU=4\nMEMORY=2048"
 
 
-def test_charges_begin_at_deploy_and_last() -> None:
-    """Charged while running, suspended and off; released when stopped."""
+def test_allocations_start_at_deployment_and_last() -> None:
+    """A VM is allocated while running, suspended and off, and released when it is stopped."""
     bench = Bench()
     vm_id = bench.new(BIG)
     assert bench.charged() == {}
@@ -34,8 +34,8 @@ def test_charges_begin_at_deploy_and_last() -> None:
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_both_hosts_are_charged_during_a_migration(*, live: bool) -> None:
-    """And one alone before and after."""
+def test_both_hosts_are_allocated_during_a_migration(*, live: bool) -> None:
+    """Before and after the migration only one host is."""
     bench = Bench()
     vm_id = bench.running(BIG)
     bench.ok("one.vm.migrate", vm_id, 1, live)
@@ -47,7 +47,7 @@ def test_both_hosts_are_charged_during_a_migration(*, live: bool) -> None:
 
 
 def test_a_host_shows_hundredths_of_a_core_and_kib() -> None:
-    """HOST_SHARE's units, its free capacity less what is reserved, and every VM charged there."""
+    """HOST_SHARE has oned's units, capacity without reservations, and every VM of the host."""
     bench = Bench()
     bench.ok("one.host.update", 0, "RESERVED_CPU=200 RESERVED_MEM=1048576", 1)
     bench.running(BIG)
@@ -62,14 +62,14 @@ def test_a_host_shows_hundredths_of_a_core_and_kib() -> None:
 
 
 def test_negative_reservations_overcommit() -> None:
-    """MAX_CPU grows beyond TOTAL_CPU."""
+    """MAX_CPU becomes larger than TOTAL_CPU."""
     bench = Bench()
     bench.ok("one.host.update", 0, 'RESERVED_CPU="-50%"', 1)
     assert xml(bench.ok("one.host.info", 0)).findtext("HOST_SHARE/MAX_CPU") == "1200"
 
 
-def test_enforcement_is_racy_as_oned_is() -> None:
-    """Eight deployments of four cores to eight cores, together, are all accepted; a later isn't."""
+def test_enforcement_has_the_same_race_as_oned() -> None:
+    """Eight concurrent deployments of four cores to eight cores succeed, and a later one fails."""
     bench = Bench()
     vm_ids = [bench.new(BIG) for _ in range(9)]
     for vm_id in vm_ids[:8]:
@@ -83,8 +83,8 @@ def test_enforcement_is_racy_as_oned_is() -> None:
     bench.ok("one.vm.deploy", vm_ids[8], 0, False)
 
 
-def test_the_race_can_be_turned_off() -> None:
-    """Then the third of them is refused at once."""
+def test_the_race_can_be_disabled() -> None:
+    """Then the third of three concurrent deployments fails at once."""
     bench = Bench(settings=EmbeddedSettings(racy_enforce=False))
     vm_ids = [bench.new(BIG) for _ in range(3)]
     bench.ok("one.vm.deploy", vm_ids[0], 0, True)
@@ -92,16 +92,16 @@ def test_the_race_can_be_turned_off() -> None:
     assert bench.refused("one.vm.deploy", vm_ids[2], 0, True)[0] == 2048
 
 
-def test_enforcement_minds_memory() -> None:
-    """A VM larger than the host's memory is refused, and taken when not enforced."""
+def test_enforcement_checks_memory() -> None:
+    """A VM larger than the host's memory is rejected, unless enforcement is off."""
     bench = Bench()
     vm_id = bench.new("CPU=1\nMEMORY=99999")
     assert "Not enough memory" in bench.refused("one.vm.deploy", vm_id, 0, True)[1]
     bench.ok("one.vm.deploy", vm_id, 0)
 
 
-def test_disabled_hosts_are_not_checked_and_offline_ones_are() -> None:
-    """Oned deploys to a disabled host; an offline one is refused and shows no capacity."""
+def test_offline_hosts_are_checked_and_disabled_ones_are_not() -> None:
+    """Oned deploys to a disabled host; an offline host is rejected and has no capacity."""
     bench = Bench()
     bench.ok("one.host.status", 0, 1)
     bench.ok("one.vm.deploy", bench.new(), 0)
@@ -118,8 +118,8 @@ def test_disabled_hosts_are_not_checked_and_offline_ones_are() -> None:
     assert xml(bench.ok("one.host.info", 1)).findtext("HOST_SHARE/MAX_CPU") == "800"
 
 
-def test_pinned_vms_show_their_cores_and_refuse_live_migration() -> None:
-    """The pin shows as core:vm; the refusal is oned's."""
+def test_pinned_vms_show_their_cores_and_reject_live_migration() -> None:
+    """The pin appears as core:vm, and the error text is oned's."""
     bench = Bench()
     vm_id = bench.running('CPU=2 VCPU=2 MEMORY=64 TOPOLOGY=[PIN_POLICY="CORE"]')
     cpus = [item.text for item in xml(bench.ok("one.host.info", 0)).iterfind(".//CPUS")]
@@ -133,7 +133,7 @@ def test_pinned_vms_show_their_cores_and_refuse_live_migration() -> None:
 
 
 def test_a_host_with_vms_cannot_be_removed() -> None:
-    """An empty one can, and its id is not given again."""
+    """An empty host can be removed, and its id is not reused."""
     bench = Bench()
     vm_id = bench.running()
     assert bench.refused("one.host.delete", 0) == (
@@ -158,8 +158,8 @@ VERBS = st.sampled_from(
 @given(
     st.lists(st.tuples(VERBS, st.integers(0, 3), st.integers(0, 2), st.floats(0, 2)), max_size=25)
 )
-def test_charges_always_add_up(steps: list[tuple[str, int, int, float]]) -> None:
-    """Whatever is called in whatever order, each host is charged with its VMs and nothing else."""
+def test_allocations_add_up_after_any_calls(steps: list[tuple[str, int, int, float]]) -> None:
+    """After calls in any order, each host has exactly the allocations of its VMs."""
     bench = Bench()
     for _ in range(4):
         bench.new(BIG)

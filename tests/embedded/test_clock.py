@@ -7,25 +7,25 @@ from twisted.internet.task import Clock
 from merkatd.embedded.model.event_clock import Agenda, ScaledClock
 
 
-def test_events_see_the_moment_they_were_due() -> None:
-    """However far the clock jumped, and also when one event sets the next."""
+def test_events_see_the_time_at_which_they_were_due() -> None:
+    """This holds for any jump of the clock, and for events that schedule further ones."""
     clock, seen = Clock(), list[float]()
     agenda = Agenda(clock, 1000.0, 0)
 
-    def again() -> None:
+    def repeat() -> None:
         seen.append(agenda.now())
         if len(seen) < 4:
-            agenda.at(agenda.now() + 2, again)
+            agenda.at(agenda.now() + 2, repeat)
 
-    agenda.at(1003.0, again)
+    agenda.at(1003.0, repeat)
     agenda.at(1004.0, lambda: seen.append(-1.0))
     clock.advance(100)
     assert seen == [1003.0, -1.0, 1005.0, 1007.0]
     assert agenda.now() == 1100.0
 
 
-def test_an_earlier_event_comes_first_though_it_was_set_later() -> None:
-    """One delayed call serves all, and it is moved when it must be."""
+def test_an_earlier_event_comes_first_even_if_scheduled_later() -> None:
+    """One delayed call serves all events and is moved if necessary."""
     clock, seen = Clock(), list[str]()
     agenda = Agenda(clock, 0.0, 0)
     agenda.at(10, lambda: seen.append("late"))
@@ -42,8 +42,8 @@ def test_an_earlier_event_comes_first_though_it_was_set_later() -> None:
     assert not clock.getDelayedCalls()
 
 
-def test_what_follows_a_turn_follows_every_turn() -> None:
-    """Also one in which an event failed."""
+def test_the_turn_callback_follows_every_turn() -> None:
+    """It runs once after each turn of due events."""
     clock, turns = Clock(), list[float]()
     agenda = Agenda(clock, 0.0, 0)
     agenda.after_turn = lambda: turns.append(clock.seconds())
@@ -55,7 +55,7 @@ def test_what_follows_a_turn_follows_every_turn() -> None:
 
 
 def test_a_scaled_clock_runs_faster() -> None:
-    """Its seconds and its delays are the world's, not the wall's."""
+    """Its seconds and delays are those of the simulated world."""
     clock, called = Clock(), list[float]()
     clock.advance(50)
     scaled = ScaledClock(clock, 10.0, 1000.0)

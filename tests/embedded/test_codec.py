@@ -1,4 +1,4 @@
-"""Records are read back as they were written, also those of an earlier version."""
+"""Records survive storage, also those of an earlier version."""
 
 import json
 
@@ -12,13 +12,13 @@ LIMITS = GuestLimits(
 )
 
 
-def test_a_record_is_read_back() -> None:
-    """With what is nested in it."""
+def test_a_record_survives_storage() -> None:
+    """Nested records survive too."""
     assert from_plain(GuestLimits, to_plain(LIMITS)) == LIMITS
 
 
-def test_fields_that_came_later_have_their_defaults() -> None:
-    """A state that was written before them is no loss; one with more fields than known is."""
+def test_new_fields_have_defaults_when_older_records_are_read() -> None:
+    """A record with unknown extra fields or without required fields is an error."""
     values = json.loads(to_plain(LIMITS))
     older = from_plain(GuestLimits, json.dumps(values[:-2]))
     assert older == GuestLimits(cpu_shares=100, memory_mib=512, pins=((1,), ()))

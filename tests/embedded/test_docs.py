@@ -18,12 +18,12 @@ PAGE = (ROOT / "docs" / "embedded.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
-    """The code blocks of a language."""
+    """Return the code blocks of a language."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_program_runs() -> None:
-    """And leaves a cloud of three hosts."""
+    """The example program creates a cloud of three hosts."""
     names: dict[str, Any] = {}
     for block in blocks("python"):
         exec(block, names)  # noqa: S102 - our own page
@@ -31,7 +31,7 @@ def test_the_program_runs() -> None:
 
 
 def test_the_file_describes_a_cloud(tmp_path: Path) -> None:
-    """The example is read without complaint."""
+    """The example file is accepted."""
     path = tmp_path / "cloud.toml"
     path.write_text(blocks("toml")[0])
     bench = Bench(0)
@@ -39,8 +39,8 @@ def test_the_file_describes_a_cloud(tmp_path: Path) -> None:
     assert len(bench.cloud.world.hosts) == 4
 
 
-def test_what_is_named_exists() -> None:
-    """Calls of our own and kinds of faults."""
+def test_named_methods_and_faults_exist() -> None:
+    """The page names existing calls and kinds of faults."""
     for name in set(re.findall(r"embedded\.(?:limits|guest|fault|host)\.[a-z]+", PAGE)):
         assert name in METHODS
     assert all(f"`{kind.value}`" in PAGE for kind in FaultKind)

@@ -1,4 +1,4 @@
-"""What can be made to go wrong."""
+"""Injected faults of the embedded cloud."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.embedded.process import remote
 from tests.embedded.support import ADMIN, SMALL, Bench, xml
 
 
-def test_a_refusal_does_nothing() -> None:
-    """Its code and text are those asked for; the VM is not there."""
+def test_a_refusal_has_no_effect() -> None:
+    """It returns the requested code and text, and no VM is created."""
     bench = Bench()
     bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.allocate", code=512, text="no", count=1))
     assert bench.refused("one.vm.allocate", SMALL) == (512, "[one.vm.allocate] no")
@@ -26,8 +26,8 @@ def test_a_refusal_does_nothing() -> None:
     bench.new()
 
 
-def test_faults_strike_as_often_as_asked() -> None:
-    """By count, by VM, by host, and by probability from the seeded generator."""
+def test_faults_apply_as_often_as_requested() -> None:
+    """They are selected by count, VM, host, and probability from the seeded generator."""
     bench = Bench()
     one, two = bench.running(), bench.running()
     bench.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.*", vm=one, count=2))
@@ -42,8 +42,8 @@ def test_faults_strike_as_often_as_asked() -> None:
     assert 60 < struck < 120
 
 
-def test_a_lost_answer_leaves_the_work_done() -> None:
-    """The caller sees a broken connection, the cloud has the VM."""
+def test_a_lost_answer_keeps_the_effect() -> None:
+    """The caller gets a broken connection, and the cloud has the VM."""
     bench = Bench()
     bench.cloud.faults.add(Fault(FaultKind.LOSE, "one.vm.allocate"))
     with pytest.raises(ConnectionDropped):
@@ -51,8 +51,8 @@ def test_a_lost_answer_leaves_the_work_done() -> None:
     assert len(bench.cloud.world.vms) == 1
 
 
-def test_garbage_and_broken_texts() -> None:
-    """Either the answer is no XML-RPC, or the pool inside it breaks off."""
+def test_garbage_and_truncated_texts_are_injected() -> None:
+    """The answer is invalid XML-RPC, or the pool in it ends early."""
     bench = Bench()
     number = bench.cloud.faults.add(Fault(FaultKind.GARBAGE, "one.hostpool.info"))
     with pytest.raises(xmlrpc.client.ResponseError):
@@ -64,7 +64,7 @@ def test_garbage_and_broken_texts() -> None:
 
 
 def test_a_delayed_answer_comes_later() -> None:
-    """The work is done at once, the answer is there when the time has passed."""
+    """The call takes effect at once, and its answer comes after the delay."""
     bench = Bench()
     bench.cloud.faults.add(Fault(FaultKind.DELAY, "one.vm.allocate", seconds=5))
     waiting = bench.transport.call("one.vm.allocate", ADMIN, SMALL)
@@ -81,8 +81,8 @@ def test_a_delayed_answer_comes_later() -> None:
     assert ended.value.value == [True, 0, 0]
 
 
-def test_a_hanging_server_does_nothing_and_says_nothing() -> None:
-    """Not even after a long time."""
+def test_a_hanging_server_never_answers() -> None:
+    """Also after a long time, the call has no effect and no answer."""
     bench = Bench()
     bench.cloud.faults.add(Fault(FaultKind.HANG))
     waiting = bench.transport.call("one.vm.allocate", ADMIN, SMALL)
@@ -93,8 +93,8 @@ def test_a_hanging_server_does_nothing_and_says_nothing() -> None:
     waiting.close()
 
 
-def test_a_dead_host_takes_its_guests_along() -> None:
-    """ERROR and UNKNOWN; when it is back they are found powered off, still charged."""
+def test_guests_of_a_dead_host_are_off_when_it_returns() -> None:
+    """They are UNKNOWN while the host is in ERROR, and still allocated as powered off later."""
     bench = Bench()
     vm_id = bench.running()
     bench.cloud.host_down(0)
@@ -106,8 +106,8 @@ def test_a_dead_host_takes_its_guests_along() -> None:
     assert bench.charged() == {0: (100, 512, 1)}
 
 
-def test_a_host_that_is_only_cut_off_keeps_its_guests() -> None:
-    """They are UNKNOWN while they go on, and RUNNING afterwards."""
+def test_a_disconnected_host_keeps_its_guests() -> None:
+    """They are UNKNOWN while they run, and RUNNING afterwards."""
     bench = Bench()
     vm_id = bench.running()
     before = bench.cloud.guests.read()[vm_id].cpu_s
@@ -120,7 +120,7 @@ def test_a_host_that_is_only_cut_off_keeps_its_guests() -> None:
 
 
 def test_operations_on_a_dead_host_fail() -> None:
-    """A deployment to it ends in a state of failure, a migration to it back where it was."""
+    """A deployment ends in a state of failure, and a migration returns to the source."""
     bench = Bench()
     vm_id, fresh = bench.running(), bench.new()
     bench.cloud.host_down(1)
@@ -133,8 +133,8 @@ def test_operations_on_a_dead_host_fail() -> None:
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_a_migration_from_a_host_that_dies_fails(*, live: bool) -> None:
-    """The VM is lost where it was, and the target released."""
+def test_a_migration_from_a_dying_host_fails(*, live: bool) -> None:
+    """The VM is lost on its source, and the target is released."""
     bench = Bench()
     vm_id = bench.running()
     bench.ok("one.vm.migrate", vm_id, 1, live)
@@ -146,8 +146,8 @@ def test_a_migration_from_a_host_that_dies_fails(*, live: bool) -> None:
     assert bench.state(vm_id) == (8, 0)
 
 
-def test_a_lying_pool_shows_what_was() -> None:
-    """For the time asked for, in both pools, while the VM itself has moved on."""
+def test_a_stale_pool_shows_the_earlier_state() -> None:
+    """For the requested time both pools are outdated, and the VM's own record is current."""
     bench = Bench()
     vm_id = bench.running()
     before = bench.ok("one.vmpool.infoextended", -2, -1, -1, -1)
@@ -160,8 +160,8 @@ def test_a_lying_pool_shows_what_was() -> None:
     assert bench.ok("one.vmpool.infoextended", -2, -1, -1, -1) != before
 
 
-def test_faults_are_ordered_remotely() -> None:
-    """Added, listed, removed and cleared by calls that faults never strike themselves."""
+def test_faults_are_controlled_by_calls() -> None:
+    """The calls that add, list, remove and clear faults never fail by faults themselves."""
     bench = Bench()
     number = bench.ok("embedded.fault.add", {"kind": "refuse", "method": "one.*", "count": 5})
     assert bench.refused("one.system.version")[0] == 8192
@@ -179,10 +179,10 @@ def test_faults_are_ordered_remotely() -> None:
     ("value", "error"),
     [(None, TypeError), (2**31, OverflowError), ("\x01", ValueError), (object(), TypeError)],
 )
-def test_the_memory_transport_carries_what_xmlrpc_carries(
+def test_the_memory_transport_rejects_what_xmlrpc_cannot_carry(
     value: object, error: type[Exception]
 ) -> None:
-    """What the socket couldn't send is refused here too, and nothing is shared."""
+    """It raises the socket's errors, and values are copied."""
     bench = Bench()
     with pytest.raises(error):
         bench.raw("one.vm.allocate", value)
@@ -192,7 +192,7 @@ def test_the_memory_transport_carries_what_xmlrpc_carries(
 
 
 def test_the_memory_transport_raises_the_sockets_faults() -> None:
-    """Unknown methods and wrong types."""
+    """Unknown methods and wrong types have the codes of the socket."""
     bench = Bench()
     for method, arguments, code in (("one.no", (), -506), ("one.vm.info", ("0",), -501)):
         with pytest.raises(xmlrpc.client.Fault) as raised:
@@ -200,15 +200,15 @@ def test_the_memory_transport_raises_the_sockets_faults() -> None:
         assert raised.value.faultCode == code
 
 
-def test_faults_on_the_socket() -> None:
-    """Each kind as a client sees it; those that follow are answered well."""
+def test_faults_appear_on_the_socket() -> None:
+    """A client sees each kind of fault, and later calls succeed."""
     with remote("--hosts", "1") as cloud:
         seen: dict[str, type[Exception]] = {
             "lose": http.client.RemoteDisconnected,
             "garbage": ExpatError,
         }
         for kind, error in seen.items():
-            # A client of the standard library tries a lost call once more by itself.
+            # The standard library's client repeats a lost call once by itself.
             count = 2 if kind == "lose" else 1
             cloud.ok("embedded.fault.add", {"kind": kind, "count": count})
             with pytest.raises(error):
@@ -233,8 +233,8 @@ def test_faults_on_the_socket() -> None:
         assert cloud.terminate() == 0
 
 
-def test_two_delays_of_a_call_add_up() -> None:
-    """A call that two faults delay takes both times."""
+def test_delays_of_several_faults_add_up() -> None:
+    """A call that two faults delay takes the sum of both times."""
     bench = Bench()
     for seconds in (2, 3):
         bench.cloud.faults.add(Fault(FaultKind.DELAY, "one.vm.allocate", seconds=seconds))

@@ -1,4 +1,4 @@
-"""Guests that burn what their limits give them."""
+"""Guests use the CPU and memory that their limits allow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_shares_divide_a_full_host() -> None:
     ],
 )
 def test_quotas_are_hard_caps(limits: dict[str, Any], expected: float) -> None:
-    """A quota per virtual processor counts twice for two, a global one once."""
+    """A quota per virtual CPU counts twice for two virtual CPUs, a global one once."""
     bench = small(4)
     (vm_id,) = start(bench, "CPU=2 VCPU=2 MEMORY=64")
     bench.cloud.guests.set_limits(vm_id, **limits)
@@ -44,7 +44,7 @@ def test_quotas_are_hard_caps(limits: dict[str, Any], expected: float) -> None:
 
 
 def test_pins_confine_a_guest() -> None:
-    """Two guests on one core get half each, the third a core of its own."""
+    """Two guests on one core get half of it each, and the third gets a whole core."""
     bench = small()
     vm_ids = start(bench, *["CPU=1 MEMORY=64"] * 3)
     bench.cloud.guests.set_limits(vm_ids[0], pins=[[0]])
@@ -53,8 +53,8 @@ def test_pins_confine_a_guest() -> None:
     assert rates(bench, vm_ids) == pytest.approx([0.5, 0.5, 1.0])
 
 
-def test_a_demand_below_its_share_leaves_the_rest() -> None:
-    """A guest takes no more than it wants."""
+def test_a_demand_below_the_share_leaves_the_rest_to_others() -> None:
+    """A guest uses no more than its demand."""
     bench = small(1)
     vm_ids = start(bench, "CPU=1 MEMORY=64 EMBEDDED=[DEMAND=0.2]", "CPU=1 MEMORY=64")
     assert rates(bench, vm_ids) == pytest.approx([0.2, 0.8])
@@ -63,7 +63,7 @@ def test_a_demand_below_its_share_leaves_the_rest() -> None:
 
 
 def test_an_application_slows_down_with_its_share() -> None:
-    """Work of 100 core-seconds: 40 s at full speed, then at a quarter of it."""
+    """Work of 100 core-seconds runs 40 s at full speed, and then at a quarter of it."""
     bench = small(4)
     (vm_id,) = start(bench, job(100, ", ITERATIONS=10"))
     bench.advance(40)
@@ -84,10 +84,8 @@ def test_an_application_slows_down_with_its_share() -> None:
 
 @given(epoch_s=st.floats(0.0, 2e9), steps=st.integers(1, 300), work=st.floats(1.0, 50.0))
 @settings(max_examples=200, deadline=None)
-def test_its_log_has_the_last_iteration_whenever_it_ends(
-    epoch_s: float, steps: int, work: float
-) -> None:
-    """Clocks that count from an epoch know less than a rounding error of the work."""
+def test_the_log_has_the_last_iteration(epoch_s: float, steps: int, work: float) -> None:
+    """Large epoch times have a rounding error, and the log is complete all the same."""
     guest = SimulatedGuest(
         vm=0,
         vcpus=1,
@@ -107,7 +105,7 @@ def test_its_log_has_the_last_iteration_whenever_it_ends(
 
 
 def test_a_guest_may_turn_itself_off() -> None:
-    """Its work done, it is found POWEROFF, its host still charged."""
+    """After its work it is in POWEROFF, and its host stays allocated."""
     bench = small()
     (vm_id,) = start(bench, job(30, ", ON_FINISH=poweroff"))
     bench.advance(29.9)
@@ -120,8 +118,8 @@ def test_a_guest_may_turn_itself_off() -> None:
     assert bench.state(vm_id) == (3, 3)
 
 
-def test_a_guest_that_crashes_is_found_off() -> None:
-    """As monitoring finds one whose process is gone; one that never was can't crash."""
+def test_a_crashed_guest_is_powered_off() -> None:
+    """Its state is that which monitoring finds; a VM that never ran cannot crash."""
     bench = small()
     (vm_id,) = start(bench, job(30))
     assert bench.ok("embedded.guest.off", vm_id) == vm_id
@@ -129,16 +127,16 @@ def test_a_guest_that_crashes_is_found_off() -> None:
     assert bench.refused("embedded.guest.off", 99)[1] == "[embedded.guest.off] VM 99 has never run"
 
 
-def test_one_that_ends_leaves_its_share_to_the_other() -> None:
-    """Two jobs on one core: the longer one speeds up when the shorter is done."""
+def test_an_ended_job_leaves_its_share_to_the_other() -> None:
+    """Of two jobs on one core, the longer speeds up when the shorter ends."""
     bench = small(1)
     short, long = start(bench, job(10), job(30))
     bench.advance(20.1)
-    assert bench.cloud.guests.guest(short).finished  # type: ignore[union-attr]  # it is there
+    assert bench.cloud.guests.guest(short).finished  # type: ignore[union-attr]  # it exists
     bench.advance(19.8)
-    assert not bench.cloud.guests.guest(long).finished  # type: ignore[union-attr]  # as well
+    assert not bench.cloud.guests.guest(long).finished  # type: ignore[union-attr]  # it exists
     bench.advance(0.2)
-    assert bench.cloud.guests.guest(long).finished  # type: ignore[union-attr]  # still
+    assert bench.cloud.guests.guest(long).finished  # type: ignore[union-attr]  # it exists
 
 
 CHANGES = st.lists(
@@ -154,8 +152,8 @@ CHANGES = st.lists(
 
 @settings(max_examples=30, deadline=None)
 @given(CHANGES)
-def test_looking_often_changes_nothing(changes: list[tuple[float, int, int, bool]]) -> None:
-    """Integrated in one stretch or in many, work, time and memory come out the same."""
+def test_frequent_readings_change_nothing(changes: list[tuple[float, int, int, bool]]) -> None:
+    """In one step or in many, work, time and memory have the same results."""
     watched, alone = small(1), small(1)
     for bench in (watched, alone):
         start(bench, job(25, ", ITERATIONS=5"), job(0))
@@ -176,8 +174,8 @@ def test_looking_often_changes_nothing(changes: list[tuple[float, int, int, bool
     assert [at_s for at_s, _ in logs[0]] == pytest.approx([at_s for at_s, _ in logs[1]], abs=1e-3)
 
 
-def test_a_resize_reaches_the_guest_and_is_undone_with_it() -> None:
-    """More memory and processors at once, the old ones if the host fails to."""
+def test_a_resize_reaches_the_guest_and_is_undone_on_failure() -> None:
+    """Memory and CPUs change at once, and return to the old ones if the host fails."""
     bench = small(4)
     (vm_id,) = start(bench, "CPU=1 MEMORY=512")
     bench.ok("one.vm.resize", vm_id, "CPU=2 VCPU=2 MEMORY=1024", False)
@@ -191,8 +189,8 @@ def test_a_resize_reaches_the_guest_and_is_undone_with_it() -> None:
     assert rates(bench, [vm_id]) == pytest.approx([2.0])
 
 
-def test_a_saved_guest_goes_on_where_it_was() -> None:
-    """Suspended it keeps all its work; powered off, whole iterations; recreated, nothing."""
+def test_a_saved_guest_continues() -> None:
+    """Suspended it keeps all work, powered off whole iterations, and recreated none."""
     bench = small()
     (vm_id,) = start(bench, job(100, ", ITERATIONS=4"))
 
@@ -214,8 +212,8 @@ def test_a_saved_guest_goes_on_where_it_was() -> None:
     assert bench.refused("embedded.guest.progress", vm_id)[0] == 2048
 
 
-def test_monitoring_shows_what_was_used() -> None:
-    """CPU on average over the interval, memory as the balloon leaves it."""
+def test_monitoring_shows_the_use() -> None:
+    """CPU is the average over the interval, and memory is limited by the balloon."""
     bench = small(4)
     (vm_id,) = start(bench, "CPU=2 VCPU=2 MEMORY=1024 EMBEDDED=[MEMORY_USE=100]")
     bench.advance(60 - START_S)

@@ -1,4 +1,4 @@
-"""Limits and the balloon: how long they last, what is refused, and how they are set from afar."""
+"""Limits and the balloon: their lifetime, errors, and remote calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.embedded.support import Bench
 
 
 def test_the_balloon_moves_at_a_bounded_speed() -> None:
-    """Fast while the guest has room, slowly when it takes what the guest uses, fast back."""
+    """It is fast while the guest has free memory, slow while it takes used memory."""
     bench = small(2, balloon_mib_s=100, squeeze_mib_s=10, margin_mib=64)
     (vm_id,) = start(bench, job(0))
     bench.cloud.guests.set_limits(vm_id, memory_mib=400)
@@ -36,7 +36,7 @@ def test_the_balloon_moves_at_a_bounded_speed() -> None:
 
 
 def test_a_guest_below_its_use_swaps() -> None:
-    """Held at half of what it uses it does half the work, while it burns all its time."""
+    """With half of its used memory it does half of the work at full CPU use."""
     bench = small(2, squeeze_mib_s=1000, balloon_mib_s=1000, margin_mib=0)
     (vm_id,) = start(bench, job(1000))
     bench.cloud.guests.set_limits(vm_id, memory_mib=256)
@@ -48,7 +48,7 @@ def test_a_guest_below_its_use_swaps() -> None:
 
 
 def test_limits_last_until_the_next_boot() -> None:
-    """A reboot from inside and a live migration keep them; every new domain has OpenNebula's."""
+    """A reboot inside the guest and a live migration keep them; a new domain does not."""
     bench = Bench(2)
     vm_id = bench.running("CPU=1.5 VCPU=2 MEMORY=512")
     guests = bench.cloud.guests
@@ -75,8 +75,8 @@ def test_limits_last_until_the_next_boot() -> None:
         assert not limited()
 
 
-def test_a_pin_that_the_target_lacks_makes_a_live_migration_fail() -> None:
-    """It comes back to the old host; without the pin it goes."""
+def test_a_live_migration_fails_if_the_target_lacks_a_pinned_core() -> None:
+    """The VM returns to the source; without the pin it migrates."""
     bench = Bench(1)
     bench.cloud.add_hosts(1, HostSize(200, 8192))
     vm_id = bench.running()
@@ -103,7 +103,7 @@ def test_a_pin_that_the_target_lacks_makes_a_live_migration_fail() -> None:
     ],
 )
 def test_limits_out_of_range_are_errors(limits: dict[str, object]) -> None:
-    """They name the VM, and nothing is changed; remotely they are told for each VM."""
+    """They name the VM and change nothing; remote calls report them for each VM."""
     bench = Bench()
     vm_id = bench.running()
     before = bench.cloud.guests.read()
@@ -114,7 +114,7 @@ def test_limits_out_of_range_are_errors(limits: dict[str, object]) -> None:
 
 
 def test_limits_are_set_and_read_remotely_in_bulk() -> None:
-    """One call for many VMs; those that don't run are told, the others set."""
+    """One call serves many VMs; VMs that do not run are reported, and the others are set."""
     bench = Bench()
     vm_ids = [bench.running() for _ in range(2)]
     pending = bench.new()
@@ -130,8 +130,8 @@ def test_limits_are_set_and_read_remotely_in_bulk() -> None:
     assert bench.refused("embedded.limits.set", {"x": {}})[0] == 4096
 
 
-def test_the_table_says_what_the_structs_say() -> None:
-    """Column by column, in the order asked for; pins of those alone that have some."""
+def test_the_table_equals_the_structs() -> None:
+    """It has the requested order, and pins only of pinned VMs."""
     bench = Bench()
     vm_ids = [bench.running() for _ in range(3)]
     bench.cloud.guests.set_limits(1, vcpu_quota=20_000, pins=[[0]], memory_mib=300)

@@ -1,4 +1,4 @@
-"""Pools: their order, pages, filters, and what they leave out."""
+"""Pools: order, pages, filters, and omitted elements."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tests.embedded.support import Bench, xml
 
 
 def ids(text: str) -> list[int]:
-    """The ids of the objects in a pool, in its order."""
+    """Return the ids of the objects in a pool, in its order."""
     return [int(row.findtext("ID", "")) for row in xml(text)]
 
 
-def test_ids_come_descending() -> None:
-    """The newest first, in every pool."""
+def test_ids_are_in_descending_order() -> None:
+    """Every pool shows the newest object first."""
     bench = Bench()
     for _ in range(3):
         bench.new()
@@ -34,8 +34,8 @@ def test_ids_come_descending() -> None:
         (7, -1, [9, 8, 7]),
     ],
 )
-def test_pages_and_ranges(start: int, end: int, expected: list[int]) -> None:
-    """A negative end is the length of a page, other ends are ids."""
+def test_pages_and_ranges_select_objects(start: int, end: int, expected: list[int]) -> None:
+    """A negative end is the length of a page, and other ends are ids."""
     bench = Bench()
     for _ in range(10):
         bench.new()
@@ -43,8 +43,8 @@ def test_pages_and_ranges(start: int, end: int, expected: list[int]) -> None:
         assert ids(bench.ok(method, -2, start, end, -1)) == expected
 
 
-def test_filters_by_owner_and_state() -> None:
-    """One's own, one's groups', one user's; without DONE, with it, or one state alone."""
+def test_pools_are_filtered_by_owner_and_state() -> None:
+    """Filters are own, own groups', one user's; and without DONE, with DONE, or one state."""
     bench = Bench()
     ann = bench.user("ann")
     mine, other, done = bench.new(session=ann), bench.new(), bench.new()
@@ -58,8 +58,8 @@ def test_filters_by_owner_and_state() -> None:
     assert bench.refused("one.vmpool.info", -9, -1, -1, -1)[0] == 4096
 
 
-def test_the_short_pool_is_short() -> None:
-    """No custom attributes and no permissions; infoextended has them, vm.info the whole history."""
+def test_the_short_pool_omits_attributes() -> None:
+    """Only infoextended has custom attributes and permissions, and vm.info the whole history."""
     bench = Bench()
     vm_id = bench.running('CPU=1 MEMORY=64 MERKAT_BID_CPU=3 SCHED_REQUIREMENTS="ID=4"')
     bench.ok("one.vm.migrate", vm_id, 1, True)
@@ -78,7 +78,7 @@ def test_the_short_pool_is_short() -> None:
 
 
 def test_a_pending_vm_may_have_a_history() -> None:
-    """After stop and resume it is PENDING with its old host as last record."""
+    """After stop and resume it is PENDING with its old host as the last record."""
     bench = Bench()
     vm_id = bench.running()
     bench.ok("one.vm.action", "stop", vm_id)
@@ -88,7 +88,7 @@ def test_a_pending_vm_may_have_a_history() -> None:
     assert (row.findtext("STATE"), row.findtext(".//HID")) == ("1", "0")
 
 
-def test_live_load_is_not_in_the_host_pool() -> None:
+def test_the_host_pool_omits_monitoring() -> None:
     """MONITORING is empty there; hostpool.monitoring(0) has the last sample of each host."""
     bench = Bench(hosts=2)
     bench.running()
@@ -103,7 +103,7 @@ def test_live_load_is_not_in_the_host_pool() -> None:
     assert len(xml(bench.ok("one.vmpool.monitoring", -2, 70))) == 1
 
 
-def test_what_was_rendered_is_forgotten_when_it_changes() -> None:
+def test_cached_texts_are_dropped_when_objects_change() -> None:
     """Every call that changes a VM or a host shows in the next pool."""
     bench = Bench()
     vm_id = bench.new()

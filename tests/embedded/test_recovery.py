@@ -1,4 +1,4 @@
-"""Operations that fail, where they lead, and the ways out."""
+"""Failed operations, their resulting states, and recovery."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("lcm", "stuck"), FAILURES)
-def test_a_deployment_that_fails_stays_charged_until_retried(
+def test_a_failed_deployment_stays_allocated_until_it_is_retried(
     lcm: str, stuck: tuple[int, int]
 ) -> None:
-    """The host stays charged; recover 2 goes on where it failed."""
+    """The host stays allocated, and recover 2 continues at the failed step."""
     bench = Bench()
     vm_id = bench.new()
     bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm=lcm, count=1))
@@ -30,8 +30,8 @@ def test_a_deployment_that_fails_stays_charged_until_retried(
     assert bench.path(vm_id)[-1] == RUNNING
 
 
-def test_a_live_migration_that_fails_leaves_the_vm_where_it_was() -> None:
-    """Back to RUNNING on the old host, which alone is charged."""
+def test_a_failed_live_migration_leaves_the_vm_on_its_host() -> None:
+    """The VM returns to RUNNING, and only the old host is allocated."""
     bench = Bench()
     vm_id = bench.running()
     bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="MIGRATE", vm=vm_id))
@@ -41,8 +41,8 @@ def test_a_live_migration_that_fails_leaves_the_vm_where_it_was() -> None:
     assert bench.charged() == {0: (100, 512, 1)}
 
 
-def test_a_restore_that_fails_is_stuck_at_the_target() -> None:
-    """(3, 37) on the new host; recover 4 makes it pending, charged nowhere."""
+def test_a_failed_restore_stays_on_the_target() -> None:
+    """It is in (3, 37) on the new host; recover 4 makes it pending, allocated nowhere."""
     bench = Bench()
     vm_id = bench.running()
     bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT_MIGRATE"))
@@ -70,10 +70,10 @@ def test_a_restore_that_fails_is_stuck_at_the_target() -> None:
         (OFF, "resume", "BOOT_POWEROFF", OFF),
     ],
 )
-def test_failures_lead_where_oned_says(
+def test_failures_lead_to_oneds_states(
     state: tuple[int, int], action: str, lcm: str, back: tuple[int, int]
 ) -> None:
-    """Back to where it was, or stuck in a state of failure that can be retried."""
+    """The VM returns to its earlier state, or stays in a state of failure that can be retried."""
     bench = Bench()
     vm_id = in_state(bench, state)
     bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm=lcm, count=1))
@@ -83,8 +83,8 @@ def test_failures_lead_where_oned_says(
     assert len(bench.charged()) == 1
 
 
-def test_recovering_by_hand() -> None:
-    """1 ends a step well, 0 badly, 3 deletes, 5 deletes without asking the host."""
+def test_recover_codes_have_oneds_effects() -> None:
+    """1 succeeds, 0 fails, 3 deletes, and 5 deletes without the host."""
     bench = Bench()
     one, two, three = bench.running(), bench.running(), bench.running()
     for vm_id in (one, two):
@@ -103,8 +103,8 @@ def test_recovering_by_hand() -> None:
     assert bench.refused("one.vm.recover", one, 9)[0] == 2048
 
 
-def test_a_live_resize_that_fails_is_undone() -> None:
-    """The old template and its charge are back."""
+def test_a_failed_live_resize_is_undone() -> None:
+    """The old template and its allocation return."""
     bench = Bench()
     vm_id = bench.running()
     bench.cloud.faults.add(Fault(FaultKind.FAIL, lcm="HOTPLUG_RESIZE"))

@@ -13,7 +13,7 @@ from tests.embedded.process import ROOT
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, float]:
-    """What the probe measured, in a process of its own."""
+    """Return the measurements of the probe, which runs in a process of its own."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.embedded.scale_probe"],
         cwd=ROOT,
@@ -26,7 +26,7 @@ def measured() -> dict[str, float]:
     return found
 
 
-def test_the_pools_arrive_whole(measured: dict[str, float]) -> None:
+def test_the_pools_arrive_complete(measured: dict[str, float]) -> None:
     """All VMs run, and warm pools are as long as cold ones."""
     assert measured["running"] == 10_000
     assert measured["vms warm bytes"] == measured["vms cold bytes"] > 10_000_000
@@ -35,16 +35,16 @@ def test_the_pools_arrive_whole(measured: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("pool", ["vms", "hosts", "samples"])
 @pytest.mark.parametrize("time", ["cold", "warm"])
-def test_the_reactor_is_not_held(measured: dict[str, float], pool: str, time: str) -> None:
-    """No turn costs more CPU than 50 ms on a machine where the reference takes 40 ms."""
+def test_the_reactor_is_not_blocked(measured: dict[str, float], pool: str, time: str) -> None:
+    """No turn costs more than 50 ms of CPU on a machine where the reference takes 40 ms."""
     assert measured[f"{pool} {time} held s"] <= 1.25 * max(measured["reference_s"], 0.04)
 
 
 def test_a_warm_pool_is_only_joined(measured: dict[str, float]) -> None:
-    """Less CPU than the reference, which joins two hundred thousand strings."""
+    """It costs less CPU than the reference, which joins 200,000 strings."""
     assert measured["joined s"] <= measured["reference_s"]
 
 
-def test_building_it_is_cheap(measured: dict[str, float]) -> None:
+def test_building_the_cloud_is_cheap(measured: dict[str, float]) -> None:
     """Creating and deploying ten thousand VMs costs less than a hundred references."""
     assert measured["built s"] <= 100 * measured["reference_s"]

@@ -1,4 +1,4 @@
-"""What comes over the socket has the shape of what a real server sent."""
+"""Answers on the socket have the structure of a real server's recorded answers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 RECORDED = Path(__file__).parent / "recorded"
 FREE = frozenset({"TEMPLATE", "USER_TEMPLATE", "PCI_DEVICES"})
-"""Elements whose content is anybody's."""
+"""Elements with arbitrary content."""
 
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Remote]:
-    """A cloud with VMs in the states that the recordings show."""
+    """Yield a cloud with VMs in the states of the recordings."""
     with remote("--hosts", "4", "--speed", "50") as running:
         for number in range(4):
             vcpu = "VCPU=2" if number else ""
@@ -39,8 +39,8 @@ def cloud() -> Iterator[Remote]:
         yield running
 
 
-def orders(root: etree._Element) -> dict[str, set[tuple[str, ...]]]:
-    """The orders in which the children of each kind of element come, repetitions taken as one."""
+def element_orders(root: etree._Element) -> dict[str, set[tuple[str, ...]]]:
+    """Return the orders of children for each kind of element, without repetitions."""
     found: dict[str, set[tuple[str, ...]]] = {}
 
     def walk(element: etree._Element, path: str) -> None:
@@ -72,25 +72,25 @@ POOLS = [
 
 
 @pytest.mark.parametrize(("name", "call"), POOLS)
-def test_elements_and_their_order_are_the_recorded_ones(
+def test_elements_and_their_order_match_the_recordings(
     cloud: Remote, name: str, call: tuple[object, ...]
 ) -> None:
-    """Every element that both have holds the same elements in the same order."""
-    recorded = orders(etree.parse(RECORDED / f"{name}.xml").getroot())
-    ours = orders(etree.fromstring(cloud.ok(str(call[0]), *call[1:]).encode()))
+    """Every element in both has the same children in the same order."""
+    recorded = element_orders(etree.parse(RECORDED / f"{name}.xml").getroot())
+    ours = element_orders(etree.fromstring(cloud.ok(str(call[0]), *call[1:]).encode()))
     assert set(ours) == set(recorded)
     for path, order in recorded.items():
         assert order <= ours[path] or ours[path] <= order, path
 
 
-def test_the_default_rules_are_the_recorded_ones(cloud: Remote) -> None:
-    """Numbers, words and order of the access control list."""
+def test_the_default_rules_match_the_recordings(cloud: Remote) -> None:
+    """Numbers, texts and order of the access control list are equal."""
     recorded = (RECORDED / "acl_info.xml").read_text()
     assert cloud.ok("one.acl.info") == recorded
 
 
-def test_vm_templates_say_what_oned_adds(cloud: Remote) -> None:
-    """The attributes of a recorded running VM are those of ours."""
+def test_vm_templates_have_oneds_added_attributes(cloud: Remote) -> None:
+    """A running VM has the attributes of a recorded one."""
     recorded = etree.parse(RECORDED / "vm_running.xml").getroot()
     ours = etree.fromstring(cloud.ok("one.vm.info", 0).encode())
 
@@ -101,7 +101,7 @@ def test_vm_templates_say_what_oned_adds(cloud: Remote) -> None:
 
 
 def test_failures_have_five_elements(cloud: Remote) -> None:
-    """The object that is missing is named in the text and in the fourth element."""
+    """Text and fourth element name the missing object."""
     assert cloud.raw("one.vm.deploy", 99, 0) == [
         False, "[one.vm.deploy] Error getting virtual machine [99].", 1024, 99, -1,
     ]  # fmt: skip
@@ -135,14 +135,14 @@ def test_failures_have_five_elements(cloud: Remote) -> None:
 def test_unknown_methods_and_wrong_types_are_faults(
     cloud: Remote, method: str, arguments: tuple[object, ...], code: int
 ) -> None:
-    """-506 and -501, before anyone looks at the password."""
+    """They have the codes -506 and -501, before the password is checked."""
     with pytest.raises(xmlrpc.client.Fault) as raised:
         cloud.raw(method, *arguments, session="no:body")
     assert raised.value.faultCode == code
 
 
-def test_what_is_no_call_is_a_fault(cloud: Remote) -> None:
-    """Broken XML and a call without its session are answered too."""
+def test_invalid_calls_are_faults(cloud: Remote) -> None:
+    """Broken XML and a call without a session are answered too."""
     import http.client  # noqa: PLC0415 - for this test alone
 
     host = cloud.endpoint.split("/")[2]
@@ -158,7 +158,7 @@ def test_what_is_no_call_is_a_fault(cloud: Remote) -> None:
 
 
 def test_older_forms_of_calls_work(cloud: Remote) -> None:
-    """Deploy and migrate with as few arguments as old servers knew, and with all."""
+    """Deploy and migrate accept the few arguments of old servers, and all of the new ones."""
     vm_id = cloud.ok("one.vm.allocate", "CPU=1 MEMORY=64")
     cloud.ok("one.vm.deploy", vm_id, 0)
     cloud.until_state(vm_id, "3", "3")
@@ -170,15 +170,15 @@ def test_older_forms_of_calls_work(cloud: Remote) -> None:
     cloud.until_state(vm_id, "6")
 
 
-def test_the_server_itself_is_told_about(cloud: Remote) -> None:
-    """Version, configuration, and whether it leads."""
+def test_the_server_reports_itself(cloud: Remote) -> None:
+    """Version, configuration and leadership are available."""
     assert cloud.ok("one.system.version").startswith("6.10")
     assert "<API_LIST_ORDER>" in cloud.ok("one.system.config")
     assert "<STATE>0</STATE>" in cloud.ok("one.zone.raftstatus")
 
 
-def test_names_with_any_letters_arrive(cloud: Remote) -> None:
-    """Markup, quotes and letters beyond ASCII in names and templates."""
+def test_names_keep_all_characters(cloud: Remote) -> None:
+    """Markup, quotes and non-ASCII letters survive in names and templates."""
     vm_id = cloud.ok("one.vm.allocate", 'CPU=1 MEMORY=64 NAME="a(b),é" TEXT="] <x> & \\"q\\" 漢"')
     shown = etree.fromstring(cloud.ok("one.vm.info", vm_id).encode())
     assert shown.findtext("NAME") == "a(b),é"
@@ -188,8 +188,8 @@ def test_names_with_any_letters_arrive(cloud: Remote) -> None:
     cloud.ok("one.vm.action", "terminate", vm_id)
 
 
-def test_many_clients_at_once(cloud: Remote) -> None:
-    """Twenty threads each create and remove a VM; every id is given once."""
+def test_concurrent_clients_get_different_ids(cloud: Remote) -> None:
+    """Twenty threads each create and remove a VM, and each id is used once."""
     given: list[int] = []
 
     def client() -> None:

@@ -1,4 +1,4 @@
-"""How a host divides its cores."""
+"""Division of a host's cores among guests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ANY = frozenset[int]()
 
 
 @given(CLAIMS, st.floats(0.5, 64))
-def test_nothing_is_wasted_and_nothing_exceeded(
+def test_capacity_is_used_and_never_exceeded(
     claims: list[tuple[int, float]], capacity: float
 ) -> None:
-    """Nobody above its cap, and together the capacity or all caps, whichever is less."""
+    """No share exceeds its cap, and their sum is the capacity or the sum of caps."""
     weights, caps = [float(weight) for weight, _ in claims], [cap for _, cap in claims]
     shares = divide(weights, caps, capacity)
     assert all(0 <= share <= cap + 1e-9 for share, cap in zip(shares, caps, strict=True))
@@ -30,10 +30,10 @@ def test_nothing_is_wasted_and_nothing_exceeded(
 
 
 @given(CLAIMS, st.floats(0.5, 64))
-def test_all_that_are_held_back_stand_at_one_level(
+def test_shares_below_their_caps_have_one_level(
     claims: list[tuple[int, float]], capacity: float
 ) -> None:
-    """Shares by weight are equal among those below their caps, and no less than anyone's."""
+    """Shares by weight are equal below the caps, and at least as large as all others."""
     weights, caps = [float(weight) for weight, _ in claims], [cap for _, cap in claims]
     shares = divide(weights, caps, capacity)
     rows = list(zip(shares, weights, caps, strict=True))
@@ -43,19 +43,19 @@ def test_all_that_are_held_back_stand_at_one_level(
         assert all(share / weight <= levels[0] * (1 + 1e-6) for share, weight, _ in rows)
 
 
-def test_the_kernels_own_ratio() -> None:
+def test_shares_follow_the_kernels_ratio() -> None:
     """Shares of 2048 and 1024 divide a core two to one."""
     assert divide([2048, 1024], [1, 1], 1) == pytest.approx([2 / 3, 1 / 3])
 
 
-def test_what_one_leaves_goes_to_the_others() -> None:
-    """A small demand is met, the rest divided by weight."""
+def test_unused_shares_go_to_the_others() -> None:
+    """A small demand is met, and the remaining capacity is divided by weight."""
     assert divide([1, 1, 2], [0.2, 9, 9], 3.2) == pytest.approx([0.2, 1, 2])
 
 
 @given(CLAIMS, st.integers(1, 16))
-def test_without_pins_both_ways_agree(claims: list[tuple[int, float]], cores: int) -> None:
-    """The general division is the simple one where every processor may use every core."""
+def test_without_pins_both_algorithms_agree(claims: list[tuple[int, float]], cores: int) -> None:
+    """The general division equals the simple one if all cores are allowed."""
     simple = divide([float(weight) for weight, _ in claims], [cap for _, cap in claims], cores)
     general = divide_pinned(
         [CoreClaim(float(weight), cap, math.inf, (ANY,)) for weight, cap in claims], cores
@@ -78,7 +78,7 @@ PINNED = st.lists(
 def test_no_core_is_used_twice(
     claims: list[tuple[int, float, list[frozenset[int]]]],
 ) -> None:
-    """Those pinned to some cores never use more than those cores, and no VM more than its cap."""
+    """Pinned VMs use at most their cores, and no VM exceeds its cap."""
     shares = divide_pinned(
         [CoreClaim(float(weight), cap, 1.0, tuple(pins)) for weight, cap, pins in claims], 4
     )
@@ -90,22 +90,22 @@ def test_no_core_is_used_twice(
         assert math.fsum(bound) <= 1 + 1e-9
 
 
-def test_two_pinned_to_one_core_share_it_and_leave_the_rest() -> None:
-    """The third has the other core for itself."""
+def test_two_vms_pinned_to_one_core_share_it() -> None:
+    """The third VM has the other core alone."""
     one, other = frozenset({0}), frozenset({1})
     claims = [CoreClaim(1, 1, 1, (one,)), CoreClaim(3, 1, 1, (one,)), CoreClaim(1, 1, 1, (other,))]
     assert divide_pinned(claims, 2) == pytest.approx([0.25, 0.75, 1.0])
 
 
-def test_overlapping_pins_bind_together() -> None:
-    """Three processors on two cores by {0,1}, {0,1}, {0}: no more than two cores in all."""
+def test_overlapping_pins_are_limited_together() -> None:
+    """Three virtual CPUs pinned to {0,1}, {0,1}, {0} use at most two cores in all."""
     both, one = frozenset({0, 1}), frozenset({0})
     claims = [CoreClaim(1, 1, 1, (both,)), CoreClaim(1, 1, 1, (both,)), CoreClaim(1, 1, 1, (one,))]
     assert divide_pinned(claims, 4) == pytest.approx([2 / 3] * 3)
 
 
 def test_a_cap_on_the_whole_vm_frees_its_cores() -> None:
-    """A VM of two pinned processors held to half a core leaves the rest to its neighbours."""
+    """A VM with two pinned CPUs and half a core in all leaves the rest to its neighbours."""
     claims = [
         CoreClaim(1024, 0.5, 1, (frozenset({0}), frozenset({1}))),
         CoreClaim(1024, 1, 1, (frozenset({0}),)),

@@ -1,4 +1,4 @@
-"""The life of a VM, row by row of what a real server was seen to do."""
+"""The life of a VM, compared with the observed states of a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.embedded.support import SMALL, Bench, in_state
 def test_an_action_passes_through_its_states(
     action: str, state: tuple[int, int], steps: list[tuple[int, int]]
 ) -> None:
-    """The states between the answer and the end, each seen and in order."""
+    """All states between the answer and the end appear in order."""
     bench = Bench()
     vm_id = in_state(bench, state)
     assert bench.ok("one.vm.action", action, vm_id) == vm_id
@@ -37,10 +37,10 @@ def test_an_action_passes_through_its_states(
 
 
 @pytest.mark.parametrize(("action", "before", "after"), AT_ONCE)
-def test_some_actions_are_done_when_they_are_answered(
+def test_immediate_actions_are_done_with_their_answer(
     action: str, before: tuple[int, int], after: tuple[int, int]
 ) -> None:
-    """Where no host is asked, the state has moved with the answer."""
+    """If no host is involved, the state has changed with the answer."""
     bench = Bench()
     vm_id = in_state(bench, before)
     bench.ok("one.vm.action", action, vm_id)
@@ -49,10 +49,10 @@ def test_some_actions_are_done_when_they_are_answered(
 
 @pytest.mark.parametrize(("state", "steps"), DEPLOYS)
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_deployment_depends_on_where_the_vm_was(
+def test_a_deployment_depends_on_the_earlier_state(
     state: tuple[int, int], steps: list[tuple[int, int]], *, resume: bool
 ) -> None:
-    """A stopped VM is restored, an undeployed one started anew, resumed to PENDING first or not."""
+    """A stopped VM is restored and an undeployed one started, with or without a resume before."""
     bench = Bench()
     vm_id = in_state(bench, state)
     if resume and state in {STOPPED, UNDEPLOYED}:
@@ -66,7 +66,7 @@ def test_a_deployment_depends_on_where_the_vm_was(
 def test_a_migration_passes_through_its_states(
     state: tuple[int, int], live: bool, kind: int, steps: list[tuple[int, int]]
 ) -> None:
-    """The target is the last history record at once; the state follows."""
+    """The target is the last history record at once, and the state follows."""
     bench = Bench()
     vm_id = in_state(bench, state)
     bench.ok("one.vm.migrate", vm_id, 1, live, False, -1, kind)
@@ -77,7 +77,7 @@ def test_a_migration_passes_through_its_states(
 
 
 def test_a_live_resize_passes_through_hotplug() -> None:
-    """Template and charge change at once, the state comes back."""
+    """Template and allocation change at once, and the state returns."""
     bench = Bench()
     vm_id = bench.running()
     bench.ok("one.vm.resize", vm_id, "CPU=2 MEMORY=1024 VCPU=2", False)
@@ -86,8 +86,8 @@ def test_a_live_resize_passes_through_hotplug() -> None:
     assert bench.vm(vm_id).template.get("VCPU") == "2"
 
 
-def test_a_resize_is_for_some_states_only() -> None:
-    """Not for a suspended VM, nor beyond its host; to the size that it has it is no work."""
+def test_a_resize_is_allowed_in_some_states_only() -> None:
+    """A suspended VM or a size beyond the host is rejected; the same size has no effect."""
     bench = Bench()
     suspended, running = in_state(bench, SUSPENDED), bench.running()
     assert bench.refused("one.vm.resize", suspended, "CPU=2", False) == (
@@ -120,8 +120,8 @@ NAMES = {PENDING: "PENDING", RUNNING: "RUNNING", SUSPENDED: "SUSPENDED", DONE: "
 
 
 @pytest.mark.parametrize(("action", "state"), WRONG)
-def test_a_wrong_state_refuses_with_2048(action: str, state: tuple[int, int]) -> None:
-    """The text names the action and the state as oned does."""
+def test_a_wrong_state_fails_with_2048(action: str, state: tuple[int, int]) -> None:
+    """The text names action and state as oned does."""
     bench = Bench()
     vm_id = in_state(bench, state)
     text = f"This action is not available for state {NAMES[state]}"
@@ -131,8 +131,8 @@ def test_a_wrong_state_refuses_with_2048(action: str, state: tuple[int, int]) ->
     )
 
 
-def test_a_wish_to_be_rescheduled_lasts_until_the_vm_moves() -> None:
-    """The flag is set by one action, and cleared by the other or by any move."""
+def test_the_resched_flag_lasts_until_the_vm_moves() -> None:
+    """One action sets it, and the opposite action or any move clears it."""
     bench = Bench()
     vm_id = bench.running()
     bench.ok("one.vm.action", "resched", vm_id)
@@ -146,15 +146,15 @@ def test_a_wish_to_be_rescheduled_lasts_until_the_vm_moves() -> None:
 
 
 def test_unknown_actions_are_not_supported() -> None:
-    """They are refused as a wrong action, whatever the state."""
+    """They fail as wrong actions in every state."""
     bench = Bench()
     assert bench.refused("one.vm.action", "frobnicate", bench.new()) == (
         2048, '[one.vm.action] Action "frobnicate" is not supported',
     )  # fmt: skip
 
 
-def test_deploy_and_migrate_refuse_wrong_states() -> None:
-    """A running VM is not deployed, a pending or moving one not migrated, none to its own host."""
+def test_deploy_and_migrate_reject_wrong_states() -> None:
+    """Running VMs are not deployed; pending or moving VMs, or to the same host, not migrated."""
     bench = Bench()
     pending, vm_id = bench.new(), bench.running()
     assert bench.refused("one.vm.deploy", vm_id, 1)[1].endswith("not available for state RUNNING")
@@ -167,8 +167,8 @@ def test_deploy_and_migrate_refuse_wrong_states() -> None:
     assert bench.refused("one.vm.migrate", vm_id, 2, True)[1].endswith("state SAVE_MIGRATE")
 
 
-def test_what_comes_before_the_first_move_is_dropped() -> None:
-    """An action between a migration's answer and its start is accepted, and nothing comes of it."""
+def test_an_action_before_the_start_of_a_migration_is_dropped() -> None:
+    """An action between a migration's answer and its start is accepted without effect."""
     bench = Bench()
     vm_id = bench.running()
     bench.ok("one.vm.migrate", vm_id, 1, True)
@@ -177,8 +177,8 @@ def test_what_comes_before_the_first_move_is_dropped() -> None:
     assert bench.path(vm_id) == [RUNNING, (3, 4), RUNNING]
 
 
-def test_a_coarse_clock_sees_what_a_fine_one_sees() -> None:
-    """Every step happens at its own time, however far the clock jumps."""
+def test_a_coarse_clock_gives_the_same_result() -> None:
+    """Every step happens at its own time, for any jump of the clock."""
     fine, coarse = Bench(), Bench()
     for bench in (fine, coarse):
         vm_id = bench.new()
@@ -197,16 +197,16 @@ def test_a_coarse_clock_sees_what_a_fine_one_sees() -> None:
     ["MEMORY=64", "CPU=1", "CPU=0 MEMORY=64", "CPU=-1 MEMORY=64", "CPU=inf MEMORY=64",
      "CPU=nan MEMORY=64", "CPU=1 MEMORY=-64", "CPU=1 MEMORY=64 VCPU=0", "CPU=x MEMORY=64"],
 )  # fmt: skip
-def test_sizes_must_make_sense(template: str) -> None:
-    """A VM without them is refused with 8192 and takes no id."""
+def test_invalid_sizes_are_rejected(template: str) -> None:
+    """The creation fails with 8192 and uses no id."""
     bench = Bench()
     code, text = bench.refused("one.vm.allocate", template)
     assert (code, "must be a positive" in text) == (8192, True)
     assert bench.new() == 0
 
 
-def test_a_configuration_changes_through_hotplug_or_at_once() -> None:
-    """What may not change there stays, and so does the UUID."""
+def test_a_configuration_changes_by_hotplug_or_at_once() -> None:
+    """Protected attributes and the UUID stay unchanged."""
     bench = Bench()
     running, off = bench.running(), bench.running()
     bench.ok("one.vm.action", "poweroff", off)
@@ -225,7 +225,7 @@ def test_a_configuration_changes_through_hotplug_or_at_once() -> None:
 
 
 def test_a_busy_reactor_gets_its_turns() -> None:
-    """Due events are worked off some at a time, in order, and none is lost."""
+    """Due events are processed a few at a time, in order, and none is lost."""
     bench = Bench(settings=EmbeddedSettings(events_per_turn=3))
     vm_ids = [bench.new() for _ in range(20)]
     for vm_id in vm_ids:
@@ -237,8 +237,8 @@ def test_a_busy_reactor_gets_its_turns() -> None:
     assert len(turns) >= 20
 
 
-def test_delays_can_be_set() -> None:
-    """A factor stretches every state; memory adds to those that carry it."""
+def test_delays_can_be_configured() -> None:
+    """A factor lengthens every state, and memory lengthens those that transfer it."""
     delays = Delays(factor=2.0, memory_mib_s=256)
     bench = Bench(settings=EmbeddedSettings(delays=delays))
     vm_id = bench.new(SMALL)
@@ -253,8 +253,8 @@ def test_delays_can_be_set() -> None:
     assert bench.state(vm_id) == RUNNING
 
 
-def test_jitter_comes_from_the_generator_alone() -> None:
-    """The same seed gives the same times, another seed others."""
+def test_jitter_comes_only_from_the_generator() -> None:
+    """The same seed gives the same times, and other seeds give others."""
 
     def times(seed: int) -> list[tuple[int, int]]:
         settings = replace(EmbeddedSettings(), delays=Delays(jitter=0.5))
@@ -269,8 +269,8 @@ def test_jitter_comes_from_the_generator_alone() -> None:
     assert len({tuple(times(seed)) for seed in range(5)}) > 1
 
 
-def test_a_resize_keeps_the_wish_to_be_rescheduled() -> None:
-    """A resize moves nothing; a migration answers the wish."""
+def test_a_resize_keeps_the_resched_flag() -> None:
+    """A resize moves nothing, and a migration clears the flag."""
     bench = Bench()
     vm_id = bench.running()
     bench.ok("one.vm.action", "resched", vm_id)

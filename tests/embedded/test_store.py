@@ -1,4 +1,4 @@
-"""A cloud that is written down, and what is left of it after a kill."""
+"""A stored cloud, and its state after a kill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Kept(Bench):
-    """A bench whose cloud is written down, and that can come back from the file."""
+    """A bench whose cloud is stored in a file, and can be restored from it."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         super().__init__(hosts=0)
@@ -43,8 +43,8 @@ class Kept(Bench):
         self.transport = type(self.transport)(self.cloud)
 
 
-def everything(bench: Bench) -> list[object]:
-    """All that users can see."""
+def read_everything(bench: Bench) -> list[object]:
+    """Return all that users can see."""
     calls: list[tuple[Any, ...]] = [
         ("one.vmpool.infoextended", -2, -1, -1, -2), ("one.hostpool.info",), ("one.userpool.info",),
         ("one.grouppool.info",), ("one.clusterpool.info",), ("one.datastorepool.info",),
@@ -54,8 +54,8 @@ def everything(bench: Bench) -> list[object]:
     return [bench.ok(*call) for call in calls]
 
 
-def test_all_that_was_answered_comes_back(tmp_path: Path) -> None:
-    """Every pool and every guest is the same from the file, without a word at the end."""
+def test_all_answered_calls_survive(tmp_path: Path) -> None:
+    """All pools and guests are restored from the file without a shutdown."""
     first = Kept(tmp_path / "state")
     first.user("ann")
     first.ok("one.acl.addrule", "100000002", "2400000000", "3")
@@ -67,12 +67,12 @@ def test_all_that_was_answered_comes_back(tmp_path: Path) -> None:
     first.ok("one.vm.action", "terminate", first.new())
     first.ok("one.host.delete", 2)
     second = Kept(tmp_path / "state", first.clock)
-    assert everything(second) == everything(first)
+    assert read_everything(second) == read_everything(first)
     assert second.new() == first.new()
     assert second.ok("one.host.allocate", "x", "kvm", "kvm", 0) == 3
 
 
-def test_what_was_under_way_goes_on(tmp_path: Path) -> None:
+def test_running_operations_continue(tmp_path: Path) -> None:
     """Operations end at their own times, and guests have worked meanwhile."""
     first = Kept(tmp_path / "state")
     working = first.running("CPU=1 MEMORY=512 EMBEDDED=[WORK=30, ON_FINISH=poweroff]")
@@ -88,7 +88,7 @@ def test_what_was_under_way_goes_on(tmp_path: Path) -> None:
     assert second.state(moving) == second.state(booting) == (3, 3)
     assert second.state(working) == (8, 0)
     third = Kept(tmp_path / "state", clock)
-    assert everything(third) == everything(second)
+    assert read_everything(third) == read_everything(second)
     first.advance(100)
     assert second.vm(working) == first.vm(working)
     assert second.cloud.guests.read()[moving].cpu_s == pytest.approx(
@@ -96,8 +96,8 @@ def test_what_was_under_way_goes_on(tmp_path: Path) -> None:
     )
 
 
-def test_other_formats_are_refused(tmp_path: Path) -> None:
-    """A file of a later version is not read wrongly."""
+def test_other_formats_are_rejected(tmp_path: Path) -> None:
+    """A file of a later version is an error."""
     store = SqliteStore(tmp_path / "state")
     store.set_fact("format", "99")
     store.close()
@@ -105,8 +105,8 @@ def test_other_formats_are_refused(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "state")
 
 
-def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
-    """Killed at random moments under load, every VM that was answered is there once."""
+def test_a_kill_loses_no_answered_call(tmp_path: Path) -> None:
+    """After kills at random moments under load, every answered VM exists exactly once."""
     moments = random.Random(3)  # noqa: S311 - moments, not secrets
     answered: dict[str, int] = {}
     for life in range(4):
@@ -135,7 +135,7 @@ def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
 
 
 def _check_charges(cloud: Remote) -> None:
-    """Each host is charged with its VMs, and each of them has it as its last or only host."""
+    """Check that each host has the allocations of its VMs, and is their last or only host."""
     for host in xml(cloud.ok("one.hostpool.info")):
         vms = [int(item.text or "") for item in host.iterfind("VMS/ID")]
         assert host.findtext("HOST_SHARE/CPU_USAGE") == str(100 * len(vms))
@@ -161,8 +161,8 @@ def _create(endpoint: str, life: int, answered: dict[str, int]) -> None:
                 return
 
 
-def test_time_goes_on_while_the_process_is_away(tmp_path: Path) -> None:
-    """Compressed time neither stops nor jumps back between two lives."""
+def test_time_passes_while_the_process_is_stopped(tmp_path: Path) -> None:
+    """Compressed time neither stops nor jumps back between two runs."""
     path = str(tmp_path / "state")
     with remote("--hosts", "1", "--state", path, "--speed", "100") as cloud:
         vm_id = cloud.ok("one.vm.allocate", "CPU=1 MEMORY=64")
@@ -198,7 +198,7 @@ template = "RACK=1"
 
 
 def test_a_file_describes_the_cloud(tmp_path: Path) -> None:
-    """Its clusters, groups, users and hosts are there; SIGINT ends it cleanly."""
+    """Clusters, groups, users and hosts exist, and SIGINT ends the cloud cleanly."""
     path = tmp_path / "cloud.toml"
     path.write_text(FILE)
     with remote("--file", str(path)) as cloud:
@@ -227,8 +227,8 @@ def test_a_file_describes_the_cloud(tmp_path: Path) -> None:
         ("[[groups]]\nname = 'g'\ntemplate = 'A'", "groups: template: Parse error"),
     ],
 )
-def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> None:
-    """With the key, the value and what would be right."""
+def test_errors_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> None:
+    """The message has the key, the value and the accepted values."""
     path = tmp_path / "cloud.toml"
     path.write_text(text)
     bench = Bench(0)
@@ -239,8 +239,8 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
     assert message in str(raised.value)
 
 
-def test_a_port_that_is_taken_ends_with_2(tmp_path: Path) -> None:
-    """With a word about it, and the state file closed."""
+def test_a_used_port_ends_with_2(tmp_path: Path) -> None:
+    """The error is printed, and the state file is closed."""
     with remote("--hosts", "1") as cloud:
         second = Remote("--listen", cloud.endpoint.split("/")[2], "--state", str(tmp_path / "s"))
         assert second.endpoint == ""
@@ -252,7 +252,7 @@ def test_a_port_that_is_taken_ends_with_2(tmp_path: Path) -> None:
     "arguments", [["--listen", "nowhere"], ["--speed", "0"], ["--memory", "x"], ["--file", "/no"]]
 )
 def test_wrong_arguments_end_with_2(arguments: list[str]) -> None:
-    """And with a word about what is wrong."""
+    """The error is printed."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.embedded.launch", *arguments],
         cwd=ROOT,

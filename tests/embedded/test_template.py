@@ -15,8 +15,8 @@ TEXTS = st.text(
 )
 
 
-def test_names_are_upper_cased_and_values_are_text() -> None:
-    """Names arrive in capitals, values as they were written, quotes undone."""
+def test_names_become_upper_case_and_values_are_text() -> None:
+    """Values stay as written, without their quotes."""
     found = parse(
         'cpu = 0.5\nbid="a \\"b\\" c"\nNOTE=\nMerkat=[cpu="3",Memory = 4 ]\n# a comment\n'
     )
@@ -27,29 +27,29 @@ def test_names_are_upper_cased_and_values_are_text() -> None:
 
 
 def test_a_vector_may_span_lines_and_repeat() -> None:
-    """Two disks are two attributes, in their order."""
+    """Two disks are two attributes in their order."""
     found = parse('DISK=[ IMAGE="a",\n  SIZE=1 ]\nDISK=[\n IMAGE=b ]\nEMPTY=[]')
     disks = [value for name, value in found.attributes if name == "DISK"]
     assert disks == [(("IMAGE", "a"), ("SIZE", "1")), (("IMAGE", "b"),)]
 
 
 def test_xml_templates_mean_the_same() -> None:
-    """The XML form gives the template that the plain form gives."""
+    """The XML form gives the same template as the plain form."""
     text = "<TEMPLATE><CPU>1</CPU><MERKAT><CPU><![CDATA[3 < 4]]></CPU></MERKAT></TEMPLATE>"
     assert parse(text) == parse('CPU=1 MERKAT=[CPU="3 < 4"]')
 
 
 @given(st.dictionaries(NAMES, TEXTS, max_size=5))
-def test_what_is_rendered_reads_back(values: dict[str, str]) -> None:
-    """Whatever text a value holds, rendering and parsing give it back; empty ones are left out."""
+def test_rendered_templates_survive_parsing(values: dict[str, str]) -> None:
+    """Any text survives rendering and parsing, and empty values are left out."""
     template = Template.of(values.items())
     kept = Template.of((name, text) for name, text in values.items() if text)
     assert parse(template.xml("TEMPLATE")) == kept
 
 
 @given(st.dictionaries(NAMES, TEXTS, min_size=1, max_size=4))
-def test_quoted_values_read_as_they_are(values: dict[str, str]) -> None:
-    """The plain syntax carries any text between quotes, but for the end of a CDATA section."""
+def test_quoted_values_are_read_unchanged(values: dict[str, str]) -> None:
+    """Quotes in the plain syntax may contain any text, except for the end of a CDATA section."""
     assume(not any("]]>" in text for text in values.values()))
     lines = [
         f'{name} = "{text.replace(chr(34), chr(92) + chr(34))}"' for name, text in values.items()
@@ -67,14 +67,14 @@ def test_quoted_values_read_as_they_are(values: dict[str, str]) -> None:
         ("A=[B]", "line 1"),
     ],
 )
-def test_errors_say_where(text: str, where: str) -> None:
-    """A template that can't be read is refused with the place."""
+def test_errors_name_the_place(text: str, where: str) -> None:
+    """An unreadable template gives an error with line and column."""
     with pytest.raises(ParseError, match=where):
         parse(text)
 
 
-def test_broken_templates_are_answered_with_8192() -> None:
-    """Both syntaxes, in creation and update, with the method in front."""
+def test_broken_templates_fail_with_8192() -> None:
+    """Both syntaxes fail in creations and updates, with the method's name first."""
     bench = Bench()
     code, text = bench.refused("one.vm.allocate", "CPU=1\nMEMORY=")
     assert (code, text[:17]) == (8192, "[one.vm.allocate]")
@@ -86,8 +86,8 @@ def test_broken_templates_are_answered_with_8192() -> None:
     assert text.startswith("[one.vm.update] Parse error")
 
 
-def test_bids_arrive_in_the_user_template() -> None:
-    """Custom attributes, single and vector, are in infoextended's user template."""
+def test_bids_appear_in_the_user_template() -> None:
+    """Single and vector attributes appear in infoextended's user template."""
     bench = Bench()
     bench.new('CPU=1 MEMORY=64 merkat_bid_cpu=3\nmerkat=[cpu="4"]')
     pool = xml(bench.ok("one.vmpool.infoextended", -2, -1, -1, -1))
@@ -95,8 +95,8 @@ def test_bids_arrive_in_the_user_template() -> None:
     assert pool.findtext("VM/USER_TEMPLATE/MERKAT/CPU") == "4"
 
 
-def test_updating_replaces_or_appends() -> None:
-    """Type 0 replaces the whole user template, type 1 only what it names."""
+def test_updates_replace_or_append() -> None:
+    """Type 0 replaces the whole user template, and type 1 only the named attributes."""
     bench = Bench()
     vm_id = bench.new("CPU=1 MEMORY=64 A=1 B=2")
     bench.ok("one.vm.update", vm_id, "B=3 C=4", 1)
