@@ -1,4 +1,4 @@
-"""EDF, on cases worked out by hand."""
+"""EDF on cases computed by hand."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ DEAR = OperationCosts(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05)
 
 
 def application(submit_s: float, run_s: float, tasks: int, due_s: float) -> Application:
-    """One of which only these things matter; 100 MiB a task."""
+    """Return an application of 100 MiB a task in which only these values matter."""
     return Application(
         number=0,
         submit_s=submit_s,
@@ -28,58 +28,58 @@ def application(submit_s: float, run_s: float, tasks: int, due_s: float) -> Appl
 
 
 def ends(applications: list[Application], procs: int, costs: OperationCosts = FREE) -> list[float]:
-    """When each was done."""
+    """Return the time at which each application ended."""
     return [one.end_s for one in edf(applications, procs, costs).outcomes]
 
 
 def test_an_earlier_deadline_interrupts_a_later_one() -> None:
-    """Which goes on where it was."""
+    """The interrupted application continues afterwards."""
     both = [application(0, 10, 2, 100), application(3, 4, 2, 10)]
     assert ends(both, 2) == [14, 7]
     assert edf(both, 2, FREE).vm_suspensions == 2
 
 
 def test_a_later_deadline_waits() -> None:
-    """However short it is."""
+    """It waits however short it is."""
     assert ends([application(0, 10, 2, 11), application(3, 1, 2, 50)], 2) == [10, 11]
 
 
-def test_what_does_not_fit_is_passed_over() -> None:
-    """The second has to wait for the first; the third, later than both, takes what is left."""
+def test_an_application_that_does_not_fit_is_skipped() -> None:
+    """The second waits for the first; the third, with a later deadline, uses the free cores."""
     three = [application(0, 10, 3, 12), application(1, 5, 2, 20), application(2, 3, 1, 30)]
     assert ends(three, 4) == [10, 15, 5]
 
 
-def test_no_more_are_suspended_than_is_needed_and_the_latest_first() -> None:
-    """Of two running ones the one with the later deadline."""
+def test_only_as_many_as_needed_are_suspended_the_latest_first() -> None:
+    """Of two running applications, the one with the later deadline is suspended."""
     three = [application(0, 10, 2, 40), application(0, 10, 2, 50), application(1, 2, 2, 5)]
     assert ends(three, 4) == [10, 12, 3]
 
 
-def test_nobody_is_suspended_for_somebody_who_still_could_not_start() -> None:
-    """One that needs all cannot have those of an earlier deadline."""
+def test_no_application_is_suspended_in_favour_of_one_that_cannot_start() -> None:
+    """An application that needs all cores cannot take those of an earlier deadline."""
     three = [application(0, 10, 2, 11), application(0, 10, 2, 50), application(1, 2, 4, 20)]
     assert ends(three, 4) == [10, 10, 12]
 
 
-def test_the_hopeless_are_dropped_at_once() -> None:
-    """They keep nobody waiting."""
+def test_hopeless_applications_are_dropped_at_once() -> None:
+    """They make no others wait."""
     inf = float("inf")
     assert ends([application(0, 10, 1, 9), application(0, 5, 1, 30)], 1) == [inf, 5]
     assert ends([application(0, 8, 1, 9), application(1, 6, 1, 14)], 1) == [8, 14]
     assert ends([application(0, 8, 1, 9), application(1, 7, 1, 14)], 1) == [8, inf]
 
 
-def test_operations_cost_what_they_cost() -> None:
-    """A boot, three seconds to disk, five back; who is on its way to disk can't be resumed."""
+def test_operations_take_their_time() -> None:
+    """Boot and resume take time, and an application cannot resume while it is being saved."""
     two = [application(0, 10, 1, 100), application(4, 4, 1, 11)]
     assert ends(two, 1, DEAR) == [10 + 5 + 8, 10]
     short = [application(0, 10, 1, 100), application(4, 0.5, 1, 7)]
     assert ends(short, 1, DEAR) == [pytest.approx(7 + 5 + 8), 6.5]
 
 
-def test_one_larger_than_everything() -> None:
-    """Is named at once."""
+def test_an_application_larger_than_the_cloud_is_an_error() -> None:
+    """The error names the needed and the existing cores."""
     with pytest.raises(TooLargeError, match="needs 5 of 4"):
         edf([application(0, 1, 5, 9)], 4, FREE)
 
@@ -90,10 +90,10 @@ def test_one_larger_than_everything() -> None:
         st.tuples(st.integers(0, 40), st.integers(1, 20), st.integers(1, 60)), max_size=12
     ).map(sorted)
 )
-def test_on_one_processor_it_misses_nothing_that_can_be_met(
+def test_on_one_processor_edf_meets_every_feasible_deadline(
     rows: list[tuple[int, int, int]],
 ) -> None:
-    """If nothing is dropped all meet their deadlines; what is dropped really made too much."""
+    """It drops applications only if they really cannot all be met."""
     applications = [application(s, r, 1, s + r + slack) for s, r, slack in rows]
     run = edf(applications, 1, FREE)
     assert all(one.met or one.end_s == float("inf") for one in run.outcomes)

@@ -1,4 +1,4 @@
-"""Sweeps that go on where they were, and reports that say what holds."""
+"""Experiments: sweeps that continue after an interruption, and reports that check statements."""
 
 import csv
 import sys
@@ -19,7 +19,7 @@ from simulator.sweep import stored, sweep
 
 
 class Counted:
-    """An experiment that counts its runs; the third fails while it is told to."""
+    """An experiment that counts its runs; the third fails while `broken` is set."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -27,11 +27,11 @@ class Counted:
         self.experiment = Experiment("counted", "", self.tasks, self.measure, self.report)
 
     def tasks(self, options: ExperimentOptions) -> Sequence[Task]:
-        """One a seed."""
+        """Return a task for each seed."""
         return [Task("one", 1.0, seed) for seed in range(options.seeds)]
 
     def measure(self, task: Task, options: ExperimentOptions) -> Row:
-        """Its seed, twice."""
+        """Return twice the seed."""
         if self.broken and task.seed == 2:
             raise ValueError("broken")
         self.ran.append(task.key)
@@ -39,55 +39,55 @@ class Counted:
 
     @staticmethod
     def report(_rows: Rows, _options: ExperimentOptions) -> ExperimentReport:
-        """Nothing."""
+        """Return an empty report."""
         return ExperimentReport((), ())
 
 
-def swept(counted: Counted, options: ExperimentOptions, file: Path) -> Rows:
-    """In one thread."""
+def run_sweep(counted: Counted, options: ExperimentOptions, file: Path) -> Rows:
+    """Run the sweep in one thread."""
     with ThreadPoolExecutor(1) as pool:
         return sweep(counted.experiment, options, file, pool)
 
 
-def test_a_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Also when it was killed in the middle of a line; more seeds add to what there is."""
+def test_an_interrupted_sweep_continues(tmp_path: Path) -> None:
+    """This holds also after a kill in the middle of a line; more seeds add rows."""
     counted, file = Counted(), tmp_path / "rows.jsonl"
     counted.broken = True
     with pytest.raises(ValueError, match="broken"):
-        swept(counted, ExperimentOptions(seeds=3), file)
+        run_sweep(counted, ExperimentOptions(seeds=3), file)
     assert counted.ran == ["one/1/0", "one/1/1"]
     file.write_text(file.read_text() + '{"task": "one/1/2", "ro')
     counted.broken = False
-    rows = swept(counted, ExperimentOptions(seeds=4), file)
+    rows = run_sweep(counted, ExperimentOptions(seeds=4), file)
     assert counted.ran == ["one/1/0", "one/1/1", "one/1/2", "one/1/3"]
     assert [row["twice"] for row in rows.values()] == [0.0, 2.0, 4.0, 6.0]
-    assert len(swept(counted, ExperimentOptions(seeds=1), file)) == 1
-    assert swept(counted, ExperimentOptions(seeds=4), file) == rows
+    assert len(run_sweep(counted, ExperimentOptions(seeds=1), file)) == 1
+    assert run_sweep(counted, ExperimentOptions(seeds=4), file) == rows
     assert len(counted.ran) == 4
 
 
 def test_rows_of_other_options_are_not_mixed_in(tmp_path: Path) -> None:
-    """They begin anew."""
+    """A sweep with other options starts anew."""
     counted, file = Counted(), tmp_path / "rows.jsonl"
-    swept(counted, ExperimentOptions(seeds=2), file)
-    rows = swept(counted, ExperimentOptions(seeds=2, quick=True), file)
+    run_sweep(counted, ExperimentOptions(seeds=2), file)
+    rows = run_sweep(counted, ExperimentOptions(seeds=2, quick=True), file)
     assert [row["quick"] for row in rows.values()] == [1.0, 1.0]
     assert stored(counted.experiment, ExperimentOptions(seeds=2), file) == {}
 
 
 def rows_of(experiment: Experiment, **numbers: dict[str, float]) -> Rows:
-    """Made up ones: by system, the same at every level and seed."""
+    """Return invented rows: the same by system for every level and seed."""
     return {
         task: numbers[task.system.replace("-", "_")]
         for task in experiment.tasks(ExperimentOptions())
     }
 
 
-def test_figure_13_says_what_holds(tmp_path: Path) -> None:
+def test_figure_13_reports_which_statements_hold(tmp_path: Path) -> None:
     """A market between the two holds against FCFS and not against EDF."""
     experiment = EXPERIMENTS["figure-13"]
 
-    def row(worth: float, met: float) -> dict[str, float]:
+    def make_row(worth: float, met: float) -> dict[str, float]:
         return {
             "satisfaction": worth,
             "part": worth / 100,
@@ -99,13 +99,15 @@ def test_figure_13_says_what_holds(tmp_path: Path) -> None:
             "looks": 500.0,
         }
 
-    rows = rows_of(experiment, fcfs=row(10, 50), edf=row(90, 95), market=row(80, 94))
+    rows = rows_of(experiment, fcfs=make_row(10, 50), edf=make_row(90, 95), market=make_row(80, 94))
     text = as_text(experiment.report(rows, ExperimentOptions()))
     assert "\nholds: the paper: the market outperforms FCFS" in text
     assert "does NOT hold: ours: at every level" in text
     assert "behind at 1, 0.9, 0.8" in text
     assert "80 ± 0" in text
-    rows = rows_of(experiment, fcfs=row(10, 50), edf=row(99.9, 99.5), market=row(99.6, 99.3))
+    rows = rows_of(
+        experiment, fcfs=make_row(10, 50), edf=make_row(99.9, 99.5), market=make_row(99.6, 99.3)
+    )
     assert "\nholds: ours" in as_text(experiment.report(rows, ExperimentOptions()))
     write_csv(rows, tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open() as file:
@@ -114,8 +116,8 @@ def test_figure_13_says_what_holds(tmp_path: Path) -> None:
     assert lines[0]["system"] == "fcfs"
 
 
-def test_table_2_prints_what_the_paper_prints() -> None:
-    """Beside ours."""
+def test_table_2_prints_the_papers_numbers() -> None:
+    """The paper's numbers appear beside the simulated ones."""
     experiment = EXPERIMENTS["table-2"]
     numbers = {"met": 90.0, "satisfaction": 5.0, "cpu_s": 1.0}
     more = {"suspensions": 3.0, "migrations_h": 0.0, "vm_suspensions": 9.0}
@@ -126,8 +128,8 @@ def test_table_2_prints_what_the_paper_prints() -> None:
 
 
 @pytest.mark.parametrize("name", ["figure-3", "figures-6-10"])
-def test_what_is_small_enough_is_run_in_full(name: str) -> None:
-    """All that the paper says holds, but for what VMs did to each other on its testbed."""
+def test_small_experiments_run_completely(name: str) -> None:
+    """All statements of the paper hold, except for interference between VMs on its testbed."""
     experiment, options = EXPERIMENTS[name], ExperimentOptions()
     rows = {task: experiment.measure(task, options) for task in experiment.tasks(options)}
     report = experiment.report(rows, options)
@@ -141,8 +143,8 @@ def test_what_is_small_enough_is_run_in_full(name: str) -> None:
     assert as_text(report)
 
 
-def test_without_a_trace_there_is_a_look_alike() -> None:
-    """As much work in as much time, and always the same."""
+def test_without_a_trace_a_generated_one_is_used() -> None:
+    """It has the same load and is the same each time."""
     jobs = jobs_of(None, 1000, 240)
     work = sum(job.run_s * job.procs for job in jobs)
     span_s = jobs[-1].submit_s - jobs[0].submit_s
@@ -150,16 +152,20 @@ def test_without_a_trace_there_is_a_look_alike() -> None:
     assert max(job.procs for job in jobs) <= 120
 
 
-def test_the_command_lists_and_complains(capsys: pytest.CaptureFixture[str]) -> None:
-    """By name."""
+def test_the_command_lists_experiments_and_rejects_unknown_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The error contains the unknown name."""
     assert main(["experiment", "list"]) == 0
     assert "figure-13" in capsys.readouterr().out
     assert main(["experiment", "run", "figure-99"]) == 1
     assert "'figure-99'" in capsys.readouterr().err
 
 
-def test_a_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Says how to get something to report."""
+def test_a_report_without_rows_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says how to create rows."""
     assert main(["experiment", "report", "table-2", "--output", str(tmp_path)]) == 1
     assert "no complete run" in capsys.readouterr().err
 
@@ -167,17 +173,17 @@ def test_a_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_cluster_needs_dask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who has none is told how to get it."""
+    """Without Dask, the message says how to install it."""
     monkeypatch.setitem(sys.modules, "distributed", None)
     wanted = ["experiment", "run", "figure-3", "--cluster", "--output", str(tmp_path)]
     assert main(wanted) == 1
     assert "pip install 'merkat[cluster]'" in capsys.readouterr().err
 
 
-def test_what_shares_its_runs_has_a_folder_of_its_own(
+def test_an_experiment_with_shared_runs_has_a_folder_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows are kept where the other finds them, its table and figure under its own name."""
+    """Rows are in the shared folder; table and figure are under the experiment's name."""
     shared = replace(figure_03.EXPERIMENT, name="figure-3", runs="shared-runs")
     monkeypatch.setitem(cast("dict[str, Experiment]", EXPERIMENTS), "figure-3", shared)
     assert main(["experiment", "run", "figure-3", "--output", str(tmp_path)]) == 0

@@ -15,18 +15,18 @@ SETTING = FrameworkSetup(units=VMS * CORE)
 
 
 def framework(jobs: Sequence[Job], name: str = "one", fixed: int | None = None) -> Framework:
-    """That wants to be done soon."""
+    """Return a framework that aims at throughput."""
     return Framework(name, QueueAim.THROUGHPUT, deque(jobs), fixed)
 
 
-def sweep(count: int, at_s: float = 0.0, run_s: float = 300.0) -> list[Job]:
-    """Equal tasks of one worker each."""
+def equal_jobs(count: int, at_s: float = 0.0, run_s: float = 300.0) -> list[Job]:
+    """Return equal jobs of one worker each."""
     return [Job(at_s, 1, run_s)] * count
 
 
-def test_alone_it_takes_all_and_gives_it_back() -> None:
-    """As many workers as the cloud holds while there is work, none behind it."""
-    alone = framework([*sweep(400), *sweep(1, at_s=20_000.0)])
+def test_a_framework_alone_takes_all_workers_and_returns_them() -> None:
+    """It uses the whole cloud while there is work, and no workers afterwards."""
+    alone = framework([*equal_jobs(400), *equal_jobs(1, at_s=20_000.0)])
     simulate([alone], SETTING)
     vms = [one.vms for one in alone.seen]
     assert max(vms) >= VMS - 1
@@ -34,9 +34,9 @@ def test_alone_it_takes_all_and_gives_it_back() -> None:
     assert alone.lost == 0
 
 
-def test_two_that_want_all_get_half_each() -> None:
-    """Of the workers and of the CPU, whoever was there first."""
-    first, second = framework(sweep(600)), framework(sweep(600, at_s=2_400.0), "two")
+def test_two_frameworks_with_full_demand_get_half_each() -> None:
+    """Each gets half of the workers and of the CPU, whichever started first."""
+    first, second = framework(equal_jobs(600)), framework(equal_jobs(600, at_s=2_400.0), "two")
     simulate([first, second], SETTING)
     both = [
         (one.part, other.part)
@@ -48,9 +48,9 @@ def test_two_that_want_all_get_half_each() -> None:
         assert abs(fmean(parts) - 0.5) < 0.1
 
 
-def test_fixed_halves_stay_what_they_are() -> None:
-    """Where there is no market, one's leisure is no use to the other."""
-    busy, idle = framework(sweep(100), fixed=10), framework([], "two", fixed=10)
+def test_fixed_halves_stay_fixed() -> None:
+    """Without a market, one framework cannot use the idle half of the other."""
+    busy, idle = framework(equal_jobs(100), fixed=10), framework([], "two", fixed=10)
     simulate([busy, idle], SETTING)
     assert {one.vms for one in busy.seen} == {10}
     assert busy.end_s == 100 / 10 * 300.0
@@ -70,7 +70,7 @@ JOBS = st.lists(
 @given(first=JOBS, second=JOBS)
 @settings(max_examples=25)
 def test_every_job_is_done(first: list[Job], second: list[Job]) -> None:
-    """Whatever comes when; never more CPU than there is; who is cut short begins anew."""
+    """This holds for any arrivals, within the CPU capacity; interrupted jobs start again."""
     both = [
         framework(sorted(first, key=lambda job: job.submit_s)),
         framework(sorted(second, key=lambda job: job.submit_s), "two"),

@@ -1,4 +1,4 @@
-"""The market in virtual time, on clouds small enough to be worked out by hand."""
+"""The market in virtual time, on clouds small enough for computation by hand."""
 
 from dataclasses import replace
 from math import inf
@@ -31,7 +31,7 @@ CLOUD = SimulatedCloud(
 def application(
     submit_s: float, run_s: float, tasks: int, due_s: float, budget: float = 600.0
 ) -> Application:
-    """A full-deadline tenant's, with 100 MiB a task."""
+    """Return a full-deadline tenant's application with 100 MiB a task."""
     return Application(
         number=0,
         submit_s=submit_s,
@@ -45,12 +45,12 @@ def application(
 
 
 def run(*applications: Application, cloud: SimulatedCloud = CLOUD) -> MarketRun:
-    """With the usual temper."""
+    """Run applications with the default patience."""
     return simulate(applications, cloud, PatienceSettings(), np.random.default_rng(0))
 
 
-def test_alone_it_takes_its_ideal_time() -> None:
-    """A boot and its work, at full speed, whether it needs one core or all."""
+def test_an_application_alone_takes_its_ideal_time() -> None:
+    """It takes a boot and its work at full speed, with one core or with all."""
     for tasks in (1, 4):
         (one,) = run(application(10.0, 300.0, tasks, 1000.0)).outcomes
         assert one.end_s == pytest.approx(10.0 + one.application.ideal_s)
@@ -58,42 +58,42 @@ def test_alone_it_takes_its_ideal_time() -> None:
         assert one.satisfaction == 600.0
 
 
-def test_two_that_fit_do_not_feel_each_other() -> None:
-    """Four cores, three and one."""
+def test_two_applications_that_fit_do_not_affect_each_other() -> None:
+    """Three and one tasks run on four cores."""
     three, one = run(application(0, 500.0, 3, 5000.0), application(7, 90.0, 1, 400.0)).outcomes
     assert three.end_s == pytest.approx(502.0)
     assert one.end_s == pytest.approx(7 + 92.0)
 
 
-def test_who_is_in_a_hurry_is_made_room_for() -> None:
-    """The patient one is suspended, resumed when there is room, and both meet their deadlines."""
+def test_an_urgent_application_gets_room() -> None:
+    """The patient one is suspended and resumed, and both meet their deadlines."""
     found = run(application(0, 3000.0, 4, 30_000.0), application(600, 300.0, 2, 1000.0))
     patient, urgent = found.outcomes
     assert urgent.met
     assert patient.met
     assert found.counts.suspensions == found.counts.resumes == 1
     assert found.counts.vm_suspensions == 4
-    # It loses what the other took, and five seconds that its memory takes back from disk.
+    # The patient one loses the other's time, and five seconds to load its memory from disk.
     assert patient.end_s == pytest.approx(3002.0 + 302.0 + 5.0, abs=2.0)
 
 
-def test_one_that_can_wait_does() -> None:
-    """It suspends nobody while there is time to spare."""
+def test_an_application_with_time_waits() -> None:
+    """It causes no suspension while it has time to spare."""
     found = run(application(0, 300.0, 4, 1000.0), application(10, 300.0, 4, 4000.0))
     assert found.counts.suspensions == 0
     assert [one.met for one in found.outcomes] == [True, True]
 
 
-def test_the_hopeless_give_up_and_keep_nobody_waiting() -> None:
-    """One that could not make it even alone never starts."""
+def test_hopeless_applications_never_start() -> None:
+    """They cannot meet their deadline even alone, and make no others wait."""
     late, other = run(application(0, 300.0, 4, 200.0), application(0, 300.0, 4, 310.0)).outcomes
     assert late.end_s == inf
     assert late.satisfaction == -600.0
     assert other.met
 
 
-def test_partial_work_counts_for_those_who_want_it() -> None:
-    """A partial-deadline tenant's application runs to its deadline."""
+def test_partial_work_counts_for_partial_deadlines() -> None:
+    """A partial-deadline tenant's application runs until its deadline."""
     one = replace(application(0, 300.0, 4, 152.0), tenant=TenantKind.PARTIAL_DEADLINE)
     (found,) = run(one).outcomes
     assert found.done == pytest.approx(0.5, abs=0.02)
@@ -101,7 +101,7 @@ def test_partial_work_counts_for_those_who_want_it() -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """To the bit, with jobs of every size."""
+    """Runs with jobs of all sizes are identical to the bit."""
     jobs = lublin(40, 4, np.random.default_rng(1))
     jobs = [job._replace(submit_s=job.submit_s / 20) for job in jobs]
     terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
@@ -115,8 +115,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert -best <= satisfaction(first.outcomes) <= best
 
 
-def test_nothing_is_done_faster_than_the_cloud_can() -> None:
-    """All work that was done fits into the cores' time."""
+def test_no_work_is_done_faster_than_the_cloud_allows() -> None:
+    """All finished work fits into the cores' time."""
     jobs = [job._replace(submit_s=0.0) for job in lublin(25, 4, np.random.default_rng(3))]
     terms = TaskAssignment(node_memory_mib=2000.0, boot_s=2.0)
     found = run(*assign(jobs, terms, np.random.default_rng(4)))
@@ -125,7 +125,7 @@ def test_nothing_is_done_faster_than_the_cloud_can() -> None:
 
 
 def test_prices_settle_after_a_step_in_demand() -> None:
-    """From two periods after demand has doubled until somebody ends, the price stays."""
+    """The price is constant from two periods after demand doubled until an application ends."""
     found = run(
         application(0, 3000.0, 2, 9000.0),
         application(600, 3000.0, 2, 9000.0),
@@ -139,7 +139,7 @@ def test_prices_settle_after_a_step_in_demand() -> None:
     assert all(price > 0 for _, price in found.prices)
 
 
-def test_one_larger_than_the_cloud() -> None:
-    """Is named at once."""
+def test_an_application_larger_than_the_cloud_is_an_error() -> None:
+    """The error names the needed and the existing cores."""
     with pytest.raises(TooLargeError, match="needs 5 of 4"):
         run(application(0, 1.0, 5, 9.0))

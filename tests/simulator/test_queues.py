@@ -1,4 +1,4 @@
-"""The batch schedulers, on cases worked out by hand."""
+"""The batch schedulers on cases computed by hand."""
 
 import pytest
 from hypothesis import given
@@ -9,12 +9,12 @@ from simulator.workloads import SwfJob
 
 
 def job(submit_s: float, run_s: float, procs: int, said_s: float = -1.0) -> SwfJob:
-    """A job of which only these things matter."""
+    """Return a job in which only these values matter."""
     return SwfJob(0, submit_s, run_s, procs, said_s, -1.0, 0)
 
 
-def test_nobody_overtakes() -> None:
-    """A small job waits behind a large one, though there would be room."""
+def test_fcfs_jobs_never_overtake() -> None:
+    """A small job waits behind a large one, even if it would fit."""
     jobs = [job(0, 10, 3), job(1, 10, 4), job(2, 1, 1)]
     queued = fcfs(jobs, 4)
     assert queued.start_s == [0, 10, 20]
@@ -22,16 +22,16 @@ def test_nobody_overtakes() -> None:
     assert queued.mean_slowdown(jobs) == pytest.approx((1 + 1.9 + 19) / 3)
 
 
-def test_backfilling_uses_the_gap_and_delays_nobody_first() -> None:
-    """One that would end too late does not start, unless the first leaves it room."""
+def test_backfilling_uses_gaps_without_delaying_the_first_job() -> None:
+    """A job that would end too late does not start, unless the first still fits."""
     jobs = [job(0, 10, 3), job(1, 10, 4), job(2, 8, 1), job(2, 9, 1)]
     assert easy(jobs, 4).start_s == [0, 10, 2, 20]
     jobs = [job(0, 10, 3), job(1, 10, 3), job(2, 50, 1)]
     assert easy(jobs, 4).start_s == [0, 10, 2]
 
 
-def test_backfilling_goes_by_what_users_say() -> None:
-    """Who says too much does not get the gap; who ends early frees processors at once."""
+def test_backfilling_uses_the_users_estimates() -> None:
+    """Too high an estimate misses the gap, and an early end frees processors at once."""
     jobs = [job(0, 10, 3, 20), job(1, 10, 4), job(2, 8, 1, 19)]
     assert easy(jobs, 4).start_s == [0, 10, 20]
     jobs = [job(0, 10, 3, 20), job(1, 10, 4), job(2, 8, 1, 18)]
@@ -39,8 +39,8 @@ def test_backfilling_goes_by_what_users_say() -> None:
 
 
 @pytest.mark.parametrize("queue", [fcfs, easy])
-def test_a_job_larger_than_everything(queue: object) -> None:
-    """Is named at once."""
+def test_a_job_larger_than_the_machine_is_an_error(queue: object) -> None:
+    """The error names the needed and the existing processors."""
     with pytest.raises(TooLargeError, match="needs 5 of 4"):
         queue([job(0, 1, 5)], 4)  # type: ignore[operator]
 
@@ -51,8 +51,8 @@ jobs_lists = st.lists(
 
 
 @given(jobs_lists)
-def test_never_more_than_there_is_and_all_run(jobs: list[SwfJob]) -> None:
-    """At the start of each job those that run fit together."""
+def test_jobs_never_exceed_the_machine_and_all_run(jobs: list[SwfJob]) -> None:
+    """At the start of each job, the running jobs fit together."""
     for queue in (fcfs, easy):
         start_s = queue(jobs, 8).start_s
         for at_s, first in zip(start_s, jobs, strict=True):
@@ -66,8 +66,8 @@ def test_never_more_than_there_is_and_all_run(jobs: list[SwfJob]) -> None:
 
 
 @given(jobs_lists)
-def test_fcfs_starts_in_order_and_as_early_as_that_allows(jobs: list[SwfJob]) -> None:
-    """Each job starts when it comes, when the one before it starts, or when one ends."""
+def test_fcfs_starts_jobs_in_order_and_as_early_as_possible(jobs: list[SwfJob]) -> None:
+    """A job starts at its submission, with the job before it, or when a job ends."""
     start_s = fcfs(jobs, 8).start_s
     assert start_s == sorted(start_s)
     ends = {begun_s + one.run_s for begun_s, one in zip(start_s, jobs, strict=True)}

@@ -1,4 +1,4 @@
-"""Scenario files: what they mean, and what is said of those that mean nothing."""
+"""Scenario files: their meaning, and their errors."""
 
 from pathlib import Path
 
@@ -41,16 +41,16 @@ budget = 500
 TRACE = "; Version: 2.2\n1 0 0 60 2 -1 -1 2 60 -1 1 1 1 -1 -1 -1 -1 -1\n"
 
 
-def written(folder: Path, text: str) -> Path:
-    """A file with this text."""
+def write_scenario(folder: Path, text: str) -> Path:
+    """Write a scenario file."""
     file = folder / "some.toml"
     file.write_text(text)
     return file
 
 
-def test_it_says_cloud_and_applications(tmp_path: Path) -> None:
-    """What it says, and the paper's values for the rest."""
-    scenario = scenario_of(written(tmp_path, SMALL))
+def test_a_scenario_defines_cloud_and_applications(tmp_path: Path) -> None:
+    """Missing values are those of the paper."""
+    scenario = scenario_of(write_scenario(tmp_path, SMALL))
     cloud = scenario.cloud
     assert (cloud.nodes, cloud.cpu, cloud.period_s, cloud.costs.boot_s) == (3, 400.0, 30.0, 12.0)
     assert cloud.renewal_s == 3600.0
@@ -67,17 +67,17 @@ def test_it_says_cloud_and_applications(tmp_path: Path) -> None:
     assert all(2 <= one.deadline_s / one.ideal_s <= 3 for one in drawn)
 
 
-def test_a_seed_draws_the_same_again(tmp_path: Path) -> None:
-    """Another draws others."""
-    scenario = scenario_of(written(tmp_path, SMALL))
+def test_a_seed_draws_the_same_applications_again(tmp_path: Path) -> None:
+    """Another seed draws other applications."""
+    scenario = scenario_of(write_scenario(tmp_path, SMALL))
     assert scenario.applications(1, 1.0) == scenario.applications(1, 1.0)
     assert scenario.applications(1, 1.0) != scenario.applications(2, 1.0)
 
 
-def test_a_trace_lies_beside_it(tmp_path: Path) -> None:
-    """Wherever the command is run."""
+def test_a_trace_is_relative_to_its_scenario(tmp_path: Path) -> None:
+    """The present directory does not matter."""
     (tmp_path / "jobs.swf").write_text(TRACE)
-    file = written(tmp_path, '[[workload]]\ntrace = "jobs.swf"\n')
+    file = write_scenario(tmp_path, '[[workload]]\ntrace = "jobs.swf"\n')
     (only,) = scenario_of(file).applications(0, 1.0)
     assert (only.tasks, only.run_s) == (2, 60.0)
 
@@ -104,17 +104,17 @@ def test_a_trace_lies_beside_it(tmp_path: Path) -> None:
         ("[cloud", "Expected ']'"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, text: str, said: str) -> None:
-    """With what would be right."""
+def test_errors_name_the_accepted_values(tmp_path: Path, text: str, said: str) -> None:
+    """Each error has the place and the accepted values."""
     with pytest.raises(ScenarioError) as caught:
-        scenario_of(written(tmp_path, text))
+        scenario_of(write_scenario(tmp_path, text))
     assert said in str(caught.value)
 
 
-def test_the_command_runs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Systems side by side, rows in a file; a file that is not there is told."""
+def test_the_command_runs_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints the systems side by side, writes rows, and reports a missing file."""
     output = ["--seeds", "1", "--processes", "1", "--output", str(tmp_path / "out")]
-    assert main(["experiment", "run", str(written(tmp_path, SMALL)), *output]) == 0
+    assert main(["experiment", "run", str(write_scenario(tmp_path, SMALL)), *output]) == 0
     said = capsys.readouterr().out
     assert "deadlines met, %" in said
     assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("market") == 2
@@ -122,9 +122,9 @@ def test_the_command_runs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "none.toml" in capsys.readouterr().err
 
 
-def test_the_documents_scenario_is_one(tmp_path: Path) -> None:
-    """As it stands there."""
+def test_the_scenario_in_the_documents_is_valid(tmp_path: Path) -> None:
+    """The page's example is read unchanged."""
     page = Path(__file__).parents[2] / "docs" / "experiments.md"
     _, _, behind = page.read_text().partition("```toml\n")
-    scenario = scenario_of(written(tmp_path, behind.partition("```")[0]))
+    scenario = scenario_of(write_scenario(tmp_path, behind.partition("```")[0]))
     assert len(scenario.applications(0, 1.0)) == 161

@@ -1,4 +1,4 @@
-"""Prices after a step in demand, where several applications bid by Algorithm 2."""
+"""Prices after a step in demand, with several applications that bid by Algorithm 2."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from simulator.experiments.price_stability import (
 
 @pytest.mark.parametrize("number", range(12))
 def test_prices_settle(number: int) -> None:
-    """On random clouds: the price stays where it is within fifteen periods, and at a higher one."""
+    """On random clouds the price settles within fifteen periods, at a higher level."""
     prices = run_of(np.random.default_rng((29, number)), POLICIES[OURS]).prices
     after = settled_after(prices[STEP_PERIOD:])
     assert after <= 15
@@ -28,36 +28,36 @@ def test_prices_settle(number: int) -> None:
     assert np.median(held) > np.median(prices[:STEP_PERIOD])
 
 
-def test_what_settling_is() -> None:
-    """From when on a price stays within a tenth of itself; one that never does has not settled."""
+def test_settled_after_counts_the_periods_of_change() -> None:
+    """A price has settled when it stays within 10 %; one that never does has not settled."""
     assert settled_after([1.0] * 40) == 0
     assert settled_after([4.0, 2.0, 1.5] + [1.0] * 40) == 3
     assert settled_after([1.0, 2.0] * 40) == 80
 
 
-def test_the_policy_in_use_settles_sooner_than_the_papers_form_and_costs_no_more() -> None:
-    """On the same clouds; its applications are too slow no more often."""
+def test_the_policy_in_use_settles_sooner_than_the_papers_at_no_higher_cost() -> None:
+    """On the same clouds its applications are not too slow more often either."""
 
-    def runs(policy: str) -> list[StabilityRun]:
+    def run_clouds(policy: str) -> list[StabilityRun]:
         return [
             run_of(np.random.default_rng((29, number)), POLICIES[policy]) for number in range(8)
         ]
 
-    ours, papers = runs(OURS), runs(PAPER)
+    ours, papers = run_clouds(OURS), run_clouds(PAPER)
 
     def mean(values: list[float]) -> float:
         return sum(values) / len(values)
 
-    def settled(of: list[StabilityRun]) -> float:
+    def mean_settling(of: list[StabilityRun]) -> float:
         return mean([float(settled_after(one.prices[STEP_PERIOD:])) for one in of])
 
-    assert settled(ours) < settled(papers)
+    assert mean_settling(ours) < mean_settling(papers)
     assert mean([one.paid for one in ours]) <= mean([one.paid for one in papers])
     assert mean([one.slow for one in ours]) <= mean([one.slow for one in papers])
 
 
 def test_a_first_step_never_bids_more_than_the_papers_form() -> None:
-    """In 1,000 random states: where money is short, no resource gets more than it asked for."""
+    """In 1,000 random states with short credits, no resource gets more than it needs."""
     rng = np.random.default_rng(3)
     fewer = 0
     for _ in range(1_000):
@@ -79,8 +79,8 @@ def test_a_first_step_never_bids_more_than_the_papers_form() -> None:
     assert fewer > 0
 
 
-def test_the_papers_form_halves_only_a_change_of_about_the_same_size() -> None:
-    """A change of another size is made in full; the policy in use halves both."""
+def test_the_papers_form_halves_only_a_change_of_similar_size() -> None:
+    """Other changes are made in full; the policy in use halves both."""
     slow = Performance(value=1.2, reference=1.0, low=0.75, high=0.95)
     standing = VmPosition(bid=(4.0,), allocation=(0.5,), least=(0.1,), most=(1.0,), keeping=(9.0,))
     means = SpendingLimit(bid_min=0.01, bid_max=100.0)

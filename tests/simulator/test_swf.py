@@ -1,4 +1,4 @@
-"""Traces: what is read, and what is said of lines that are wrong."""
+"""Traces: valid lines, and errors of invalid ones."""
 
 import gzip
 from pathlib import Path
@@ -10,24 +10,24 @@ from simulator.workloads import SwfError, read_swf
 GOOD = "11 342072 32 43306 32 43307 -1 40 43200 512 1 4 1 -1 -1 1 -1 -1\n"
 
 
-def test_a_line(tmp_path: Path) -> None:
-    """Requested processors count before used ones, and memory likewise."""
+def test_a_line_is_read(tmp_path: Path) -> None:
+    """Requested processors and memory take precedence over used ones."""
     path = tmp_path / "trace.swf"
     path.write_text(f"; MaxProcs: 240\n\n{GOOD}")
     (job,) = read_swf(path)
     assert job == (11, 342072.0, 43306.0, 40, 43200.0, 512.0, 4)
 
 
-def test_what_is_not_requested_was_used(tmp_path: Path) -> None:
-    """Where it is known at all."""
+def test_missing_requests_are_replaced_by_the_use(tmp_path: Path) -> None:
+    """This holds where the use is known."""
     path = tmp_path / "trace.swf"
     path.write_text("1 0 -1 10 8 -1 64 -1 -1 -1 1 2 1 -1 -1 1 -1 -1\n")
     (job,) = read_swf(path)
     assert (job.procs, job.memory_kib, job.requested_s) == (8, 64.0, -1.0)
 
 
-def test_jobs_that_never_ran_are_left_out_and_order_is_by_submission(tmp_path: Path) -> None:
-    """Also from a compressed trace, and only as many as are wanted."""
+def test_jobs_that_never_ran_are_left_out_and_the_rest_sorted(tmp_path: Path) -> None:
+    """Compressed traces work too, and the number of jobs can be limited."""
     path = tmp_path / "trace.swf.gz"
     lines = [
         GOOD,
@@ -50,7 +50,7 @@ def test_jobs_that_never_ran_are_left_out_and_order_is_by_submission(tmp_path: P
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, said: str) -> None:
-    """By its number."""
+    """The error has the number of the line."""
     path = tmp_path / "trace.swf"
     path.write_text(GOOD + line)
     with pytest.raises(SwfError, match=r"trace\.swf:2: ") as raised:
@@ -58,8 +58,8 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, said: str) -> None:
     assert said in str(raised.value)
 
 
-def test_a_file_that_is_not_there_or_no_trace(tmp_path: Path) -> None:
-    """Or one that breaks off."""
+def test_a_missing_or_truncated_file_is_an_error(tmp_path: Path) -> None:
+    """The error names the file."""
     with pytest.raises(SwfError, match="No such file"):
         read_swf(tmp_path / "nothing.swf")
     broken = tmp_path / "broken.swf.gz"

@@ -1,4 +1,4 @@
-"""Generated jobs, and what applications are given."""
+"""Generated jobs, and the values assigned to applications."""
 
 from math import log
 
@@ -37,13 +37,13 @@ def test_run_times_have_the_published_moments(kind: JobClass) -> None:
     squares = [shape * scale**2 * (1 + shape) for shape, scale in (kind.short, kind.long)]
     mean = part * means[0] + (1 - part) * means[1]
     deviation = (part * squares[0] + (1 - part) * squares[1] - mean**2) ** 0.5
-    # Those above the limit are drawn again, and times are whole seconds: a little is lost.
+    # Values above the limit are drawn again, and times are whole seconds: both lose a little.
     assert drawn.mean() == pytest.approx(mean, abs=0.25)
     assert drawn.std() == pytest.approx(deviation, abs=0.3)
 
 
-def test_sizes_have_the_published_parts() -> None:
-    """One processor, and powers of two, as often as the authors counted."""
+def test_sizes_have_the_published_distribution() -> None:
+    """Single processors and powers of two are as frequent as published."""
     rng, count = np.random.default_rng(2), 6000
     kind = WHOLE.up_to(256)
     drawn = np.array([size(kind, rng) for _ in range(count)])
@@ -56,22 +56,22 @@ def test_sizes_have_the_published_parts() -> None:
 
 
 def test_larger_jobs_run_longer() -> None:
-    """The larger a job, the likelier its run time is one of the long ones."""
+    """The larger a job, the more likely is a long run time."""
     rng = np.random.default_rng(3)
     small = np.mean([log(run_s(WHOLE, 1, rng)) for _ in range(1500)])
     large = np.mean([log(run_s(WHOLE, 100, rng)) for _ in range(1500)])
     assert large > small + 1.0
 
 
-def test_jobs_come_by_day() -> None:
-    """The rush hours' weight is many times that of the hours before dawn; 1 on average."""
+def test_jobs_follow_the_daily_cycle() -> None:
+    """The rush hours' weight is many times that of the early morning, and 1 on average."""
     weights = day_weights(WHOLE)
     assert weights.mean() == pytest.approx(1.0)
     assert weights[20:36].min() > 4 * weights[8:11].max()
 
 
 def test_the_same_seed_gives_the_same_jobs() -> None:
-    """By submission, numbered, of both kinds where both are wanted."""
+    """Jobs are sorted by submission, numbered, and of both kinds if requested."""
     jobs = lublin(300, 64, np.random.default_rng(4), (BATCH, INTERACTIVE))
     assert jobs == lublin(300, 64, np.random.default_rng(4), (BATCH, INTERACTIVE))
     assert [job.number for job in jobs] == list(range(1, 301))
@@ -81,12 +81,12 @@ def test_the_same_seed_gives_the_same_jobs() -> None:
 
 
 def job(submit_s: float, memory_kib: float = -1.0) -> SwfJob:
-    """Four tasks of 100 s."""
+    """Return a job of four tasks of 100 s."""
     return SwfJob(1, submit_s, 100.0, 4, -1.0, memory_kib, 0)
 
 
-def test_deadlines_budgets_and_memory() -> None:
-    """In the paper's ranges; the budget times the deadline's factor is the base."""
+def test_deadlines_budgets_and_memory_are_in_the_papers_ranges() -> None:
+    """The budget times the deadline's factor is constant."""
     for one in assign([job(50.0 + at) for at in range(200)], TERMS, np.random.default_rng(5)):
         factor = one.deadline_s / one.ideal_s
         assert 1.5 <= factor <= 10.0
@@ -96,15 +96,15 @@ def test_deadlines_budgets_and_memory() -> None:
         assert one.tenant is TenantKind.FULL_DEADLINE
 
 
-def test_the_first_comes_at_zero_and_a_traces_memory_counts() -> None:
-    """As far as a task may have so much."""
+def test_the_first_job_starts_at_zero_and_a_traces_memory_counts() -> None:
+    """The memory is limited to the maximum of a task."""
     known, greedy = assign([job(70.0, 512 * 1024), job(90.0, 9e9)], TERMS, np.random.default_rng(6))
     assert (known.submit_s, greedy.submit_s) == (0.0, 20.0)
     assert (known.memory_mib, greedy.memory_mib) == (512.0, 1024.0)
 
 
-def test_contention_and_bursts() -> None:
-    """Only the times between arrivals change."""
+def test_contention_and_bursts_change_only_arrivals() -> None:
+    """Budgets and other values stay unchanged."""
     applications = assign([job(10.0 * at) for at in range(6)], TERMS, np.random.default_rng(7))
     assert [one.submit_s for one in contended(applications, 0.1)] == [0, 1, 2, 3, 4, 5]
     burst = bursts(applications, size=3, spread_s=6.0)
