@@ -10,7 +10,7 @@ from tests.onegroup.site import MARKETS, Shell, Site
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Ended with SIGTERM."""
+    """Yield the daemon's site; end it with SIGTERM."""
     made = Site(tmp_path_factory.mktemp("site"), MARKETS)
     yield made
     made.end()
@@ -23,5 +23,5 @@ def shell(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Shell:
-    """As Ann."""
+    """Return a shell for the user Ann."""
     return Shell(site, tmp_path, capsys, monkeypatch)

@@ -1,4 +1,4 @@
-"""A daemon that manages an OpenNebula of its own or a real one, and `onegroup` before it."""
+"""A daemon that manages an embedded or a real OpenNebula, with `onegroup` as its client."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ class Managed:
             _DAEMON.format(folder=folder, endpoint=endpoint, interval=interval_s, database=database)
         )
         self.daemon: Program | None = None
-        # A real server remembers the VMs of earlier tests, whose groups had the same ids.
+        # A real server still has VMs of earlier tests, whose groups had the same ids.
         self._before = max(self._pool(), default=-1)
 
     def _address(self) -> str:
@@ -66,38 +66,38 @@ class Managed:
 
     @property
     def log(self) -> Path:
-        """What the daemon has written."""
+        """Return the path of the daemon's log."""
         return self.folder / "daemon.log"
 
     @property
     def admin(self) -> str:
-        """The administrator's session, for Merkat as for OpenNebula."""
+        """Return the administrator's session for Merkat and OpenNebula."""
         return self.one.admin
 
     @property
     def endpoint(self) -> str:
-        """Where the daemon answers tenants."""
+        """Return the address of the tenants' interface."""
         return (self.folder / "state" / "merkat_xmlrpc").read_text().strip()
 
     def session(self, user: str) -> str:
-        """A user's."""
+        """Return the session of a user."""
         return self.users[user][1]
 
     def start(self) -> None:
-        """Start the daemon; it answers afterwards."""
+        """Start the daemon and wait until it answers."""
         log = self.log
         (self.folder / "state" / "merkat_xmlrpc").unlink(missing_ok=True)
         self.daemon = Program(log, "run", "--config", str(self.configuration))
         self.daemon.until_said("Period ")
 
     def kill(self) -> None:
-        """End the daemon as a power cut would."""
+        """Kill the daemon, as a power cut would."""
         assert self.daemon is not None
         self.daemon.kill()
         assert "Traceback" not in self.daemon.said(), self.daemon.said()
 
     def end(self) -> None:
-        """End it as an administrator does."""
+        """End the daemon as an administrator would."""
         assert self.daemon is not None
         self.daemon.tell_to_end()
         assert self.daemon.end() == 0, self.daemon.said()
@@ -113,7 +113,7 @@ class Managed:
             self.daemon.kill()
 
     def vms(self, group: int) -> dict[int, Any]:
-        """OpenNebula's rows of a group's VMs, those that are done among them."""
+        """Return OpenNebula's rows of a group's VMs, including those that are done."""
         return {
             vm: row
             for vm, row in sorted(self._pool().items())
@@ -124,15 +124,15 @@ class Managed:
         return dict(self.one.pool("one.vmpool.infoextended", -2, -1, -1, -2))
 
     def states(self, group: int) -> dict[int, tuple[int, int]]:
-        """STATE and LCM_STATE of the same."""
+        """Return STATE and LCM_STATE of a group's VMs."""
         return {vm: _state(row) for vm, row in self.vms(group).items()}
 
     def alive(self, group: int) -> list[int]:
-        """The ids of those that are not done."""
+        """Return the ids of the VMs that are not done."""
         return [vm for vm, state in self.states(group).items() if state != DONE]
 
     def until_running(self, group: int, count: int) -> list[int]:
-        """The ids of a group's VMs, once there are so many and all of them run."""
+        """Wait until `count` VMs of a group run and no others exist; return their ids."""
 
         def there() -> bool:
             states = [state for state in self.states(group).values() if state != DONE]
@@ -148,7 +148,7 @@ def _state(row: Any) -> tuple[int, int]:
 
 @contextmanager
 def managed(cloud: str, folder: Path, database: str) -> Iterator[Managed]:
-    """One of the clouds, with two hosts and two users, and its daemon with its database."""
+    """Yield one of the clouds with two hosts, two users, a daemon and its database."""
     time = RealTime()
     time.faster = 1
     begin: Callable[..., Any] = _embedded if cloud == "embedded" else _oned
@@ -166,7 +166,7 @@ def managed(cloud: str, folder: Path, database: str) -> Iterator[Managed]:
 
 @contextmanager
 def _embedded(time: RealTime, folder: Path) -> Iterator[Endpoint]:
-    """The embedded cloud as a process of its own, twenty times as fast."""
+    """Yield the embedded cloud as a process, at twenty times the speed."""
     words = ("--listen", "127.0.0.1:0", "--speed", "20", "--hosts", "0", "--password", "secret")
     program = Program(folder / "cloud.log", "embedded", *words)
     try:
@@ -180,7 +180,7 @@ def _embedded(time: RealTime, folder: Path) -> Iterator[Endpoint]:
 
 @contextmanager
 def _oned(time: RealTime, folder: Path) -> Iterator[Endpoint]:
-    """The server that the environment names, which must be there for tests alone."""
+    """Yield the server of the environment, which must be for tests only."""
     del folder
     with _client(time, os.environ[REAL], _session(os.environ[AUTH]), None) as one:
         refuse_to_harm(one)
@@ -192,8 +192,8 @@ def _oned(time: RealTime, folder: Path) -> Iterator[Endpoint]:
             clean(one)
 
 
-def kept(one: Endpoint, session: str, text: str) -> tuple[int, str]:
-    """A template of a user's in OpenNebula: its id and its name."""
+def make_template(one: Endpoint, session: str, text: str) -> tuple[int, str]:
+    """Create a user's template in OpenNebula; return its id and name."""
     name = one.name()
     made = one.ok("one.template.allocate", f'NAME="{name}"\n{text}', session=session)
     return int(made), name

@@ -1,4 +1,4 @@
-"""A daemon of two markets on its embedded cloud, over real HTTP, and `onegroup` in this process."""
+"""A daemon with two markets on its embedded cloud over HTTP, and `onegroup` in this process."""
 
 import json
 from pathlib import Path
@@ -29,11 +29,11 @@ __all__ = ["ANN", "BOB", "EVE", "MARKETS", "TEMPLATE", "Shell", "Site", "until"]
 
 
 class Place(Protocol):
-    """Where a daemon answers."""
+    """The address of a daemon."""
 
     @property
     def endpoint(self) -> str:
-        """Its address."""
+        """Return the address."""
 
 
 class Shell:
@@ -55,17 +55,17 @@ class Shell:
         self.login(ANN)
 
     def turn_to(self, site: Place) -> None:
-        """Ask this one from now on."""
+        """Use this daemon from now on."""
         self._monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
 
     def login(self, session: str) -> None:
-        """Be this user from now on."""
+        """Act as this user from now on."""
         file = self.folder / "one_auth"
         file.write_text(f"{session}\n")
         self._monkeypatch.setenv("ONE_AUTH", str(file))
 
     def __call__(self, words: str, typed: str = "") -> Said:
-        """Run it with these words, and with this on its standard input."""
+        """Run the command with these arguments and this standard input."""
         self._capture.readouterr()
         file = self.folder / "typed"
         file.write_text(typed)
@@ -79,13 +79,13 @@ class Shell:
         return Said(code, said.out, said.err)
 
     def ok(self, words: str, typed: str = "") -> str:
-        """What a command says that must succeed, and complain about nothing."""
+        """Return the output of a command that must succeed without warnings."""
         said = self(words, typed)
         assert (said.code, said.err) == (0, ""), said
         return said.out
 
     def refused(self, words: str, code: int = 1, typed: str = "") -> str:
-        """The one line that a command complains with."""
+        """Return the single error line of a command that must fail."""
         said = self(words, typed)
         assert said.code == code, said
         assert said.err.count("\n") == 1, said.err
@@ -93,21 +93,21 @@ class Shell:
         return said.err
 
     def create(self, words: str = "create -t vm.template -s 60 -n 2") -> int:
-        """The id of a new group."""
+        """Create a group and return its id."""
         return int(self.ok(words).removeprefix("ID: "))
 
     def show(self, group: int) -> dict[str, Any]:
-        """All that is known of a group."""
+        """Return all data of a group."""
         found: dict[str, Any] = json.loads(self.ok(f"show {group} --json"))
         return found
 
     def groups(self) -> list[dict[str, Any]]:
-        """All that one may see, with the columns of `list`."""
+        """Return all visible groups with the columns of `list`."""
         found: list[dict[str, Any]] = json.loads(self.ok("list --json"))
         return found
 
     def until_running(self, group: int, count: int) -> dict[str, Any]:
-        """Once so many of its VMs run, and no others are left."""
+        """Wait until exactly `count` VMs of the group run; return its data."""
 
         def there() -> bool:
             row = self.show(group)

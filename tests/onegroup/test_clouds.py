@@ -1,6 +1,6 @@
-"""`onegroup` with OpenNebula behind it: the embedded cloud, and a real one where one is given.
+"""`onegroup` with OpenNebula behind it: the embedded cloud, and optionally a real one.
 
-MERKAT_ONE_ENDPOINT and MERKAT_ONE_AUTH name a real one, whose VMs and hosts are all ended.
+MERKAT_ONE_ENDPOINT and MERKAT_ONE_AUTH name a real one, whose VMs and hosts are all removed.
 """
 
 import re
@@ -12,19 +12,19 @@ import sqlalchemy as sa
 
 from merkatd.cli import main as merkatd
 from tests.contract.ways import DONE, PENDING
-from tests.onegroup.managed import CLOUDS, HOSTS, Managed, kept, managed
+from tests.onegroup.managed import CLOUDS, HOSTS, Managed, make_template, managed
 from tests.onegroup.site import TEMPLATE, Shell, until
 from tests.servers import MariaDb
 
 DATABASE = "scheduler"
-"""As the report calls it."""
+"""The name of the database in the report."""
 
 
 @pytest.fixture(scope="module", params=CLOUDS)
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, mariadb: MariaDb
 ) -> Iterator[Managed]:
-    """A cloud and its daemon, for all tests of it."""
+    """Yield a cloud and its daemon for all tests of the module."""
     folder = tmp_path_factory.mktemp(request.param)
     with managed(request.param, folder, mariadb.make(DATABASE)) as made:
         yield made
@@ -38,7 +38,7 @@ def ann(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Shell]:
-    """Her shell."""
+    """Yield Ann's shell."""
     shell = Shell(place, tmp_path, capsys, monkeypatch)
     shell.login(place.session("ann"))
     yield shell
@@ -51,12 +51,12 @@ def ann(
     until(lambda: not shell.groups(), "all groups over")
 
 
-def test_a_group_from_a_file_to_its_end(place: Managed, ann: Shell) -> None:
-    """Created, listed, shown, edited twice, deleted: OpenNebula has exactly what was asked for."""
+def test_a_group_can_be_created_edited_and_deleted(place: Managed, ann: Shell) -> None:
+    """OpenNebula always has exactly the requested VMs."""
     group = ann.create("create -t vm.template -s 60 -n 2 --name renders")
 
     def running(count: int) -> list[int]:
-        """The oldest first: OpenNebula may make several at once, and number them as it likes."""
+        """Return the VMs, the oldest first, whose numbers may be in any order."""
         alive = place.until_running(group, count)
         vms = [one["vm"] for one in ann.until_running(group, count)["vms"]]
         assert sorted(vms) == alive
@@ -85,10 +85,12 @@ def test_a_group_from_a_file_to_its_end(place: Managed, ann: Shell) -> None:
     assert set(place.states(group).values()) == {DONE}
 
 
-def test_a_group_from_a_template_of_opennebulas(place: Managed, ann: Shell) -> None:
-    """By id and by name; who may not use it is told so, in OpenNebula's words."""
+def test_a_group_uses_a_template_of_opennebula(place: Managed, ann: Shell) -> None:
+    """Id and name work, and missing rights fail with OpenNebula's text."""
     said = 'CONTEXT=[NETWORK="YES",NOTE="a \\"b\\" \\\\ c",KEY="$USER[KEY]",WHO="$UNAME"]\n'
-    oid, name = kept(place.one, place.session("ann"), f'{TEMPLATE}{said}DESCRIPTION="two\nlines"\n')
+    oid, name = make_template(
+        place.one, place.session("ann"), f'{TEMPLATE}{said}DESCRIPTION="two\nlines"\n'
+    )
     place.one.ok("one.user.update", place.users["ann"][0], 'KEY="the \\"key\\" of ann"', 1)
     place.one.ok("one.user.update", 0, 'KEY="nobody else\'s business"', 1)
     for word in (str(oid), name):
@@ -110,8 +112,8 @@ def test_a_group_from_a_template_of_opennebulas(place: Managed, ann: Shell) -> N
     ann.login(place.session("ann"))
 
 
-def test_whose_it_is(place: Managed, ann: Shell) -> None:
-    """Users see their own, administrators all; the rights are OpenNebula's."""
+def test_rights_are_those_of_opennebula(place: Managed, ann: Shell) -> None:
+    """Users see their own groups, and administrators all groups."""
     group = ann.create("create vm.template --srate 5 --nvm 1")
     place.until_running(group, 1)
     ann.login(place.session("bob"))
@@ -125,8 +127,10 @@ def test_whose_it_is(place: Managed, ann: Shell) -> None:
     assert ann.ok("list --csv -l ID,NVM --no-header") == f"{group},1\n"
 
 
-def test_watch(place: Managed, ann: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It shows the group as it comes to life."""
+def test_watch_shows_the_group_start(
+    place: Managed, ann: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refresh shows the present number of VMs."""
     group, seen = ann.create(), []
 
     def sleep(seconds: float) -> None:
@@ -140,8 +144,8 @@ def test_watch(place: Managed, ann: Shell, monkeypatch: pytest.MonkeyPatch) -> N
     assert seen == [2, 2]
 
 
-def test_a_vm_that_somebody_ends_is_not_started_again(place: Managed, ann: Shell) -> None:
-    """Whoever ended it in OpenNebula meant it: the group has one fewer, and says why."""
+def test_a_vm_ended_by_its_owner_is_not_started_again(place: Managed, ann: Shell) -> None:
+    """The group becomes smaller and has the reason."""
     group = ann.create("create vm.template -s 6 -n 3")
     vms = place.until_running(group, 3)
     ann.until_running(group, 3)
@@ -151,8 +155,10 @@ def test_a_vm_that_somebody_ends_is_not_started_again(place: Managed, ann: Shell
     assert f"VM {vms[1]} ended by itself" in ann.show(group)["why"]
 
 
-def test_killed_between_create_and_deploy(place: Managed, ann: Shell) -> None:
-    """Power fails while VMs are made, before any is deployed: the rest is made, and none twice.
+def test_a_kill_between_creation_and_deployment_duplicates_no_vm(
+    place: Managed, ann: Shell
+) -> None:
+    """After a power cut the missing VMs are created, and none twice.
 
     Hosts are off until then; once they are on, all VMs run.
     """
@@ -171,7 +177,7 @@ def test_killed_between_create_and_deploy(place: Managed, ann: Shell) -> None:
     finally:
         _switch(place, off=False)
     assert place.until_running(group, 6) == made
-    assert list(place.states(group)) == made, "made twice, or made and ended"
+    assert list(place.states(group)) == made, "created twice, or created and ended"
     keys = [row.findtext("USER_TEMPLATE/MERKAT_KEY") for row in place.vms(group).values()]
     assert len(set(keys)) == 6
     assert ann.until_running(group, 6)["nvm"] == 6
@@ -182,12 +188,12 @@ def _switch(place: Managed, *, off: bool) -> None:
         place.one.ok("one.host.status", host, int(off))
 
 
-def test_the_reports_manual(place: Managed, ann: Shell, mariadb: MariaDb) -> None:
-    """Its Appendix A, step by step: each does at least what it says there.
+def test_the_reports_manual_works(place: Managed, ann: Shell, mariadb: MariaDb) -> None:
+    """Each step of its Appendix A does at least what the manual says.
 
-    Steps 1 and 2, the program and its login, stand in docs/install.md and behind every other test.
+    Steps 1 and 2, the program and its login, are covered by docs/install.md and all other tests.
     """
-    # 3: a database called scheduler, in which the daemon has made its tables.
+    # 3: a database called scheduler, in which the daemon has created its tables.
     engine = sa.create_engine(mariadb.url(DATABASE), poolclass=sa.NullPool)
     assert {"vm_groups", "vm_group_vms"} <= set(sa.inspect(engine).get_table_names())
     # 4: parameters with appropriate values.
@@ -208,7 +214,7 @@ def test_the_reports_manual(place: Managed, ann: Shell, mariadb: MariaDb) -> Non
     ann.ok(f"delete {group} --yes")
     until(lambda: not place.alive(group), "all VMs ended")
     until(lambda: not ann.groups(), "the group is over")
-    # 6 was before the first test; 7 and 8: stopped, and what it wrote looked at.
+    # 6 was before the first test; 7 and 8: stopped, and its log inspected.
     place.end()
-    # The database gives a number anew where it took a transaction back.
+    # The database reuses a number after a rollback.
     assert re.search(r"Period [0-9]+: [0-9]+ VMs on", place.log.read_text())

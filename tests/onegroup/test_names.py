@@ -1,4 +1,4 @@
-"""Two commands of one name on a machine: which one is meant, and what ours is called beside it."""
+"""Two commands named `onegroup` on one machine: how each is found, and Merkat's other name."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ RUBY = "#!/usr/bin/env ruby\nputs 'groups of users'\n"
 
 @pytest.fixture
 def path(tmp_path: Path) -> dict[str, str]:
-    """A PATH with ours before OpenNebula's."""
+    """Return a PATH with Merkat's command before OpenNebula's."""
     for folder, text in (("ours", f"#!{sys.executable}\n"), ("theirs", RUBY)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / NAME).write_text(text)
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> dict[str, str]:
 
 
 class Called:
-    """Our command in this process, called by a name."""
+    """Merkat's command in this process, called by a name."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]
@@ -33,7 +33,7 @@ class Called:
         self._monkeypatch, self._capture = monkeypatch, capture
 
     def __call__(self, name: str, *words: str) -> tuple[str, str]:
-        """What it says, and what it complains about."""
+        """Return output and errors of the command."""
         self._monkeypatch.setattr(sys, "argv", [f"/usr/bin/{name}"])
         self._capture.readouterr()
         with suppress(SystemExit):
@@ -44,20 +44,22 @@ class Called:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
-    """It."""
+    """Return the caller of the command."""
     return Called(monkeypatch, capsys)
 
 
-def test_opennebulas_is_the_one_in_ruby(path: dict[str, str], tmp_path: Path) -> None:
-    """Wherever ours is; where there is none, it is spoken of without a path."""
+def test_opennebulas_command_is_the_one_in_ruby(path: dict[str, str], tmp_path: Path) -> None:
+    """It is found anywhere in the PATH; if it is missing, the text names no path."""
     assert opennebulas_onegroup(path) == str(tmp_path / "theirs" / NAME)
     (tmp_path / "theirs" / NAME).unlink()
     assert opennebulas_onegroup(path) == "OpenNebula's own onegroup"
 
 
 @pytest.mark.parametrize("verb", ["quota", "batchquota", "defaultquota", "addadmin", "deladmin"])
-def test_its_own_verbs_are_answered(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of OpenNebula's that ours has not, in a line."""
+def test_verbs_of_opennebulas_command_get_an_answer(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verbs that only OpenNebula's command has fail with one line."""
     assert verb not in VERBS
     assert main([verb, "100"]) == 2
     said = capsys.readouterr().err
@@ -65,8 +67,8 @@ def test_its_own_verbs_are_answered(verb: str, capsys: pytest.CaptureFixture[str
     assert said.count("\n") == 1
 
 
-def test_it_knows_the_name_that_it_is_called_by(called: Called) -> None:
-    """In its help, its examples, its complaints, its manual page and its completion."""
+def test_the_command_uses_the_name_that_it_was_called_by(called: Called) -> None:
+    """Help, examples, errors, manual page and completion show that name."""
     help_, _ = called(BESIDE, "create", "--help")
     assert help_.startswith(f"usage: {BESIDE} create")
     assert f"{BESIDE} create -t TEMPLATE -s RATE" in help_
@@ -80,8 +82,8 @@ def test_it_knows_the_name_that_it_is_called_by(called: Called) -> None:
 @pytest.mark.parametrize("name", [NAME, BESIDE])
 class TestPages:
     @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
-    def test_manual_pages(self, name: str, called: Called) -> None:
-        """Groff has nothing to complain about with all warnings, and shows what each is about."""
+    def test_manual_pages_are_valid(self, name: str, called: Called) -> None:
+        """Groff has no warnings, and each page shows its subject."""
         for verb in ((), *((one,) for one in VERBS)):
             shown = subprocess.run(
                 ["groff", "-man", "-Tutf8", "-ww"],
@@ -94,7 +96,7 @@ class TestPages:
             assert "-".join((name, *verb)).upper() in shown.stdout
 
     def test_bash_completes(self, name: str, called: Called, tmp_path: Path) -> None:
-        """Verbs, options, and the names of groups, in a real bash."""
+        """A real bash completes verbs, options and names of groups."""
         script = tmp_path / "completion"
         script.write_text(called(name, "completion", "bash")[0])
         for typed, offers in (
@@ -119,7 +121,7 @@ class TestPages:
 
     @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
     def test_zsh_reads_its_script(self, name: str, called: Called, tmp_path: Path) -> None:
-        """Without a complaint."""
+        """Zsh parses the script without errors."""
         script = tmp_path / f"_{name}"
         script.write_text(called(name, "completion", "zsh")[0])
         subprocess.run(["zsh", "-n", str(script)], check=True)

@@ -1,4 +1,4 @@
-"""docs/onegroup.md: its commands do what it says, its keys are keys, its configuration is one."""
+"""docs/onegroup.md: its commands, keys and configuration work as described."""
 
 import re
 from pathlib import Path
@@ -22,8 +22,8 @@ PAPERS_KEYS = (
 )
 
 
-def test_its_commands_run_one_after_the_other(shell: Shell) -> None:
-    """Each as it stands there, with the id that the first one printed."""
+def test_its_commands_run_in_order(shell: Shell) -> None:
+    """Each command runs as shown, with the id that the first one printed."""
     commands = re.findall(r"^    onegroup (.+)$", PAGE, re.MULTILINE)
     assert len(commands) >= 9
     group = shell.create(commands[0])
@@ -34,14 +34,14 @@ def test_its_commands_run_one_after_the_other(shell: Shell) -> None:
             shell.ok(re.sub(r"\bID\b(?!,)", str(group), command))
 
 
-def test_it_speaks_of_every_verb() -> None:
-    """None is forgotten."""
+def test_it_describes_every_verb() -> None:
+    """No verb is missing."""
     for verb in VERBS:
         assert verb in PAGE
 
 
-def test_every_parameter_of_the_papers_has_its_counterpart() -> None:
-    """A key that there is."""
+def test_every_parameter_of_the_paper_has_its_counterpart() -> None:
+    """Each counterpart is an existing key."""
     rows = dict(re.findall(r"^\| `([A-Z_]+)` \| `([a-z_.]+)` \|", PAGE, re.MULTILINE))
     assert tuple(rows) == PAPERS_KEYS
     written = (ROOT / "etc" / "merkatd.toml").read_text(encoding="utf-8")
@@ -51,8 +51,8 @@ def test_every_parameter_of_the_papers_has_its_counterpart() -> None:
         assert re.search(rf"^#? ?{name} =", part, re.MULTILINE), key
 
 
-def test_its_configuration_is_one() -> None:
-    """Two markets, of which one charges for use."""
+def test_its_configuration_is_valid() -> None:
+    """Of its two markets, one charges for use."""
     (table,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     found = parse(table, "docs/onegroup.md")
     assert [one.by_use for one in found.priced_markets()] == [False, True]

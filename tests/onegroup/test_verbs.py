@@ -1,4 +1,4 @@
-"""`onegroup` against a running daemon and its embedded cloud, as users give the command."""
+"""`onegroup` against a running daemon and its embedded cloud, as a user runs it."""
 
 import json
 
@@ -9,8 +9,8 @@ from tests.onegroup.site import ANN, BOB, Shell, Site, until
 
 
 class TestManual:
-    def test_the_papers_manual_step_by_step(self, shell: Shell) -> None:
-        """Table 6: create, list, edit, delete; each does what it says there."""
+    def test_the_papers_manual_works(self, shell: Shell) -> None:
+        """The steps of Table 6, create, list, edit and delete, have the described effects."""
         group = shell.create("create -t vm.template -s 60 -n 2")
         vms = [one["vm"] for one in shell.until_running(group, 2)["vms"]]
         line = next(one for one in shell.ok("list").splitlines() if one.split()[0] == str(group))
@@ -31,8 +31,8 @@ class TestManual:
             "-t vm.template -s 5 -n 1 create",
         ],
     )
-    def test_every_spelling(self, shell: Shell, words: str) -> None:
-        """Plain, short, long, and as the paper prints them."""
+    def test_every_spelling_of_options_works(self, shell: Shell, words: str) -> None:
+        """Plain, short and long options and the paper's spelling create a group."""
         group = shell.create(words)
         row = shell.show(group)
         assert (row["spending_rate"], row["nvm"], row["name"]) == (5.0, 1, f"group-{group}")
@@ -41,7 +41,7 @@ class TestManual:
 
 class TestEditing:
     def test_named_vms_end(self, shell: Shell) -> None:
-        """And no others."""
+        """No other VM ends."""
         group = shell.create("create vm.template -s 5 -n 3 --name renders")
         one, two, three = (vm["vm"] for vm in shell.until_running(group, 3)["vms"])
         shell.ok(f"edit renders --vm {two}")
@@ -50,8 +50,8 @@ class TestEditing:
         assert shell.refused(f"edit {group} --vm {two}").endswith(f"not in group {group}\n")
         shell.ok(f"delete {group} -y")
 
-    def test_deletion_asks(self, shell: Shell) -> None:
-        """Only yes means yes, and no input at all does not."""
+    def test_deletion_asks_for_confirmation(self, shell: Shell) -> None:
+        """Only "yes" confirms, and missing input does not."""
         group = shell.create()
         for typed in ("", "n\n", "maybe\n"):
             assert f"group {group} was not deleted" in shell.refused(f"delete {group}", 1, typed)
@@ -59,8 +59,8 @@ class TestEditing:
         said = shell.ok(f"delete {group}", "y\n")
         assert said.startswith(f"Delete group {group} (group-{group}) and end its")
 
-    def test_two_users_edit_at_once(self, shell: Shell) -> None:
-        """Whoever may manage it; the last word counts, and there are exactly as many VMs."""
+    def test_two_users_edit_the_same_group(self, shell: Shell) -> None:
+        """The last edit applies, and the number of VMs is exact."""
         group = shell.create("create vm.template -s 5 -n 1")
         shell.ok(f"chmod {group} 666")
         for count in (3, 2, 4, 2):
@@ -72,8 +72,8 @@ class TestEditing:
 
 
 class TestRights:
-    def test_everybody_sees_their_own(self, shell: Shell, site: Site) -> None:
-        """Administrators see all; the permissions let others in, bit by bit."""
+    def test_users_see_their_own_groups(self, shell: Shell, site: Site) -> None:
+        """Administrators see all, and permission bits let other users in."""
         group = shell.create()
         shell.login(BOB)
         assert f"\n{group} " not in "\n" + shell.ok("list --csv --no-header")
@@ -100,8 +100,8 @@ class TestRights:
 
 
 class TestOutput:
-    def test_forms_and_columns(self, shell: Shell) -> None:
-        """As all commands print: CSV, JSON, XML, columns, filters."""
+    def test_output_has_forms_and_columns(self, shell: Shell) -> None:
+        """CSV, JSON, XML, columns and filters work as in other commands."""
         group = shell.create("create vm.template -s 7 -n 1 --name forms")
         where = f"--filter ID={group}"
         assert shell.ok(f"list --csv -l ID,SRATE,NVM {where}") == f"ID,SRATE,NVM\n{group},7.0,1\n"
@@ -115,8 +115,8 @@ class TestOutput:
         assert 'MEMORY="256"' in page
         shell.ok("delete forms -y")
 
-    def test_watch_shows_again(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Until Ctrl-C."""
+    def test_watch_refreshes(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It refreshes until Ctrl-C."""
         group, slept = shell.create(), []
 
         def sleep(seconds: float) -> None:
@@ -155,20 +155,18 @@ class TestRefusals:
             ("list -l NOPE", 2, "unknown column 'NOPE'"),
         ],
     )
-    def test_what_is_wrong_is_said_in_a_line(
-        self, shell: Shell, words: str, code: int, why: str
-    ) -> None:
-        """With what would be right."""
+    def test_errors_are_one_line(self, shell: Shell, words: str, code: int, why: str) -> None:
+        """The line has the accepted values."""
         assert why in shell.refused(words, code)
 
-    def test_nobody_answers(self, shell: Shell) -> None:
-        """And a login that is nobody's."""
+    def test_a_missing_daemon_and_a_wrong_login_are_errors(self, shell: Shell) -> None:
+        """Both have a text of their own."""
         assert "no answer" in shell.refused("list --endpoint http://127.0.0.1:9/RPC2")
         shell.login("ann:wrong")
         assert "couldn't be authenticated" in shell.refused("list")
 
-    def test_attributes_for_administrators_are_refused(self, shell: Shell) -> None:
-        """A group's VMs are made by the daemon's account: it may not lend its rights."""
+    def test_attributes_for_administrators_are_rejected(self, shell: Shell) -> None:
+        """The daemon's account creates a group's VMs, and must not lend its rights."""
         (shell.folder / "raw").write_text('CPU=1\nMEMORY=64\nRAW=[TYPE="kvm"]\n')
         assert "RAW is for administrators" in shell.refused("create raw -s 5 -n 1")
         (shell.folder / "bids").write_text("CPU=1\nMEMORY=64\nMERKAT_BID_CPU=9\n")
