@@ -1,4 +1,4 @@
-"""The pages of the repository, and every command that stands in them."""
+"""The pages of the repository, and every command in them."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _OF_OTHER_DAYS = "CHANGELOG.md"
-"""It tells of commands as they were."""
+"""It quotes commands of earlier versions."""
 PAGES = tuple(
     page
     for page in (*sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("*.md")))
@@ -16,7 +16,7 @@ PAGES = tuple(
 )
 
 SHELL = ("", "sh", "console", "text")
-"""Fences that may hold commands; the others hold files and programs."""
+"""Fences that may contain commands; the others contain files and programs."""
 
 FOREIGN = (
     *("apt", "apt-get", "chgrp", "chmod", "chown", "cp", "curl", "docker", "docker-compose"),
@@ -25,7 +25,7 @@ FOREIGN = (
     *("python3", "rm", "systemctl", "systemd-sysusers", "systemd-tmpfiles", "testbed/base-image"),
     *("useradd", "virsh"),
 )
-"""Programs that are not Merkat's; `walks` says by which test they are run."""
+"""Programs that are not Merkat's; `walks` lists the test that runs them."""
 
 STANDS_FOR: Mapping[str, str] = {
     "APPLICATION": "1",
@@ -37,7 +37,7 @@ STANDS_FOR: Mapping[str, str] = {
     "TENANT": "0",
     "VM": "web-0",
 }
-"""What is written in capitals where a reader writes one of their own."""
+"""Words in capitals that stand for a reader's own value."""
 
 NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("LISTEN_ADDRESS", "NETWORK = ["),
@@ -50,7 +50,7 @@ NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "tenant.md": ("MERKAT_BID_CPU",),
     "tour.md": ("merkat demo",),
 }
-"""By page: how blocks begin that are a screen, a drawing or a file."""
+"""By page: the first words of blocks that are a screen, a drawing or a file."""
 
 OURS = ("make", "merkatd", "merkat-onegroup", "onegroup", "python")
 
@@ -64,31 +64,31 @@ _ASSIGNED = re.compile(r"^[A-Z_]+=\$\((.*)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that are set apart."""
+    """Consecutive lines of a block."""
 
     page: Path
     lines: tuple[str, ...]
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Its lines that are commands, without what stands before and behind them."""
+        """Return the lines that are commands, without prompts and comments."""
         found = (bare(line) for line in self.lines)
         return tuple(line for line in found if line and program(line) in {*OURS, *FOREIGN})
 
 
 def no_commands(block: Block) -> bool:
-    """Whether this block is known to hold none."""
+    """Return whether this block is known to have no commands."""
     first = next(line.strip() for line in block.lines if line.strip())
     return any(first.startswith(one) for one in NO_COMMANDS.get(block.page.name, ()))
 
 
 def program(command: str) -> str:
-    """The first word."""
+    """Return the first word."""
     return command.split(maxsplit=1)[0]
 
 
 def bare(line: str) -> str:
-    """A line's command, without what stands before and behind it."""
+    """Return a line's command without prompt and comment."""
     assigned = _ASSIGNED.match(line.strip())
     found = _BEFORE.sub("", assigned[1] if assigned else line.strip())
     while (shorter := _BEHIND.sub("", found)) != found:
@@ -97,7 +97,7 @@ def bare(line: str) -> str:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """The blocks of a page that may hold commands: fences for a shell, and indented lines."""
+    """Yield the blocks that may have commands: fences for a shell, and indented lines."""
     fence: str | None = None
     lines: list[str] = []
     for line in [*page.read_text(encoding="utf-8").splitlines(), "The end"]:
@@ -120,14 +120,14 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def inline(page: Path) -> list[str]:
-    """Commands of ours in the middle of a sentence or a table."""
+    """Return Merkat's commands inside of sentences or tables."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     found = re.findall(r"`((?:merkatd|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
     return [re.sub(r"\s+", " ", bare(one.replace("\\|", "|"))) for one in found]
 
 
 def words(command: str) -> list[str]:
-    """The words behind the program, without what a synopsis leaves to choose."""
-    command = re.sub(r"\$\([^)]*\)", "X", command)  # what another command would say
+    """Return the arguments, without the optional parts of a synopsis."""
+    command = re.sub(r"\$\([^)]*\)", "X", command)  # the output of another command
     said = shlex.split(re.sub(r"\s*\[[^\]]*\]", "", command))[1:]
     return [STANDS_FOR.get(word, word) for word in said]

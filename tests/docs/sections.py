@@ -1,4 +1,4 @@
-"""A page by its headings: the commands of each section in their order, as they stand."""
+"""A page by headings: the commands of each section, in order and unchanged."""
 
 import itertools
 import re
@@ -13,11 +13,11 @@ _COMMENT = re.compile(r"\s+#\s.*$")
 _PROMPT = "$ "
 _INLINE = re.compile(r"`([^`]+)`")
 ELSE = ("make", "python")
-"""Programs of the repository that are no commands of Merkat's."""
+"""Programs of the repository that are not Merkat's commands."""
 
 
 def sections(page: Path) -> dict[str, tuple[str, ...]]:
-    """By heading, what stands below it until the next one; a name that comes twice is one."""
+    """Return the commands by heading; equal headings are merged."""
     found: dict[str, tuple[str, ...]] = {}
     for heading, lines in _parts(page):
         found[heading] = (*found.get(heading, ()), *_commands(page, lines))
@@ -25,12 +25,12 @@ def sections(page: Path) -> dict[str, tuple[str, ...]]:
 
 
 def foreign(command: str) -> bool:
-    """Whether it is for a program that is not Merkat's."""
+    """Return whether the program of the command is not Merkat's."""
     return program(bare(command)) in {*FOREIGN, *ELSE}
 
 
 def _parts(page: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Headings, each with its lines and what kind of line each is."""
+    """Yield headings, each with its lines and their kinds."""
     heading, lines, fence = "", list[tuple[str, str]](), ""
     for line in page.read_text(encoding="utf-8").splitlines():
         marked = _FENCE.match(line)
@@ -60,7 +60,7 @@ def _commands(page: Path, lines: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def _in_sentences(text: str) -> Iterator[str]:
-    """Those for other programs, with their arguments; ours are in `pages.inline`."""
+    """Yield commands for other programs with arguments; `pages.inline` has Merkat's own."""
     for one in _INLINE.findall(text):
         command = re.sub(r"\s+", " ", one.replace("\\|", "|")).strip()
         if " " in command and foreign(command):
@@ -68,7 +68,7 @@ def _in_sentences(text: str) -> Iterator[str]:
 
 
 def _in_block(lines: list[str]) -> Iterator[str]:
-    """A line that ends with a backslash goes on in the next one."""
+    """Join lines that end with a backslash, and yield the typed commands."""
     joined = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
     shown = [line for line in joined.splitlines() if line.strip()]
     typed = [line[2:] for line in shown if line.startswith(_PROMPT)]

@@ -1,6 +1,6 @@
-"""Every command of every page is one: those of ours are parsed by their own parsers.
+"""Every command in every page is valid: Merkat's own are parsed by their own parsers.
 
-Those that look and order are run by `test_running.py`; the pages in RUN_BY are run whole elsewhere.
+`test_running.py` runs those that read and order; the pages in RUN_BY are run elsewhere as a whole.
 """
 
 import argparse
@@ -22,31 +22,31 @@ RUN_BY = {
     "platforms.md": "tests/commands/test_platform_page.py",
     "tour.md": "tests/demo/test_tour.py",
 }
-"""Pages whose commands another test runs, as they stand."""
+"""Pages whose commands another test runs as shown."""
 
 UNKNOWN = ("onegroup quota",)
-"""Its page says that there is none."""
+"""The page says that this verb does not exist."""
 WHOLE = parser()
 BY_PAGE = [pytest.param(page, id=page.name) for page in PAGES]
 
 
 @pytest.mark.parametrize("page", BY_PAGE)
-def test_every_block_holds_commands_or_is_known_not_to(page: Path) -> None:
-    """A command in words that nobody knows would be run by nobody."""
+def test_every_block_has_commands_or_is_known_to_have_none(page: Path) -> None:
+    """A command of an unknown program would never be run."""
     for block in blocks(page):
         assert block.commands or no_commands(block), block.lines
 
 
 @pytest.mark.parametrize("page", BY_PAGE)
-def test_every_command_is_one(page: Path) -> None:
-    """Its words are understood by the program that it is for."""
+def test_every_command_is_valid(page: Path) -> None:
+    """Its program accepts its words."""
     found = [one for block in blocks(page) if not no_commands(block) for one in block.commands]
     for command in [*found, *inline(page)]:
         check(command)
 
 
 def check(command: str) -> None:
-    """Raises where the command is none."""
+    """Raise an error if the command is invalid."""
     name = program(command)
     if name == "merkatd":
         for said in each(words(command)):
@@ -64,7 +64,7 @@ def check(command: str) -> None:
 
 
 def understood(program: argparse.ArgumentParser, said: list[str]) -> None:
-    """The words are right; a command by its name alone, or one that only shows help, is too."""
+    """Check that the words parse; a name alone or a command that shows help is valid too."""
     if said in [[name] for name in (*COMMANDS, *VERBS)]:
         return
     try:
@@ -74,7 +74,7 @@ def understood(program: argparse.ArgumentParser, said: list[str]) -> None:
 
 
 def each(said: list[str]) -> list[list[str]]:
-    """Each of `host drain|undrain HOST` by itself."""
+    """Return each alternative of `host drain|undrain HOST`."""
     for at, word in enumerate(said):
         if re.fullmatch(r"[a-z]+([|/][a-z]+)+", word):
             return [[*said[:at], one, *said[at + 1 :]] for one in re.split(r"[|/]", word)]
@@ -82,7 +82,7 @@ def each(said: list[str]) -> list[list[str]]:
 
 
 def _python(said: list[str]) -> None:
-    """A module or a file that there is."""
+    """Check that a module or a file exists."""
     if said[0] == "-m":
         assert importlib.util.find_spec(said[1]) is not None, said[1]
         files = [word for word in said[2:] if word.startswith("tests/")]
@@ -92,16 +92,16 @@ def _python(said: list[str]) -> None:
         assert (ROOT / name.partition("::")[0]).exists(), name
 
 
-def test_every_page_is_run_by_somebody() -> None:
-    """The tests that are named exist and read the page."""
+def test_every_page_run_elsewhere_is_read_by_its_test() -> None:
+    """The named tests exist and mention the page."""
     names = {page.name for page in PAGES}
     for page, test in RUN_BY.items():
         assert page in names
         assert page in (ROOT / test).read_text(), test
 
 
-def test_a_command_that_is_none_is_found(tmp_path: Path) -> None:
-    """Words that nobody understands, programs that nobody knows, in each kind of block."""
+def test_an_invalid_command_is_detected(tmp_path: Path) -> None:
+    """Unknown words and unknown programs are found in each kind of block."""
     page = tmp_path / "page.md"
     page.write_text("Text\n\n    sudo merkatd explian VM\n\n```sh\nfrobnicate --all\n```\n")
     first, second = blocks(page)

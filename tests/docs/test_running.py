@@ -1,4 +1,4 @@
-"""The pages' commands are run as they stand, one after the other, on a daemon."""
+"""The pages' commands run as shown, in order, on a daemon."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ NONE = (
     *("controllers.md", "dependencies.md", "embedded.md", "experiments.md", "requirements.md"),
     *("tenant.md", "testbed.md", "web.md", "xmlrpc.md"),
 )
-"""All commands of merkatd in these are run elsewhere, or there are none."""
+"""Pages whose commands of merkatd run elsewhere, or that have none."""
 
 ELSEWHERE = {
     "run": "tests/daemon runs it",
@@ -35,20 +35,20 @@ ELSEWHERE = {
     "driver": "tests/opennebula/driver/test_script.py runs it: it writes into an OpenNebula",
     "check": "tests/opennebula/driver asks an OpenNebula; here the file alone is checked",
 }
-"""Commands that these tests do not run, and why; all others are."""
+"""Commands that these tests do not run, with the reason; all others run."""
 
 _NAMES = ("bid", "budget", "completion", "explain", "platform", "quote", "snapshot", "tenant")
 ALONE = [[name] for name in _NAMES]
 """In sentences these are only names."""
 OF_A_DEMO = "/tmp/merkat-demo-"  # noqa: S108 - as the demo says it
-"""What tests/demo asks of the demo's own daemon."""
+"""The demo's own daemon answers these in tests/demo."""
 MORE = {"top": ["--once"], "release": ["--yes"]}
-"""What is added where nobody sits at a terminal."""
+"""Options that replace a terminal."""
 
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
-    """Two hosts, VMs that run, and one that can't."""
+    """Yield a daemon with two hosts, running VMs, and one VM that does not fit."""
     made = Daemon()
     for number in range(3):
         made.frontend.vm(1.0 + number, VCPU=4, NAME=f"web-{number}")
@@ -66,13 +66,13 @@ def daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
 
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Output goes into a pipe, as far as commands can see."""
+    """Return a shell whose output is a pipe."""
     monkeypatch.delenv("COLUMNS", raising=False)
     return Shell(capsys)
 
 
 def commands(page: Path) -> list[list[str]]:
-    """All commands of merkatd, each once: those in blocks, then those in sentences."""
+    """Return all commands of merkatd, each once: those in blocks, then those in sentences."""
     found = [one for block in blocks(page) for one in block.commands if program(one) == "merkatd"]
     said = [words(one) for one in [*found, *inline(page)] if program(one) == "merkatd"]
     given = [one for several in said for one in each(several) if one not in ALONE]
@@ -81,7 +81,7 @@ def commands(page: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", [*ADMINISTRATORS, *OTHERS])
 def test_every_command_works(name: str, daemon: Daemon, shell: Shell) -> None:
-    """As it stands there, with the names of VMs, hosts and tenants that there are."""
+    """Each command runs as shown, with the existing names of VMs, hosts and tenants."""
     ran = 0
     for said in run_here(name):
         prepare(daemon, said)
@@ -95,7 +95,7 @@ def test_every_command_works(name: str, daemon: Daemon, shell: Shell) -> None:
 
 
 def run_here(name: str) -> Iterator[list[str]]:
-    """The commands of a page that are run by no other test."""
+    """Yield the commands of a page that no other test runs."""
     (page,) = (page for page in PAGES if page.name == name)
     for said in commands(page):
         elsewhere = said[0] in ELSEWHERE and said[1:] != ["--offline"]
@@ -103,15 +103,15 @@ def run_here(name: str) -> Iterator[list[str]]:
             yield said
 
 
-def test_every_page_is_run() -> None:
-    """Here or by the test that is named; the others hold nothing to run."""
+def test_every_page_is_covered() -> None:
+    """A page is run here or by the named test, or has no commands."""
     there = {page.name for page in PAGES}
     assert there == {*ADMINISTRATORS, *OTHERS, *NONE, *RUN_BY}
     assert not [name for name in NONE if list(run_here(name))]
 
 
 def prepare(daemon: Daemon, said: list[str]) -> None:
-    """What a command is about is there when it is given, as it is for its reader."""
+    """Create what a command refers to, as its reader would have it."""
     if said[0] == "plan" and said[1:2] and said[1] in {"show", "approve", "refuse"}:
         daemon.answer("mode", to="ask")
         for number in range(2):
@@ -124,7 +124,7 @@ def prepare(daemon: Daemon, said: list[str]) -> None:
         daemon.period(2)
 
 
-def test_what_is_run_elsewhere_is_named_with_its_test() -> None:
-    """Each reason names tests that there are."""
+def test_commands_run_elsewhere_name_their_test() -> None:
+    """Each reason names an existing test."""
     for why in ELSEWHERE.values():
         assert (ROOT / why.split()[0].rstrip(";:")).exists(), why

@@ -1,4 +1,4 @@
-"""Every command for another program is run as it stands by some test, or says why not."""
+"""Every command for another program is run as shown by some test, or has a reason."""
 
 import ast
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from tests.docs.test_commands import RUN_BY
 from tests.docs.walks import ALONE, LEFT, WALKED, reason, standing, walk
 
 TAKING = ("walk", "command", "standing", "left", "typed")
-"""What tests on real systems take a page's section or command by."""
+"""Functions by which tests on real systems take a page's section or command."""
 
 
 def listed(test: str) -> set[str]:
-    """The headings and commands that a test is said to take."""
+    """Return the headings and commands that a test is listed with."""
     return {
         one
         for table in (WALKED, ALONE)
@@ -26,7 +26,7 @@ def listed(test: str) -> set[str]:
 
 
 def walked() -> set[str]:
-    """Every command that is run somewhere, as it stands."""
+    """Return every command that some test runs as shown."""
     found = {
         command
         for pages in WALKED.values()
@@ -40,7 +40,7 @@ def walked() -> set[str]:
 
 
 def unwalked() -> Iterator[tuple[str, str, str]]:
-    """Page, heading and command of those for other programs that nobody runs."""
+    """Yield page, heading and command of commands for other programs that no test runs."""
     there = walked()
     for page in PAGES:
         for heading, commands in sections(page).items():
@@ -49,26 +49,26 @@ def unwalked() -> Iterator[tuple[str, str, str]]:
                     yield page.name, heading, command
 
 
-def test_a_command_that_no_test_runs_says_why() -> None:
-    """Its program or it itself has a reason, or the whole page is run by a test."""
+def test_a_command_that_no_test_runs_has_a_reason() -> None:
+    """The command, its program, or the page as a whole is covered."""
     left = [one for one in unwalked() if not reason(one[2]) and one[0] not in RUN_WHOLE]
     assert not left
 
 
 RUN_WHOLE = {"tour.md"} & RUN_BY.keys()
-"""Of the pages that other tests run, those of which they run all."""
+"""Of the pages that other tests run, those that run completely."""
 
 
-def test_no_reason_is_one_too_many() -> None:
-    """Each is for a command that stands somewhere and that no test runs."""
+def test_every_reason_is_needed() -> None:
+    """Each reason is for a command on a page that no test runs."""
     left = {command for _, _, command in unwalked()}
     needed = left | {program(bare(command)) for command in left}
     assert LEFT.keys() <= needed, LEFT.keys() - needed
 
 
 @pytest.mark.parametrize("test", sorted({*WALKED, *ALONE}))
-def test_what_a_test_is_said_to_run_it_takes_from_the_page(test: str) -> None:
-    """Its words are those of the table, and the other way round."""
+def test_a_test_takes_exactly_its_listed_commands(test: str) -> None:
+    """The words in the test and in the table are the same."""
     tree = ast.parse((ROOT / test).read_text())
     words = {one.value for one in ast.walk(tree) if isinstance(one, ast.Constant)}
     pages = {page for table in (WALKED, ALONE) for page in table.get(test, {})}
@@ -84,15 +84,15 @@ def _name(called: ast.expr) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_line_among_commands_is_one(page: Path) -> None:
-    """None is for a program that no table knows, and would be passed over."""
+def test_every_line_among_commands_is_a_command(page: Path) -> None:
+    """No line is for an unknown program, which would be skipped."""
     for commands in sections(page).values():
         for command in commands:
             assert foreign(command) or program(bare(command)) in OURS, command
 
 
-def test_what_no_page_says_is_found() -> None:
-    """A section without commands, and a command that stands nowhere."""
+def test_missing_sections_and_commands_are_detected() -> None:
+    """A section without commands and an unknown command raise errors."""
     with pytest.raises(AssertionError, match="no commands below"):
         walk("install.md", "9. Nowhere")
     with pytest.raises(AssertionError, match="has no 'apt instal"):
@@ -100,8 +100,8 @@ def test_what_no_page_says_is_found() -> None:
     assert inline(ROOT / "docs/install.md")
 
 
-def test_tests_on_real_systems_take_commands_of_the_table_alone() -> None:
-    """A test that takes any from a page is in it."""
+def test_tests_on_real_systems_take_only_listed_commands() -> None:
+    """Every test that takes commands from a page is in the table."""
     for file in sorted((ROOT / "tests/real").rglob("*.py")):
         taking = "tests.docs.walks import" in file.read_text()
         name = str(file.relative_to(ROOT))

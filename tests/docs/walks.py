@@ -1,8 +1,8 @@
-"""Who runs a page's commands for programs that are not Merkat's, and for whole systems.
+"""Tests that run a page's commands for other programs and for whole systems.
 
-Tests on real systems take commands from the page, through `walk` a section and through `standing`
-one of them, and run them as they stand. What they take is listed here, so that `make test` finds
-a command that nobody runs, and one that is run and stands nowhere any more.
+Tests on real systems take commands from the page, a section with `walk` and a single command with
+`standing`, and run them unchanged. They are listed here, so that `make test` finds commands that no
+test runs, and listed commands that no page shows.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ WALKED: Listed = {
         ),
     },
 }
-"""By test and page, the sections whose commands it runs, one after the other."""
+"""By test and page, the sections whose commands it runs, in order."""
 
 ALONE: Listed = {
     "tests/real/test_package_service.py": {
@@ -88,7 +88,7 @@ ALONE: Listed = {
         "onegroup.md": ("ln -s /opt/merkat/bin/merkat-onegroup /usr/local/bin/",),
     },
 }
-"""By test and page, the commands that it runs without the others of their section."""
+"""By test and page, the commands that it runs without the rest of their section."""
 
 LEFT: Mapping[str, str] = {
     **dict.fromkeys(("oneacl", "onecluster", "onehost", "oneuser", "onevm"), "needs an OpenNebula"),
@@ -113,28 +113,28 @@ LEFT: Mapping[str, str] = {
     ),
     "testbed/base-image": "tests/real/made.py does it, into an archive that it keeps",
 }
-"""By program or command, why nobody runs it."""
+"""By program or command, the reason why no test runs it."""
 
 
 def walk(page: str, heading: str) -> tuple[str, ...]:
-    """The commands of a section in their order, without those that are left out or run alone."""
+    """Return a section's commands in order, without those left out or run alone."""
     return tuple(one for one in _section(page, heading) if not _elsewhere(page, one))
 
 
 def left_out(page: str, heading: str) -> tuple[str, ...]:
-    """Those commands of a section that no test can run."""
+    """Return the commands of a section that no test can run."""
     return tuple(one for one in _section(page, heading) if reason(one))
 
 
 def standing(page: str, command: str) -> str:
-    """The command, which that page must have."""
+    """Return the command, which the page must contain."""
     there = {one for several in sections(_page(page)).values() for one in several}
     assert command in there, f"{page} has no {command!r}"
     return command
 
 
 def reason(command: str) -> str:
-    """Why nobody runs it; empty where somebody does."""
+    """Return the reason why no test runs the command, or ""."""
     return LEFT.get(command) or LEFT.get(program(bare(command)), "")
 
 
