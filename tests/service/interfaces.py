@@ -1,4 +1,4 @@
-"""All three interfaces of a daemon in virtual time: what each answers, in its own form."""
+"""All three interfaces of a daemon in virtual time, with their answers in their own forms."""
 
 import json
 import xmlrpc.client
@@ -29,7 +29,7 @@ _MANY = 1e9
 
 
 class Interfaces:
-    """The control socket, XML-RPC and the page of one frontend."""
+    """The control socket, XML-RPC and the web page of one frontend."""
 
     def __init__(
         self, frontend: Frontend, manager: Manager | None = None, keeper: Keeper | None = None
@@ -55,19 +55,19 @@ class Interfaces:
         )
 
     def periods(self, count: int) -> None:
-        """So many periods, of which the last can be asked about."""
+        """Run `count` periods; the last one can be queried."""
         for _ in range(count):
             self.frontend.scheduler.latest = self.frontend.period()
             self.frontend.clock.advance(60)
 
     def control(self, question: str, **arguments: Any) -> Any:
-        """The answer of the control socket, or the text of its error."""
+        """Return the answer of the control socket, or the text of its error."""
         said = self._control.buildProtocol(None)._reply(question, arguments)
         reply = json.loads(self.frontend.result(ensureDeferred(said)))
         return reply.get("answer", reply.get("error"))
 
     def call(self, login: str, method: str, *arguments: Any) -> tuple[Any, int]:
-        """The answer of XML-RPC and its code, 0 for success."""
+        """Return the answer of XML-RPC and its code, 0 for success."""
         body = xmlrpc.client.dumps((login, *arguments), method).encode()
         found = self.frontend.result(ensureDeferred(self._dispatch.answer(body, "192.0.2.1")))
         answer: Any = xmlrpc.client.loads(found)[0][0]
@@ -75,7 +75,7 @@ class Interfaces:
         return value, code
 
     def page(self, login: str, path: str, **form: str) -> PageResponse:
-        """The page's answer; with a form, to the form."""
+        """Return the page's answer; with a form, the answer to the form."""
         token, session = self._session(login)
         body = urlencode({"form": session.form, **form}).encode() if form else b""
         asked = BrowserRequest(
@@ -93,15 +93,15 @@ class Interfaces:
         return token, session
 
 
-def told(value: Any) -> Any:
-    """An answer as XML-RPC carries it: without members that have no value."""
+def without_none(value: Any) -> Any:
+    """Return an answer as XML-RPC carries it: without members that have no value."""
     if isinstance(value, dict):
-        return {name: told(one) for name, one in value.items() if one is not None}
-    return [told(one) for one in value] if isinstance(value, list) else value
+        return {name: without_none(one) for name, one in value.items() if one is not None}
+    return [without_none(one) for one in value] if isinstance(value, list) else value
 
 
 def contended(frontend: Frontend) -> Iterator[Interfaces]:
-    """Ann's VMs 0 and 1 and Bob's 2 and 3 contend for one host; VM 1 may be used by all."""
+    """Yield interfaces with Ann's VMs 0 and 1 and Bob's 2 and 3 on one host; all may use VM 1."""
     ann, bob = frontend.user("ann"), frontend.user("bob")
     for number, (bid, owner) in enumerate(((2.0, ann), (3.0, ann), (4.0, bob), (8.0, bob))):
         frontend.vm(bid, owner=owner, VCPU=4, NAME=f"vm-{number}")

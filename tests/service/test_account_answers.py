@@ -1,4 +1,4 @@
-"""The three interfaces answer questions about accounts alike: values, rights and errors."""
+"""The three interfaces give equal answers about accounts: values, rights and errors."""
 
 from collections.abc import Iterator
 from html import unescape
@@ -19,13 +19,13 @@ from merkatd.service.base.identity import Identity
 from merkatd.web.layout.widgets import credits_text
 from tests.platforms.site import BOB, Site
 from tests.scheduler.frontend import PASSWORD, SESSION
-from tests.service.interfaces import Interfaces, told
+from tests.service.interfaces import Interfaces, without_none
 
 ANN = f"ann:{PASSWORD}"
 
 
 class Accounts(Interfaces):
-    """Ann has a platform with an application of its own, and a VM; Bob has nothing but credits."""
+    """Ann has a platform with an application of its own, and a VM; Bob has only credits."""
 
     def __init__(self) -> None:
         self.site = Site()
@@ -36,35 +36,35 @@ class Accounts(Interfaces):
         self.caller = Caller(Identity(self.site.bob, "bob", frozenset({1}), 1), BOB)
 
     def wait(self, coroutine: Any) -> Any:
-        """What a service's call comes to."""
+        """Return the result of a service's call."""
         return self.site.result(ensureDeferred(coroutine))
 
     def text(self, login: str, path: str) -> str:
-        """The text of a page."""
+        """Return the text of a page."""
         return unescape(self.page(login, path).body.decode())
 
 
 @pytest.fixture
 def asked() -> Iterator[Accounts]:
-    """One for each test."""
+    """Yield interfaces for one test."""
     made = Accounts()
     yield made
     made.site.close()
 
 
-def test_a_tenant(asked: Accounts) -> None:
-    """Its balances are the same everywhere; the page shows them."""
+def test_a_tenant_has_the_same_balances_everywhere(asked: Accounts) -> None:
+    """Control socket, XML-RPC and page show the same balances."""
     row = asked.control("tenant", tenant="ann")
     for login in (SESSION, ANN):
         found, code = asked.call(login, "merkat.tenant.info", asked.site.ann)
-        assert (code, found) == (0, {name: told(row)[name] for name in found})
+        assert (code, found) == (0, {name: without_none(row)[name] for name in found})
         page = asked.text(login, f"/tenants/{asked.site.ann}")
         assert credits_text(row["balance"]) in page
         assert credits_text(row["in_applications"]) in page
 
 
-def test_the_list_of_tenants(asked: Accounts) -> None:
-    """An administrator sees all of the control socket's, a tenant itself."""
+def test_the_list_of_tenants_follows_rights(asked: Accounts) -> None:
+    """An administrator sees all tenants of the control socket, and a tenant itself."""
     rows = {row["id"]: row["balance"] for row in asked.control("tenants")["tenants"]}
     found, _ = asked.call(SESSION, "merkat.tenant.list")
     assert {one["id"]: one["balance"] for one in found} == rows
@@ -74,11 +74,11 @@ def test_the_list_of_tenants(asked: Accounts) -> None:
     assert f'"/tenants/{asked.site.ann}"' not in asked.text(BOB, "/tenants")
 
 
-def test_budgets_and_statements(asked: Accounts) -> None:
-    """The same application, the same month."""
+def test_budgets_and_statements_are_the_same_everywhere(asked: Accounts) -> None:
+    """All interfaces show the same application and the same month."""
     (row,) = asked.control("budgets", tenant="ann")
     (found,), code = asked.call(ANN, "merkat.budget.info")
-    assert (code, found) == (0, {name: told(row)[name] for name in found})
+    assert (code, found) == (0, {name: without_none(row)[name] for name in found})
     assert row["name"] in asked.text(ANN, f"/tenants/{asked.site.ann}")
     month = asked.control("statement", tenant="ann")
     found, _ = asked.call(ANN, "merkat.statement.info")
@@ -88,8 +88,8 @@ def test_budgets_and_statements(asked: Accounts) -> None:
     assert credits_text(found["closing"]) in asked.text(ANN, f"/tenants/{asked.site.ann}")
 
 
-def test_a_budget_is_changed_from_each_and_its_author_is_recorded(asked: Accounts) -> None:
-    """A tenant's change bears its id, the control socket's an administrator."""
+def test_a_changed_budget_has_its_author(asked: Accounts) -> None:
+    """Any interface can change it; the note has the tenant's id or "an administrator"."""
     (row,) = asked.control("budgets", tenant="ann")
     asked.call(ANN, "merkat.budget.set", row["application"], {"replenishment": 7.0})
     assert asked.control("budget", application=row["application"])["replenishment"] == 7.0
@@ -100,8 +100,8 @@ def test_a_budget_is_changed_from_each_and_its_author_is_recorded(asked: Account
     assert [note["who"] for note in notes] == ["an administrator", f"user {asked.site.ann}"]
 
 
-def test_errors_are_said_alike(asked: Accounts) -> None:
-    """Each interface has its code for the same text."""
+def test_errors_have_the_same_text(asked: Accounts) -> None:
+    """Each interface has its own code for the same text."""
     said = asked.control("budget", application=99, amount=1)
     found, code = asked.call(SESSION, "merkat.budget.set", 99, {"budget": 1.0})
     assert (found, code) == (f"[merkat.budget.set] {said}", Code.NO_EXISTS)
@@ -112,8 +112,8 @@ def test_errors_are_said_alike(asked: Accounts) -> None:
     assert asked.page(SESSION, "/tenants/77").status == 404
 
 
-def test_what_is_anothers_stays_its_own(asked: Accounts) -> None:
-    """By XML-RPC it is forbidden; the page does not say whether it exists."""
+def test_another_tenants_accounts_are_protected(asked: Accounts) -> None:
+    """XML-RPC denies access, and the page does not reveal whether they exist."""
     (row,) = asked.control("budgets", tenant="ann")
     for method in ("merkat.tenant.info", "merkat.budget.info", "merkat.statement.info"):
         assert asked.call(BOB, method, asked.site.ann)[1] == Code.AUTHORIZATION
@@ -123,8 +123,8 @@ def test_what_is_anothers_stays_its_own(asked: Accounts) -> None:
     assert asked.control("budget", application=row["application"])["budget"] == row["budget"]
 
 
-def test_services_keep_it_from_every_interface(asked: Accounts) -> None:
-    """Whatever an interface forgot: the service refuses, and changes nothing."""
+def test_services_check_rights_for_every_interface(asked: Accounts) -> None:
+    """Also without an interface's check, the service refuses and changes nothing."""
     accounts, bob, ann = asked.services.accounts, asked.caller, asked.site.ann
     (row,) = asked.control("budgets", tenant="ann")
     before = asked.site.balances()
@@ -150,7 +150,7 @@ def test_services_keep_it_from_every_interface(asked: Accounts) -> None:
 
 
 def test_errors_of_the_ledger_are_errors_of_requests(asked: Accounts) -> None:
-    """With the ledger's text."""
+    """The request's error has the ledger's text."""
     accounts = asked.services.accounts
     with pytest.raises(UnknownObjectError, match="there is no application 99"):
         asked.wait(accounts.budget(LOCAL, 99))

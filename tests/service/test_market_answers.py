@@ -1,4 +1,4 @@
-"""The three interfaces answer questions about the market alike: the values, and the rights."""
+"""The three interfaces give equal answers about the market: values and rights."""
 
 from collections.abc import Iterator
 from html import unescape
@@ -14,29 +14,29 @@ from merkatd.service.base.errors import NotPermittedError, UnknownObjectError
 from merkatd.service.base.identity import Identity
 from merkatd.web.layout.widgets import amount, credits_text
 from tests.scheduler.frontend import PASSWORD, SESSION, Frontend
-from tests.service.interfaces import Interfaces, contended, told
+from tests.service.interfaces import Interfaces, contended, without_none
 
 ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
 
 
 @pytest.fixture
 def asked() -> Iterator[Interfaces]:
-    """A daemon whose tenants have credits."""
+    """Yield interfaces of a daemon whose tenants have credits."""
     yield from contended(Frontend(hosts=1, money=MoneySettings(supply=1e6, starting_credits=1e4)))
 
 
 def text_of(asked: Interfaces, login: str, path: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     found = asked.page(login, path)
     assert found.status == 200
     return unescape(found.body.decode())
 
 
-def test_prices(asked: Interfaces) -> None:
-    """Of now and of before; the page shows each of them."""
+def test_prices_are_the_same_everywhere(asked: Interfaces) -> None:
+    """XML-RPC has present and past prices, and the page shows each of them."""
     for login in (SESSION, ANN):
         history, code = asked.call(login, "merkat.price.history", 60, "")
-        assert (history, code) == (told(asked.control("price_history")), 0)
+        assert (history, code) == (without_none(asked.control("price_history")), 0)
         present, _ = asked.call(login, "merkat.price.info")
         rows = asked.control("price")
         assert present == [{name: row[name] for name in present[0]} for row in rows]
@@ -45,30 +45,30 @@ def test_prices(asked: Interfaces) -> None:
 
 
 @pytest.mark.parametrize("login", [SESSION, ANN])
-def test_an_explanation(asked: Interfaces, login: str) -> None:
-    """XML-RPC has all of it, and the page the sentence and the reasons."""
+def test_an_explanation_is_the_same_everywhere(asked: Interfaces, login: str) -> None:
+    """XML-RPC has all of it, and the page has the sentence and the reasons."""
     found, code = asked.call(login, "merkat.vm.explain", 0)
-    assert (found, code) == (told(asked.control("explain", vm="0")), 0)
+    assert (found, code) == (without_none(asked.control("explain", vm="0")), 0)
     page = text_of(asked, login, "/vms/0")
     assert found["sentence"] in page
     assert all(one["why_not_more"] in page for one in found["resources"])
 
 
-def test_a_quote(asked: Interfaces) -> None:
-    """What another bid would get, and of a planned VM."""
+def test_a_quote_is_the_same_everywhere(asked: Interfaces) -> None:
+    """It is the result of another bid, or of a planned VM."""
     bid = {"cpu": 6.0, "memory": 2.0}
     quoted, _ = asked.call(ANN, "merkat.quote.bid", 0, bid)
-    assert quoted == told(asked.control("quote", vm="vm-0", **bid))
+    assert quoted == without_none(asked.control("quote", vm="vm-0", **bid))
     page = unescape(asked.page(ANN, "/vms/0/quote", cpu="6", memory="2").body.decode())
     for one in quoted["resources"]:
         assert amount(one["resource"], one["share"]) in page
         assert credits_text(one["cost"]) in page
     wanted, _ = asked.call(ANN, "merkat.quote.want", -1, {"cpu": 50.0}, {"most_cpu": 100.0})
-    assert wanted == told(asked.control("quote", want_cpu=50.0, most_cpu=100.0))
+    assert wanted == without_none(asked.control("quote", want_cpu=50.0, most_cpu=100.0))
 
 
-def test_a_bid_is_the_same_from_each(asked: Interfaces) -> None:
-    """Whoever sets it, all show it at once."""
+def test_a_bid_is_the_same_everywhere(asked: Interfaces) -> None:
+    """Whichever interface sets it, all show it at once."""
     asked.control("bid", vm="0", cpu=2.5)
     assert bids(asked, 0) == (2.5, 2.5, "2.5")
     _, code = asked.call(ANN, "merkat.bid.set", 0, {"cpu": 3.5})
@@ -78,7 +78,7 @@ def test_a_bid_is_the_same_from_each(asked: Interfaces) -> None:
 
 
 def bids(asked: Interfaces, vm: int) -> tuple[float, float, str]:
-    """The bid for CPU as each interface tells it."""
+    """Return the bid for CPU from each interface."""
     found, _ = asked.call(ANN, "merkat.bid.info", vm)
     field = text_of(asked, ANN, f"/vms/{vm}").partition('name="cpu"')[2]
     return (
@@ -98,10 +98,10 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("method", "arguments"), CALLS)
-def test_what_is_anothers_stays_its_own(
+def test_another_tenants_vms_are_protected(
     asked: Interfaces, method: str, arguments: tuple[Any, ...]
 ) -> None:
-    """VM 2 is Bob's; VM 1 all may use, and only its owner manages it."""
+    """VM 2 is Bob's; all may use VM 1, and only its owner may manage it."""
     assert asked.call(ANN, method, 2, *arguments)[1] == Code.AUTHORIZATION
     managed = method == "merkat.bid.set"
     assert asked.call(BOB, method, 1, *arguments)[1] == (Code.AUTHORIZATION if managed else 0)
@@ -109,8 +109,8 @@ def test_what_is_anothers_stays_its_own(
     assert asked.call(SESSION, method, 2, *arguments)[1] == 0
 
 
-def test_the_page_hides_what_is_anothers(asked: Interfaces) -> None:
-    """It says the same of a VM that is another's and of none, and sets no bid of another's."""
+def test_the_page_hides_another_tenants_vms(asked: Interfaces) -> None:
+    """It answers equally for another tenant's VM and a missing one, and sets no bid."""
     before = asked.control("bid", vm="2")
     for path in ("/vms/2", "/vms/99"):
         assert asked.page(ANN, path).status == 404
@@ -125,8 +125,10 @@ def test_the_page_hides_what_is_anothers(asked: Interfaces) -> None:
     ("bid", "text"),
     [({"cpu": -1.0}, "cpu: must be a number from 0"), ({"network": 1.0}, "network")],
 )
-def test_what_is_wrong_is_said_alike(asked: Interfaces, bid: dict[str, float], text: str) -> None:
-    """And nothing is changed."""
+def test_errors_are_the_same_everywhere(
+    asked: Interfaces, bid: dict[str, float], text: str
+) -> None:
+    """Nothing is changed."""
     before = asked.control("bid", vm="0")
     for question in ("bid", "quote"):
         assert text in asked.control(question, vm="0", **bid)
@@ -138,8 +140,8 @@ def test_what_is_wrong_is_said_alike(asked: Interfaces, bid: dict[str, float], t
     assert asked.control("bid", vm="0") == before
 
 
-def test_lists(asked: Interfaces) -> None:
-    """An administrator's page has the rows of the control socket, a tenant's those of its own."""
+def test_lists_follow_rights(asked: Interfaces) -> None:
+    """An administrator's page has the rows of the control socket, a tenant's page its own."""
     rows = asked.control("vms")
     pages = {login: text_of(asked, login, "/vms") for login in (SESSION, ANN)}
     for row in rows:
@@ -152,8 +154,8 @@ def test_lists(asked: Interfaces) -> None:
     assert "allocated" not in mine
 
 
-def test_steps(asked: Interfaces) -> None:
-    """A tenant's page has the decisions about its own VMs alone."""
+def test_steps_follow_rights(asked: Interfaces) -> None:
+    """A tenant's page has only decisions about its own VMs."""
     steps = asked.control("steps", kind="deploy")
     assert {step["vm"] for step in steps} == {0, 1, 2, 3}
     page = text_of(asked, ANN, "/decisions")
@@ -163,8 +165,8 @@ def test_steps(asked: Interfaces) -> None:
     assert "Decisions" in text_of(asked, BOB, "/vms/1")
 
 
-def test_a_period(asked: Interfaces) -> None:
-    """What was paid in it is told to each of its own, from the database too."""
+def test_a_period_follows_rights(asked: Interfaces) -> None:
+    """Each tenant sees its own payments, also from the database."""
     pages = {login: text_of(asked, login, "/periods/4") for login in (SESSION, ANN)}
     assert ">bob<" in pages[SESSION]
     assert ">ann<" in pages[ANN]
@@ -172,8 +174,8 @@ def test_a_period(asked: Interfaces) -> None:
     assert asked.page(ANN, "/periods/99").status == 404
 
 
-def test_services_keep_it_from_every_interface(asked: Interfaces) -> None:
-    """Whatever an interface would show of it."""
+def test_services_check_rights_for_every_interface(asked: Interfaces) -> None:
+    """The services filter rows and refuse calls, whatever an interface would show."""
     ann = Caller(Identity(2, "ann", frozenset({1}), 1), ANN)
     services, result = asked.services, asked.frontend.result
     now = result(ensureDeferred(services.views.prepared())).now

@@ -1,4 +1,4 @@
-"""The three interfaces answer questions about platforms, groups and modes alike."""
+"""The three interfaces give equal answers about platforms, groups and modes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.groups.site import GROUPS
 from tests.groups.site import template as group_template
 from tests.platforms.site import BOB, Site, template
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, SESSION
-from tests.service.interfaces import Interfaces, told
+from tests.service.interfaces import Interfaces, without_none
 
 ANN = f"ann:{PASSWORD}"
 
@@ -43,33 +43,33 @@ class Orders(Interfaces):
         self.bob = Caller(Identity(self.site.bob, "bob", frozenset({1}), 1), BOB)
 
     def wait(self, coroutine: Any) -> Any:
-        """What a service's call comes to."""
+        """Return the result of a service's call."""
         return self.site.result(ensureDeferred(coroutine))
 
 
 @pytest.fixture
 def asked() -> Iterator[Orders]:
-    """One for each test."""
+    """Yield interfaces for one test."""
     made = Orders()
     yield made
     made.site.close()
 
 
-def test_a_platform(asked: Orders) -> None:
-    """XML-RPC has all that the control socket has; the page shows it."""
-    row = told(asked.control("platform", platform=asked.platform))
+def test_a_platform_is_the_same_everywhere(asked: Orders) -> None:
+    """XML-RPC has all data of the control socket, and the page shows them."""
+    row = without_none(asked.control("platform", platform=asked.platform))
     for login in (SESSION, ANN):
         assert asked.call(login, "merkat.platform.info", asked.platform) == (row, 0)
         page = unescape(asked.page(login, f"/platforms/{asked.platform}").body.decode())
         assert row["name"] in page
         assert all(f'"/vms/{vm["vm"]}"' in page for vm in row["vms"])
-    short = told(asked.control("platforms", tenant="ann"))
+    short = without_none(asked.control("platforms", tenant="ann"))
     assert asked.call(ANN, "merkat.platform.list") == (short, 0)
     assert f'"/platforms/{asked.platform}"' in asked.page(ANN, "/platforms").body.decode()
 
 
-def test_an_order_of_each_bears_its_author(asked: Orders) -> None:
-    """Whoever gives it, all show the change."""
+def test_an_order_has_its_author(asked: Orders) -> None:
+    """Whichever interface gives the order, all show the change."""
     asked.control("platform_update", platform=asked.platform, performance=1.0, who="root")
     asked.call(ANN, "merkat.platform.update", asked.platform, {"performance": 2.0})
     answer = asked.page(ANN, f"/platforms/{asked.platform}/change", performance="3")
@@ -82,8 +82,8 @@ def test_an_order_of_each_bears_its_author(asked: Orders) -> None:
     ]
 
 
-def test_what_can_t_be_is_refused_alike(asked: Orders) -> None:
-    """The same text, and each interface's code."""
+def test_impossible_orders_have_the_same_text(asked: Orders) -> None:
+    """Each interface has its own code for the same text."""
     asked.call(ANN, "merkat.platform.stop", asked.platform)
     asked.periods(3)
     said = asked.control("platform_suspend", platform=asked.platform)
@@ -106,8 +106,8 @@ def test_what_can_t_be_is_refused_alike(asked: Orders) -> None:
     assert asked.page(ANN, "/platforms/99").status == 404
 
 
-def test_what_is_anothers_stays_its_own(asked: Orders) -> None:
-    """By XML-RPC it is forbidden; the page does not say whether it exists."""
+def test_another_tenants_platforms_are_protected(asked: Orders) -> None:
+    """XML-RPC denies access, and the page does not reveal whether they exist."""
     for verb in ("info", "suspend", "resume", "stop"):
         method = f"merkat.platform.{verb}"
         assert asked.call(BOB, method, asked.platform)[1] == Code.AUTHORIZATION
@@ -121,8 +121,8 @@ def test_what_is_anothers_stays_its_own(asked: Orders) -> None:
     assert asked.call(BOB, "merkat.group.list") == ([], 0)
 
 
-def test_services_keep_it_from_every_interface(asked: Orders) -> None:
-    """Whatever an interface forgot: the service refuses."""
+def test_services_check_rights_for_every_interface(asked: Orders) -> None:
+    """Also without an interface's check, the service refuses."""
     platforms, groups = asked.services.require_platforms(), asked.services.require_groups()
     bob, ann, one, group = asked.bob, asked.site.ann, asked.platform, asked.group
     modes, daemon = asked.services.modes, asked.services.daemon
@@ -158,18 +158,18 @@ def test_services_keep_it_from_every_interface(asked: Orders) -> None:
             asked.wait(refused)
 
 
-def test_the_mode_and_its_plan(asked: Orders) -> None:
-    """Set by one interface, shown by all; what can't be is said alike."""
+def test_the_mode_and_its_plan_are_the_same_everywhere(asked: Orders) -> None:
+    """One interface sets the mode, all show it, and errors have the same text."""
     assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
     shown = asked.control("mode")
     found, _ = asked.call(SESSION, "merkat.mode.info")
-    assert found == {name: told(shown)[name] for name in found}
+    assert found == {name: without_none(shown)[name] for name in found}
     assert (shown["mode"], shown["ordered"]) == ("ask", "ask")
     asked.site.vm(2.0, owner=ANN)
     asked.periods(2)
     plan = asked.control("standing_plan")
     assert plan["state"] == "waiting"
-    assert asked.call(SESSION, "merkat.plan.info") == (told(plan), 0)
+    assert asked.call(SESSION, "merkat.plan.info") == (without_none(plan), 0)
     page = unescape(asked.page(SESSION, "/plan").body.decode())
     assert all(step["reason"] in page for step in plan["steps"])
     said = asked.control("approve_plan", plan=99)
@@ -183,8 +183,8 @@ def test_the_mode_and_its_plan(asked: Orders) -> None:
     assert asked.control("standing_plan")["state"] == "approved"
 
 
-def test_pauses_and_drained_hosts(asked: Orders) -> None:
-    """Ordered by one interface, seen by the others; a tenant orders neither."""
+def test_pauses_and_drained_hosts_are_the_same_everywhere(asked: Orders) -> None:
+    """One interface gives the order, the others show it; a tenant may not."""
     assert asked.call(ANN, "merkat.daemon.pause")[1] == Code.AUTHORIZATION
     assert asked.page(ANN, "/orders/pause", plan="").status == 404
     assert asked.call(SESSION, "merkat.daemon.pause") == ({"changed": True}, 0)
