@@ -1,4 +1,4 @@
-"""Configurations of all kinds, made from the shape of the sections alone."""
+"""Generators of configurations, derived from the structure of the sections alone."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,8}", fullmatch=True)
 
 
 def numbers(hint: type, rules: SettingRules, most: float | None) -> SearchStrategy[Any]:
-    """Numbers within the bounds of a setting."""
+    """Return numbers within the bounds of a setting."""
     if hint is int:
         top = MAX_WHOLE_NUMBER if most is None else int(most)
         return st.integers(int(max(rules.least, (rules.above or -1) + 1)), top)
@@ -30,7 +30,7 @@ def numbers(hint: type, rules: SettingRules, most: float | None) -> SearchStrate
 
 
 def values(setting: Setting) -> SearchStrategy[Any]:
-    """Values that a setting may have."""
+    """Return values that a setting may have."""
     if setting.rules.check is not None:
         return st.just(setting.default)
     if setting.hint in {int, float}:
@@ -45,14 +45,14 @@ def values(setting: Setting) -> SearchStrategy[Any]:
 
 
 def plain(hint: type) -> SearchStrategy[Any]:
-    """Values that are neither numbers nor made of others."""
+    """Return values that are neither numbers nor composed."""
     if hint is Path:
         return TEXT.map(Path)
     return st.sampled_from(list(hint)) if issubclass(hint, StrEnum) else st.from_type(hint)
 
 
 def sections(default: Any, without: frozenset[str] = frozenset()) -> SearchStrategy[Any]:
-    """Sections of the type of this one."""
+    """Return sections of the type of this one."""
     parts: dict[str, SearchStrategy[Any]] = {}
     for setting in settings_of(type(default), without):
         present = getattr(default, setting.name)
@@ -71,5 +71,5 @@ def sections(default: Any, without: frozenset[str] = frozenset()) -> SearchStrat
 
 
 def configs() -> SearchStrategy[Config]:
-    """Any configuration whose keys are right one by one."""
+    """Return configurations in which each key by itself is valid."""
     return sections(Config())

@@ -1,4 +1,4 @@
-"""What of a configuration counts at once, and what needs a restart."""
+"""Which changes of a configuration apply at once, and which need a restart."""
 
 import pytest
 
@@ -38,8 +38,8 @@ FIXED = {
 }
 
 
-def test_what_can_change_while_running_is_taken_over() -> None:
-    """All of it, by name."""
+def test_live_settings_are_applied() -> None:
+    """All changed settings are applied and named."""
     new = parse(LIVE)
     found = changes_at_once(Config(), new)
     assert found.restart == ()
@@ -57,23 +57,23 @@ def test_what_can_change_while_running_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("key", FIXED)
-def test_what_can_not_is_said_by_name(key: str) -> None:
-    """And stays as it was."""
+def test_fixed_settings_are_named(key: str) -> None:
+    """They keep their old value."""
     found = changes_at_once(Config(), parse(FIXED[key]))
     assert (found.changed, found.restart) == ((), (key,))
     assert found.config == Config()
 
 
-def test_markets_come_and_go_with_a_restart() -> None:
-    """What was stored of a period counts on them."""
+def test_adding_a_market_needs_a_restart() -> None:
+    """Stored data of a period depend on the markets."""
     new = parse("[market.default]\nfloor_margin = 0.2\n[market.fast]\nclusters = [100]\n")
     found = changes_at_once(Config(), new)
     assert found.config == Config()
     assert "market.fast.clusters" in found.restart
 
 
-def test_every_key_is_one_or_the_other() -> None:
-    """Whatever differs is named: nothing is lost in silence."""
+def test_every_key_is_live_or_fixed() -> None:
+    """Every difference is named, and none is dropped silently."""
     for path, _, settings in sections(Config()):
         assert settings, path
     same = changes_at_once(Config(), Config())

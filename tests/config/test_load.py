@@ -1,4 +1,4 @@
-"""A configuration is read whole, or all that is wrong with it is said at once."""
+"""A configuration is read completely, or all of its errors are reported at once."""
 
 import tomllib
 from contextlib import suppress
@@ -21,25 +21,25 @@ from tests.config.configs import configs
 
 
 def problems(text: str) -> tuple[Problem, ...]:
-    """What is wrong with a text."""
+    """Return the problems of a text."""
     with pytest.raises(ConfigError) as caught:
         parse(text)
     return caught.value.problems
 
 
-def only(text: str) -> str:
-    """The one thing that is wrong with a text."""
+def only_problem(text: str) -> str:
+    """Return the only problem of a text."""
     (problem,) = problems(text)
     return str(problem)
 
 
-def test_an_empty_file_is_all_defaults() -> None:
-    """Nothing has to be configured for a first run."""
+def test_an_empty_file_has_all_defaults() -> None:
+    """A first run needs no configuration."""
     assert parse("") == Config()
 
 
 def test_every_kind_of_value_is_read() -> None:
-    """Durations, sizes, parts, numbers, flags, choices, lists, tables and paths."""
+    """Durations, sizes, fractions, numbers, flags, choices, lists, tables and paths."""
     config = parse(
         """
         daemon.log_level = "debug"
@@ -81,7 +81,7 @@ def test_every_kind_of_value_is_read() -> None:
 
 
 def test_all_problems_are_reported_with_their_lines() -> None:
-    """In the order of the file, not only the first."""
+    """They come in the order of the file, not only the first one."""
     found = problems(
         "[period]\n"
         'interval = "6x"\n'
@@ -215,36 +215,36 @@ def test_all_problems_are_reported_with_their_lines() -> None:
         ("x = 1" + "0" * 5000, "must be valid TOML"),
     ],
 )
-def test_a_problem_says_where_what_and_what_would_be_right(text: str, message: str) -> None:
-    """Section, key, value, line where there is one, and a way out."""
-    assert message in only(text)
+def test_a_problem_names_place_value_and_accepted_values(text: str, message: str) -> None:
+    """It has section, key, value, the line if known, and the way out."""
+    assert message in only_problem(text)
 
 
 def test_choices_are_listed_once() -> None:
-    """Also where no choice is similar."""
-    assert only('[cloud]\nkind = "xyz"').count("opennebula") == 1
+    """This holds also if no choice is similar."""
+    assert only_problem('[cloud]\nkind = "xyz"').count("opennebula") == 1
 
 
 def test_a_password_is_never_shown() -> None:
-    """Neither in a problem nor where a configuration is printed."""
-    assert "hunter2" not in only('[database]\nurl = "oracle://merkat:hunter2@db/merkat"')
+    """Neither a problem nor a printed configuration contains it."""
+    assert "hunter2" not in only_problem('[database]\nurl = "oracle://merkat:hunter2@db/merkat"')
     assert "hunter2" not in repr(parse('[database]\nurl = "mysql://merkat:hunter2@db/merkat"'))
 
 
-def test_nothing_follows_from_a_key_that_was_not_understood() -> None:
-    """A cross-check is silent where one of its keys is wrong in itself."""
+def test_an_invalid_key_causes_no_further_problems() -> None:
+    """A cross-check is skipped if one of its keys is invalid."""
     text = '[period]\ninterval = "20m"\nstep_limit = "5 minutes"\n'
     assert [one.path for one in problems(text)] == [("period", "step_limit")]
 
 
-def test_lines_are_found_beside_long_texts() -> None:
-    """What looks like a key inside a text over several lines is none."""
+def test_lines_are_correct_beside_multiline_texts() -> None:
+    """A key inside of a text over several lines does not count."""
     found = problems('[daemon]\ncontrol_socket = """\n[period]\ninterval = 1\n"""\nlevel = 1\n')
     assert [(one.line, one.path[-1]) for one in found] == [(6, "level")]
 
 
-def test_a_file_is_loaded_and_named_in_its_problems(tmp_path: Path) -> None:
-    """Every line of the message begins with the file."""
+def test_a_file_is_named_in_its_problems(tmp_path: Path) -> None:
+    """Every line of the message starts with the file."""
     path = tmp_path / "merkatd.toml"
     path.write_text("[period]\nx = 1\ny = 2\n")
     with pytest.raises(ConfigError) as caught:
@@ -256,8 +256,8 @@ def test_a_file_is_loaded_and_named_in_its_problems(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_that_can_t_be_read_is_a_problem_too(tmp_path: Path) -> None:
-    """Missing or not text: the same kind of error."""
+def test_an_unreadable_file_is_a_problem_too(tmp_path: Path) -> None:
+    """A missing file and invalid UTF-8 raise the same kind of error."""
     with pytest.raises(ConfigError, match="can't be read: No such file"):
         load(tmp_path / "merkatd.toml")
     (tmp_path / "merkatd.toml").write_bytes(b"a\xff")
@@ -267,8 +267,8 @@ def test_a_file_that_can_t_be_read_is_a_problem_too(tmp_path: Path) -> None:
 
 @settings(deadline=None)
 @given(configs())
-def test_what_is_written_is_read_as_the_same(config: Config) -> None:
-    """Any configuration goes through TOML without losing a bit, explained or not."""
+def test_a_written_configuration_is_read_unchanged(config: Config) -> None:
+    """Any configuration survives TOML to the bit, with or without explanations."""
     for explained in (False, True):
         reader = Reader({})
         table = tomllib.loads(to_toml(config, explained=explained))
@@ -279,7 +279,7 @@ def test_what_is_written_is_read_as_the_same(config: Config) -> None:
 @settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
-    """Nothing but ConfigError is ever raised."""
+    """The only error is `ConfigError`."""
     with suppress(ConfigError):
         assert isinstance(parse(text), Config)
 
@@ -300,8 +300,8 @@ KEYS = st.sampled_from(
 
 @settings(deadline=None)
 @given(st.dictionaries(KEYS, LEAVES, max_size=6))
-def test_any_value_of_any_key_is_read_or_refused(said: dict[str, Any]) -> None:
-    """Wrong types anywhere are problems with a name, never another exception."""
+def test_any_value_of_any_key_is_read_or_rejected(said: dict[str, Any]) -> None:
+    """Wrong types give problems with a name, and no other exception."""
     try:
         parse("\n".join(f"{key} = {value}" for key, value in said.items()))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What follows from several keys together."""
+"""Rules across several keys."""
 
 import re
 from dataclasses import asdict, fields
@@ -51,16 +51,16 @@ from merkatd.scheduler.base import settings as scheduler
         ),
     ],
 )
-def test_keys_that_don_t_go_together_are_found(text: str, where: str, message: str) -> None:
-    """The key to look at is named, and what it clashes with."""
+def test_conflicting_keys_are_detected(text: str, where: str, message: str) -> None:
+    """The problem names the key and the conflict."""
     with pytest.raises(ConfigError) as caught:
         parse(text if text.startswith("[") else f"[period]\n{text}")
     found = {".".join(one.path): one.message for one in caught.value.problems}
     assert message in found[where]
 
 
-def test_the_period_is_told_its_markets_with_names_and_prices() -> None:
-    """In the order of the file, as the scheduler takes them."""
+def test_the_period_gets_markets_with_names_and_prices() -> None:
+    """Markets come in the order of the file, in the scheduler's form."""
     first, second = parse(
         '[market.a]\nclusters = [3]\nprice_rule = "clearing"\nreserve_prices = { cpu = 2 }\n'
         '[market.b]\nstrategy = "paper"\n'
@@ -71,8 +71,8 @@ def test_the_period_is_told_its_markets_with_names_and_prices() -> None:
     assert (second.name, second.clusters, second.strategy) == ("b", None, "paper")
 
 
-def test_the_sections_are_what_the_period_takes() -> None:
-    """Its rhythm and its money need no translation, and the defaults are its own."""
+def test_the_sections_are_the_schedulers_own_types() -> None:
+    """Rhythm and money need no conversion, and have the same defaults."""
     config = Config()
     assert isinstance(config.period, scheduler.Rhythm)
     for entry in fields(scheduler.Rhythm):
@@ -86,7 +86,7 @@ def test_the_sections_are_what_the_period_takes() -> None:
 
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_every_setting_of_a_strategy_is_a_key(name: str) -> None:
-    """But for the prices, which belong to the market."""
+    """Prices are excepted, because they belong to the market."""
     settings = type(STRATEGIES[name].settings)
     names = {one.name for one in settings_of(settings, frozenset({"pricing"}))}
     assert names == {entry.name for entry in fields(settings)} - {"pricing"}
@@ -102,22 +102,22 @@ def test_every_setting_of_a_strategy_is_a_key(name: str) -> None:
         ("mysql+pymysql://u@h/db", "mysql+pymysql://u@h/db"),
     ],
 )
-def test_a_file_of_sqlite_is_in_the_state_directory(url: str, resolved: str) -> None:
-    """Unless its path starts with a slash; other servers are left alone."""
+def test_an_sqlite_file_is_in_the_state_directory(url: str, resolved: str) -> None:
+    """An absolute path and other servers' URLs stay unchanged."""
     config = parse(f'daemon.state_directory = "/srv/merkat"\ndatabase.url = "{url}"')
     assert config.database_url == resolved
 
 
 def test_paths_start_at_the_state_directory_or_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tilde is the home of whoever runs the daemon."""
+    """A tilde is the home of the daemon's user."""
     monkeypatch.setenv("HOME", "/home/one")
     config = parse("")
     assert config.control_socket == Path("/home/one/.local/state/merkat/control.sock")
     assert config.auth_file == Path("/home/one/.one/one_auth")
 
 
-def test_markets_by_the_names_of_clusters_and_bids_by_group() -> None:
-    """Names are no ids, and a market that lists any has not all the rest."""
+def test_markets_have_names_of_clusters_and_bids_by_group() -> None:
+    """Names are no ids, and a market that lists any does not get the remaining clusters."""
     text = """
         [market.gpu]
         cluster_names = ["gpu", "big"]
@@ -142,14 +142,14 @@ def test_markets_by_the_names_of_clusters_and_bids_by_group() -> None:
         ),
     ],
 )
-def test_bids_and_names_that_won_t_do(text: str, message: str) -> None:
-    """As with ids."""
+def test_invalid_group_bids_and_names_are_errors(text: str, message: str) -> None:
+    """The rules are those for ids."""
     with pytest.raises(ConfigError, match=re.escape(message)):
         parse(text)
 
 
-def test_goods_are_off_unless_they_are_wanted() -> None:
-    """Then every host has so much of them, and who says nothing bids 1 for each."""
+def test_goods_are_off_unless_they_are_enabled() -> None:
+    """Once enabled, each host has the configured amount, and the default bid is 1 each."""
     assert Config().goods.resources == ("cpu", "memory")
     (market,) = Config().priced_markets()
     assert market.default_bid == {"cpu": 1.0, "memory": 1.0}

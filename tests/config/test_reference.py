@@ -1,4 +1,4 @@
-"""The pages about the configuration say what the code does."""
+"""The pages about the configuration match the code."""
 
 from pathlib import Path
 
@@ -14,17 +14,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("name", list(pages()))
 def test_a_page_is_up_to_date(name: str) -> None:
-    """`python -m merkatd.config.config_reference` writes exactly what is there."""
+    """`python -m merkatd.config.config_reference` writes exactly the present text."""
     assert (ROOT / name).read_text(encoding="utf-8") == pages()[name]
 
 
-def test_the_shipped_file_is_exactly_the_defaults() -> None:
-    """Starting with it or without it is the same."""
+def test_the_shipped_file_has_exactly_the_defaults() -> None:
+    """Starting with or without it is the same."""
     assert load(ROOT / "etc" / "merkatd.toml") == Config()
 
 
-def test_every_key_has_words_and_a_name_of_its_own() -> None:
-    """A key without an explanation, or two settings under one key, can't be shipped."""
+def test_every_key_has_an_explanation_and_a_unique_name() -> None:
+    """A key without an explanation, or two settings with one key, are errors."""
     for path, _, settings in sections(Config()):
         keys = [setting.key for setting in settings]
         assert len(set(keys)) == len(keys), path

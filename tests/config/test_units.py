@@ -1,4 +1,4 @@
-"""Quantities are read with their units and written so that they are read as the same."""
+"""Quantities are read with their units, and survive writing and reading."""
 
 from contextlib import suppress
 from fractions import Fraction
@@ -11,7 +11,7 @@ from merkatd.base.quantities import UNITS, Unit, key_of, unit_of
 
 
 def unit(name: str) -> Unit:
-    """The unit of a setting of this name."""
+    """Return the unit of a setting of this name."""
     found = unit_of(name)
     assert found is not None
     return found
@@ -36,8 +36,8 @@ def unit(name: str) -> Unit:
         ("m_max_part", "0.5%", 0.005),
     ],
 )
-def test_a_quantity_is_read_in_the_code_s_own_unit(name: str, text: str, value: float) -> None:
-    """The end of the name says which."""
+def test_a_quantity_is_read_in_the_settings_own_unit(name: str, text: str, value: float) -> None:
+    """The suffix of the setting's name is the unit."""
     assert float(unit(name).read(text)) == value
 
 
@@ -45,44 +45,44 @@ def test_a_quantity_is_read_in_the_code_s_own_unit(name: str, text: str, value: 
     ("value", "text"),
     [(60.0, "1m"), (90.0, "90s"), (0.25, "250ms"), (7200.0, "2h"), (0.0, "0s"), (1e-7, "1e-7s")],
 )
-def test_a_duration_is_written_in_the_largest_unit_that_fits(value: float, text: str) -> None:
-    """Without a fraction where that is possible."""
+def test_a_duration_is_written_in_the_largest_fitting_unit(value: float, text: str) -> None:
+    """It has no fraction if possible."""
     assert unit("interval_s").write(value) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "60", "s", "60 seconds", "-1s", "6x", "1e9999s", "nans", "60s 1", "٣s", "1_0s"]
 )
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    """The message names the units there are."""
+def test_an_invalid_duration_is_an_error_with_an_example(text: str) -> None:
+    """The message names the accepted units."""
     with pytest.raises(ValueError, match=r"is not a duration; .*us, ms, s, m, h, d, .*\"60s\""):
         unit("interval_s").read(text)
 
 
-def test_decimal_sizes_are_refused() -> None:
-    """GB would be taken for GiB by half of the readers."""
+def test_decimal_sizes_are_rejected() -> None:
+    """Many readers would take GB for GiB."""
     with pytest.raises(ValueError, match="KiB, MiB, GiB, TiB"):
         unit("memory_mib").read("2GB")
 
 
 @settings(deadline=None)
 @given(st.sampled_from(UNITS), st.floats(0, 1e15, allow_subnormal=False) | st.integers(0, 2**53))
-def test_what_is_written_is_read_as_exactly_the_same(one: Unit, value: float) -> None:
-    """Not a bit is lost on the way through the file."""
+def test_written_quantities_are_read_unchanged(one: Unit, value: float) -> None:
+    """Writing and reading lose no bit."""
     read = one.read(one.write(value))
     assert (read if isinstance(value, int) else float(read)) == value
 
 
 @settings(deadline=None)
 @given(st.sampled_from(UNITS), st.text(max_size=20))
-def test_garbage_is_refused_as_a_value(one: Unit, text: str) -> None:
-    """Any text is either a quantity or a ValueError."""
+def test_garbage_is_a_value_error(one: Unit, text: str) -> None:
+    """Any text is a quantity or raises `ValueError`."""
     with suppress(ValueError):
         assert isinstance(one.read(text), Fraction)
 
 
-def test_a_key_has_no_suffix_but_for_parts() -> None:
-    """A part often stands beside a quantity of the same name."""
+def test_a_key_has_no_suffix_except_for_fractions() -> None:
+    """A fraction often exists beside a quantity of the same name."""
     names = ("interval_s", "margin_mib", "margin_part", "e_max", "quota_period_us")
     assert [key_of(name) for name in names] == [
         "interval",
