@@ -9,7 +9,7 @@ from tests.groups.site import Site
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """Three hosts of four cores, shared by groups; three users, no group yet."""
+    """Yield three hosts of four cores, shared by groups; three users, no group yet."""
     made = Site()
     yield made
     made.agree()

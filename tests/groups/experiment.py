@@ -22,31 +22,31 @@ from tests.groups.site import Site, template
 CLASSES = (30.0, 60.0, 90.0, 120.0)
 NODES, CORES, REQUESTS = 10, 8, 20
 WORK = CORES * 1_200.0
-"""Core-seconds of each application: twenty minutes for who has a node to itself."""
+"""Core-seconds of each application: twenty minutes on a node of its own."""
 BETWEEN = 4
-"""Periods between the two rounds of submissions,"""
+"""Periods between the two rounds of submissions."""
 UNTIL_DONE = 60
-"""and after the second one."""
+"""Periods after the second round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it."""
+    """The result of a run."""
 
     run_s: dict[float, float]
-    """By spending rate: the mean run time,"""
+    """The mean run time by spending rate."""
     migrations: int
-    """and how many VMs were migrated when the second round came."""
+    """The number of VMs migrated at the second round."""
 
 
 def round_robin(place: Ints, group: Ints, kind: Ints) -> Ints:
-    """Group j to node j, wherever its VMs are."""
+    """Assign group j to node j, wherever its VMs are."""
     del place, group
     return np.arange(len(kind))
 
 
 def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
-    """Twenty requests in two rounds, one VM of eight virtual CPUs each."""
+    """Run twenty requests in two rounds, with one VM of eight virtual CPUs each."""
     site = Site(hosts=NODES, size=HostSize(CORES * 100, 65_536))
     chosen = assign_to_hosts if mapping is None else mapping
     with patch.object(group_strategy, "assign_to_hosts", chosen), closing(site):
@@ -72,7 +72,7 @@ def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
 
 
 def main() -> int:
-    """Print what the paper prints."""
+    """Print the figures that the paper prints."""
     ours, naive = run(), run(round_robin, 1)
     lines = [f"{'rate':>6} {'run time, s':>12}"]
     lines += [f"{rate:6g} {mean_s:12.0f}" for rate, mean_s in ours.run_s.items()]

@@ -24,13 +24,13 @@ CREDITS = 1_000_000.0
 
 
 def template(vcpus: int = 3, work: float = 1e9, memory: int = 1024) -> str:
-    """The lines of a VM that computes all it can."""
+    """Return the lines of a VM that computes as much as it can."""
     behaviour = f'EMBEDDED=[WORK="{work}",DEMAND="1",MEMORY_USE="256",ON_FINISH="poweroff"]'
     return f'CPU="1"\nVCPU="{vcpus}"\nMEMORY="{memory}"\n{behaviour}'
 
 
 class Site(Frontend):
-    """Three hosts of four cores unless told otherwise."""
+    """By default three hosts of four cores."""
 
     def __init__(self, **settings: Any) -> None:
         given: dict[str, Any] = {"markets": (GROUPS,), "money": MoneySettings(supply=10 * CREDITS)}
@@ -38,18 +38,18 @@ class Site(Frontend):
         self.ann, self.bob, self.eve = (self._tenant(name) for name in ("ann", "bob", "eve"))
 
     def start_daemon(self) -> None:
-        """With a keeper, and nothing in its memory."""
+        """Start a daemon with a keeper, without any memory."""
         super().start_daemon()
         self.keeper = Keeper(self.scheduler.world)
         world = replace(self.scheduler.world, proposals=self.keeper.proposals)
         self.scheduler.world = world
 
     def wait(self, coroutine: Any) -> Any:
-        """What it comes to."""
+        """Return the result of a coroutine."""
         return self.result(ensureDeferred(coroutine))
 
     def create(self, rate: float, nvm: int, owner: int | None = None, **changes: Any) -> int:
-        """The id of a new group."""
+        """Create a group and return its id."""
         said = {
             "owner": self.ann if owner is None else owner,
             "user_group": 1,
@@ -63,38 +63,38 @@ class Site(Frontend):
         return found.id
 
     def edit(self, group: int, **new: Any) -> GroupRow:
-        """As it is then."""
+        """Edit a group and return its new row."""
         found: GroupRow = self.wait(self.keeper.edit(group, Edit(**new)))
         return found
 
     def delete(self, group: int) -> None:
-        """End it."""
+        """Delete a group."""
         self.wait(self.keeper.delete(group))
 
     def group(self, group: int) -> GroupRow | None:
-        """As it is stored."""
+        """Return the stored row of a group."""
         found: GroupRow | None = self.read(lambda c: group_store.get(c, group))
         return found
 
     def members(self, group: int) -> Sequence[GroupMember]:
-        """Those of its VMs that are not gone."""
+        """Return the living members of a group."""
         found: Sequence[GroupMember] = self.read(lambda c: GROUP_MEMBERS.living(c, group))
         return found
 
     def vms(self, group: int) -> list[int]:
-        """Their ids."""
+        """Return the VM ids of the living members."""
         return [one.vm for one in self.members(group) if one.vm is not None]
 
     def alive(self) -> list[int]:
-        """Ids of all VMs that the cloud has and that are not done."""
+        """Return the ids of all VMs in the cloud that are not done."""
         return [vm.id for vm in self.cloud.world.vms.rows.values() if vm.state != 6]
 
     def running(self) -> list[int]:
-        """Ids of those that run."""
+        """Return the ids of the running VMs."""
         return [vm for vm in self.alive() if self.state(vm) == "RUNNING"]
 
     def quota(self, vm: int) -> float:
-        """What its host lets a VM use, in percent of a core."""
+        """Return the CPU that a VM's host allows it, in percent of a core."""
         limits = self.limits(vm)
         together: int = limits.vcpu_quota * self.bench.vm(vm).vcpus
         return (together if limits.vcpu_quota > 0 else limits.global_quota) / 1000
@@ -110,5 +110,5 @@ class Site(Frontend):
 
 
 def groups_at(site: Site) -> GroupService:
-    """The service of a site whose templates ask for nothing of OpenNebula's."""
+    """Return the service of a site whose templates use nothing of OpenNebula."""
     return services_at(site.scheduler, keeper=site.keeper).require_groups()

@@ -1,4 +1,4 @@
-"""What is said of VMs where use is charged: their rate, and what all that they may use costs."""
+"""Answers about VMs in markets that charge for use: rates, and the cost of full use."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,21 +14,21 @@ from tests.served import questions_at
 
 
 class Asked(Site):
-    """Two hosts of four cores: a group of three VMs at 60 on both, and a question at a time."""
+    """Two hosts of four cores with a group of three VMs at 60, and the daemon's questions."""
 
     def __init__(self) -> None:
         super().__init__(hosts=2)
         self.questions = questions_at(self.scheduler)
         self.group_id = self.create(60.0, 3)
-        self.again(4)
+        self.run_periods(4)
         self.shared, self.alone = self._two_vms()
 
-    def again(self, count: int = 1) -> None:
-        """So many periods, of which the last can be asked about."""
+    def run_periods(self, count: int = 1) -> None:
+        """Run periods, of which the last can be queried."""
         self.scheduler.latest = self.periods(count)
 
     def ask(self, question: str, **arguments: Any) -> Any:
-        """The answer."""
+        """Return the answer."""
         return self.wait(self.questions.answer(question, arguments))
 
     def _two_vms(self) -> tuple[int, int]:
@@ -40,15 +40,15 @@ class Asked(Site):
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Asked]:
-    """Its VMs run."""
+    """Yield a site whose VMs run."""
     made = Asked()
     yield made
     made.agree()
     made.close()
 
 
-def test_lists_and_top(asked: Asked) -> None:
-    """60 credits for each of two cores, and of three; that a tenant's credits last for so long."""
+def test_lists_and_top_show_rate_and_cost(asked: Asked) -> None:
+    """60 credits for each core give costs for two and three cores, and how long credits last."""
     rows = {row["id"]: row for row in rows_of(asked.ask("vms"))}
     assert (rows[asked.shared]["rate"], rows[asked.shared]["cost"]) == (60.0, 120.0)
     assert (rows[asked.alone]["rate"], rows[asked.alone]["cost"]) == (60.0, 180.0)
@@ -62,8 +62,8 @@ def test_lists_and_top(asked: Asked) -> None:
     assert any("RATE" in line and "COST" in line for line in frame)
 
 
-def test_where_shares_are_charged_nothing_is_said_of_rates() -> None:
-    """The column is not there, and prices are what they were."""
+def test_markets_that_charge_for_shares_show_no_rates() -> None:
+    """The column is missing, and prices are as usual."""
     row = {"rate": None, "cost": 1.0}
     columns = list_command.VMS.default()
     assert "RATE" in [column.name for column in columns]
@@ -71,8 +71,8 @@ def test_where_shares_are_charged_nothing_is_said_of_rates() -> None:
     assert "RATE" not in frame[0]
 
 
-def test_explain(asked: Asked) -> None:
-    """Whose rate it is, what it costs at most, and that memory is not sold."""
+def test_explain_names_the_groups_rate_and_the_highest_cost(asked: Asked) -> None:
+    """It also says that memory is not sold."""
     answer = asked.ask("explain", vm=str(asked.shared))
     assert answer["bid_source"] == f"group {asked.group_id}"
     assert (answer["rate"], answer["cost"]) == (60.0, 120.0)
@@ -82,8 +82,8 @@ def test_explain(asked: Asked) -> None:
     assert "memory: floor 1,024, cap 1,024, is not sold; why not more: it is all" in page
 
 
-def test_a_quote_for_a_vm_of_a_group(asked: Asked) -> None:
-    """30 for its part is a rate of 90; 30 to 20 of 400 are 240, at 90 a core."""
+def test_a_quote_for_a_vm_of_a_group_uses_the_groups_rate(asked: Asked) -> None:
+    """A bid of 30 is a rate of 90; 30 to 20 of 400 are 240, at 90 a core."""
     answer = asked.ask("quote", vm=str(asked.shared), cpu=30.0)
     cpu, memory = answer["resources"]
     assert (cpu["share"], cpu["price"], cpu["cost"]) == pytest.approx((240.0, 0.9, 216.0))
@@ -95,8 +95,8 @@ def test_a_quote_for_a_vm_of_a_group(asked: Asked) -> None:
     )
 
 
-def test_a_quote_is_what_comes_of_it(asked: Asked) -> None:
-    """For a VM that there is not yet: a group of one with this rate gets what was said."""
+def test_a_quote_for_a_new_group_holds(asked: Asked) -> None:
+    """A group of one VM with this rate gets the quoted share and cost."""
     said = asked.ask("quote", market="groups", most_cpu=300.0, most_memory=1024.0, cpu=20.0)
     cpu, memory = said["resources"]
     assert (cpu["share"], cpu["cost"]) == pytest.approx((200.0, 40.0))
@@ -107,32 +107,32 @@ def test_a_quote_is_what_comes_of_it(asked: Asked) -> None:
     assert none["cost"] is None
     assert "rate" not in none
     group = asked.create(20.0, 1, asked.bob, template=template(3))
-    asked.again(3)
+    asked.run_periods(3)
     (vm,) = asked.vms(group)
     row = next(row for row in rows_of(asked.ask("vms")) if row["id"] == vm)
     assert (row["cpu"], row["rate"], row["cost"]) == pytest.approx((200.0, 20.0, 40.0))
     asked.delete(group)
-    asked.again(3)
+    asked.run_periods(3)
 
 
-def test_a_plan_knows_rates_of_vms_that_were_just_made(asked: Asked) -> None:
-    """What a dry run says of new VMs is what the period does, and at most what they cost."""
+def test_a_plan_knows_the_rates_of_new_vms(asked: Asked) -> None:
+    """A dry run shows the next period's steps, with the highest cost of new VMs."""
     group = asked.create(30.0, 2, asked.bob)
-    asked.again()
+    asked.run_periods()
     plan = asked.ask("plan")
     costs = {step["vm"]: step["cost"] for step in plan["steps"] if step["kind"] == "deploy"}
     assert {step["rate"] for step in plan["steps"] if step["kind"] == "deploy"} == {30.0}
     page = plan_text.plan_lines(plan, 5, None)
     assert any("(costs at most " in line for line in page)
-    asked.again()
+    asked.run_periods()
     rows = {row["id"]: row["cost"] for row in rows_of(asked.ask("vms"))}
     assert costs == {vm: pytest.approx(rows[vm]) for vm in asked.vms(group)}
     asked.delete(group)
-    asked.again(3)
+    asked.run_periods(3)
 
 
-def test_the_bid_of_a_groups_vm_is_its_groups_to_change(asked: Asked) -> None:
-    """It would count for nothing; asked without a number, it says what it is."""
+def test_the_bid_of_a_groups_vm_cannot_be_changed(asked: Asked) -> None:
+    """Such a bid would have no effect, and without a number the command shows the present bid."""
     with pytest.raises(InvalidRequestError, match=f"onegroup edit {asked.group_id} -s RATE"):
         asked.ask("bid", vm=str(asked.shared), cpu=9.0)
     (cpu, _) = asked.ask("bid", vm=str(asked.shared))["resources"]

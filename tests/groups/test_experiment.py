@@ -1,10 +1,10 @@
-"""The paper's evaluation: who pays more is done sooner, and few VMs are migrated."""
+"""The paper's evaluation: higher rates finish sooner, and few VMs are migrated."""
 
 from tests.groups.experiment import CLASSES, round_robin, run
 
 
 def test_run_times_fall_with_the_rate_and_four_vms_are_migrated() -> None:
-    """Figure 7, and section 5.2: four migrations where round robin needs eight."""
+    """Figure 7 and section 5.2: four migrations where round robin needs eight."""
     ours = run()
     times = [ours.run_s[rate] for rate in CLASSES]
     assert times == sorted(times, reverse=True)

@@ -1,4 +1,4 @@
-"""Where use is charged, a VM that stays idle keeps next to nothing from others."""
+"""In markets that charge for use, an idle VM keeps almost nothing from others."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,26 +16,26 @@ CORES = 4
 
 
 def does(demand: str) -> str:
-    """What a guest of three virtual CPUs does: a part of all it could."""
+    """Return a guest of three virtual CPUs that uses a fraction of them."""
     return f'EMBEDDED=[WORK="1e9",DEMAND="{demand}",MEMORY_USE="64"]'
 
 
-def now_does(site: Site, vm: int, demand: str) -> None:
-    """From now on it wants so much."""
+def set_demand(site: Site, vm: int, demand: str) -> None:
+    """Set the guest's demand from now on."""
     site.bench.ok("one.vm.update", vm, does(demand), 1)
 
 
-def idles(site: Site, vm: int, number: int) -> None:
+def stay_idle(site: Site, vm: int, number: int) -> None:
     """Change nothing."""
 
 
-def beside_a_rich_one(
+def beside_a_rich_vm(
     played: Callable[[Site, int, int], None] | None, begin: str = IDLE
 ) -> tuple[float, float, float]:
-    """Core-seconds of two busy VMs in eight periods; what a rich VM kept, and what it used.
+    """Return the core-seconds of two busy VMs in eight periods, and a rich VM's shares and use.
 
-    The last two in percent of a core, summed over the periods. `played` is what its owner does in
-    each period, with its VM; None where there is no such VM. At first it does what `begin` says.
+    The last two are in percent of a core, summed over the periods. `played` is called in each
+    period with the rich VM; None means that there is no such VM. Its first demand is `begin`.
     """
     site = Site(hosts=1)
     try:
@@ -64,49 +64,49 @@ def beside_a_rich_one(
 
 
 def counters(site: Site, owner: int) -> list[tuple[int, float]]:
-    """The VMs of an owner, with the core-seconds that each has computed."""
+    """Return the VMs of an owner with their core-seconds."""
     rows = site.cloud.world.vms.rows
     read = site.cloud.guests.read().items()
     return [(vm, usage.cpu_s) for vm, usage in read if rows[vm].uid == owner]
 
 
-def test_an_idle_vm_with_a_high_rate_leaves_the_host_to_its_neighbours() -> None:
-    """A thousand times theirs: they have all but a tenth of a core. Limits may be off by 2 %."""
-    alone, _, _ = beside_a_rich_one(None)
-    beside, kept, _ = beside_a_rich_one(idles)
+def test_an_idle_vm_with_a_high_rate_leaves_the_host_to_others() -> None:
+    """With a thousand times their rate it keeps 0.1 cores; limits may be off by 2 %."""
+    alone, _, _ = beside_a_rich_vm(None)
+    beside, kept, _ = beside_a_rich_vm(stay_idle)
     assert alone == pytest.approx(8 * 60 * CORES, rel=0.01)
     assert beside >= alone * (0.98 - MARGIN / (CORES * 100))
     assert kept <= 8 * 1.1 * MARGIN
 
 
 @pytest.mark.parametrize("every", [2, 3, 4])
-def test_who_computes_now_and_then_pays_for_half_of_what_it_keeps(every: int) -> None:
-    """Of all but the share that it has for two looks more, and what a tenth of a core grows to."""
+def test_a_vm_that_computes_now_and_then_pays_for_half_of_its_share(every: int) -> None:
+    """This leaves out its share during two more observations, and its growth from 0.1 cores."""
 
     def now_and_then(site: Site, vm: int, number: int) -> None:
-        now_does(site, vm, IDLE if number % every else "1")
+        set_demand(site, vm, IDLE if number % every else "1")
 
-    _, kept, used = beside_a_rich_one(now_and_then, "1")
+    _, kept, used = beside_a_rich_vm(now_and_then, "1")
     assert used >= 0.45 * (kept - LOOKS * 300 - 8 * 3 * MARGIN), (kept, used)
 
 
 def test_a_vm_that_becomes_busy_has_its_whole_share_after_five_periods() -> None:
-    """Of three cores, on a full host: 10, 30, 70, 150, 300 percent of a core."""
+    """On a full host its share grows as 10, 30, 70, 150, 300 percent of a core."""
     has: list[float] = []
 
     def from_now_on(site: Site, vm: int, number: int) -> None:
         if number == 0:
-            now_does(site, vm, "1")
+            set_demand(site, vm, "1")
         has.append(site.quota(vm))
 
-    beside_a_rich_one(from_now_on)
+    beside_a_rich_vm(from_now_on)
     assert has[0] == pytest.approx(10, abs=1)
     assert has[5] >= 290
     assert has[:6] == sorted(has[:6])
 
 
-def test_an_owner_is_told_why_a_share_is_small() -> None:
-    """In SCHED_MESSAGE; and a claim to cores keeps none for an idle VM."""
+def test_the_owner_gets_the_reason_of_a_small_share() -> None:
+    """It is in SCHED_MESSAGE; a claim to cores keeps none for an idle VM."""
     site = Site(hosts=1)
     try:
         site.create(100.0, 2)
@@ -121,8 +121,8 @@ def test_an_owner_is_told_why_a_share_is_small() -> None:
         site.close()
 
 
-def test_a_vm_of_which_nothing_is_known_counts_with_all_that_it_can_use() -> None:
-    """The higher of two looks counts, and one that is known is enough."""
+def test_a_vm_without_observations_counts_with_its_full_size() -> None:
+    """The higher of two observations counts, and one is enough."""
     hosts = hosts_table(np.array([[400.0, 4096.0]]))
     vms = vms_table([0] * 3, [[1.0, 1.0]] * 3, [[300.0, 1024.0]] * 3)
     snapshot = cloud(hosts, vms)

@@ -1,4 +1,4 @@
-"""Lists of groups: only what the caller may see is read, and one read a user at a time."""
+"""Lists of groups read only rows that the caller may see, one read per user at a time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ MANY = 3_000
 
 
 class House:
-    """What the calls work with."""
+    """The services that the calls use."""
 
     def __init__(self, there: Any) -> None:
         self.require_groups = self.require_platforms = lambda: there
@@ -36,13 +36,13 @@ class House:
 
 
 def caller(user: int, *of: int) -> Caller:
-    """A user of these groups of users."""
+    """Return a user in these groups of users."""
     return Caller(Identity(user, "ann", frozenset(of), of[0]), "ann:x")
 
 
 @contextmanager
-def steps_of(engine: sa.Engine) -> Iterator[list[int]]:
-    """Counts what SQLite does meanwhile, in hundreds of its instructions."""
+def count_instructions(engine: sa.Engine) -> Iterator[list[int]]:
+    """Count SQLite's work, in hundreds of its instructions."""
     counted: list[int] = []
     raw: Any = engine.raw_connection().driver_connection
     raw.set_progress_handler(lambda: counted.append(1), 100)
@@ -53,7 +53,7 @@ def steps_of(engine: sa.Engine) -> Iterator[list[int]]:
 
 
 def write(site: Site, what: Any, rows: Any = None) -> None:
-    """Change what is stored."""
+    """Change stored rows."""
 
     def work(connection: sa.Connection) -> None:
         connection.execute(what, rows)
@@ -61,20 +61,20 @@ def write(site: Site, what: Any, rows: Any = None) -> None:
     transaction(site.engine, work)
 
 
-def test_others_vms_are_not_read(site: Site) -> None:
-    """A list takes no longer for a user when others have thousands of VMs."""
+def test_a_list_does_not_read_other_users_vms(site: Site) -> None:
+    """It takes no longer when other users have thousands of VMs."""
     mine = site.create(60.0, 2)
     theirs = site.create(60.0, 2, site.eve)
     site.scheduler.latest = site.periods(4)
     house: Any = House(groups_at(site))
-    with steps_of(site.engine) as before:
+    with count_instructions(site.engine) as before:
         (first,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     many = [
         GroupMember(key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
         for number in range(MANY)
     ]
     transaction(site.engine, lambda c: GROUP_MEMBERS.add(c, many))
-    with steps_of(site.engine) as after:
+    with count_instructions(site.engine) as after:
         (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     assert row == first
     assert len(after) <= len(before) + 1
@@ -84,8 +84,8 @@ def test_others_vms_are_not_read(site: Site) -> None:
     assert row["cpu"] == sum(one["cpu"] for one in whole["vms"]) > 0
 
 
-def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
-    """A group that waits for thousands of VMs is listed as quickly as any other."""
+def test_a_list_does_not_read_vms_that_are_not_created_yet(site: Site) -> None:
+    """A group that waits for thousands of VMs is listed as fast as any other."""
     mine = site.create(60.0, 2)
     site.scheduler.latest = site.periods(4)
     many = [
@@ -100,8 +100,8 @@ def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
     assert (row["running"], row["vm_ids"]) == (2, found[mine])
 
 
-def test_the_database_permits_what_permissions_say(site: Site) -> None:
-    """Each of the 512 permissions, to owners, members and others, of one owner and of all."""
+def test_the_database_applies_permissions(site: Site) -> None:
+    """All 512 permissions apply to owners, members and others, for one owner and for all."""
     users, of = (site.ann, site.bob), (1, 7)
     made = [
         {
@@ -152,19 +152,19 @@ CALLS: dict[str, Callable[[Any, Caller], Any]] = {
 
 
 class Slow:
-    """Questions whose reads never end."""
+    """Queries whose reads never end."""
 
     def __init__(self) -> None:
         self.begun = 0
         self._waiting: list[Deferred[Any]] = []
 
     async def require_used(self, *_said: Any) -> None:
-        """Everybody may use everything."""
+        """Allow everything."""
 
     require_managed = require_used
 
     async def listed(self, *_said: Any) -> Any:
-        """Begin, and not end."""
+        """Start a read that never ends."""
         self.begun += 1
         self._waiting.append(Deferred())
         return await self._waiting[-1]
@@ -173,8 +173,8 @@ class Slow:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_users_long_reads_take_turns(name: str) -> None:
-    """A user who asks sixteen times at once has one read in the database, and others go on."""
+def test_long_reads_of_a_user_take_turns(name: str) -> None:
+    """Of a user's sixteen concurrent requests one reads the database; other users continue."""
     there = Slow()
     house: Any = House(there)
     asked = [ensureDeferred(CALLS[name](house, caller(2, 1))) for _ in range(16)]

@@ -1,4 +1,4 @@
-"""Whole lives of groups, in virtual time, on the embedded cloud."""
+"""Complete lives of groups, in virtual time on the embedded cloud."""
 
 from contextlib import suppress
 from typing import Any
@@ -21,8 +21,8 @@ from tests.groups.site import Site, groups_at, template
 
 
 class TestExample:
-    def test_the_worked_example_on_hosts(self, site: Site) -> None:
-        """Three nodes of four cores, (70, 2, 3), (60, 2, 3), (40, 2, 3): shares to the digit."""
+    def test_the_worked_example_gives_exact_shares(self, site: Site) -> None:
+        """Three nodes of four cores with (70, 2, 3), (60, 2, 3), (40, 2, 3) match to the digit."""
         ids = [site.create(rate, 2) for rate in (70.0, 60.0, 40.0)]
         site.periods(4)
         shares = [[site.quota(vm) for vm in site.vms(group)] for group in ids]
@@ -33,8 +33,8 @@ class TestExample:
         ]
         assert {site.bench.vm(vm).uid for group in ids for vm in site.vms(group)} == {site.ann}
 
-    def test_nothing_is_done_twice_when_nobody_asks_for_anything(self, site: Site) -> None:
-        """No step at all once everybody has what was asked for."""
+    def test_a_satisfied_group_causes_no_steps(self, site: Site) -> None:
+        """Once all requested VMs run, periods have no steps."""
         for rate in (70.0, 60.0, 40.0):
             site.create(rate, 2)
         site.periods(5)
@@ -42,8 +42,8 @@ class TestExample:
 
 
 class TestNumber:
-    def test_more_and_fewer_by_exactly_the_difference(self, site: Site) -> None:
-        """The newest end first; those that stay are the same as before."""
+    def test_editing_the_number_changes_exactly_the_difference(self, site: Site) -> None:
+        """The newest VMs end first, and the remaining ones are the same."""
         group = site.create(60.0, 3)
         site.periods(3)
         first = site.vms(group)
@@ -56,8 +56,8 @@ class TestNumber:
         site.periods(3)
         assert site.vms(group) == first[:2] == site.alive()
 
-    def test_those_that_are_named_end(self, site: Site) -> None:
-        """With a number that leaves fewer, the newest of the others too."""
+    def test_named_vms_end(self, site: Site) -> None:
+        """With a smaller number, the newest of the other VMs end too."""
         group = site.create(60.0, 4)
         site.periods(3)
         one, two, three, four = site.vms(group)
@@ -72,8 +72,8 @@ class TestNumber:
         with pytest.raises(LedgerError, match="leave 0 of 1, not 1"):
             site.edit(group, nvm=1, ending=[three])
 
-    def test_a_rate_is_spread_over_the_vms_there_are_to_be(self, site: Site) -> None:
-        """A user's own words on a VM's bid don't count: the group has spoken."""
+    def test_a_rate_is_divided_by_the_number_of_vms(self, site: Site) -> None:
+        """The owner's own bid on a VM has no effect."""
         group = site.create(60.0, 2)
         site.create(30.0, 1)
         seen = site.periods(3).seen.snapshot
@@ -84,8 +84,8 @@ class TestNumber:
         seen = site.period().seen.snapshot
         assert seen.vms.bid[:, 0].tolist() == [60.0, 60.0, 30.0]
 
-    def test_a_vm_that_ends_by_somebodys_hand_is_not_started_again(self, site: Site) -> None:
-        """The group goes on with one fewer, says why, and can be told to have more."""
+    def test_a_vm_that_its_owner_ends_is_not_started_again(self, site: Site) -> None:
+        """The group has one VM fewer and the reason, and can be enlarged again."""
         group = site.create(60.0, 2)
         site.periods(3)
         gone = site.vms(group)[0]
@@ -99,8 +99,8 @@ class TestNumber:
         site.periods(3)
         assert len(site.running()) == 2
 
-    def test_what_opennebula_refuses_to_make_is_given_up(self, site: Site) -> None:
-        """After three attempts, with its own words; it can be asked for again."""
+    def test_a_vm_that_opennebula_rejects_is_given_up(self, site: Site) -> None:
+        """It is given up after three attempts with OpenNebula's text, and can be edited again."""
         group = site.create(60.0, 1, template="CPU=1\nMEMORY=-5")
         site.periods(6)
         found = site.group(group)
@@ -111,8 +111,8 @@ class TestNumber:
 
 
 class TestEnd:
-    def test_deleted_with_all_its_vms(self, site: Site) -> None:
-        """It is there until the last of them is gone; nobody edits it any more."""
+    def test_a_deleted_group_ends_all_its_vms(self, site: Site) -> None:
+        """It exists until the last VM has ended, and cannot be edited."""
         group, other = site.create(60.0, 3), site.create(10.0, 1)
         site.periods(3)
         site.delete(group)
@@ -124,10 +124,8 @@ class TestEnd:
             site.edit(group, nvm=9)
 
     @pytest.mark.parametrize("action", ["stop", "undeploy"])
-    def test_a_vm_that_holds_nothing_anywhere_ends_with_its_group(
-        self, site: Site, action: str
-    ) -> None:
-        """Its owner put it away; the group would else be ending for ever."""
+    def test_a_stopped_vm_ends_with_its_group(self, site: Site, action: str) -> None:
+        """Its owner stopped or undeployed it; otherwise the group would never end."""
         group = site.create(60.0, 2)
         site.periods(3)
         first, second = site.vms(group)
@@ -145,8 +143,8 @@ class TestEnd:
         assert found is not None
         assert found.ended_s is not None
 
-    def test_a_guest_that_ignores_the_order_to_end_is_ended_all_the_same(self, site: Site) -> None:
-        """It was asked in vain for ever, and bid its part of the group's rate."""
+    def test_a_guest_that_ignores_its_shutdown_is_ended_hard(self, site: Site) -> None:
+        """Otherwise it would use its part of the group's rate for ever."""
         group = site.create(60.0, 1)
         site.periods(3)
         (vm,) = site.vms(group)
@@ -160,8 +158,8 @@ class TestEnd:
         ends = [step.hard for step in steps if isinstance(step, Terminate)]
         assert ends == [True, False, False, False]
 
-    def test_vms_that_are_to_end_share_their_groups_rate_until_they_are_gone(self) -> None:
-        """Each bid the rate of the one that stays: neighbours had a sixth of their cores."""
+    def test_vms_that_are_to_end_share_the_rate_until_they_are_gone(self) -> None:
+        """Otherwise each would bid the full rate, and neighbours would lose their cores."""
         site = Site(hosts=1)
         ann = site.create(60.0, 12, template=template(4, memory=128))
         bob = site.create(60.0, 1, site.bob, template=template(4, memory=128))
@@ -174,8 +172,8 @@ class TestEnd:
             assert site.cloud.guests.read()[vm].cpu_s - before_s > 1.9 * 60.0
         site.close()
 
-    def test_deleted_before_anything_was_made(self, site: Site) -> None:
-        """Nothing is ever made."""
+    def test_a_group_deleted_before_its_first_vm_creates_none(self, site: Site) -> None:
+        """No VM is ever created."""
         group = site.create(60.0, 3)
         site.delete(group)
         site.periods(2)
@@ -186,10 +184,10 @@ class TestEnd:
 
 
 class TestFaults:
-    def test_one_that_fails_stays_as_it_was_and_others_go_on(
+    def test_a_failing_group_does_not_affect_the_others(
         self, site: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The period goes on; once nothing is wrong, the group gets its VMs too."""
+        """The period continues, and the group gets its VMs once the fault is gone."""
         before, broken, after = (site.create(60.0, 1) for _ in range(3))
         fails = [True]
 
@@ -213,8 +211,10 @@ class TestFaults:
         assert troubles.of(TroubleKind.GROUP) == {}
 
     @pytest.mark.parametrize("calls", range(5))
-    def test_killed_between_create_and_deploy(self, site: Site, calls: int) -> None:
-        """Wherever the cloud is cut off and the daemon starts again: no VM twice, none lost."""
+    def test_a_kill_between_creation_and_deployment_duplicates_no_vm(
+        self, site: Site, calls: int
+    ) -> None:
+        """Wherever the daemon is cut off and restarted, no VM is doubled or lost."""
         site.create(60.0, 3)
         real, left = site.transport.call, [calls]
 
@@ -238,8 +238,8 @@ class TestFaults:
         site.periods(8)
         assert len(site.alive()) == len(site.running()) == 3
 
-    def test_a_strangers_vm_with_a_groups_key_is_not_the_groups(self, site: Site) -> None:
-        """Only a VM of its owner's is bound, and ended with it."""
+    def test_another_users_vm_with_a_groups_key_is_not_a_member(self, site: Site) -> None:
+        """Only a VM of the group's owner is bound to the group and ended with it."""
         group = site.create(60.0, 1)
         site.period()
         key = site.members(group)[0].key
@@ -250,8 +250,8 @@ class TestFaults:
         site.periods(4)
         assert site.alive() == [stranger]
 
-    def test_two_users_edit_at_once(self, site: Site) -> None:
-        """Every edit starts from what the one before left: the last number counts, exactly."""
+    def test_edits_of_two_users_apply_in_order(self, site: Site) -> None:
+        """Each edit starts from the result of the one before, so the last number applies."""
         rng = np.random.default_rng(5)
         group = site.create(60.0, 4)
         site.periods(3)

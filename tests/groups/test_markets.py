@@ -1,4 +1,4 @@
-"""One daemon, two clusters: Merkat's market on the one, groups on the other."""
+"""One daemon with two clusters: Merkat's market on one, groups on the other."""
 
 import pytest
 
@@ -14,7 +14,7 @@ MARKETS = (
 
 @pytest.fixture
 def both() -> Site:
-    """Two hosts of each market."""
+    """Return a site with two hosts in each market."""
     site = Site(hosts=2, markets=MARKETS)
     cluster = site.bench.ok("one.cluster.allocate", "groups")
     site.bench.ok("one.cluster.adddatastore", cluster, 0)
@@ -23,8 +23,8 @@ def both() -> Site:
     return site
 
 
-def test_each_market_by_its_own_strategy(both: Site) -> None:
-    """VMs of groups are on the one's hosts, bidders on the other's; each pays as it is there."""
+def test_each_market_uses_its_own_strategy(both: Site) -> None:
+    """Each kind of VM is on its market's hosts and pays by its market's rules."""
     try:
         bidders = [both.vm(bid, owner="bob:secret", VCPU=4) for bid in (1.0, 3.0, 4.0)]
         group = both.create(60.0, 3)
@@ -50,8 +50,8 @@ def test_each_market_by_its_own_strategy(both: Site) -> None:
         both.close()
 
 
-def test_a_vm_of_no_group_is_one_of_its_own() -> None:
-    """Where rates are spent, its bid for CPU is its rate."""
+def test_a_vm_without_a_group_counts_as_a_group_of_one() -> None:
+    """Its bid for CPU is its spending rate."""
     site = Site(hosts=1, markets=(GROUPS,))
     try:
         one = site.vm(30.0, owner="bob:secret", VCPU=4)

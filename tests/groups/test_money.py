@@ -1,4 +1,4 @@
-"""Users pay their spending rate for the cores they really use, and for nothing else."""
+"""Users pay their spending rate for the cores that they really use, and nothing else."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from tests.groups.site import CREDITS, Site, template
 
 
 def spent(site: Site, owner: int) -> float:
-    """Credits."""
+    """Return the spent credits of an owner."""
     return CREDITS - site.balances()[owner]
 
 
-def test_a_charge_is_the_rate_times_the_cores_used(site: Site) -> None:
-    """SR x sum of U: two VMs of three cores on a host each use all six, at 60 credits a core."""
+def test_a_charge_is_the_rate_times_the_used_cores(site: Site) -> None:
+    """SR x sum of U: two VMs use six cores in all, at 60 credits a core."""
     site.create(60.0, 2)
     site.periods(5)
     before = spent(site, site.ann)
@@ -22,8 +22,8 @@ def test_a_charge_is_the_rate_times_the_cores_used(site: Site) -> None:
     assert spent(site, site.ann) - before == pytest.approx(10 * 60.0 * 6, rel=1e-6)
 
 
-def test_who_computes_nothing_pays_nothing(site: Site) -> None:
-    """However much it was given."""
+def test_an_idle_user_pays_nothing(site: Site) -> None:
+    """The size of the allocation does not matter."""
     idle = template().replace('DEMAND="1"', 'DEMAND="0"')
     site.create(60.0, 1, template=idle)
     site.create(30.0, 1, site.bob)
@@ -34,8 +34,8 @@ def test_who_computes_nothing_pays_nothing(site: Site) -> None:
     assert spent(site, site.bob) > before[1]
 
 
-def test_what_is_shared_is_charged_as_used(site: Site) -> None:
-    """Two users on one host of four cores: each pays their own rate for their own share."""
+def test_shared_hosts_are_charged_by_use(site: Site) -> None:
+    """Two users on one host of four cores each pay their own rate for their own share."""
     site.bench.ok("one.host.status", 1, 1)
     site.bench.ok("one.host.status", 2, 1)
     site.create(90.0, 1, template=template(4))
@@ -47,8 +47,8 @@ def test_what_is_shared_is_charged_as_used(site: Site) -> None:
     assert spent(site, site.bob) - before[1] == pytest.approx(10 * 30 * 1.0, rel=0.01)
 
 
-def test_who_has_nothing_left_gets_next_to_nothing() -> None:
-    """Rates fall to what can be paid; the richer neighbour has the host to himself."""
+def test_a_user_without_credits_gets_almost_nothing() -> None:
+    """Rates fall to what can be paid, and the other user gets the host."""
     site = Site(hosts=1)
     try:
         site.create(CREDITS / 20, 1, template=template(4))
@@ -62,8 +62,8 @@ def test_who_has_nothing_left_gets_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
-def test_a_vm_that_is_started_anew_before_each_look_pays_for_what_it_used(away: str) -> None:
-    """Its counter begins at nothing each time, and says little at each look."""
+def test_a_vm_restarted_before_each_observation_pays_for_its_use(away: str) -> None:
+    """Its counter restarts each time and is small at each observation."""
     site = Site(hosts=1)
     try:
         group = site.create(60.0, 1)
@@ -85,8 +85,8 @@ def test_a_vm_that_is_started_anew_before_each_look_pays_for_what_it_used(away: 
         site.close()
 
 
-def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
-    """After a migration a counter starts at nothing; what was missed is charged later."""
+def test_restarted_and_unread_counters_are_handled() -> None:
+    """After a migration a counter starts at zero; missed use is charged later."""
     arrays = {
         "vm": np.array([1, 2, 3, 4, 5]),
         "cpu_s": np.array([100.0, 100.0, np.nan, 100.0, 100.0]),
@@ -97,8 +97,8 @@ def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
     assert used == pytest.approx([1.0, 0.5, 0.0, 2.0, 0.0])
 
 
-def test_what_was_not_read_before_a_guest_ended_is_charged_with_its_end() -> None:
-    """Its share for all that time; of one that goes on the counter says it."""
+def test_unread_use_before_a_guests_end_is_charged() -> None:
+    """An ended guest is charged its share for that time, and a running one by its counter."""
     arrays = {
         "vm": np.array([1, 2]),
         "cpu_s": np.full(2, 100.0),
@@ -111,8 +111,8 @@ def test_what_was_not_read_before_a_guest_ended_is_charged_with_its_end() -> Non
     assert used == pytest.approx([2 * 80 / 60, 300 / 60])
 
 
-def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
-    """Its share at most; before its owner started it again it used its share."""
+def test_use_before_a_migration_is_estimated_by_the_use_after_it() -> None:
+    """It is at most the share; before a restart by the owner it is the share."""
     arrays = {
         "vm": np.array([1, 2, 3]),
         "cpu_s": np.full(3, 100.0),
@@ -125,8 +125,8 @@ def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
     assert used == pytest.approx([6 / 60, (90 + 30 * 2) / 60, (3 + 30 * 2) / 60])
 
 
-def test_a_guest_that_began_and_ended_unseen_used_all_its_cores() -> None:
-    """One that was decided about used its share; and a counter is believed beyond the old size."""
+def test_a_guest_that_started_and_ended_unseen_is_charged_all_its_cores() -> None:
+    """A guest of the decision is charged its share; a counter may exceed the old size."""
     arrays = {
         "vm": np.array([1, 2, 3]),
         "cpu_s": np.full(3, np.nan),

@@ -1,4 +1,4 @@
-"""Two users edit a group at the same moment, on a real MariaDB, while periods go on."""
+"""Two users edit a group at the same time, on a real MariaDB, while periods continue."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +23,7 @@ VMS = 12
 
 @pytest.fixture
 def site(mariadb: MariaDb) -> Iterator[Site]:
-    """Three hosts, whose books are in a MariaDB."""
+    """Yield three hosts whose database is a MariaDB."""
     made = Site(engine=make_engine(mariadb.make(DATABASE)))
     yield made
     made.agree()
@@ -32,7 +32,7 @@ def site(mariadb: MariaDb) -> Iterator[Site]:
 
 
 def edit(site: Site, group: int, new: Edit) -> None:
-    """As the daemon does it: once more where the database says that it may pass."""
+    """Edit as the daemon does, with retries of transient errors."""
     while True:
         try:
             transaction(site.engine, lambda c: group_orders.edit(c, group, new))
@@ -43,8 +43,8 @@ def edit(site: Site, group: int, new: Edit) -> None:
             return
 
 
-def at_once(site: Site, *edits: Callable[[], None]) -> None:
-    """Each by a thread of its own, all starting together, and periods until the last is over."""
+def run_concurrently(site: Site, *edits: Callable[[], None]) -> None:
+    """Run edits in threads that start together, with periods until all have ended."""
     ready = Barrier(len(edits))
 
     def work(one: Callable[[], None]) -> None:
@@ -61,20 +61,20 @@ def at_once(site: Site, *edits: Callable[[], None]) -> None:
 
 
 def test_no_edit_is_lost(site: Site) -> None:
-    """Each ends four VMs, one after another: eight are gone, and no other was touched."""
+    """Two users each end four VMs in turn: eight are gone, and the others stay."""
     group = site.create(60.0, VMS, template=template(1, memory=128))
     site.periods(3)
     vms = site.vms(group)
     assert len(site.running()) == VMS
 
-    def ending(named: list[int]) -> Callable[[], None]:
+    def end_vms(named: list[int]) -> Callable[[], None]:
         def work() -> None:
             for vm in named:
                 edit(site, group, Edit(ending=[vm]))
 
         return work
 
-    at_once(site, ending(vms[0:8:2]), ending(vms[1:8:2]))
+    run_concurrently(site, end_vms(vms[0:8:2]), end_vms(vms[1:8:2]))
     site.periods(3)
     found = site.group(group)
     assert found is not None
@@ -82,20 +82,20 @@ def test_no_edit_is_lost(site: Site) -> None:
     assert site.alive() == site.vms(group) == vms[8:]
 
 
-def test_the_last_number_counts_exactly(site: Site) -> None:
-    """Numbers and rates as fast as both can say them: in the end so many VMs as were last said."""
+def test_the_last_edit_applies_completely(site: Site) -> None:
+    """After many concurrent edits the group has the number and rate of the last one."""
     group = site.create(60.0, 3, template=template(1, memory=128))
 
-    def saying(seed: int) -> Callable[[], None]:
+    def edit_randomly(seed: int) -> Callable[[], None]:
         def work() -> None:
             for nvm in np.random.default_rng(seed).integers(0, 9, 12).tolist():
                 edit(site, group, Edit(nvm=nvm, spending_rate=10.0 * (nvm + 1)))
 
         return work
 
-    at_once(site, saying(1), saying(2))
+    run_concurrently(site, edit_randomly(1), edit_randomly(2))
     site.periods(4)
     found = site.group(group)
     assert found is not None
-    assert found.spending_rate == 10.0 * (found.nvm + 1), "half of an edit and half of another"
+    assert found.spending_rate == 10.0 * (found.nvm + 1), "parts of two edits are mixed"
     assert len(site.running()) == len(site.alive()) == found.nvm

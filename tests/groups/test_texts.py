@@ -1,4 +1,4 @@
-"""What a group's text says is worked out once, and never while nobody else may write."""
+"""A group's template text is parsed once, and never inside of a writing transaction."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from merkatd.groups import group_keeper, group_orders
 from tests.groups.site import Site
 
 
-def test_no_text_is_parsed_in_a_transaction_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither when a group is created nor in the first period of a daemon."""
+def test_no_text_is_parsed_in_a_writing_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds for the creation of a group and for a daemon's first period."""
     parsed: list[bool] = []
     writing = [False]
     parse, tend, create = (

@@ -1,4 +1,4 @@
-"""Many new VMs of one user don't hold up those of others, and come a part in each period."""
+"""Many new VMs of one user do not delay other users' VMs, and are created in portions."""
 
 from collections.abc import Mapping
 
@@ -13,15 +13,17 @@ from tests.groups.site import Site, template
 SMALL = template(vcpus=1, memory=1)
 
 
-def made(owner: int, number: int) -> Create:
-    """The creation of an owner's VM."""
+def make_create(owner: int, number: int) -> Create:
+    """Return the creation of an owner's VM."""
     return Create(period=1, reason="", key=f"{owner}-{number}", template="", owner=owner)
 
 
-def test_each_owner_has_so_many_in_a_period_and_the_first_comes_first() -> None:
-    """Whatever another asked for before; and what ends VMs stands before what makes them."""
+def test_each_owner_gets_a_number_of_creations_a_period() -> None:
+    """Owners alternate in order, and steps that end VMs come before creations."""
     end = Terminate(period=1, vm=7, reason="")
-    asked = [made(1, at) for at in range(5)] + [made(2, at) for at in range(2)] + [end]
+    asked = (
+        [make_create(1, at) for at in range(5)] + [make_create(2, at) for at in range(2)] + [end]
+    )
     steps = take_turns(asked, 3)
     assert steps[0] is end
     assert [step.key for step in steps if isinstance(step, Create)] == [
@@ -33,8 +35,8 @@ def test_each_owner_has_so_many_in_a_period_and_the_first_comes_first() -> None:
     ]
 
 
-def test_a_large_group_comes_a_part_in_each_period() -> None:
-    """And another user's VM with the first part."""
+def test_a_large_group_is_created_in_portions() -> None:
+    """Another user's VM is created with the first portion."""
     site = Site()
     try:
         eves = site.create(1.0, 350, owner=site.eve, template=SMALL)
@@ -51,12 +53,12 @@ def test_a_large_group_comes_a_part_in_each_period() -> None:
         site.close()
 
 
-def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All groups of a user together have `new_vms` texts made in a period, and as many rows."""
-    made: list[str] = []
+def test_a_period_makes_only_the_texts_that_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups of a user together get `new_vms` texts and rows in a period."""
+    make_create: list[str] = []
 
     def counted(text: str, attributes: Mapping[str, str]) -> str:
-        made.append(text)
+        make_create.append(text)
         return with_attributes(text, attributes)
 
     monkeypatch.setattr("merkatd.groups.group_fleet.with_attributes", counted)
@@ -66,17 +68,17 @@ def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.Monkey
         second = site.create(1.0, 100, owner=site.eve, template=SMALL)
         counts = []
         for _ in range(4):
-            made.clear()
+            make_create.clear()
             site.period()
             site.clock.advance(60)
-            counts.append((len(site.members(first)), len(site.members(second)), len(made)))
+            counts.append((len(site.members(first)), len(site.members(second)), len(make_create)))
         assert counts == [(100, 0, 100), (150, 50, 100), (150, 100, 50), (150, 100, 0)]
     finally:
         site.close()
 
 
-def test_all_groups_of_a_user_have_a_bound_together() -> None:
-    """A thousand groups of ten thousand VMs are ten million rows."""
+def test_all_groups_of_a_user_have_a_common_limit() -> None:
+    """A thousand groups of ten thousand VMs would be ten million rows."""
     site = Site()
     try:
         site.create(1.0, 6000, template=SMALL)
@@ -90,8 +92,8 @@ def test_all_groups_of_a_user_have_a_bound_together() -> None:
         site.close()
 
 
-def test_a_group_that_is_given_away_counts_for_its_new_owner() -> None:
-    """Two owners' groups can't become one's own beyond the bound."""
+def test_a_transferred_group_counts_for_its_new_owner() -> None:
+    """A transfer cannot exceed the new owner's limit."""
     site = Site()
     try:
         mine = site.create(1.0, 6000, owner=site.eve, template=SMALL)
