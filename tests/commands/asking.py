@@ -1,4 +1,4 @@
-"""A daemon in virtual time for commands to ask, and what they print."""
+"""A daemon in virtual time that answers commands, and the commands' output."""
 
 import json
 from collections.abc import Mapping
@@ -17,20 +17,20 @@ from tests.served import questions_at
 
 
 class Daemon:
-    """A frontend whose scheduler is asked as one behind a socket is."""
+    """A frontend whose scheduler answers like one behind a socket."""
 
     def __init__(self, hosts: int = 2) -> None:
         self.frontend = Frontend(hosts=hosts)
         self.questions = questions_at(self.frontend.scheduler)
 
     def period(self, count: int = 1) -> None:
-        """So many periods, a minute apart."""
+        """Run periods, a minute apart."""
         for _ in range(count):
             self.frontend.scheduler.latest = self.frontend.period()
             self.frontend.clock.advance(60)
 
     def ask(self, path: Path, question: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """As `merkatd.api.control.control_server.ask`, with JSON on the way there and back."""
+        """Answer like `merkatd.api.control.control_server.ask`, with JSON in both directions."""
         del path
         said = json.loads(json.dumps(dict(arguments or {})))
         try:
@@ -40,13 +40,13 @@ class Daemon:
         return json.loads(json.dumps(answer, allow_nan=False))
 
     def answer(self, question: str, **arguments: Any) -> Any:
-        """The answer to a question, in a test's own words."""
+        """Return the answer to a question."""
         return self.ask(Path(), question, arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of a command."""
+    """CommandResult | The result of a command."""
 
     code: int
     out: str
@@ -54,7 +54,7 @@ class Said:
 
     @property
     def lines(self) -> list[str]:
-        """Of standard output."""
+        """Return the lines of standard output."""
         return self.out.splitlines()
 
 
@@ -65,7 +65,7 @@ class Shell:
         self._capture = capture
 
     def __call__(self, *words: str) -> Said:
-        """Run `merkatd` with these words."""
+        """Run `merkatd` with these arguments."""
         self._capture.readouterr()
         try:
             code = main(list(words))
@@ -75,14 +75,14 @@ class Shell:
         return Said(code, said.out, said.err)
 
     def ok(self, words: str) -> Said:
-        """Run a command that must succeed, and complain about nothing."""
+        """Run a command that must succeed without warnings."""
         said = self(*words.split())
         assert said.code == 0, said
         assert said.err == ""
         return said
 
     def refused(self, words: str, code: int = 1) -> str:
-        """The one line that a command says which can't succeed."""
+        """Return the single error line of a command that must fail."""
         said = self(*words.split())
         assert said.code == code, said
         assert said.out == ""

@@ -1,4 +1,4 @@
-"""A daemon for commands to ask: five VMs contend for two hosts, a sixth is too large for both."""
+"""A daemon for commands: five VMs contend for two hosts, a sixth is too large for both."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ BIDS = (1.0, 3.0, 4.0, 2.0, 8.0)
 
 
 def contended() -> Daemon:
-    """web-0 ... web-4 have bids of 1, 3, 4, 2 and 8; `big` stays pending."""
+    """Return a daemon: web-0 ... web-4 bid 1, 3, 4, 2 and 8; `big` stays pending."""
     daemon = Daemon()
     for number, bid in enumerate(BIDS):
         daemon.frontend.vm(bid, VCPU=4, NAME=f"web-{number}")
@@ -23,7 +23,7 @@ def contended() -> Daemon:
 
 @pytest.fixture(scope="module")
 def settled() -> Iterator[Daemon]:
-    """The daemon after four periods; tests that change it take `daemon` instead."""
+    """Yield the daemon after four periods; tests that change it use `daemon` instead."""
     made = contended()
     yield made
     made.frontend.close()
@@ -31,7 +31,7 @@ def settled() -> Iterator[Daemon]:
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """The same, for one test alone; commands ask it."""
+    """Yield such a daemon for one test; commands use it."""
     made = contended()
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     yield made
@@ -40,13 +40,13 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
 
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Output goes into a pipe, as far as commands can see."""
+    """Return a shell whose output is a pipe."""
     monkeypatch.delenv("COLUMNS", raising=False)
     return Shell(capsys)
 
 
 @pytest.fixture
 def asked(settled: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Commands that ask the settled daemon."""
+    """Return a shell whose commands use the settled daemon."""
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", settled.ask)
     return shell

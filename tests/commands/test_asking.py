@@ -1,4 +1,4 @@
-"""What each command that asks the daemon says and does, beyond the forms of its rows."""
+"""The output and effect of each command that asks the daemon."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from tests.commands.asking import Daemon, Shell
 
 class TestExplain:
     def test_terms_add_up_to_the_share(self, asked: Shell) -> None:
-        """Of every VM and resource, and the share is the listed one."""
+        """This holds for each VM and resource, and the share equals the listed one."""
         listed = {vm["id"]: vm for vm in json.loads(asked.ok("list vms --json").out)}
         for vm in range(5):
             for part in json.loads(asked.ok(f"explain {vm} --json").out)["resources"]:
@@ -22,8 +22,8 @@ class TestExplain:
                 assert sum(terms) == pytest.approx(part["share"])
                 assert part["share"] == listed[vm][part["resource"]]
 
-    def test_a_contended_vm_is_told_who_it_contends_with(self, asked: Shell) -> None:
-        """Bid, share, price, cap, floor, host, why there, why not more."""
+    def test_a_contended_vm_is_explained(self, asked: Shell) -> None:
+        """The text has bid, share, price, cap, floor, host and the reasons."""
         out = asked.ok("explain web-0").out
         assert out.startswith(
             "VM 0 (web-0) gets 44.44 of the 400 % of CPU that it can use on host000: its bid of 1"
@@ -33,14 +33,14 @@ class TestExplain:
         assert "cpu: floor 0, cap 400, price 0.0225, costs 1 a period" in out
         assert "memory: floor 588.8, cap 2,048" in out
 
-    def test_a_pending_vm_is_told_what_it_waits_for(self, asked: Shell) -> None:
-        """In the first line."""
+    def test_a_pending_vm_has_its_reason_in_the_first_line(self, asked: Shell) -> None:
+        """The line says what the VM waits for."""
         first = asked.ok("explain big").lines[0]
         assert first.startswith("VM 5 (big) waits for a host: no host of market default that takes")
         assert "(a host with 20,000 MiB of memory, which its guest needs to start)" in first
 
-    def test_the_bid_that_is_said_to_get_all_gets_all(self, daemon: Daemon, shell: Shell) -> None:
-        """As long as nobody else changes theirs, and the VM stays where it is."""
+    def test_the_bid_for_all_gets_all(self, daemon: Daemon, shell: Shell) -> None:
+        """It does as long as other bids and the VM's host stay the same."""
         vm = daemon.frontend.vm(1.0, VCPU=1, NAME="one")
         daemon.period(2)
         wanted = daemon.answer("explain", vm="one")["resources"][0]
@@ -51,10 +51,8 @@ class TestExplain:
         assert less["resources"][0]["new_share"] < 99.9
         assert "a bid of" in shell.ok("explain one").out
 
-    def test_suspended_and_stopped_vms_are_explained_too(
-        self, daemon: Daemon, shell: Shell
-    ) -> None:
-        """They keep their floor, or nothing."""
+    def test_suspended_and_stopped_vms_are_explained(self, daemon: Daemon, shell: Shell) -> None:
+        """They keep their floor or nothing."""
         daemon.frontend.bench.ok("one.vm.action", "suspend", 0)
         daemon.frontend.bench.ok("one.vm.action", "poweroff", 1)
         daemon.frontend.bench.ok("one.vm.action", "stop", 2)
@@ -68,18 +66,18 @@ class TestExplain:
         assert shell.ok("explain 3").out.startswith("VM 3 (web-3) gets")
         assert json.loads(shell.ok("explain 0 -j").out)["cost"] == 0
 
-    def test_names_that_several_have_need_the_id(self, daemon: Daemon, shell: Shell) -> None:
-        """The line says which ids there are."""
+    def test_an_ambiguous_name_needs_the_id(self, daemon: Daemon, shell: Shell) -> None:
+        """The error lists the ids."""
         daemon.frontend.vm(1.0, NAME="web-0")
         daemon.period()
         assert "2 VMs have the name 'web-0': use an id (0, 6)" in shell.refused("explain web-0")
 
 
 class TestBid:
-    def test_the_new_word_is_stored_and_counts_in_the_next_period(
+    def test_a_new_bid_is_stored_and_applies_in_the_next_period(
         self, daemon: Daemon, shell: Shell
     ) -> None:
-        """What is not said stays as it was; the expected share and cost come true."""
+        """Unnamed resources keep their bid, and the expected share and cost come true."""
         out = shell.ok("bid web-0 --cpu 9").out
         assert out.startswith("VM 0 (web-0) bids, from the next period on:")
         word = daemon.frontend.read(lambda c: bid_store.newest_bids(c, [0]))[0]
@@ -91,16 +89,16 @@ class TestBid:
         assert daemon.answer("explain", vm="0")["resources"][0]["bid"] == 9.0
         assert daemon.answer("explain", vm="0")["bid_source"] == "xmlrpc"
 
-    def test_without_a_bid_it_only_shows(self, daemon: Daemon, shell: Shell) -> None:
-        """Nothing is stored, and no column speaks of anything new."""
+    def test_without_values_the_bid_is_only_shown(self, daemon: Daemon, shell: Shell) -> None:
+        """Nothing is stored, and no column shows new values."""
         before = daemon.frontend.read(lambda c: bid_store.history(c, 0))
         out = shell.ok("bid 0").out
         assert out.splitlines()[0] == "VM 0 (web-0) bids:"
         assert "NEW" not in out
         assert daemon.frontend.read(lambda c: bid_store.history(c, 0)) == before
 
-    def test_what_is_expected_is_what_the_decision_gave(self, asked: Shell) -> None:
-        """The old bid's share and cost are the listed ones."""
+    def test_expected_values_equal_the_decision(self, asked: Shell) -> None:
+        """The share and cost of the old bid are the listed ones."""
         listed = json.loads(asked.ok("list vms -j -f ID=4").out)[0]
         parts = json.loads(asked.ok("bid 4 -j").out)["resources"]
         assert [part["share"] for part in parts] == [listed["cpu"], listed["memory"]]
@@ -109,11 +107,11 @@ class TestBid:
 
 class TestLog:
     def names(self, shell: Shell, words: str) -> set[str]:
-        """What stands in the first chosen column."""
+        """Return the values of the first chosen column."""
         return set(shell.ok(f"log --csv --no-header {words}").lines)
 
-    def test_filters(self, shell: Shell, daemon: Daemon) -> None:
-        """By VM, host, kind, state, period and time, and all of them together."""
+    def test_filters_select_steps(self, shell: Shell, daemon: Daemon) -> None:
+        """VM, host, kind, state, period and time can be combined."""
         daemon.frontend.bench.ok("one.vm.update", 0, 'MERKAT_BID_CPU="6"', 1)
         daemon.period()
         assert self.names(shell, "-l VM --vm web-1") == {"1"}
@@ -127,19 +125,19 @@ class TestLog:
         assert self.names(shell, "-l VM --vm 3 --kind deploy --host 1 --period 1") == {"3"}
         assert len(shell.ok("log --limit 3 --csv --no-header").lines) == 3
         now = daemon.frontend.clock.seconds()
-        assert 300 <= now - 1_000_000 < 320, "the fifth period began less than 100 s ago"
+        assert 300 <= now - 1_000_000 < 320, "the fifth period started less than 100 s ago"
         assert self.names(shell, "-l PERIOD --since 100s") == {"5"}
         assert self.names(shell, "-l PERIOD --since 1d") == {"1", "5"}
         date = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now - 100))
         assert self.names(shell, f"-l PERIOD --since {date}") == {"5"}
 
-    def test_newest_last(self, asked: Shell) -> None:
-        """As a log is read."""
+    def test_the_newest_step_is_last(self, asked: Shell) -> None:
+        """The order is that of a log."""
         lines = asked.ok("log --csv --no-header -l PERIOD").lines
         assert lines == sorted(lines)
 
-    def test_a_vm_that_is_gone_is_found_by_its_id(self, daemon: Daemon, shell: Shell) -> None:
-        """Its name is not known any more."""
+    def test_a_removed_vm_is_found_by_its_id(self, daemon: Daemon, shell: Shell) -> None:
+        """Its name is no longer known."""
         daemon.frontend.bench.ok("one.vm.action", "terminate-hard", 0)
         daemon.period(2)
         assert {row["name"] for row in json.loads(shell.ok("log --vm 0 -j").out)} == {None}
@@ -147,8 +145,8 @@ class TestLog:
 
 
 class TestPrice:
-    def test_now_and_earlier(self, daemon: Daemon, shell: Shell) -> None:
-        """The trend rises when a bid does."""
+    def test_prices_show_the_present_and_the_trend(self, daemon: Daemon, shell: Shell) -> None:
+        """The trend rises with a bid."""
         shell.ok("bid web-4 --cpu 9.5")
         daemon.period()
         row = json.loads(shell.ok("price -j -f RESOURCE=cpu").out)[0]
@@ -160,15 +158,15 @@ class TestPrice:
         assert [one["period"] for one in history] == [4, 5]
         assert history[-1]["cpu"] == row["price"]
 
-    def test_a_market_that_nobody_has_is_named(self, asked: Shell) -> None:
-        """With those there are."""
+    def test_an_unknown_market_is_an_error(self, asked: Shell) -> None:
+        """The error lists the markets."""
         assert "must be one of default" in asked.refused("price --market nope")
         assert "must be one of default" in asked.refused("price --history 2 --market nope")
 
 
 class TestPlan:
-    def test_it_is_what_the_next_period_does(self, daemon: Daemon, shell: Shell) -> None:
-        """The same steps with the same ids; looking stores nothing and sends nothing."""
+    def test_a_plan_shows_the_next_periods_steps(self, daemon: Daemon, shell: Shell) -> None:
+        """Steps have the same ids, and a dry run stores and sends nothing."""
         shell.ok("bid web-0 --cpu 12")
         stored = daemon.frontend.read(
             lambda c: (period_store.newest(c), journal.recent(c, journal.StepFilter(), 999))
@@ -191,10 +189,8 @@ class TestPlan:
         assert [step["id"] for step in planned["steps"]] == [step.id for step in done.limits.plan]
         assert planned["reasons"] == {str(vm): why for vm, why in done.decision.reasons.items()}
 
-    def test_what_a_deployment_costs_and_what_is_under_way(
-        self, daemon: Daemon, shell: Shell
-    ) -> None:
-        """A new VM, before and after it was sent on its way."""
+    def test_a_plan_shows_costs_and_steps_in_progress(self, daemon: Daemon, shell: Shell) -> None:
+        """A new VM appears before and after its deployment is sent."""
         daemon.frontend.vm(2.0, NAME="new")
         rows = json.loads(shell.ok("plan -j -l KIND,NAME,COST,HOST -f KIND=deploy").out)
         assert rows[0]["name"] == "new"
@@ -202,8 +198,8 @@ class TestPlan:
         daemon.frontend.scheduler.latest = daemon.frontend.period()
         assert "steps of earlier periods are under way" in shell.ok("plan").out
 
-    def test_a_cloud_that_does_not_answer_is_told(self, daemon: Daemon, shell: Shell) -> None:
-        """In a line."""
+    def test_an_unreachable_cloud_is_an_error(self, daemon: Daemon, shell: Shell) -> None:
+        """The error is one line."""
         daemon.frontend.bench.ok(
             "embedded.fault.add", {"kind": "refuse", "method": "one.hostpool.info", "count": 99}
         )
@@ -211,8 +207,8 @@ class TestPlan:
 
 
 class TestDaemon:
-    def test_pause_and_resume(self, daemon: Daemon, shell: Shell) -> None:
-        """The daemon is told, and says so itself."""
+    def test_pause_and_resume_change_the_daemon(self, daemon: Daemon, shell: Shell) -> None:
+        """`status` and `top` show the pause."""
         assert shell.ok("pause").out.startswith("Paused")
         assert daemon.frontend.scheduler.paused
         assert "PAUSED" in shell.ok("top --once").out
@@ -220,10 +216,10 @@ class TestDaemon:
         assert shell.ok("resume").out.startswith("Resumed: ")
         assert not daemon.frontend.scheduler.paused
 
-    def test_the_saved_snapshot_is_the_one_that_was_decided_from(
+    def test_a_saved_snapshot_is_the_decisions_input(
         self, asked: Shell, settled: Daemon, tmp_path: Path
     ) -> None:
-        """In both forms and on standard output, and `plan` takes each."""
+        """It is saved in both forms and to standard output, and `plan` reads each."""
         latest = settled.frontend.scheduler.latest
         assert latest is not None
         text = dumps(latest.seen.snapshot)
@@ -236,8 +232,10 @@ class TestDaemon:
         for file in (plain, compact):
             assert asked.ok(f"plan --snapshot {file}").out.startswith("Period 4, strategy tabu")
 
-    def test_before_the_first_period(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What can be said is said; the rest asks for a moment."""
+    def test_before_the_first_period_commands_answer_or_ask_to_wait(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Commands without data yet say that no period has ended."""
         new = Daemon()
         monkeypatch.setattr("merkatd.commands.ask_daemon.ask", new.ask)
         assert "period             -" in shell.ok("status").out
@@ -248,7 +246,7 @@ class TestDaemon:
             assert "no period has ended yet" in shell.refused(words)
         new.frontend.close()
 
-    def test_a_file_that_can_not_be_written(self, asked: Shell, tmp_path: Path) -> None:
-        """Named, with the reason."""
+    def test_an_unwritable_file_is_an_error(self, asked: Shell, tmp_path: Path) -> None:
+        """The error has the path and the reason."""
         said = asked.refused(f"snapshot save {tmp_path}/no/where")
         assert f"{tmp_path}/no/where: No such file" in said

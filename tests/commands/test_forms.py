@@ -31,8 +31,8 @@ WHOLE = {"explain web-0", "bid web-0", "quote web-0", "status", "plan"}
 
 
 @pytest.mark.parametrize("words", VIEWS)
-def test_csv_has_a_header_and_a_line_a_row(words: str, asked: Shell) -> None:
-    """And --no-header leaves the header out."""
+def test_csv_has_a_header_and_a_line_for_each_row(words: str, asked: Shell) -> None:
+    """--no-header omits the header."""
     rows, first = VIEWS[words]
     lines = list(csv.reader(io.StringIO(asked.ok(f"{words} --csv").out)))
     assert lines[0][0] == first
@@ -43,8 +43,8 @@ def test_csv_has_a_header_and_a_line_a_row(words: str, asked: Shell) -> None:
 
 
 @pytest.mark.parametrize("words", VIEWS)
-def test_json_is_rows_by_column_or_the_whole_answer(words: str, asked: Shell) -> None:
-    """With a list of columns it is always rows of those."""
+def test_json_is_rows_or_the_whole_answer(words: str, asked: Shell) -> None:
+    """With chosen columns it always contains rows."""
     rows, first = VIEWS[words]
     whole = json.loads(asked.ok(f"{words} --json").out)
     assert isinstance(whole, dict if words in WHOLE else list)
@@ -53,8 +53,8 @@ def test_json_is_rows_by_column_or_the_whole_answer(words: str, asked: Shell) ->
 
 
 @pytest.mark.parametrize("words", VIEWS)
-def test_xml_is_an_element_a_row(words: str, asked: Shell) -> None:
-    """All of them in one that is called like OpenNebula's pools."""
+def test_xml_has_an_element_for_each_row(words: str, asked: Shell) -> None:
+    """The root element is named like OpenNebula's pools."""
     rows, first = VIEWS[words]
     root = etree.fromstring(asked.ok(f"{words} --xml").out)
     assert root.tag.endswith("_POOL")
@@ -68,7 +68,7 @@ def test_xml_is_an_element_a_row(words: str, asked: Shell) -> None:
 def test_text_fits_the_screen(
     words: str, cells: int, asked: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is wide enough for a table at all."""
+    """This holds for every width that allows a table."""
     monkeypatch.setenv("COLUMNS", str(cells))
     lines = asked.ok(words).lines
     assert lines
@@ -77,8 +77,8 @@ def test_text_fits_the_screen(
     assert not any(line != line.rstrip() for line in lines if "MEMORY" not in line)
 
 
-def test_columns_are_shown_in_the_order_asked_for(asked: Shell) -> None:
-    """Whatever case they are written in."""
+def test_columns_appear_in_the_requested_order(asked: Shell) -> None:
+    """Their names may be in any case."""
     assert asked.ok("list vms -l name,ID --csv").lines[:2] == ["NAME,ID", "web-0,0"]
 
 
@@ -94,8 +94,8 @@ def test_columns_are_shown_in_the_order_asked_for(asked: Shell) -> None:
         ("NAME=nothing", []),
     ],
 )
-def test_filters_must_all_be_met(filters: str, names: list[str], asked: Shell) -> None:
-    """Numbers are compared as numbers, words without regard to case."""
+def test_filters_are_combined(filters: str, names: list[str], asked: Shell) -> None:
+    """Numbers are compared as numbers, and texts without regard to case."""
     assert asked.ok(f"list vms --csv --no-header -l NAME -f {filters}").lines == names
 
 
@@ -114,14 +114,14 @@ def test_filters_must_all_be_met(filters: str, names: list[str], asked: Shell) -
         ("plan --strategy tabu", "only with --snapshot"),
     ],
 )
-def test_wrong_words_are_told_in_a_line(words: str, said: str, asked: Shell) -> None:
-    """With exit code 2."""
+def test_wrong_arguments_are_one_line(words: str, said: str, asked: Shell) -> None:
+    """The exit code is 2."""
     assert said in asked.refused(words, 2)
 
 
 @pytest.mark.parametrize("command", SHOWS_ROWS, ids=lambda command: command.name)
 def test_columns_are_described_without_a_daemon(command: Command, shell: Shell) -> None:
-    """By every command that shows rows, whatever else is missing."""
+    """Every command that shows rows does so, without other arguments."""
     out = shell.ok(f"{command.name} --describe").out
     for table in command.tables.values():
         for column in table.columns:
@@ -129,10 +129,10 @@ def test_columns_are_described_without_a_daemon(command: Command, shell: Shell) 
             assert column.doc
 
 
-def test_following_shows_it_again_until_interrupted(
+def test_following_refreshes_until_it_is_interrupted(
     asked: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code 130, as shells have it."""
+    """The exit code is 130, as in shells."""
     waits: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -145,8 +145,10 @@ def test_following_shows_it_again_until_interrupted(
     assert (said.code, said.lines, waits) == (130, ["0", "1"] * 3, [5.0] * 3)
 
 
-def test_names_of_strangers_do_nothing_to_the_terminal(daemon: Daemon, shell: Shell) -> None:
-    """Control characters are question marks in text and CSV; XML has what is there."""
+def test_names_with_control_characters_do_not_reach_the_terminal(
+    daemon: Daemon, shell: Shell
+) -> None:
+    """Text and CSV have question marks, and XML has the original characters."""
     daemon.frontend.vm(1.0, NAME="a\x9b2Jb,c")
     daemon.period()
     assert "a?2Jb,c" in shell.ok("list vms").out

@@ -1,4 +1,4 @@
-"""Wrong input of every kind: each command and option gets one clear line, never a traceback."""
+"""Invalid input of every kind: each command and option answers with one line, never a traceback."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ GARBAGE = (
 )
 
 FOREVER = {"run", "demo", "embedded"}
-"""These start something where their words are right: their options alone are fed."""
+"""These would run for ever with valid arguments, so only their options are tested."""
 ASKS = {
     "status": [],
     "top": ["--once"],
@@ -61,8 +61,8 @@ ASKS = {
 }
 
 
-def told_in_a_line(shell: Shell, *words: str) -> None:
-    """Done, or refused with one line that has nothing in it that a terminal obeys."""
+def check_one_line(shell: Shell, *words: str) -> None:
+    """Check that the command succeeds, or fails with one line of printable characters."""
     said = shell(*words)
     assert said.code in {0, 1, 2}, said
     if said.code:
@@ -76,14 +76,14 @@ def told_in_a_line(shell: Shell, *words: str) -> None:
         assert said.err == ""
 
 
-def valid(command: Command) -> list[str]:
-    """Words with which the command gets as far as its options."""
+def valid_arguments(command: Command) -> list[str]:
+    """Return arguments with which the command reaches its options."""
     return list(ASKS.get(command.name, ["bash"] if command.name == "completion" else []))
 
 
 @pytest.mark.parametrize("command", PROGRAM.commands, ids=NAMES)
-def test_options_with_garbage(command: Command, asked: Shell, tmp_path: Path) -> None:
-    """Each option that takes a value, with each kind of it."""
+def test_options_reject_garbage_in_one_line(command: Command, asked: Shell, tmp_path: Path) -> None:
+    """Each option with a value gets each kind of garbage."""
     for option in command.options:
         if option.value is None:
             continue
@@ -93,12 +93,14 @@ def test_options_with_garbage(command: Command, asked: Shell, tmp_path: Path) ->
             once = ["--once"] if command.name == "top" else []
             if "--delay" in option.flags:
                 once = []
-            told_in_a_line(asked, command.name, *valid(command), *once, option.flags[-1], garbage)
+            check_one_line(
+                asked, command.name, *valid_arguments(command), *once, option.flags[-1], garbage
+            )
     assert not list(tmp_path.iterdir())
 
 
 def refuses(command: Command, option: Argument, garbage: str) -> bool:
-    """Whether the parser itself will not have it: else the command would start for good."""
+    """Return whether the parser rejects the value; otherwise the command would start."""
     try:
         parser([command.name]).parse_args([command.name, option.flags[-1], garbage])
     except SystemExit:
@@ -109,34 +111,34 @@ def refuses(command: Command, option: Argument, garbage: str) -> bool:
 
 
 @pytest.mark.parametrize("command", PROGRAM.commands, ids=NAMES)
-def test_words_with_garbage(
+def test_arguments_reject_garbage_in_one_line(
     command: Command, asked: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the place of each word, missing words, words too many, and options nobody knows."""
+    """Each position gets garbage, missing, additional and unknown arguments."""
     monkeypatch.chdir(tmp_path)
     needed = [one for one in command.positionals if one.needed]
     if needed:
         assert asked(command.name).code == 2
-    told_in_a_line(asked, command.name, *valid(command), "one", "too", "many")
-    told_in_a_line(asked, command.name, *valid(command), "--no-such-option=1")
+    check_one_line(asked, command.name, *valid_arguments(command), "one", "too", "many")
+    check_one_line(asked, command.name, *valid_arguments(command), "--no-such-option=1")
     for at in range(len(needed)):
         for garbage in GARBAGE:
-            words = valid(command)
+            words = valid_arguments(command)
             words[at] = garbage
             if command.name == "snapshot" and at == 1 and garbage.strip("./"):
                 words[at] = f"no/such/folder/{garbage[:300]}"
-            told_in_a_line(asked, command.name, *words)
+            check_one_line(asked, command.name, *words)
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_commands_that_nobody_knows(garbage: str, shell: Shell) -> None:
-    """The line names those there are, or asks for one."""
-    told_in_a_line(shell, garbage)
+def test_unknown_commands_are_rejected_in_one_line(garbage: str, shell: Shell) -> None:
+    """The line lists the commands."""
+    check_one_line(shell, garbage)
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A configuration whose socket is `s` in its own folder."""
+    """Return a configuration whose socket is `s` in its own folder."""
     file = tmp_path / "merkatd.toml"
     text = json.dumps(str(tmp_path))
     file.write_text(f'[daemon]\nstate_directory = {text}\ncontrol_socket = "s"\n')
@@ -145,7 +147,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", [name for name in ASKS if name not in {"driver", "experiment"}])
 class TestNoDaemon:
-    def test_nobody_is_there(self, name: str, config: Path, shell: Shell) -> None:
+    def test_no_daemon_is_an_error(self, name: str, config: Path, shell: Shell) -> None:
         """The line names the socket."""
         said = shell(name, *ASKS[name], "--config", str(config))
         assert said.code == 1
@@ -153,8 +155,8 @@ class TestNoDaemon:
             f"merkatd {name}: {config.parent}/s: no daemon answers: No such file or directory\n"
         )
 
-    def test_the_socket_is_dead(self, name: str, config: Path, shell: Shell) -> None:
-        """Left behind by a daemon that was killed."""
+    def test_a_dead_socket_is_an_error(self, name: str, config: Path, shell: Shell) -> None:
+        """It was left behind by a killed daemon."""
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(config.parent / "s"))
         said = shell(name, *ASKS[name], "--config", str(config))
@@ -181,17 +183,19 @@ class TestNoDaemon:
             b'{"error": {"not": "text"}}\n',
         ],
     )
-    def test_the_daemon_answers_garbage(
+    def test_garbage_from_the_daemon_is_an_error(
         self, name: str, answer: bytes, config: Path, shell: Shell
     ) -> None:
-        """One that is no merkatd, or one of another version."""
+        """The answer may come from another program or another version."""
         with answering(config.parent / "s", answer):
-            told_in_a_line(shell, name, *ASKS[name], "--config", str(config))
+            check_one_line(shell, name, *ASKS[name], "--config", str(config))
 
-    def test_the_configuration_is_wrong(self, name: str, config: Path, shell: Shell) -> None:
-        """Or not there."""
+    def test_an_invalid_configuration_is_an_error(
+        self, name: str, config: Path, shell: Shell
+    ) -> None:
+        """A missing file is an error too."""
         config.write_text("[daemon\n")
-        told_in_a_line(shell, name, *ASKS[name], "--config", str(config))
+        check_one_line(shell, name, *ASKS[name], "--config", str(config))
         for missing in ("no/such/file", str(config.parent), "x" * 5000, "a\x00b"):
             said = shell(name, *ASKS[name], "--config", missing)
             assert said.code == 1
@@ -200,7 +204,7 @@ class TestNoDaemon:
 
 @contextmanager
 def answering(path: Path, answer: bytes) -> Iterator[None]:
-    """Somebody who says the same to everybody, and hangs up."""
+    """Run a server that sends the same answer to every client and closes."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
@@ -256,10 +260,10 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
         ("price_history", {"market": ["default"]}, "1 to 128 characters"),
     ],
 )
-def test_the_daemon_itself_refuses_what_is_wrong(
+def test_the_daemon_checks_arguments_itself(
     question: str, arguments: dict[str, object], said: str, settled: Daemon
 ) -> None:
-    """Whoever asks: a command checks its words for a better message, not instead."""
+    """A command's own checks only give better messages."""
     with pytest.raises(ControlError) as refused:
         settled.answer(question, **arguments)
     assert said in str(refused.value)

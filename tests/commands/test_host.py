@@ -1,4 +1,4 @@
-"""Draining a host: its VMs leave, none comes, and a daemon that is started again knows it."""
+"""Draining a host: its VMs leave, no VM arrives, and a restarted daemon continues."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from tests.served import questions_at
 
 
 def hosts_of(daemon: Daemon) -> set[int]:
-    """The ids of hosts on which a VM runs."""
+    """Return the ids of hosts with running VMs."""
     frontend = daemon.frontend
     vms = [vm for vm in range(6) if frontend.state(vm) == "RUNNING"]
     return {frontend.host_of(vm) for vm in vms}
 
 
 def test_a_drained_host_is_emptied_and_shown_as_drained(daemon: Daemon, shell: Shell) -> None:
-    """Within the limits on migrations of a period; by its name as well as by its id."""
+    """A period respects its limits on migrations; name and id both work."""
     assert hosts_of(daemon) == {0, 1}
     said = shell.ok("host drain host001").out
     assert said.startswith("host001 is drained: ")
@@ -27,8 +27,8 @@ def test_a_drained_host_is_emptied_and_shown_as_drained(daemon: Daemon, shell: S
     assert shell.ok("host drain 1").out == "host001 is already drained: it has no VMs.\n"
 
 
-def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, shell: Shell) -> None:
-    """It is in the database, with who gave it."""
+def test_the_order_outlives_the_daemon_until_it_is_revoked(daemon: Daemon, shell: Shell) -> None:
+    """The database stores it with its author."""
     shell.ok("host drain 1")
     daemon.frontend.start_daemon()
     frontend = daemon.frontend
@@ -50,15 +50,15 @@ def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, sh
     assert hosts_of(daemon) == {0, 1}
 
 
-def test_a_host_that_nobody_knows_is_refused(daemon: Daemon, shell: Shell) -> None:
-    """In a line."""
+def test_an_unknown_host_is_an_error(daemon: Daemon, shell: Shell) -> None:
+    """The error is one line."""
     del daemon
     assert "no host has the id or name 'nope'" in shell.refused("host drain nope")
     assert "invalid choice" in shell.refused("host empty 1", 2)
 
 
-def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
-    """Periods begin again when somebody says so, and not because it was started."""
+def test_a_pause_outlives_the_daemon(daemon: Daemon, shell: Shell) -> None:
+    """Periods continue after a resume, not after a restart."""
     shell.ok("pause")
     assert shell.ok("pause").out.startswith("Already paused")
     frontend = daemon.frontend
@@ -76,8 +76,8 @@ def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
     frontend.result(frontend.stopped())
 
 
-def test_a_start_with_paused_holds_in_that_daemon_alone(daemon: Daemon, shell: Shell) -> None:
-    """Another on the same database may be the daemon that acts; nothing is ordered for it."""
+def test_starting_paused_applies_to_that_daemon_only(daemon: Daemon, shell: Shell) -> None:
+    """No order is stored, because another daemon may use the same database."""
     frontend = daemon.frontend
     frontend.start_daemon()
     frontend.scheduler.hold()
@@ -94,10 +94,10 @@ def test_a_start_with_paused_holds_in_that_daemon_alone(daemon: Daemon, shell: S
     frontend.result(frontend.stopped())
 
 
-def test_a_host_can_be_drained_before_there_was_a_period(
+def test_a_host_can_be_drained_before_the_first_period(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon that was started paused, or stands by, keeps to it from its first period on."""
+    """A paused or standby daemon applies the order from its first period on."""
     daemon = Daemon()
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", daemon.ask)
     vm = daemon.frontend.vm()
@@ -107,8 +107,8 @@ def test_a_host_can_be_drained_before_there_was_a_period(
     daemon.frontend.close()
 
 
-def test_a_host_is_drained_while_the_cloud_is_away(daemon: Daemon, shell: Shell) -> None:
-    """By what the latest period saw; before the first one somebody has to wait."""
+def test_a_host_can_be_drained_while_the_cloud_is_unreachable(daemon: Daemon, shell: Shell) -> None:
+    """The latest period's hosts are used; before the first period it is an error."""
     daemon.frontend.bench.ok("embedded.fault.add", {"kind": "lose", "method": "one.*"})
     assert shell.ok("host drain host001").out.startswith("host001 is drained: ")
     daemon.frontend.start_daemon()

@@ -1,4 +1,4 @@
-"""`merkatd limits` shows what is wanted, set and used; `merkatd release` takes it all back."""
+"""`merkatd limits` shows wanted, set and used amounts; `merkatd release` removes all limits."""
 
 import io
 import json
@@ -11,16 +11,16 @@ from tests.commands.asking import Daemon, Shell
 
 
 def rows(shell: Shell, words: str) -> list[dict[str, Any]]:
-    """What a command prints as JSON."""
+    """Return the JSON rows of a command."""
     found: list[dict[str, Any]] = json.loads(shell.ok(f"{words} --json").out)
     return found
 
 
 class TestLimits:
-    """Wanted, set and used, side by side."""
+    """Wanted, set and used amounts side by side."""
 
-    def test_every_vm_that_runs(self, asked: Shell) -> None:
-        """Its quota is its share, and so is what it used; the one that waits has none."""
+    def test_every_running_vm_is_listed(self, asked: Shell) -> None:
+        """Its quota equals its share and bounds its use; a pending VM has no row."""
         found = rows(asked, "limits")
         assert [row["name"] for row in found] == [f"web-{number}" for number in range(5)]
         for row in found:
@@ -29,8 +29,8 @@ class TestLimits:
             assert row["held_memory"] <= row["memory"] + 64
             assert row["note"] is None
 
-    def test_of_one_vm_or_one_host(self, asked: Shell) -> None:
-        """By name or id; a number is a VM's before it is a host's."""
+    def test_one_vm_or_one_host_can_be_selected(self, asked: Shell) -> None:
+        """Names and ids work; a number is first taken as a VM's id."""
         assert [row["id"] for row in rows(asked, "limits web-3")] == [3]
         assert [row["id"] for row in rows(asked, "limits 1")] == [1]
         host = rows(asked, "limits web-0")[0]["host"]
@@ -40,8 +40,8 @@ class TestLimits:
         assert rows(asked, "limits big") == []
         assert "no VM and no host has the id or name 'x'" in asked.refused("limits x")
 
-    def test_somebody_else_s_limits_are_seen(self, daemon: Daemon, shell: Shell) -> None:
-        """At once, before any period."""
+    def test_limits_by_other_programs_are_shown(self, daemon: Daemon, shell: Shell) -> None:
+        """They appear at once, before the next period."""
         daemon.frontend.cloud.guests.set_limits(2, vcpu_quota=77_000, global_quota=-1)
         row = rows(shell, "limits web-2")[0]
         assert row["set_cpu"] == pytest.approx(4 * 77.0)
@@ -53,8 +53,8 @@ class TestLimits:
 class TestRelease:
     """Removing Merkat leaves no trace."""
 
-    def test_everything_is_as_it_was(self, daemon: Daemon, shell: Shell) -> None:
-        """Full sizes, OpenNebula's own weights; the daemon is paused and sets nothing again."""
+    def test_release_restores_full_sizes(self, daemon: Daemon, shell: Shell) -> None:
+        """VMs get OpenNebula's own weights, and the paused daemon sets no limits again."""
         found = rows(shell, "release --yes")
         assert [row["id"] for row in found] == list(range(5))
         assert all("no CPU quota" in row["did"] and row["problem"] is None for row in found)
@@ -64,18 +64,18 @@ class TestRelease:
             assert row["weight"] == 1024
             assert row["set_memory"] == 2048
 
-    def test_going_on_sets_it_all_again(self, daemon: Daemon, shell: Shell) -> None:
-        """As if nothing had been."""
+    def test_resuming_sets_all_limits_again(self, daemon: Daemon, shell: Shell) -> None:
+        """After a resume the limits equal the shares again."""
         shell.ok("release --yes")
         shell.ok("resume")
         daemon.period(3)
         for row in rows(shell, "limits"):
             assert row["set_cpu"] == pytest.approx(row["cpu"], rel=0.03)
 
-    def test_it_asks_first(
+    def test_release_asks_for_confirmation(
         self, daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where nobody can be asked it must be told; whoever does not say yes has said no."""
+        """Without a terminal it needs --yes, and any answer except yes aborts."""
         monkeypatch.setattr("sys.stdin", io.StringIO(""))
         assert "--yes" in shell.refused("release", 2)
 
@@ -92,8 +92,8 @@ class TestRelease:
         assert shell("release").code == 0
         assert daemon.frontend.scheduler.paused
 
-    def test_what_could_not_be_given_back_is_told(self, daemon: Daemon, shell: Shell) -> None:
-        """In the row of its VM, and by the exit code."""
+    def test_failures_of_a_release_are_reported(self, daemon: Daemon, shell: Shell) -> None:
+        """They appear in the VM's row and in the exit code."""
         daemon.frontend.cloud.guests.set_limits(0, vcpu_quota=5_000)
         daemon.frontend.cloud.faults.add(Fault(FaultKind.REFUSE, "embedded.limits.set"))
         said = shell("release", "--yes", "--csv")
@@ -101,7 +101,7 @@ class TestRelease:
         assert "5 VMs are not fully restored" in said.err
         assert len(said.lines) == 6
 
-    def test_only_what_is_paused_is_released(self, daemon: Daemon) -> None:
-        """What a daemon that goes on released would be set again."""
+    def test_only_a_paused_daemon_releases_limits(self, daemon: Daemon) -> None:
+        """A running daemon would set the limits again."""
         with pytest.raises(Exception, match="not paused"):
             daemon.answer("release", vms=[0])

@@ -11,8 +11,8 @@ from tests.commands.asking import Daemon, Shell
 
 
 class TestTenant:
-    def test_the_list_shows_everybody_and_the_supply(self, asked: Shell) -> None:
-        """And what is in the treasury; credits add up."""
+    def test_the_list_shows_all_tenants_and_the_supply(self, asked: Shell) -> None:
+        """It also has the treasury, and credits add up."""
         out = asked.ok("tenant list").out
         assert "Supply: 1,000,000 credits" in out
         assert " 0  oneadmin  oneadmin " in out
@@ -22,7 +22,7 @@ class TestTenant:
 
     @pytest.mark.usefixtures("daemon")
     def test_weights_divide_the_next_renewal(self, shell: Shell) -> None:
-        """Its own, its group's, and taken back again."""
+        """Tenants' and groups' weights can be set and removed."""
         shell.ok("tenant weight 7 3")
         shell.ok("tenant weight 8 1.5")
         shell.ok("tenant renew")
@@ -36,8 +36,8 @@ class TestTenant:
         assert json.loads(shell.ok("tenant show 0 -j").out)["weight"] == 0.0
 
     @pytest.mark.usefixtures("daemon")
-    def test_grants_come_from_the_treasury_and_go_back(self, shell: Shell) -> None:
-        """To the micro-credit; more than there is is refused with what there is."""
+    def test_grants_come_from_the_treasury_and_return_to_it(self, shell: Shell) -> None:
+        """They are exact, and the error for too large ones has the available amount."""
         before = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
         shell.ok("tenant grant 0 12.5")
         after = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
@@ -48,8 +48,8 @@ class TestTenant:
         assert "the treasury has" in shell.refused("tenant grant 0 3e12")
 
     @pytest.mark.usefixtures("daemon")
-    def test_a_period_that_was_void_is_given_back_once(self, shell: Shell) -> None:
-        """With the reason on record."""
+    def test_a_void_period_is_refunded_once(self, shell: Shell) -> None:
+        """The reason is on record."""
         before = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
         assert "Refunded " in shell("tenant", "refund", "2", "--why", "power cut").out
         after = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
@@ -70,8 +70,8 @@ class TestTenant:
             ("tenant refund 5", "refund needs --why TEXT"),
         ],
     )
-    def test_wrong_words_are_refused(self, asked: Shell, words: str, says: str) -> None:
-        """Before anything is asked."""
+    def test_wrong_arguments_are_errors(self, asked: Shell, words: str, says: str) -> None:
+        """They fail before the daemon is asked."""
         assert says in asked.refused(words, 2)
 
     @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ class TestTenant:
             ("tenant grant 0 0", "the amount of a grant must not be 0"),
         ],
     )
-    def test_what_can_t_be_is_refused(self, asked: Shell, words: str, says: str) -> None:
-        """In one line that says what would be right."""
+    def test_impossible_orders_are_errors(self, asked: Shell, words: str, says: str) -> None:
+        """The error is one line with the accepted values."""
         assert says in asked.refused(words)
 
 
 class TestBudget:
     def test_budgets_are_shown_and_changed(self, daemon: Daemon, shell: Shell) -> None:
-        """What an application lacks comes from its tenant, what it has too much goes back."""
+        """Missing credits come from the tenant, and excess returns to it."""
         opened = transaction(
             daemon.frontend.engine,
             lambda c: open_application(c, 0, "web", 100 * MICRO, 5 * MICRO, 0.0),
@@ -107,8 +107,8 @@ class TestBudget:
 
 
 class TestStatement:
-    def test_columns_are_those_of_showback_and_sums_are_exact(self, asked: Shell) -> None:
-        """CSV, JSON and text tell the same."""
+    def test_statements_have_showbacks_columns_and_exact_sums(self, asked: Shell) -> None:
+        """CSV, JSON and text have the same content."""
         whole = json.loads(asked.ok("statement 0 -j").out)
         assert whole["difference"] == 0
         assert whole["opening"] + sum(whole["movements"].values()) == whole["closing"]
@@ -123,8 +123,8 @@ class TestStatement:
         assert all(3 / 60 <= float(row["HOURS"]) < 3 / 60 + 3 / 3600 for row in rows)
         assert "Every credit is accounted for" in asked.ok("statement 0").out
 
-    def test_a_month_without_anything_is_empty(self, asked: Shell) -> None:
-        """And one that is none is refused."""
+    def test_a_month_without_charges_is_empty(self, asked: Shell) -> None:
+        """An invalid month is an error."""
         whole = json.loads(asked.ok("statement 0 --month 1970-03 -j").out)
         assert (whole["lines"], whole["movements"]) == ([], {})
         assert whole["opening"] == whole["closing"]

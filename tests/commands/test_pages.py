@@ -1,4 +1,4 @@
-"""Manual pages and completion: made for every command, from the words it really takes."""
+"""Manual pages and completion, generated for every command from its real arguments."""
 
 import re
 import shutil
@@ -18,19 +18,19 @@ ROOT = Path(__file__).parents[2]
 
 
 def flags(command: Command) -> list[str]:
-    """All spellings of all its options."""
+    """Return all spellings of all options."""
     return [flag for option in command.options for flag in option.flags]
 
 
-def test_no_command_is_forgotten() -> None:
-    """The words are read off the parsers that read the command line."""
+def test_every_command_is_included() -> None:
+    """The model is read from the parsers of the command line."""
     assert [command.name for command in PROGRAM.commands] == list(COMMANDS)
 
 
 @pytest.mark.parametrize("command", PROGRAM.commands, ids=list(COMMANDS))
 class TestManual:
-    def test_it_says_what_help_says(self, command: Command, shell: Shell) -> None:
-        """Every option and column, in one source for both."""
+    def test_a_manual_page_has_the_texts_of_help(self, command: Command, shell: Shell) -> None:
+        """Both show every option and column."""
         roff = shell.ok(f"manual {command.name}").out.replace("\\-", "-").replace("\\e", "\\")
         help_ = " ".join(shell.ok(f"{command.name} --help").out.split())
         for argument in command.arguments:
@@ -43,8 +43,8 @@ class TestManual:
         assert "EXIT STATUS" in roff
 
     @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
-    def test_roff_has_nothing_to_complain_about(self, command: Command) -> None:
-        """With all warnings."""
+    def test_groff_has_no_warnings(self, command: Command) -> None:
+        """All warnings are enabled."""
         text = "\n".join(page(PROGRAM, command.name)) + "\n"
         done = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww"], input=text.encode(), capture_output=True, check=True
@@ -53,12 +53,12 @@ class TestManual:
         assert f"MERKATD-{command.name.upper()}(1)".encode() in done.stdout
 
     def test_options_and_columns_are_explained(self, command: Command) -> None:
-        """Each, in words."""
+        """Each has a help text."""
         for argument in command.arguments:
             assert len(argument.help) >= 4, argument
 
-    def test_both_shells_complete_its_words(self, command: Command) -> None:
-        """All options and choices."""
+    def test_both_shells_complete_all_options_and_choices(self, command: Command) -> None:
+        """The scripts contain every option and choice."""
         scripts = ["\n".join(shell(PROGRAM)) for shell in (bash, zsh)]
         for script in scripts:
             for flag in flags(command):
@@ -67,8 +67,8 @@ class TestManual:
                 assert all(choice in script for choice in argument.choices)
 
 
-def test_the_page_of_merkatd_names_all_commands(shell: Shell) -> None:
-    """And refers to their pages."""
+def test_the_page_of_merkatd_lists_all_commands(shell: Shell) -> None:
+    """It refers to their pages."""
     out = shell.ok("manual").out
     for name in COMMANDS:
         assert f"\\fB{name}\\fR" in out
@@ -77,8 +77,8 @@ def test_the_page_of_merkatd_names_all_commands(shell: Shell) -> None:
     )
 
 
-def test_what_is_documented_is_there() -> None:
-    """docs/commands.md speaks of every command, and of no option that there is not."""
+def test_the_documented_commands_and_options_exist() -> None:
+    """docs/commands.md mentions every command, and no unknown option."""
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     known = {flag for command in PROGRAM.commands for flag in flags(command)}
     known |= {flag for option in PROGRAM.options for flag in option.flags}
@@ -93,7 +93,7 @@ BASH = shutil.which("bash")
 @pytest.mark.skipif(BASH is None, reason="bash is not here")
 class TestBash:
     def complete(self, tmp_path: Path, *words: str) -> list[str]:
-        """What bash offers for the last of these words."""
+        """Return bash's completions of the last word."""
         script = tmp_path / "merkatd.bash"
         script.write_text("\n".join(bash(PROGRAM)) + "\n")
         ran = tmp_path / "ran"
@@ -131,20 +131,20 @@ class TestBash:
             (("merkatd", "nope", "x"), []),
         ],
     )
-    def test_what_is_offered(
+    def test_bash_completes_all_kinds_of_words(
         self, words: tuple[str, ...], offers: list[str], tmp_path: Path
     ) -> None:
-        """Commands, options, choices, columns, names, files."""
+        """Commands, options, choices, columns, names and files are completed."""
         assert self.complete(tmp_path, *words) == offers
 
-    def test_names_are_never_run(self, tmp_path: Path) -> None:
-        """A VM can be called anything by anybody: strange names are not offered."""
+    def test_names_are_never_executed(self, tmp_path: Path) -> None:
+        """A VM may have any name, and names with shell characters are not offered."""
         assert self.complete(tmp_path, "merkatd", "explain", "") == ["web-0", "web-1"]
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
 def test_zsh_reads_its_script(tmp_path: Path) -> None:
-    """Without a complaint."""
+    """Zsh parses the script without errors."""
     script = tmp_path / "_merkatd"
     script.write_text("\n".join(zsh(PROGRAM)) + "\n")
     subprocess.run(["zsh", "-n", str(script)], check=True)

@@ -1,4 +1,4 @@
-"""`merkatd plan`: what it prints, in both forms, and what it says to wrong input."""
+"""`merkatd plan`: its output in both forms, and its errors."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from tests.clouds import crowded, tangled
 
 @pytest.fixture
 def snapshot_file(tmp_path: Path) -> Path:
-    """A cloud in which there is something to do."""
+    """Return the file of a cloud in which VMs need to move."""
     file = tmp_path / "cloud.json"
     file.write_text(dumps(crowded(8, 1)))
     return file
@@ -40,10 +40,10 @@ def test_the_plan_is_the_strategys(
     assert printed["took_ms"] > 0
 
 
-def test_text_tells_steps_prices_errors_and_time(
+def test_text_shows_steps_prices_errors_and_time(
     snapshot_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line a step with its reason, before and after, the VMs that miss most."""
+    """It has a line for each step with its reason, totals before and after, and worst VMs."""
     assert main(["plan", "--snapshot", str(snapshot_file), "--rows", "3"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"strategy tabu: 0 deploy, 5 migrate; decided in [\d.]+ ms", out)
@@ -54,10 +54,10 @@ def test_text_tells_steps_prices_errors_and_time(
     assert "(77 more VMs; --rows N lists more)" in out
 
 
-def test_the_compact_form_and_standard_input_are_read_too(
+def test_the_compact_form_and_standard_input_are_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Any cloud: pending VMs are told why, prices that do not exist are null."""
+    """Pending VMs have reasons, and missing prices are null."""
     stdin = SimpleNamespace(buffer=io.BytesIO(to_npz(tangled(4))))
     monkeypatch.setattr("sys.stdin", stdin)
     assert main(["plan", "--snapshot", "-", "--json"]) == 0
@@ -74,10 +74,10 @@ def test_the_compact_form_and_standard_input_are_read_too(
         (b'{"merkat_snapshot": 1}', "resources"),
     ],
 )
-def test_a_file_that_is_no_snapshot_is_told_in_one_line(
+def test_a_file_without_a_snapshot_is_an_error(
     content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On standard error, with exit code 1."""
+    """The error is one line on standard error, with exit code 1."""
     file = tmp_path / "cloud"
     if content is not None:
         file.write_bytes(content)
@@ -93,8 +93,10 @@ def test_a_file_that_is_no_snapshot_is_told_in_one_line(
     "words",
     [[], ["plan", "--snapshot", "x", "--strategy", "y"], ["plan", "--rows", "-1"]],
 )
-def test_wrong_words_are_exit_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What was wrong, on standard error, in one line."""
+def test_wrong_arguments_have_exit_code_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard error has one line with the reason."""
     with pytest.raises(SystemExit) as stopped:
         main(words)
     assert stopped.value.code == 2
@@ -103,8 +105,8 @@ def test_wrong_words_are_exit_code_2(words: list[str], capsys: pytest.CaptureFix
     assert captured.err.count("\n") == 1
 
 
-def test_a_reader_that_goes_away_is_no_trouble(tmp_path: Path) -> None:
-    """`merkatd plan ... | head` ends quietly."""
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
+    """`merkatd plan ... | head` prints no error."""
     file = tmp_path / "cloud.json"
     file.write_text(dumps(crowded(200, 1)))
     process = subprocess.Popen(

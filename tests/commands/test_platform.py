@@ -1,4 +1,4 @@
-"""`merkatd platform`: what it asks, and what it shows."""
+"""`merkatd platform`: its questions and its output."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.served import questions_at
 
 
 class Platforms(Daemon):
-    """A daemon that keeps platforms; it is asked as one behind a socket is."""
+    """A daemon with platforms that answers like one behind a socket."""
 
     def __init__(self) -> None:
         self.site = Site()
@@ -27,7 +27,7 @@ class Platforms(Daemon):
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
-    """One for each test; commands ask it."""
+    """Yield such a daemon; commands use it."""
     made = Platforms()
     monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     yield made
@@ -35,19 +35,19 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A template with a deadline."""
+def template_file(tmp_path: Path) -> Path:
+    """Return a template with a deadline."""
     path = tmp_path / "weather.toml"
     path.write_text(template(slo='[slo]\ndeadline = "6h"\nideal_run = "2h"'))
     return path
 
 
 class TestPlatform:
-    def test_two_commands_from_the_file_to_how_it_fares(
-        self, daemon: Platforms, shell: Shell, file: Path
+    def test_a_platform_is_submitted_and_shown(
+        self, daemon: Platforms, shell: Shell, template_file: Path
     ) -> None:
-        """Submitted, then shown: on track and by how much, spent, left, price, deeds."""
-        assert "is submitted" in shell.ok(f"platform submit {file} --tenant ann").out
+        """The page has progress, margin, spent and remaining credits, price and actions."""
+        assert "is submitted" in shell.ok(f"platform submit {template_file} --tenant ann").out
         daemon.period(5)
         end_s = daemon.site.platform(1).deadline_s or 0.0
         daemon.site.act(
@@ -65,9 +65,11 @@ class TestPlatform:
         row = json.loads(shell.ok("platform list --json").out)[0]
         assert (row["name"], row["state"], row["vms"]) == ("weather", "running", 2)
 
-    def test_orders_are_carried_out(self, daemon: Platforms, shell: Shell, file: Path) -> None:
-        """Changed, suspended, resumed, stopped."""
-        shell.ok(f"platform submit {file} --tenant ann")
+    def test_orders_are_executed(
+        self, daemon: Platforms, shell: Shell, template_file: Path
+    ) -> None:
+        """A platform is changed, suspended, resumed and stopped."""
+        shell.ok(f"platform submit {template_file} --tenant ann")
         daemon.period(4)
         shell.ok("platform update 1 --budget 60000 --deadline 9h")
         assert daemon.answer("platform", platform=1)["budget"] == 60_000
@@ -80,10 +82,12 @@ class TestPlatform:
         daemon.period(3)
         assert "is cancelled" in shell.ok("platform show 1").out
 
-    def test_what_it_would_take_is_said(self, daemon: Platforms, shell: Shell, file: Path) -> None:
-        """With the least deadline that could be met."""
-        file.write_text(template(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"'))
-        shell.ok(f"platform submit {file} --tenant ann")
+    def test_an_impossible_deadline_names_the_least_possible_one(
+        self, daemon: Platforms, shell: Shell, template_file: Path
+    ) -> None:
+        """The list shows what the platform needs."""
+        template_file.write_text(template(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"'))
+        shell.ok(f"platform submit {template_file} --tenant ann")
         daemon.period(1)
         said = shell.ok("platform list --list NAME,STATE,NEEDS").out
         assert "cancelled" in said
@@ -106,26 +110,30 @@ class TestPlatform:
             ("platform list --tenant nobody", 1, "no tenant has the id or name"),
         ],
     )
-    def test_wrong_words(
+    def test_wrong_arguments_are_errors(
         self, daemon: Platforms, shell: Shell, words: str, code: int, said: str
     ) -> None:
-        """One line that says what would be right."""
+        """The error is one line with the accepted values."""
         assert daemon.site.ann
         assert said in shell.refused(words, code)
 
-    def test_a_template_that_is_wrong(self, daemon: Platforms, shell: Shell, file: Path) -> None:
-        """Is refused in its own words."""
+    def test_an_invalid_template_is_an_error(
+        self, daemon: Platforms, shell: Shell, template_file: Path
+    ) -> None:
+        """The error names the closest key."""
         assert daemon.site.ann
-        file.write_text(file.read_text().replace("credits", "credit"))
-        assert "did you mean 'credits'?" in shell.refused(f"platform submit {file} --tenant ann")
+        template_file.write_text(template_file.read_text().replace("credits", "credit"))
+        assert "did you mean 'credits'?" in shell.refused(
+            f"platform submit {template_file} --tenant ann"
+        )
 
 
 class TestDryRun:
-    def test_the_plan_shows_what_platforms_need_and_does_nothing(
-        self, daemon: Platforms, shell: Shell, file: Path
+    def test_a_plan_shows_the_platforms_needs_without_effect(
+        self, daemon: Platforms, shell: Shell, template_file: Path
     ) -> None:
-        """VMs that would be made, with their reason; no state moves and no VM comes of it."""
-        shell.ok(f"platform submit {file} --tenant ann")
+        """VMs to be created have reasons, and no state changes."""
+        shell.ok(f"platform submit {template_file} --tenant ann")
         daemon.period(1)
         before = daemon.answer("platform", platform=1)
         said = shell.ok("plan").out

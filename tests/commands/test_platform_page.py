@@ -1,4 +1,4 @@
-"""The tenants' page about platforms: its file and its commands do what the page says."""
+"""The tenants' page about platforms: its file and commands work as described."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ AFTER = {
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
-    """One that knows the kinds that come with Merkat; commands ask it."""
+    """Yield a daemon with the kinds of Merkat's own package; commands use it."""
     made = Platforms()
     kinds = Kinds(tuple(CONTROLLERS), tuple(MONITORS))
     monkeypatch.setattr(made.site.notes, "kinds", lambda: kinds)
@@ -37,10 +37,10 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
     made.site.close()
 
 
-def test_the_file_and_the_commands_of_the_page(
+def test_the_pages_file_and_commands_work(
     daemon: Platforms, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One after the other, as they stand there; what is watched is looked at once."""
+    """Commands run in order as shown; a watched command runs once."""
     assert [one.split()[1] for one in COMMANDS] == VERBS
     monkeypatch.chdir(tmp_path)
     example = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)

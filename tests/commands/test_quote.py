@@ -1,4 +1,4 @@
-"""docs/commands.md shows what `merkatd explain` and `merkatd quote` print."""
+"""docs/commands.md shows the real output of `merkatd explain` and `merkatd quote`."""
 
 import re
 from pathlib import Path
@@ -9,14 +9,14 @@ from tests.commands.asking import Shell
 
 PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text()
 WIDTH = "100"
-"""The columns of the terminal that the page shows."""
+"""The width of the terminal on the page."""
 
 
 @pytest.mark.parametrize("command", ["explain", "quote"])
-def test_the_page_shows_a_real_answer(
+def test_the_page_shows_the_real_output(
     command: str, asked: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its command, typed as it stands there, prints what stands below it."""
+    """The command on the page prints the text below it."""
     monkeypatch.setenv("COLUMNS", WIDTH)
     sample = re.search(
         rf"^## {command}\n\n    \$ merkatd (.*)\n((?:    .*\n|\n(?=    ))+)", PAGE, re.MULTILINE

@@ -1,4 +1,4 @@
-"""A shortage of open files fills no disk with lines that say so."""
+"""A shortage of open files does not fill the disk with log lines."""
 
 import errno
 from pathlib import Path
@@ -14,11 +14,11 @@ from merkatd.commands.terminal.log_throttle import LogThrottle
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import DaemonSection
 
-_accept: Any = tcp._accept  # where Twisted says it
+_accept: Any = tcp._accept  # where Twisted logs it
 
 
 class Short:
-    """A port of a process that may open no more files."""
+    """A port of a process that cannot open more files."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -30,11 +30,11 @@ class Short:
         self.logger = Logger(namespace, observer=self.sparing)  # type: ignore[arg-type]
 
     def accept(self) -> tuple[Any, Any]:
-        """As the system answers."""
+        """Fail like the system."""
         raise OSError(errno.EMFILE, "Too many open files")
 
     def turns(self, number: int) -> None:
-        """So many turns of the reactor."""
+        """Run turns of the reactor."""
         spare = SimpleNamespace(available=lambda: False)
         for _ in range(number):
             assert list(_accept(self.logger, range(1), self, spare)) == []
@@ -44,8 +44,8 @@ def _text(event: Any) -> str:
     return formatEvent(event)
 
 
-def test_a_connection_that_can_not_be_taken_is_a_line_a_minute() -> None:
-    """The next one says how many were left out."""
+def test_a_connection_that_cannot_be_accepted_is_logged_once_a_minute() -> None:
+    """The next line has the number of omitted ones."""
     short = Short()
     short.turns(1_000)
     short.now_s = 59.0
@@ -60,8 +60,8 @@ def test_a_connection_that_can_not_be_taken_is_a_line_a_minute() -> None:
     assert "(499 more" in short.lines[-1]
 
 
-def test_all_other_lines_are_written() -> None:
-    """Those of the daemon, and failures."""
+def test_all_other_lines_are_logged() -> None:
+    """Lines of the daemon and failures are never omitted."""
     short = Short()
     ours = Logger("merkatd.daemon.assembly", observer=short.sparing)  # type: ignore[arg-type]
     for number in range(100):
@@ -74,7 +74,9 @@ def test_all_other_lines_are_written() -> None:
     assert len(short.lines) == 103
 
 
-def test_the_daemons_log_is_written_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_daemons_log_omits_repeated_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file has one such line."""
     begun: list[Any] = []
     beginner = SimpleNamespace(beginLoggingTo=lambda observers, **_: begun.extend(observers))

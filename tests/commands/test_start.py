@@ -1,4 +1,4 @@
-"""A command that only asks the daemon starts at once."""
+"""A command that only asks the daemon starts fast."""
 
 import subprocess
 import sys
@@ -11,8 +11,8 @@ LIGHT = ("status", "list", "explain", "price", "bid", "log", "pause", "limits", 
 
 
 @pytest.mark.parametrize("command", LIGHT)
-def test_nothing_large_is_imported(command: str, tmp_path: Path) -> None:
-    """Neither to understand its words, nor to find the daemon."""
+def test_no_large_package_is_imported(command: str, tmp_path: Path) -> None:
+    """Neither parsing the arguments nor finding the daemon needs one."""
     file = tmp_path / "merkatd.toml"
     file.write_text(f'[daemon]\nstate_directory = "{tmp_path}"\n')
     asked = (

@@ -1,4 +1,4 @@
-"""The table printer by itself: columns, widths, sparklines, words."""
+"""The printer of tables: columns, widths, sparklines, values."""
 
 import argparse
 import contextlib
@@ -37,8 +37,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize("cells", range(10, 100, 3))
-def test_it_fits(cells: int) -> None:
-    """At any width; what can't be cut stays as long as it can."""
+def test_a_table_fits_any_width(cells: int) -> None:
+    """Values that cannot be cut stay as long as possible."""
     lines = to_text(TABLE.columns, ROWS, cells)
     assert max(map(width, lines)) <= cells
     if cells >= 22:
@@ -46,8 +46,8 @@ def test_it_fits(cells: int) -> None:
         assert "0.5" in lines[2]
 
 
-def test_columns_go_before_words_are_cut_to_nothing() -> None:
-    """Empty ones first, then the last of those that may go; none that was asked for."""
+def test_optional_columns_are_dropped_before_values_are_cut() -> None:
+    """Empty ones go first, then the last optional ones, and never requested ones."""
     assert to_text(TABLE.columns, ROWS, 26)[0].split() == ["ID", "NAME", "SIZE", "NOTE"]
     assert to_text(TABLE.columns, ROWS, 18)[0].split() == ["ID", "NAME", "SIZE"]
     assert "EXTRA" in to_text(TABLE.columns, ROWS, 40, fixed=True)[0]
@@ -56,16 +56,16 @@ def test_columns_go_before_words_are_cut_to_nothing() -> None:
     assert wide[1].endswith("n" * 30)
 
 
-def test_nothing_at_all() -> None:
-    """No rows: the header; no header either: nothing."""
+def test_an_empty_table_has_only_its_header() -> None:
+    """Without a header it has no lines."""
     assert to_text(TABLE.columns, [], 80) == ["ID  NAME  EXTRA  SIZE  NOTE"]
     assert to_csv(TABLE.columns, [], header=False) == []
 
 
 @given(st.text(max_size=40), st.integers(0, 50))
 @example("two\u2028rows", 20)
-def test_cut_and_padded_keep_to_the_width(text: str, cells: int) -> None:
-    """Whatever characters there are."""
+def test_cutting_and_padding_respect_the_width(text: str, cells: int) -> None:
+    """This holds for any characters."""
     shown = cut(plain(text), cells)
     assert width(shown) <= cells
     assert width(padded(shown, cells, right=True)) == cells
@@ -84,8 +84,8 @@ def test_cut_and_padded_keep_to_the_width(text: str, cells: int) -> None:
         ([1, 2, 3, 4, 5, 6, 7, 8], "▁▂▃▄▅▆▇█"),
     ],
 )
-def test_sparklines(values: list[float | None], line: str) -> None:
-    """From the least to the greatest; gaps stay gaps."""
+def test_sparklines_scale_from_least_to_greatest(values: list[float | None], line: str) -> None:
+    """Gaps stay gaps."""
     assert spark(values) == line
     assert len(spark([*range(100)])) == 30
 
@@ -105,8 +105,8 @@ def test_sparklines(values: list[float | None], line: str) -> None:
         (ColumnFormat.WHOLE, 0, "0"),
     ],
 )
-def test_how_people_read_it(kind: ColumnFormat, value: Any, text: str) -> None:
-    """Of each kind."""
+def test_each_format_has_its_text(kind: ColumnFormat, value: Any, text: str) -> None:
+    """Numbers, credits, lists and flags are formatted for readers."""
     assert Column("X", "x", kind, "x").text({"x": value}) == text
 
 
@@ -125,14 +125,14 @@ def test_how_people_read_it(kind: ColumnFormat, value: Any, text: str) -> None:
         (command_parser.reference, "web-0", "web-0"),
     ],
 )
-def test_words_that_are_right(read: Callable[[str], Any], text: str, value: Any) -> None:
-    """Each as its kind is written."""
+def test_valid_arguments_are_parsed(read: Callable[[str], Any], text: str, value: Any) -> None:
+    """Each kind of argument has its own notation."""
     assert read(text) == value
 
 
 @given(st.text(max_size=30))
-def test_words_are_read_or_refused(text: str) -> None:
-    """Never anything else, whatever they are."""
+def test_any_argument_is_parsed_or_rejected(text: str) -> None:
+    """The only error is `ArgumentTypeError`."""
     for read in (
         command_parser.whole,
         command_parser.count,
@@ -147,14 +147,14 @@ def test_words_are_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)"])
-def test_a_name_is_no_formula_in_a_spreadsheet(name: str) -> None:
-    """An apostrophe makes it a text; negative numbers stay numbers."""
+def test_a_name_is_never_a_formula_in_a_spreadsheet(name: str) -> None:
+    """An apostrophe makes it a text, and negative numbers stay numbers."""
     rows: list[dict[str, Any]] = [{"id": -1, "name": name, "extra": None, "size": -0.5}]
     line = next(csv.reader(to_csv(TABLE.columns, rows, header=False)))
     assert line[:4] == ["-1", f"'{name}", "", "-0.5"]
 
 
-def test_control_characters_do_not_reach_a_terminal_by_a_list_for_programs() -> None:
+def test_csv_has_no_control_characters() -> None:
     """They are replaced as in text."""
     rows = [{"id": 1, "name": "a\x1b[2Jb\rc", "size": 1.0}]
     assert not {"\x1b", "\r"} & set("".join(to_csv(TABLE.columns, rows)))

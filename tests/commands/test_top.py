@@ -1,4 +1,4 @@
-"""What is watched: everything at a glance, applications, and quotes beside them."""
+"""Overviews: `top`, applications, and quotes."""
 
 import json
 
@@ -8,8 +8,8 @@ from tests.commands.asking import Daemon, Shell
 
 
 class TestTop:
-    def test_the_frame(self, asked: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Prices, bars, the dearest VM first, the last decisions."""
+    def test_top_shows_an_overview(self, asked: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It has prices, bars, VMs by cost, and the last decisions."""
         monkeypatch.setenv("COLUMNS", "80")
         lines = asked.ok("top --once").lines
         assert lines[0] == "merkatd  period 4   2 hosts, 6 VMs   0 steps under way"
@@ -21,15 +21,15 @@ class TestTop:
         by_memory = asked.ok("top --once -o memory").lines
         assert by_memory[first + 1].split()[1] == "web-0"
 
-    def test_what_a_frame_is_made_of(self, asked: Shell) -> None:
-        """For other views."""
+    def test_json_has_the_parts_of_a_frame(self, asked: Shell) -> None:
+        """Other programs can use them."""
         overview = json.loads(asked.ok("top --json").out)
         assert set(overview) == {"status", "price", "hosts", "vms", "steps"}
 
     def test_without_a_terminal_frames_follow_each_other(
         self, asked: Shell, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Until it is interrupted."""
+        """They continue until an interruption."""
 
         def sleep(seconds: float) -> None:
             assert seconds == 2.0
@@ -41,8 +41,10 @@ class TestTop:
         assert said.out.startswith("merkatd  period 4")
 
 
-def test_applications_tell_what_is_left_and_how_long_it_lasts(daemon: Daemon, shell: Shell) -> None:
-    """A tenant's VMs outside every application stand in a row of their own."""
+def test_applications_show_their_balance_and_how_long_it_lasts(
+    daemon: Daemon, shell: Shell
+) -> None:
+    """A tenant's VMs outside of applications have a row of their own."""
     ann = daemon.frontend.user("ann")
     daemon.frontend.vm(2.0, owner=ann)
     daemon.period(3)
@@ -57,8 +59,8 @@ def test_applications_tell_what_is_left_and_how_long_it_lasts(daemon: Daemon, sh
 
 
 class TestQuote:
-    def test_what_a_bid_gets_is_what_the_bid_command_says(self, asked: Shell) -> None:
-        """The same share and cost; the bid in force where nothing is said."""
+    def test_a_quote_equals_the_bid_command(self, asked: Shell) -> None:
+        """Share and cost are equal, and a missing bid is the present one."""
         quoted = json.loads(asked.ok("quote web-0 --cpu 9 --json").out)
         assert quoted["resources"][0]["share"] == pytest.approx(400 * 9 / 17)
         present = json.loads(asked.ok("quote web-0 --json").out)["resources"][0]
@@ -66,8 +68,8 @@ class TestQuote:
         assert (present["bid"], present["share"]) == (bid["old"], bid["share"])
         assert present["cost"] == bid["cost"]
 
-    def test_the_bid_that_it_would_take_gets_it(self, asked: Shell) -> None:
-        """And where no bid does, it says so."""
+    def test_the_quoted_bid_gets_the_wanted_share(self, asked: Shell) -> None:
+        """If no bid gets it, the answer says so."""
         wanted = json.loads(asked.ok("quote web-0 --want-cpu 200 --json").out)["resources"][0]
         again = json.loads(asked.ok(f"quote web-0 --cpu {wanted['bid']!r} --json").out)
         assert again["resources"][0]["share"] == pytest.approx(200)
@@ -76,6 +78,6 @@ class TestQuote:
         assert "only one of the two may be given" in both
 
     def test_a_new_vm_is_quoted_without_a_name(self, asked: Shell) -> None:
-        """On the host where it would be tried first."""
+        """The quote is for the host that is tried first."""
         out = asked.ok("quote --cpu 4 --most-cpu 100 --least-memory 64").out
         assert out.startswith("A new VM on host")

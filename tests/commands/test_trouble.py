@@ -1,4 +1,4 @@
-"""Hosts in error, VMs that failed, and a second scheduler: what `status` and `explain` say."""
+"""Hosts in error, failed VMs and a second scheduler, as shown by `status` and `explain`."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ ERROR = "Error monitoring Host host000 (0): ssh: connect to host host000: No rou
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """Two hosts and two VMs that run."""
+    """Yield a daemon with two hosts and two running VMs."""
     made = Daemon()
     for number in range(2):
         made.frontend.vm(NAME=f"web-{number}")
@@ -26,10 +26,10 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     made.frontend.close()
 
 
-def test_a_host_in_error_is_in_the_status_with_opennebula_s_words(
+def test_the_status_shows_a_host_in_error_with_opennebulas_text(
     daemon: Daemon, shell: Shell
 ) -> None:
-    """Nothing is said of it before and after."""
+    """Before and after the error it shows nothing."""
     assert "host in error" not in shell.ok("status").out
     frontend = daemon.frontend
     host = frontend.cloud.world.hosts.rows[0]
@@ -44,8 +44,8 @@ def test_a_host_in_error_is_in_the_status_with_opennebula_s_words(
     assert "host in error" not in shell.ok("status").out
 
 
-def test_the_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: Shell) -> None:
-    """They do belong to a market; OpenNebula knows nothing of them."""
+def test_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: Shell) -> None:
+    """They belong to a market, although OpenNebula reports nothing about them."""
     frontend = daemon.frontend
     vm = next(vm for vm in range(2) if frontend.host_of(vm) == 0)
     frontend.bench.ok("one.host.update", 0, f'ERROR="{ERROR}"', 1)
@@ -59,8 +59,8 @@ def test_the_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: S
         assert f"Host {name} is in state ERROR: {ERROR}" in out
 
 
-def test_a_failed_vm_shows_the_host_that_opennebula_charges(daemon: Daemon, shell: Shell) -> None:
-    """It holds room there, and the administrator must know where."""
+def test_a_failed_vm_shows_the_host_on_which_it_is_allocated(daemon: Daemon, shell: Shell) -> None:
+    """It occupies capacity there, and the administrator must know where."""
     frontend = daemon.frontend
     frontend.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
     vm = frontend.vm(NAME="broken")
@@ -72,8 +72,8 @@ def test_a_failed_vm_shows_the_host_that_opennebula_charges(daemon: Daemon, shel
     assert f"BOOT_FAILURE on {name}" in " ".join(shell.ok(f"explain {vm}").out.split())
 
 
-def test_a_second_scheduler_is_in_the_status(daemon: Daemon, shell: Shell) -> None:
-    """With the likely one named."""
+def test_the_status_shows_a_second_scheduler(daemon: Daemon, shell: Shell) -> None:
+    """It names the likely one."""
     vm = daemon.frontend.vm(SCHED_REQUIREMENTS="ID = 99")
     daemon.period(2)
     assert "placed by others" not in shell.ok("status").out
@@ -84,10 +84,10 @@ def test_a_second_scheduler_is_in_the_status(daemon: Daemon, shell: Shell) -> No
     assert "opennebula-scheduler" in out
 
 
-def test_a_strategy_that_fails_is_in_the_status(
+def test_the_status_shows_a_failing_strategy(
     daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its market and its error, until it works again."""
+    """It names market and error until the strategy works again."""
     assert "strategy fails" not in shell.ok("status").out
     with monkeypatch.context() as patched:
         patched.setattr(
@@ -100,10 +100,10 @@ def test_a_strategy_that_fails_is_in_the_status(
     assert "strategy fails" not in shell.ok("status").out
 
 
-def test_a_period_in_quarantine_is_in_the_status(
+def test_the_status_shows_a_period_in_quarantine(
     daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An administrator reads which period was not charged, and why."""
+    """It says which period was not charged, and why."""
     assert "in quarantine" not in shell.ok("status").out
     with monkeypatch.context() as patched:
         patched.setattr(ledger, "settle_bill", lambda *_: float("its columns are damaged"))
@@ -113,10 +113,10 @@ def test_a_period_in_quarantine_is_in_the_status(
     assert re.search(r"in quarantine period \d+: .*its columns are damaged", out), out
 
 
-def test_a_vm_that_fails_to_leave_is_explained_with_opennebula_s_words(
+def test_a_vm_that_fails_to_leave_is_explained_with_opennebulas_text(
     daemon: Daemon, shell: Shell
 ) -> None:
-    """`explain` says that the VM fails to leave the drained host, and why; then no more of it."""
+    """`explain` shows the failure until the VM has left the drained host."""
     frontend = daemon.frontend
     vm = next(vm for vm in range(2) if frontend.host_of(vm) == 0)
     words = "Cannot migrate: the CPU model differs"
