@@ -1,4 +1,4 @@
-"""Browsers as far as HTTP goes."""
+"""Browsers at the level of HTTP."""
 
 import http.client
 import json
@@ -19,17 +19,17 @@ class Answer:
 
     @property
     def place(self) -> str:
-        """Where one is sent."""
+        """The target of a redirection."""
         return str(self.headers["Location"])
 
     @property
     def hosts(self) -> Any:
-        """What the bars of hosts are drawn from."""
+        """The data of the bars of hosts."""
         return self._data("hosts")
 
     @property
     def charts(self) -> Any:
-        """What the charts are drawn from."""
+        """The data of the charts."""
         return self._data("charts")
 
     def _data(self, name: str) -> Any:
@@ -39,7 +39,7 @@ class Answer:
 
 
 class Browser:
-    """Sends requests with one cookie."""
+    """A client that keeps one cookie."""
 
     def __init__(self, address: str) -> None:
         self.where = address.removeprefix("http://").rstrip("/")
@@ -53,7 +53,7 @@ class Browser:
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """The answer; cookies are kept."""
+        """Return the answer and keep its cookie."""
         connection = http.client.HTTPConnection(self.where, timeout=60)
         try:
             body = None if form is None else urlencode(form)
@@ -71,15 +71,15 @@ class Browser:
         return answer
 
     def get(self, path: str) -> Answer:
-        """As who follows a link."""
+        """Follow a link."""
         return self.ask("GET", path)
 
     def post(self, path: str, **fields: str) -> Answer:
-        """As who sends a form of our own."""
+        """Send a form of the page itself."""
         return self.ask("POST", path, {"form": self.secret(), **fields})
 
     def secret(self) -> str:
-        """What forms of this session bring along."""
+        """Return the secret that forms of this session contain."""
         if self.cookie not in self._secrets:
             found = re.search(
                 r'name="form" value="([0-9a-f]{64})"', self.get("/platforms/new").text
@@ -89,6 +89,6 @@ class Browser:
         return self._secrets[self.cookie]
 
     def sign_in(self, login: str) -> Answer:
-        """As a user of OpenNebula."""
+        """Sign in as a user of OpenNebula."""
         user, _, password = login.partition(":")
         return self.ask("POST", "/sign-in", {"user": user, "password": password})

@@ -1,4 +1,4 @@
-"""One daemon for all tests of the page that don't need their own; Ann has much that is secret."""
+"""One daemon for all tests of the page that need no daemon of their own; Ann has secret names."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.web.site import PageSite
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    """Ended with SIGTERM."""
+    """Yield the daemon's site; end it with SIGTERM."""
     made = PageSite(tmp_path_factory.mktemp("page"))
     yield made
     made.end()

@@ -1,4 +1,4 @@
-"""Presents of some VMs on some hosts, as large as one wants."""
+"""Period views of any number of VMs and hosts."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,12 +14,12 @@ from tests.clouds import cloud, hosts_table, vms_table
 WHOLE = (800.0, 8192.0)
 
 
-def present_of(
+def view_of(
     hosts: int, places: npt.ArrayLike, allocations: Floats, names: str = "", **changes: Any
 ) -> PeriodView:
-    """VMs on these hosts, for which so much was decided, of owners 0, 1, 2 in turn.
+    """Return a view with VMs of owners 0, 1, 2 in turn on these hosts with these allocations.
 
-    Where `names` is given, everything is called so.
+    If `names` is given, all objects have that name.
     """
     host = np.asarray(places, dtype=np.int64)
     count = len(host)

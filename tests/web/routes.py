@@ -1,4 +1,4 @@
-"""Every route of the page, whatever else a test has imported."""
+"""Every route of the page, independent of other tests' imports."""
 
 from merkatd.web import pages
 from merkatd.web.base import routes

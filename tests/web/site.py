@@ -1,4 +1,4 @@
-"""A whole daemon with its page."""
+"""A complete daemon with its page."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.api.xmlrpc.site import ANN, Site, until
 from tests.web.browser import Browser
 
 ANNS = "anns-secret"
-"""Stands in the names of all that is Ann's."""
+"""A part of the names of all of Ann's objects."""
 _CONFIG = """
 [web]
 listeners = 3
@@ -34,7 +34,7 @@ MEMORY = "256"
 
 
 class PageSite(Site):
-    """VM 0 is Ann's, VM 1 Bob's; Ann has another VM, and a platform, of names that tell."""
+    """VM 0 is Ann's and VM 1 Bob's; Ann also has a VM and a platform with secret names."""
 
     def __init__(self, folder: Path, more: str = "") -> None:
         super().__init__(folder, _CONFIG + more)
@@ -58,7 +58,7 @@ class PageSite(Site):
         return there and self.order("platform", platform=self.platform)["vms"]
 
     def browser(self, login: str | None = None) -> Browser:
-        """A browser, signed in where a login is given."""
+        """Return a browser, signed in if a login is given."""
         made = Browser(self.address)
         if login is not None:
             answer = made.sign_in(login)

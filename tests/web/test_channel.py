@@ -1,4 +1,4 @@
-"""What goes wrong inside a page is logged with what was asked, and without secrets."""
+"""A failure inside of a page is logged with the request and without secrets."""
 
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
@@ -11,15 +11,15 @@ FORM = (
 )
 
 
-async def broken(_asked: BrowserRequest) -> PageResponse:
-    """A page with a mistake."""
+async def fail(_asked: BrowserRequest) -> PageResponse:
+    """Fail like a page with an error."""
     raise ZeroDivisionError("one by nothing")
 
 
-def test_a_failure_is_logged_with_what_was_asked() -> None:
-    """Method, path and reason on one line; neither the query nor the form."""
+def test_a_failure_is_logged_with_the_request() -> None:
+    """Method, path and reason are on one line, without query and form."""
     with capturedLogs() as logged:
-        said = Visits(broken).say(b"POST /vms/%0A7?x=hush456 HTTP/1.1\r\n" + HOST + FORM)
+        said = Visits(fail).say(b"POST /vms/%0A7?x=hush456 HTTP/1.1\r\n" + HOST + FORM)
     assert said.startswith(b"HTTP/1.1 500 ")
     assert b"<!doctype html>" in said
     (event,) = [event for event in logged if event.get("log_failure")]
@@ -29,8 +29,8 @@ def test_a_failure_is_logged_with_what_was_asked() -> None:
     assert event["log_failure"].check(ZeroDivisionError)
 
 
-def test_an_answer_that_is_late_is_no_failure() -> None:
-    """The visitor is told in a page of ours, and nothing is logged."""
+def test_a_late_answer_is_not_a_failure() -> None:
+    """The visitor gets a page of its own, and nothing is logged."""
 
     async def never(_asked: BrowserRequest) -> PageResponse:
         waiting: Deferred[PageResponse] = Deferred()
@@ -49,8 +49,8 @@ def test_an_answer_that_is_late_is_no_failure() -> None:
     assert logged == []
 
 
-def test_an_address_behind_a_proxy_has_so_many_requests_in_hand() -> None:
-    """The next one is told so in a page, and nothing is done for it; others are served."""
+def test_an_address_behind_a_proxy_has_a_limit_of_requests() -> None:
+    """The next request is rejected with a page, and other addresses are served."""
     asked: list[str] = []
 
     async def never(visit: BrowserRequest) -> PageResponse:

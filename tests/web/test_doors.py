@@ -1,4 +1,4 @@
-"""Who gets in, for how long, and what no foreign page can do."""
+"""Sign-in, expiry of sessions, and protection against other sites."""
 
 import re
 
@@ -20,13 +20,13 @@ HEADERS = {
 
 
 def paths() -> list[tuple[str, str]]:
-    """Every route with some id in it."""
+    """Return every route with an id."""
     return [(route.method, route.path.replace("{}", "0")) for route in ROUTES]
 
 
 class TestSigningIn:
-    def test_opennebulas_credentials_are_right(self, site: PageSite) -> None:
-        """The cookie is of no use to scripts and to other sites."""
+    def test_opennebulas_credentials_are_accepted(self, site: PageSite) -> None:
+        """The cookie is unavailable to scripts and to other sites."""
         answer = site.browser().sign_in(ANN)
         assert (answer.status, answer.place) == (303, "/")
         cookie = answer.headers["Set-Cookie"]
@@ -46,15 +46,15 @@ class TestSigningIn:
             "\uffff:x",
         ],
     )
-    def test_others_are_not(self, site: PageSite, login: str) -> None:
-        """They are told so in the form, and get no cookie."""
+    def test_other_credentials_are_rejected(self, site: PageSite, login: str) -> None:
+        """The form shows the error, and no cookie is set."""
         answer = site.browser().sign_in(login)
         assert answer.status == 401
         assert "Wrong user name or password." in answer.text
         assert answer.headers["Set-Cookie"] is None
 
-    def test_without_it_nothing_is_shown(self, site: PageSite) -> None:
-        """Every address sends to the form; what forms send is refused."""
+    def test_nothing_is_shown_without_a_session(self, site: PageSite) -> None:
+        """Every address redirects to the form, and sent forms are rejected."""
         browser = site.browser()
         for method, path in [*paths(), ("GET", "/live"), ("GET", "/nowhere")]:
             answer = browser.ask(method, path, {} if method == "POST" else None)
@@ -62,16 +62,16 @@ class TestSigningIn:
             assert answer.status == (303 if signs_in else 401), path
             assert answer.text in {"", "Sign in first."}
 
-    def test_leaving_ends_it(self, site: PageSite) -> None:
-        """Also for who has kept the cookie."""
+    def test_signing_out_ends_the_session(self, site: PageSite) -> None:
+        """The old cookie is invalid afterwards."""
         browser = site.browser(ANN)
         kept = browser.cookie
         assert browser.post("/sign-out").place == "/sign-in"
         browser.cookie = kept
         assert browser.get("/").status == 303
 
-    def test_a_made_up_cookie_is_nobodys(self, site: PageSite) -> None:
-        """However long it is."""
+    def test_an_invented_cookie_is_invalid(self, site: PageSite) -> None:
+        """This holds for any length and any characters."""
         browser = site.browser()
         for cookie in ("merkat=", "merkat=x", f"merkat={'x' * 3000}", "merkat=é", '; ="', "="):
             browser.cookie = cookie.encode().decode("latin-1")
@@ -79,8 +79,8 @@ class TestSigningIn:
 
 
 class TestExpiry:
-    def test_a_session_ends_by_time(self) -> None:
-        """After its longest time; sooner where nothing is clicked, whatever a page fetches."""
+    def test_a_session_expires(self) -> None:
+        """It ends after its longest time, or earlier without clicks, whatever the page fetches."""
         now = [0.0]
         sessions = BrowserSessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=9)
         token = sessions.begin("ann:secret", 1)
@@ -94,8 +94,8 @@ class TestExpiry:
         now[0] = 110.0
         assert sessions.of(other, by_hand=False) is None
 
-    def test_no_login_is_kept_in_the_clear(self) -> None:
-        """Nor anything by which a token could be found."""
+    def test_no_login_is_stored_in_plain_text(self) -> None:
+        """The stored data also reveal no token."""
         sessions = BrowserSessions(lambda: 0.0, longest_s=1.0, idle_s=1.0, most_per_user=9)
         token = sessions.begin("ann:hush", 1)
         kept = repr(sessions._kept)
@@ -108,8 +108,8 @@ class TestExpiry:
 
 
 class TestForgery:
-    def test_a_form_needs_the_sessions_word(self, site: PageSite) -> None:
-        """None and another session's are refused, for every form there is."""
+    def test_a_form_needs_the_sessions_secret(self, site: PageSite) -> None:
+        """A missing secret and another session's are rejected, for every form."""
         browser, strange = site.browser(ANN), site.browser(BOB).secret()
         posts = [path for method, path in paths() if method == "POST"]
         for path in posts:
@@ -128,10 +128,8 @@ class TestForgery:
             {"Sec-Fetch-Site": ""},
         ],
     )
-    def test_another_sites_page_can_send_nothing(
-        self, site: PageSite, headers: dict[str, str]
-    ) -> None:
-        """Not even with the right word, and it can sign nobody in."""
+    def test_another_site_cannot_send_forms(self, site: PageSite, headers: dict[str, str]) -> None:
+        """This holds also with the correct secret, and for signing in."""
         browser = site.browser(ANN)
         form = {"form": browser.secret(), "cpu": "9"}
         assert browser.ask("POST", "/vms/0/bid", form, headers).status == 403
@@ -139,8 +137,8 @@ class TestForgery:
         login = {"user": user, "password": password}
         assert site.browser().ask("POST", "/sign-in", login, headers).status == 403
 
-    def test_nothing_is_changed_by_get(self, site: PageSite) -> None:
-        """Orders have no address that a link could lead to."""
+    def test_get_requests_change_nothing(self, site: PageSite) -> None:
+        """Orders have no address that a link could use."""
         browser = site.browser(site.admin)
         for path in ("/orders/pause", "/hosts/0/drain", "/vms/0/bid", "/sign-out"):
             assert browser.get(path).status == 404
@@ -148,8 +146,8 @@ class TestForgery:
 
 
 class TestAnswers:
-    def test_every_answer_has_all_headers(self, site: PageSite) -> None:
-        """Files, refusals and errors."""
+    def test_every_answer_has_all_security_headers(self, site: PageSite) -> None:
+        """Files, rejections and errors have them too."""
         unknown = site.browser()
         some = [("GET", "/"), ("POST", "/orders/pause"), ("GET", "/live"), ("POST", "/sign-in")]
         for method, path in [*some, ("GET", "/nowhere"), ("GET", "/files/page.css")]:
@@ -157,8 +155,8 @@ class TestAnswers:
             for name, value in HEADERS.items():
                 assert answer.headers.get_all(name) == [value], path
 
-    def test_no_page_is_kept_by_browsers_and_proxies(self, site: PageSite) -> None:
-        """Pages, refusals and data are never stored; only the fixed files are, privately."""
+    def test_pages_are_never_cached(self, site: PageSite) -> None:
+        """Only the fixed files are cached, privately."""
         admin = site.browser(site.admin)
         pages = [path for method, path in paths() if method == "GET"]
         for path in [*pages, f"/platforms/{site.platform}", f"/vms/{site.vm}", "/nowhere"]:
@@ -168,14 +166,14 @@ class TestAnswers:
         kept = admin.get("/files/page.css").headers.get_all("Cache-Control")
         assert kept == ["private, max-age=3600"]
 
-    def test_without_a_certificate_no_browser_is_bound_to_https(self, site: PageSite) -> None:
-        """A browser that has seen the header once can't reach a plain page for a year."""
+    def test_without_a_certificate_there_is_no_hsts_header(self, site: PageSite) -> None:
+        """A browser with that header could not open the plain page for a year."""
         admin = site.browser(site.admin)
         for path in ("/", "/sign-in", "/files/page.css", "/nowhere"):
             assert admin.get(path).headers["Strict-Transport-Security"] is None, path
 
-    def test_no_page_needs_what_the_policy_forbids(self, site: PageSite) -> None:
-        """No script or style in the page, no handler, nothing from elsewhere; all headers."""
+    def test_pages_obey_their_security_policy(self, site: PageSite) -> None:
+        """They have no inline scripts, styles or handlers, and nothing from other sites."""
         browser = site.browser(site.admin)
         pages = [path for method, path in paths() if method == "GET"]
         for path in [*pages, f"/platforms/{site.platform}", f"/vms/{site.vm}"]:
@@ -185,19 +183,19 @@ class TestAnswers:
             assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=", text), path
             assert not re.search(r"(src|href|action)=\"(?!/|#)", text), path
 
-    def test_a_form_that_is_too_large_is_refused(self, site: PageSite) -> None:
-        """Before anything is done with it."""
+    def test_a_form_that_is_too_large_is_rejected(self, site: PageSite) -> None:
+        """It is rejected before it is processed."""
         browser = site.browser(ANN)
         assert browser.ask("POST", "/platforms/quote", {"form": "x" * 400_000}).status == 413
 
     @pytest.mark.parametrize("path", ["//", "/%00", "/vms/99999999999", "/vms/-1", "/files/../x"])
-    def test_an_address_that_is_none_leads_nowhere(self, site: PageSite, path: str) -> None:
-        """And says no more than that."""
+    def test_an_unknown_address_is_not_found(self, site: PageSite, path: str) -> None:
+        """The answer reveals nothing else."""
         assert site.browser(ANN).get(path).status == 404
 
 
-def test_only_files_that_exist_are_kept() -> None:
-    """A million asked names leave nothing in memory."""
+def test_only_existing_files_are_cached() -> None:
+    """A thousand requests for unknown names use no memory."""
     for number in range(1_000):
         assert asset(f"x{number}.css") is None
         assert asset("../" * number + "page.css") is None or number == 0

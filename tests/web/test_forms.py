@@ -1,4 +1,4 @@
-"""What tenants and administrators do: a quote first, wrong input told beside the field."""
+"""Forms of tenants and administrators: quotes first, and errors beside their fields."""
 
 import pytest
 
@@ -22,13 +22,13 @@ MEMORY="128"
 
 
 def bids(site: PageSite) -> list[float]:
-    """What the VM bids for each resource; its shares change with every period."""
+    """Return the VM's bids, which stay the same while its shares change."""
     return [one["old"] for one in site.order("bid", vm="1")["resources"]]
 
 
 class TestBids:
-    def test_a_quote_then_the_bid(self, site: PageSite) -> None:
-        """The quote changes nothing; the bid counts from the next period on."""
+    def test_a_bid_is_quoted_and_then_set(self, site: PageSite) -> None:
+        """The quote changes nothing, and the bid applies from the next period on."""
         bob = site.browser(BOB)
         quote = bob.post("/vms/1/quote", cpu="7.5", memory="")
         assert quote.status == 200
@@ -38,8 +38,8 @@ class TestBids:
         assert site.order("bid", vm="1")["resources"][0]["old"] == 7.5
 
     @pytest.mark.parametrize("wrong", ["much", "-1", "nan", "inf", "1e400", "1e308", "9" * 99])
-    def test_wrong_input_is_told_beside_the_field(self, site: PageSite, wrong: str) -> None:
-        """With what was written still in it, and nothing done."""
+    def test_invalid_input_is_reported_beside_its_field(self, site: PageSite, wrong: str) -> None:
+        """The field keeps the input, and nothing changes."""
         bob = site.browser(BOB)
         before = bids(site)
         for end in ("quote", "bid"):
@@ -50,14 +50,14 @@ class TestBids:
             assert 'role="alert"' in answer.text
         assert bids(site) == before
 
-    def test_no_bid_at_all_is_none(self, site: PageSite) -> None:
-        """It is said what would be right."""
+    def test_an_empty_bid_is_an_error(self, site: PageSite) -> None:
+        """The message says what is needed."""
         assert "at least one" in site.browser(BOB).post("/vms/1/quote", cpu="").text
 
 
 class TestPlatforms:
-    def test_a_quote_then_the_platform(self, site: PageSite) -> None:
-        """The quote leaves no platform and takes no credits."""
+    def test_a_platform_is_quoted_and_then_submitted(self, site: PageSite) -> None:
+        """The quote creates no platform and takes no credits."""
         bob = site.browser(BOB)
         text = _GOOD.format(credits=50)
         listed = site.order("platforms", tenant="bob")
@@ -91,8 +91,8 @@ class TestPlatforms:
             ("<script>" * 100, "invalid TOML"),
         ],
     )
-    def test_a_wrong_template_is_told(self, site: PageSite, text: str, why: str) -> None:
-        """By quote and by submission, in the form with the text."""
+    def test_an_invalid_template_is_reported(self, site: PageSite, text: str, why: str) -> None:
+        """Quote and submission show the error in the form with the text."""
         bob = site.browser(BOB)
         for end in ("quote", "submit"):
             answer = bob.post(f"/platforms/{end}", template=text)
@@ -104,8 +104,8 @@ class TestPlatforms:
         ("name", "value"),
         [("deadline", "soon"), ("budget", "-3"), ("budget", "1e11"), ("replenishment", "x")],
     )
-    def test_a_wrong_change_is_told(self, site: PageSite, name: str, value: str) -> None:
-        """Beside its field."""
+    def test_an_invalid_change_is_reported(self, site: PageSite, name: str, value: str) -> None:
+        """The error is beside its field."""
         ann = site.browser(ANN)
         for end in ("quote", "change"):
             answer = ann.post(f"/platforms/{site.platform}/{end}", **{name: value})
@@ -115,8 +115,8 @@ class TestPlatforms:
 
 
 class TestOrders:
-    def test_an_administrator_pauses_drains_and_chooses(self, site: PageSite) -> None:
-        """Each order has an order that takes it back."""
+    def test_an_administrator_gives_orders(self, site: PageSite) -> None:
+        """Each order can be revoked by another one."""
         admin = site.browser(site.admin)
         assert admin.post("/orders/pause").place == "/orders"
         assert site.order("status")["paused"] is True
@@ -130,10 +130,10 @@ class TestOrders:
         assert admin.post("/orders/mode", mode="some").status == 422
         assert admin.post("/orders/mode", mode="on").place == "/orders"
 
-    def test_a_plan_waits_for_its_answer(self, site: PageSite) -> None:
-        """Steps that are ticked are left out; a plan that stands no more is not approved."""
+    def test_a_plan_waits_for_approval(self, site: PageSite) -> None:
+        """Ticked steps are left out, and an outdated plan cannot be approved."""
         admin = site.browser(site.admin)
-        ask_from_now_on(site, admin)
+        set_mode_ask(site, admin)
         try:
             template = 'CPU="1"\nMEMORY="64"\nNAME="waits"'
             site.opennebula(BOB, "one.vm.allocate", template, False)
@@ -149,10 +149,10 @@ class TestOrders:
         finally:
             site.as_before()
 
-    def test_a_plan_is_refused(self, site: PageSite) -> None:
-        """Nothing of it is done: the VM waits on."""
+    def test_a_refused_plan_is_not_executed(self, site: PageSite) -> None:
+        """The VM stays pending."""
         admin = site.browser(site.admin)
-        ask_from_now_on(site, admin)
+        set_mode_ask(site, admin)
         try:
             template = 'CPU="1"\nMEMORY="64"\nNAME="refused"'
             vm = int(site.opennebula(BOB, "one.vm.allocate", template, False))
@@ -165,8 +165,8 @@ class TestOrders:
             site.as_before()
 
 
-def ask_from_now_on(site: PageSite, admin: Browser) -> None:
-    """Once this returns, the period in which the order was given has ended."""
+def set_mode_ask(site: PageSite, admin: Browser) -> None:
+    """Set the mode `ask`, and wait until the present period has ended."""
     assert admin.post("/orders/mode", mode="ask").place == "/orders"
     before = site.period()
     assert before is not None

@@ -1,4 +1,4 @@
-"""While the database hangs, every page answers soon from what is in memory, and says so."""
+"""While the database hangs, every page answers soon from memory and says so."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _PAGES = [route.path for route in ROUTES if route.method == "GET"]
 def frozen(
     mariadb: MariaDb, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[PageSite, Browser, Browser]]:
-    """A daemon whose MariaDB hangs; an administrator who has seen all, and Bob who has not."""
+    """Yield a daemon whose MariaDB hangs, an administrator with visited pages, and Bob."""
     url = mariadb.make("hanging")
     made = PageSite(tmp_path_factory.mktemp("hanging"), f'[database]\nurl = "{url}"')
     try:
@@ -37,7 +37,7 @@ def frozen(
 
 
 def addresses(site: PageSite) -> list[str]:
-    """Every page there is, of something that there is."""
+    """Return every page with the id of an existing object."""
     ids = {"platforms": site.platform, "vms": site.vm, "tenants": site.users["ann"]}
     found = []
     for path in _PAGES:
@@ -46,21 +46,21 @@ def addresses(site: PageSite) -> list[str]:
     return found
 
 
-def soon(browser: Browser, method: str, path: str, **form: str) -> Answer:
-    """An answer that does not take long."""
+def ask_soon(browser: Browser, method: str, path: str, **form: str) -> Answer:
+    """Return an answer, which must be fast."""
     begin = time.monotonic()
     answer = browser.post(path, **form) if method == "POST" else browser.get(path)
     assert time.monotonic() - begin < _SOON_S, path
     return answer
 
 
-def test_pages_that_were_read_before_are_shown_as_old(
+def test_visited_pages_are_shown_as_old(
     frozen: tuple[PageSite, Browser, Browser],
 ) -> None:
-    """In their frame, with what they showed, and with the time of that."""
+    """They have their frame, their earlier content, and its time."""
     site, admin, _ = frozen
     for path in addresses(site):
-        answer = soon(admin, "GET", path)
+        answer = ask_soon(admin, "GET", path)
         assert answer.status == 200, path
         assert _OLD in answer.text, path
         assert "This page is old: it shows the data of" in answer.text, path
@@ -68,41 +68,41 @@ def test_pages_that_were_read_before_are_shown_as_old(
     assert "anns-secret-platform" in admin.get(f"/platforms/{site.platform}").text
 
 
-def test_a_visitor_who_has_seen_nothing_sees_what_is_in_memory(
+def test_a_new_visitor_gets_what_is_in_memory(
     frozen: tuple[PageSite, Browser, Browser],
 ) -> None:
-    """Hosts, VMs and prices of the last period; for the rest the frame with a sentence."""
+    """Hosts, VMs and prices of the last period are shown, and for the rest a sentence."""
     site, _, bob = frozen
     for path in ("/", "/hosts", "/vms", "/hosts/0", "/platforms", "/prices", "/decisions"):
-        answer = soon(bob, "GET", path)
+        answer = ask_soon(bob, "GET", path)
         assert answer.status == 200, path
         assert _OLD in answer.text, path
     assert '<a href="/vms/1">b</a>' in bob.get("/vms").text
     for path in ("/vms/1", f"/tenants/{site.users['bob']}"):
-        answer = soon(bob, "GET", path)
+        answer = ask_soon(bob, "GET", path)
         assert answer.status == 503, path
         assert 'aria-label="Pages"' in answer.text, path
         assert "This page can&#x27;t be shown now" in answer.text, path
 
 
-def test_signing_in_and_orders_answer_too(frozen: tuple[PageSite, Browser, Browser]) -> None:
-    """An order is refused rather than left hanging, and many at once change nothing."""
+def test_sign_in_and_orders_are_answered(frozen: tuple[PageSite, Browser, Browser]) -> None:
+    """An order is rejected instead of hanging, and many at once change nothing."""
     site, admin, bob = frozen
     ann = site.browser()
     begin = time.monotonic()
     assert ann.sign_in(ANN).status == 303
     assert time.monotonic() - begin < _SOON_S
     for _ in range(20):
-        answer = soon(bob, "POST", "/vms/1/bid", cpu="3")
+        answer = ask_soon(bob, "POST", "/vms/1/bid", cpu="3")
         assert answer.status == 503
         assert "The database does not answer." in answer.text
-    assert soon(admin, "POST", "/orders/pause").status == 503
+    assert ask_soon(admin, "POST", "/orders/pause").status == 503
 
 
-def test_afterwards_all_is_as_before(
+def test_pages_recover_after_the_hang(
     frozen: tuple[PageSite, Browser, Browser], mariadb: MariaDb
 ) -> None:
-    """Pages are new again, and orders are done."""
+    """Pages are current again, and orders are executed."""
     _, admin, bob = frozen
     mariadb.thaw()
     until(lambda: _OLD not in admin.get("/").text, "a page that is not old")

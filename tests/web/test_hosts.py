@@ -1,4 +1,4 @@
-"""The page is served under its own names alone: no other site can make it its own."""
+"""The page is served only under its own names, against DNS rebinding."""
 
 import socket
 from contextlib import closing
@@ -14,7 +14,7 @@ LOCAL = "127.0.0.1"
 
 
 def status(site: PageSite, *lines: bytes, version: bytes = b"1.1") -> int:
-    """The status of the answer to a request with these header lines."""
+    """Return the status of the answer to a request with these header lines."""
     host, port = site.browser().where.split(":")
     with closing(socket.create_connection((host, int(port)), timeout=30)) as one:
         head = b"\r\n".join((b"GET /sign-in HTTP/" + version, *lines, b"Connection: close"))
@@ -27,15 +27,15 @@ class TestServed:
         "host", [b"127.0.0.1", b"127.0.0.1:99", b"localhost", b"LOCALHOST:1", b"localhost."]
     )
     def test_own_names_are_served(self, site: PageSite, host: bytes) -> None:
-        """The bound address and localhost, with any port."""
+        """The bound address and localhost are accepted with any port."""
         assert status(site, b"Host: " + host) == 200
 
     @pytest.mark.parametrize(
         "host",
         [b"evil.example", b"evil.example:80", b"localhost.evil.example", b"127.0.0.2", b"[::1]"],
     )
-    def test_foreign_names_are_refused(self, site: PageSite, host: bytes) -> None:
-        """Before anything else is looked at, files included."""
+    def test_foreign_names_are_rejected(self, site: PageSite, host: bytes) -> None:
+        """They are rejected before anything else, for files too."""
         assert status(site, b"Host: " + host) == 421
         answer = site.browser().ask("GET", "/files/page.css", headers={"Host": host.decode()})
         assert answer.status == 421
@@ -55,15 +55,17 @@ class TestServed:
             [b"Host: 127.0.0.1:x"],
         ],
     )
-    def test_anything_else_is_no_request(self, site: PageSite, lines: list[bytes]) -> None:
-        """One valid header, also in HTTP/1.0."""
+    def test_a_request_needs_one_valid_host_header(
+        self, site: PageSite, lines: list[bytes]
+    ) -> None:
+        """This holds also in HTTP/1.0."""
         assert status(site, *lines) == 400
         assert status(site, *lines, version=b"1.0") == 400
 
 
 @given(name=st.text(max_size=40), port=st.none() | st.integers(0, 99999))
-def test_a_name_without_its_port(name: str, port: int | None) -> None:
-    """Whatever the header: None, or a part of it without capitals, and the same once more."""
+def test_host_name_removes_the_port(name: str, port: int | None) -> None:
+    """Any header gives None or a part of it in lower case, also when it is repeated."""
     found = host_name(name if port is None else f"{name}:{port}")
     assert found is None or found in name.lower()
     assert found is None or ":" in found or host_name(found) == found.removesuffix(".")
@@ -84,13 +86,13 @@ def test_a_name_without_its_port(name: str, port: int | None) -> None:
         ("a/b", None),
     ],
 )
-def test_names_as_headers_have_them(header: str, name: str | None) -> None:
-    """Addresses of IPv6 stand in brackets."""
+def test_host_names_are_read_from_headers(header: str, name: str | None) -> None:
+    """IPv6 addresses are in brackets."""
     assert host_name(header) == name
 
 
-def test_where_a_connection_arrives_counts() -> None:
-    """Bound to all addresses, each of them is the page's own."""
+def test_the_address_of_the_connection_is_accepted() -> None:
+    """If the page is bound to all addresses, each of them is its own."""
     hosts = OwnHosts(["0.0.0.0", "market.example"])  # noqa: S104 - nothing is bound here
     assert hosts.include("10.0.0.5", "10.0.0.5")
     assert hosts.include("10.0.0.5", "::ffff:10.0.0.5")

@@ -1,4 +1,4 @@
-"""Reads that are late go on; a visitor's take no places of others'."""
+"""Late reads continue, and one visitor's late reads take no places of other visitors."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -21,28 +21,28 @@ _MANY = 40
 
 
 class Late:
-    """A database that answers when the test says so, and what was asked of it."""
+    """A database that answers when the test says so, with a record of its reads."""
 
     def __init__(self) -> None:
         self.reads: list[Deferred[Any]] = []
 
     def read(self, *_: Any) -> Deferred[Any]:
-        """Asked for anything."""
+        """Record a read."""
         self.reads.append(Deferred())
         return self.reads[-1]
 
 
 class TestRecall:
-    """Without pages."""
+    """The store of answers without pages."""
 
     def setup_method(self) -> None:
-        """Nothing was read before."""
+        """Start without earlier reads."""
         self.clock = Clock()
         self.recall = StoredAnswers(self.clock, self.clock.seconds)
         self.database = Late()
 
     def _visit(self, visitor: int, page: int) -> list[Any]:
-        """Have a page read something for as long as pages wait; what came of it."""
+        """Let a page read for as long as pages wait; return its result."""
         found: list[Any] = []
 
         async def read() -> Any:
@@ -52,8 +52,8 @@ class TestRecall:
         ensureDeferred(reading.get((visitor, page), read, "left out")).addBoth(found.append)
         return found
 
-    def test_a_visitor_has_a_part_of_the_late_reads(self) -> None:
-        """Others' pages are read as if there were none."""
+    def test_a_visitor_has_a_limited_number_of_late_reads(self) -> None:
+        """Other visitors' pages are read as usual."""
         for page in range(_MANY):
             self._visit(2, page)
             self.clock.advance(PATIENCE_S)
@@ -63,16 +63,16 @@ class TestRecall:
         self.database.reads[-1].callback("new")
         assert found == ["new"]
 
-    def test_reads_that_are_late_together_take_no_more(self) -> None:
-        """Though all of them were begun while none was late."""
+    def test_reads_that_become_late_together_have_the_same_limit(self) -> None:
+        """It applies although none was late when they started."""
         for page in range(_MANY):
             self._visit(2, page)
         self.clock.advance(PATIENCE_S)
         assert self._visit(2, _MANY) == ["left out"]
         assert self._visit(3, 0) == []
 
-    def test_all_visitors_together_have_so_many(self) -> None:
-        """A database that comes back is not met by a storm."""
+    def test_all_visitors_together_have_a_limit(self) -> None:
+        """A recovering database does not get a burst of reads."""
         for visitor in range(_MANY):
             for page in range(2):
                 self._visit(visitor, page)
@@ -82,8 +82,8 @@ class TestRecall:
         assert self._visit(_MANY, 0) == ["left out"]
         assert len(self.database.reads) == begun
 
-    def test_a_read_that_ends_makes_room(self) -> None:
-        """Its answer is shown on the next page, and another read is begun."""
+    def test_an_ended_read_frees_its_place(self) -> None:
+        """Its answer appears on the next page, and another read starts."""
         for page in range(8):
             self._visit(2, page)
         self.clock.advance(PATIENCE_S)
@@ -94,21 +94,21 @@ class TestRecall:
 
 
 class Logins:
-    """Each login is known, by a number."""
+    """Logins that are all known, each by a number."""
 
     def is_known(self, _login: str) -> bool:
-        """Without asking."""
+        """Return True without a call."""
         return True
 
     is_good = is_familiar = is_known
 
     async def who(self, login: str) -> Identity:
-        """The user of that number."""
+        """Return the user of that number."""
         return Identity(int(login), f"user-{login}", frozenset({1}), 1)
 
 
-def test_one_visitors_late_pages_take_no_others_places() -> None:
-    """However many pages a tenant opens while what it reads is late."""
+def test_late_pages_of_a_visitor_take_no_places_of_others() -> None:
+    """This holds for any number of pages that a tenant opens."""
 
     async def visit(asked: Any) -> Any:
         return await site.visit(asked)
@@ -150,7 +150,7 @@ def test_one_visitors_late_pages_take_no_others_places() -> None:
     tokens = {uid: sessions.begin(str(uid), uid) for uid in (2, 3)}
 
     def look(uid: int, platform: int) -> bytes:
-        """What is answered at once to a visitor who opens the page of a platform."""
+        """Return the immediate answer to a visitor who opens a platform's page."""
         cookie = f"Cookie: merkat={tokens[uid]}\r\n"
         return visits.say(
             f"GET /platforms/{platform} HTTP/1.1\r\n{cookie}".encode() + HOST + b"\r\n"

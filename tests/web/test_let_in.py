@@ -1,4 +1,4 @@
-"""A form is read once its sender is let in: strangers' bytes count, and are not looked at."""
+"""A form is parsed only after its sender is authorized; strangers' bytes only count."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,25 +18,25 @@ from tests.web.visits import HOST, Visits
 
 _LOGIN = "ann:hush"
 _CALLS = 100.0
-"""A second, and at once, of an address."""
+"""Calls of an address in a second, and in a burst."""
 
 
 class Logins:
-    """All logins are known."""
+    """Logins that are all known."""
 
     def is_known(self, _login: str) -> bool:
-        """Without asking."""
+        """Return True without a call."""
         return True
 
     is_good = is_familiar = is_known
 
     async def who(self, _login: str) -> Identity:
-        """The one user."""
+        """Return the only user."""
         return Identity(5, "ann", frozenset({1}), 1)
 
 
 class Page:
-    """A page without a daemon behind it, which notes the forms that it reads."""
+    """A page without a daemon that records the forms that it parses."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def site(asked: Any) -> Any:
@@ -68,7 +68,7 @@ class Page:
         monkeypatch.setattr(form_reader, "fields_of", fields_of)
 
     def post(self, path: str, body: bytes, cookie: str = "", more: bytes = b"") -> int:
-        """The status that a form of these bytes is answered with."""
+        """Return the status of the answer to a form with these bytes."""
         head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\nCookie: merkat={cookie}\r\n"
         own = more or b"Sec-Fetch-Site: same-origin\r\n"
         kind = b"Content-Type: application/x-www-form-urlencoded\r\n"
@@ -78,25 +78,25 @@ class Page:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
-    """A page for each test."""
+    """Return a page for one test."""
     return Page(monkeypatch)
 
 
 def large(size: int) -> bytes:
-    """A form of so many bytes, all of which would have to be looked at."""
+    """Return a form of `size` bytes that are all slow to decode."""
     return b"a=" + b"%" * (size - 2)
 
 
-def test_what_a_stranger_sends_is_not_read(page: Page) -> None:
-    """Whatever the address, whatever the form says."""
+def test_a_strangers_form_is_not_parsed(page: Page) -> None:
+    """This holds for any address and any form."""
     assert page.post("/nothing", large(MOST_LONG_BYTES)) == 401
     page.visits.clock.advance(100)
     assert page.post("/platforms/quote", large(MOST_LONG_BYTES), "made-up") == 401
     assert page.read == []
 
 
-def test_what_another_sites_page_sends_is_not_read(page: Page) -> None:
-    """Nor with a session, which a browser may send along."""
+def test_a_form_of_another_site_is_not_parsed(page: Page) -> None:
+    """This holds also with a session that a browser sends along."""
     token = page.sessions.begin(_LOGIN, 5)
     more = b"Sec-Fetch-Site: cross-site\r\n"
     assert page.post("/vms/1/bid", b"form=x", token, more) == 403
@@ -104,7 +104,7 @@ def test_what_another_sites_page_sends_is_not_read(page: Page) -> None:
 
 
 def test_a_strangers_bytes_count_as_calls(page: Page) -> None:
-    """A KiB counts as one: an address with a hundred calls a second sends no megabytes."""
+    """A KiB counts as one, so a hundred calls a second allow no megabytes."""
     assert page.post("/nothing", large(90_000)) == 401
     assert page.post("/nothing", large(20_000)) == 429
     assert page.post("/nothing", large(5_000)) == 401
@@ -114,23 +114,23 @@ def test_a_strangers_bytes_count_as_calls(page: Page) -> None:
 
 
 def test_a_users_bytes_count_as_its_calls(page: Page) -> None:
-    """Four KiB count as one, and the form is not read beyond the limit."""
+    """Four KiB count as one, and a form beyond the limit is not parsed."""
     token = page.sessions.begin(_LOGIN, 5)
     sent = [page.post("/platforms/quote", large(MOST_LONG_BYTES), token) for _ in range(4)]
     assert sent == [403, 403, 403, 429]
     assert page.read == [MOST_LONG_BYTES] * 3
 
 
-def test_a_form_to_sign_in_is_short(page: Page) -> None:
-    """It is a name and a password, and comes from strangers."""
+def test_a_sign_in_form_is_short(page: Page) -> None:
+    """It has only a name and a password, and comes from strangers."""
     assert page.post("/sign-in", large(MOST_SIGN_IN_BYTES + 1)) == 413
     assert page.read == []
     assert page.post("/sign-in", b"user=ann&password=hush") == 303
     assert len(page.read) == 1
 
 
-def test_only_templates_and_plans_are_long(page: Page) -> None:
-    """All other forms of who is signed in are refused unread beyond some KiB."""
+def test_only_templates_and_plans_may_be_long(page: Page) -> None:
+    """All other forms of signed-in users are rejected unparsed beyond some KiB."""
     token = page.sessions.begin(_LOGIN, 5)
     for path in ("/vms/1/bid", "/sign-out", "/platforms/1/change", "/orders/mode"):
         assert page.post(path, large(MOST_FORM_BYTES + 1), token) == 413

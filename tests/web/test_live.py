@@ -1,4 +1,4 @@
-"""Pages are kept up to date: one event a period, to a bounded number, and to nobody else."""
+"""Live updates of pages: one event a period, for a limited number of authorized listeners."""
 
 import http.client
 import json
@@ -10,17 +10,17 @@ from tests.web.browser import Browser
 from tests.web.site import PageSite
 
 
-def listening(browser: Browser, stack: ExitStack) -> http.client.HTTPResponse:
-    """A page that listens, until the stack ends."""
+def listen(browser: Browser, stack: ExitStack) -> http.client.HTTPResponse:
+    """Open a listening page that ends with the stack."""
     connection = stack.enter_context(closing(http.client.HTTPConnection(browser.where, timeout=60)))
     connection.request("GET", "/live", headers={"Cookie": browser.cookie})
     return stack.enter_context(connection.getresponse())
 
 
-def test_a_period_is_told(site: PageSite) -> None:
-    """With no more in it than its number, its time, and how long pages should take turns."""
+def test_a_period_is_announced(site: PageSite) -> None:
+    """The event has only its number, its time, and the time over which pages spread reloads."""
     with ExitStack() as stack:
-        stream = listening(site.browser(ANN), stack)
+        stream = listen(site.browser(ANN), stack)
         assert stream.headers["Content-Type"] == "text/event-stream"
         lines = [stream.readline() for _ in range(4)]
         while b"event: period\n" not in lines:
@@ -29,13 +29,13 @@ def test_a_period_is_told(site: PageSite) -> None:
         assert set(json.loads(told.removeprefix(b"data: "))) == {"period", "at_s", "spread_ms"}
 
 
-def test_an_order_is_told_to_the_other_pages(site: PageSite) -> None:
-    """Each order of one browser is an event for the others; a quote is none."""
+def test_an_order_is_announced_to_other_pages(site: PageSite) -> None:
+    """Each order in one browser is an event for the others, and a quote is none."""
     ann, admin = site.browser(ANN), site.browser(site.admin)
     with ExitStack() as stack:
         site.pause()
         try:
-            stream = listening(admin, stack)
+            stream = listen(admin, stack)
             assert ann.post(f"/vms/{site.vm}/quote", cpu="3").status == 200
             assert ann.post("/vms/0/bid", cpu="2").status == 303
             assert ann.post(f"/platforms/{site.platform}/quote", budget="100").status == 200
@@ -50,23 +50,23 @@ def test_an_order_is_told_to_the_other_pages(site: PageSite) -> None:
     assert events == [b"event: change\n"] * 2 + [b"event: period\n"]
 
 
-def test_only_so_many_listen(site: PageSite) -> None:
-    """Of one user, and at all; who leaves makes room."""
+def test_the_number_of_listeners_is_limited(site: PageSite) -> None:
+    """There is a limit for each user and in all; a closed page frees a place."""
     ann, bob = site.browser(ANN), site.browser(BOB)
     with ExitStack() as stack:
-        assert [listening(ann, stack).status for _ in range(3)] == [200, 200, 429]
-        assert [listening(bob, stack).status for _ in range(2)] == [200, 429]
+        assert [listen(ann, stack).status for _ in range(3)] == [200, 200, 429]
+        assert [listen(bob, stack).status for _ in range(2)] == [200, 429]
     while True:
         with ExitStack() as stack:
-            if listening(ann, stack).status == 200:
+            if listen(ann, stack).status == 200:
                 return
 
 
-def test_who_leaves_hears_no_more(site: PageSite) -> None:
+def test_signing_out_ends_the_stream(site: PageSite) -> None:
     """The stream ends with the session."""
     ann = site.browser(ANN)
     with ExitStack() as stack:
-        stream = listening(ann, stack)
+        stream = listen(ann, stack)
         ann.post("/sign-out")
         assert stream.read().startswith(b"retry: ")
 
@@ -76,11 +76,11 @@ class _NoClock:
         return self
 
     def cancel(self) -> None:
-        """Nothing was begun."""
+        """Do nothing."""
 
 
-def test_who_does_not_read_is_dropped() -> None:
-    """Nobody waits for it, and nothing is kept for it."""
+def test_a_listener_that_does_not_read_is_dropped() -> None:
+    """No event waits for it, and none is stored for it."""
     listeners = Listeners(_NoClock(), most=5, most_per_user=5)
     written: list[bytes] = []
     dropped: list[str] = []

@@ -1,4 +1,4 @@
-"""What a page reads that can take a second waits for its turn, like tenants' calls of that kind."""
+"""Reads of a page that may take a second wait for their turn, like tenants' long calls."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +13,8 @@ from merkatd.service.market.balance_history import BalanceChanges, BalanceHistor
 from merkatd.web.pages.history_panels import tenant_charts
 
 
-def test_what_a_tenant_holds_is_read_for_one_page_of_a_user_at_a_time() -> None:
-    """Eight windows of one user take no more of the database than one."""
+def test_a_users_long_reads_take_turns() -> None:
+    """Eight windows of one user use no more of the database than one."""
     reading: list[Deferred[Any]] = []
 
     def stored(*_: Any) -> Deferred[Any]:

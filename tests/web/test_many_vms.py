@@ -1,4 +1,4 @@
-"""Pages about thousands of VMs stay small: their markup is made on the event loop's thread."""
+"""Pages about thousands of VMs stay small, because the event loop's thread creates their markup."""
 
 import asyncio
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ VMS = 1_000
 
 
 def asked(path: str, **query: str) -> BrowserRequest:
-    """A request for a page."""
+    """Return a request for a page."""
     return BrowserRequest(
         method="GET",
         path=path,
@@ -32,8 +32,8 @@ def asked(path: str, **query: str) -> BrowserRequest:
     )
 
 
-def shown(monkeypatch: Any, request: BrowserRequest) -> str:
-    """The page of a platform of 1,000 VMs."""
+def render(monkeypatch: Any, request: BrowserRequest) -> str:
+    """Return the page of a platform of 1,000 VMs."""
     monkeypatch.setattr(platform_pages, "over_time", lambda *_: None)
     monkeypatch.setattr(platform_pages, "platform_charts", lambda *_: None)
     monkeypatch.setattr(platform_pages, "platform_gaps", lambda *_: ())
@@ -49,14 +49,14 @@ def shown(monkeypatch: Any, request: BrowserRequest) -> str:
 
 @pytest.mark.parametrize("page", [1, 4])
 def test_a_platforms_page_shows_a_hundred_vms_at_a_time(monkeypatch: Any, page: int) -> None:
-    """The page holds 100 VMs and links to the others, whatever the platform's size."""
-    text = shown(monkeypatch, asked("/platforms/7", page=str(page)))
+    """It has 100 VMs and links to the others, for platforms of any size."""
+    text = render(monkeypatch, asked("/platforms/7", page=str(page)))
     found = [vm for vm in range(VMS) if f'"/vms/{vm}"' in text]
     assert found == list(range((page - 1) * ROWS, page * ROWS))
     assert f'href="/platforms/7?page={page + 1}"' in text
 
 
 def test_the_answer_to_a_form_links_to_the_platforms_page(monkeypatch: Any) -> None:
-    """A form that was refused shows the platform; its links lead to an address that exists."""
-    text = shown(monkeypatch, asked("/platforms/7/change"))
+    """The page after a rejected form has links that exist."""
+    text = render(monkeypatch, asked("/platforms/7/change"))
     assert 'href="/platforms/7?page=2"' in text

@@ -1,4 +1,4 @@
-"""All that others wrote stays text, whatever it looks like."""
+"""All texts of users stay text, whatever they contain."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from merkatd.service.market.step_history import StepRow
 from merkatd.web.layout.html import Markup, compact, element
 from merkatd.web.layout.widgets import bar, credits_text, duration_text, percent, steps_table
 from merkatd.web.pages.row_tables import vms_table
-from tests.web.presents import present_of
+from tests.web.presents import view_of
 
 SCRIPT = "<script>alert(1)</script>"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
-NOW = present_of(1, [0], np.array([[100.0, 1024.0]]), SCRIPT)
+NOW = view_of(1, [0], np.array([[100.0, 1024.0]]), SCRIPT)
 STEP = StepRow(
     id="1",
     period=1,
@@ -40,35 +40,35 @@ STEP = StepRow(
     [vms_table(NOW, {SCRIPT: 7}, [0]), vms_table(NOW, {}, [0]), steps_table([STEP], {})],
 )
 def test_a_script_in_a_name_stays_text(text: str) -> None:
-    """In every column of the tables of VMs and of decisions."""
+    """This holds for every column of the tables of VMs and of decisions."""
     assert "<script" not in text
     assert text.count(ESCAPED) >= 5
 
 
-def test_data_for_scripts_can_leave_no_attribute() -> None:
-    """Whatever names are in it, it comes out as it went in."""
+def test_data_for_scripts_stay_inside_their_attribute() -> None:
+    """The data survive, whatever names they contain."""
     box = element("div", data_hosts=compact([{"name": f"'{SCRIPT}\"&quot;\n"}]))
     found = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
     assert found is not None
     assert json.loads(unescape(found[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
 
 
-def test_text_can_leave_no_attribute() -> None:
-    """Quotes in it are escaped as well."""
+def test_text_stays_inside_its_attribute() -> None:
+    """Quotes are escaped as well."""
     made = element("a", "'\"<&", href='/"onclick="alert(1)', title="'")
     assert made == (
         '<a href="/&quot;onclick=&quot;alert(1)" title="&#x27;">&#x27;&quot;&lt;&amp;</a>'
     )
 
 
-def test_parts_are_put_together() -> None:
-    """Lists in lists, numbers, and nothing; attributes that are false are left out."""
+def test_parts_are_joined() -> None:
+    """Lists in lists, numbers and None are joined, and false attributes are left out."""
     assert element("p", [1, [" ", None, Markup("<b>b</b>")]]) == "<p>1 <b>b</b></p>"
     assert element("input", disabled=True, checked=False, value=0) == '<input disabled value="0">'
 
 
-def test_numbers_are_for_people() -> None:
-    """Short, and never so short that something looks like nothing."""
+def test_numbers_are_short() -> None:
+    """They are short, but a small number is never shown as zero."""
     assert [credits_text(one) for one in (None, 0.0, 0.00123, 1.5, 12345.6)] == [
         "\N{EN DASH}",
         "0.00",
@@ -87,8 +87,8 @@ def test_numbers_are_for_people() -> None:
     assert 'width="100.0"' in bar(7.0)
 
 
-def test_nearly_all_is_not_all() -> None:
-    """Work that goes on is never done to 100%."""
+def test_almost_done_is_not_100_percent() -> None:
+    """Unfinished work is never shown as 100%."""
     assert [percent(one) for one in (None, 0.0, 0.5, 0.997, 1.0, 1.2)] == [
         "\N{EN DASH}",
         "0%",

@@ -1,4 +1,4 @@
-"""Whatever bytes are sent in forms, queries and headers, a page answers, and none with 500."""
+"""Any bytes in forms, queries and headers get an answer, and never the status 500."""
 
 import http.client
 import re
@@ -38,7 +38,7 @@ _IDS = ["0", "1", "7", "2147483647", "2147483648", "9999999999", "00000", "\u066
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    """One of its own: what is sent here stops platforms and empties hosts."""
+    """Yield a site of its own, because these requests stop platforms and drain hosts."""
     made = PageSite(tmp_path_factory.mktemp("odd"))
     yield made
     made.end()
@@ -60,7 +60,7 @@ routes = st.sampled_from([(one.method, one.path) for one in ROUTES] + [("POST", 
 
 
 def ask(browser: Browser, method: str, path: bytes, body: bytes, kind: str = _FORM) -> int:
-    """The status of the answer to bytes that no browser would send."""
+    """Return the status of the answer to bytes that no browser would send."""
     connection = http.client.HTTPConnection(browser.where, timeout=60)
     try:
         connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
@@ -78,15 +78,15 @@ def ask(browser: Browser, method: str, path: bytes, body: bytes, kind: str = _FO
 
 
 def target(path: str, number: str, query: bytes) -> bytes:
-    """An address with this id and query, as bytes on the wire."""
+    """Return an address with this id and query, as bytes on the wire."""
     where = quote_from_bytes(path.replace("{}", number).encode())
     safe = re.sub(rb"[\x00-\x20\x7f]", b"+", query)
     return where.encode() + (b"?" + safe if safe else b"")
 
 
 @pytest.mark.parametrize("form", ["%C3%A9", "%FF", "%ED%A0%80", "%00", "\x80"])
-def test_a_form_secret_of_odd_bytes_is_refused(site: PageSite, form: str) -> None:
-    """It is another session's at best: 403, and nothing in the log but what happened."""
+def test_a_form_secret_of_odd_bytes_is_rejected(site: PageSite, form: str) -> None:
+    """The status is 403, and the log has no failure."""
     browser = site.browser(ANN)
     body = b"form=" + form.encode("latin-1")
     assert ask(browser, "POST", b"/vms/0/bid", body) == 403
@@ -95,7 +95,7 @@ def test_a_form_secret_of_odd_bytes_is_refused(site: PageSite, form: str) -> Non
 
 @pytest.fixture
 def admin(site: PageSite) -> Browser:
-    """An administrator's browser, one for all examples."""
+    """Return an administrator's browser for all examples."""
     return site.browser(site.admin)
 
 
@@ -106,7 +106,7 @@ def admin(site: PageSite) -> Browser:
 def test_no_form_and_no_query_breaks_a_page(
     admin: Browser, route: tuple[str, str], number: str, query: bytes, body: bytes, right: bool
 ) -> None:
-    """As an administrator, with and without the right secret: refused, or answered."""
+    """An administrator's request with or without the secret is rejected or answered."""
     method, path = route
     if path == "/sign-out":
         right = False  # the other examples need the session
@@ -118,14 +118,14 @@ def test_no_form_and_no_query_breaks_a_page(
 @pytest.mark.parametrize(
     "kind", ["text/plain", "multipart/form-data; boundary=x", "application/json", "", "\xe9"]
 )
-def test_only_forms_are_taken_for_forms(site: PageSite, kind: str) -> None:
-    """Other content types are what other sites can send without asking."""
+def test_only_form_content_types_are_accepted(site: PageSite, kind: str) -> None:
+    """Other sites can send other content types without a preflight request."""
     browser = site.browser(ANN)
     body = f"form={browser.secret()}&cpu=9".encode()
     assert ask(browser, "POST", b"/vms/0/bid", body, kind) == 415
 
 
-def test_the_log_holds_no_failure(site: PageSite) -> None:
-    """After all of this: nothing that was sent is the daemon's own mistake."""
+def test_the_log_has_no_failure(site: PageSite) -> None:
+    """None of the requests before caused an error in the daemon."""
     log = site.log.read_text()
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:3000]

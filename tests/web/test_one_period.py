@@ -1,4 +1,4 @@
-"""All of a page is of one period, whatever ends while it is made."""
+"""All parts of a page belong to one period, even if another one ends meanwhile."""
 
 import re
 from types import SimpleNamespace
@@ -11,16 +11,16 @@ from merkatd.web.base.period_memory import Past
 from merkatd.web.base.responses import BrowserRequest
 from merkatd.web.base.routes import PageRequest
 from tests.api.xmlrpc.site import ANN
-from tests.web.presents import present_of
+from tests.web.presents import view_of
 from tests.web.site import PageSite
 from tests.web.test_past import moment
 
 _NOTHING: Any = None
 
 
-def test_a_page_knows_of_nothing_that_came_later() -> None:
-    """Periods that end while it is made are not in its charts."""
-    now = present_of(1, [0], np.array([[100.0, 1024.0]]))
+def test_a_page_ignores_later_periods() -> None:
+    """Periods that end while it is created are not in its charts."""
+    now = view_of(1, [0], np.array([[100.0, 1024.0]]))
     prepared: Any = SimpleNamespace(now=now)
     past = Past()
     asked = BrowserRequest(
@@ -42,8 +42,8 @@ def test_a_page_knows_of_nothing_that_came_later() -> None:
     assert [one.period for one in here.moments] == [here.period - 1, here.period]
 
 
-def test_head_charts_and_tables_tell_of_the_same_period(site: PageSite) -> None:
-    """Though the database has prices of one that is under way, and the history comes later."""
+def test_head_charts_and_tables_show_the_same_period(site: PageSite) -> None:
+    """The database may have prices of the present period, and the history comes later."""
     ann = site.browser(ANN)
     for path in ["/", "/prices", "/vms/0", f"/tenants/{site.users['ann']}", "/hosts/0"]:
         found = ann.get(path)

@@ -1,4 +1,4 @@
-"""No page, list or period fails because of one row, not even one of an earlier version."""
+"""A single row, even of an earlier version, breaks no page, list or period."""
 
 import sqlite3
 
@@ -23,10 +23,10 @@ ROWS = {
 
 
 @pytest.mark.parametrize("change", ROWS.values(), ids=ROWS.keys())
-def test_everything_is_answered_beside_it(
+def test_everything_works_beside_a_broken_row(
     site: PageSite, change: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pages, calls, commands; and the period goes on."""
+    """Pages, calls and commands work, and periods continue."""
     before = _kept(site)
     try:
         _write(site, f"UPDATE platforms SET {change} WHERE id = ?", site.platform)  # noqa: S608

@@ -1,4 +1,4 @@
-"""What the last periods gave is kept, bounded, and told to whom it belongs."""
+"""The recorded last periods: limited in number, and shown only to their owners."""
 
 import sqlite3
 from typing import Any
@@ -21,7 +21,7 @@ RESOURCES = ("cpu", "memory")
 
 
 def moment(period: int, vms: int = 2, **changes: Any) -> PeriodRecord:
-    """A period with VM 0 of owner 7, application 70, and the others of owner 8, on host 3."""
+    """Return a period with VM 0 of owner 7, application 70, and others of owner 8, on host 3."""
     ids = np.arange(vms, dtype=np.int32)
     values: dict[str, Any] = {
         "period": period,
@@ -41,21 +41,21 @@ def moment(period: int, vms: int = 2, **changes: Any) -> PeriodRecord:
 
 
 def line(charts: Any, title: str, name: str) -> list[float | None]:
-    """The values of one line."""
+    """Return the values of one line."""
     chart = next(one for one in charts.charts if one.title == title)
     return list(next(one.values for one in chart.lines if one.name == name))
 
 
 class TestBounds:
-    def test_so_many_periods_are_kept(self) -> None:
-        """The oldest go first."""
+    def test_the_number_of_periods_is_limited(self) -> None:
+        """The oldest ones are dropped first."""
         past = Past(periods=3, rows=100)
         for period in range(6):
             past.add(moment(period))
         assert [one.period for one in past.moments] == [3, 4, 5]
 
-    def test_so_many_rows_are_kept(self) -> None:
-        """However large the cloud: then of fewer periods; the newest is always there."""
+    def test_the_number_of_rows_is_limited(self) -> None:
+        """A large cloud keeps fewer periods, and always the newest."""
         past = Past(periods=100, rows=50)
         for period in range(6):
             past.add(moment(period, vms=20))
@@ -63,8 +63,8 @@ class TestBounds:
         past.add(moment(6, vms=200))
         assert [one.period for one in past.moments] == [6]
 
-    def test_what_was_before_takes_the_room_that_is_left(self) -> None:
-        """And no more."""
+    def test_earlier_periods_use_the_remaining_room(self) -> None:
+        """They never displace a newer period."""
         past = Past(periods=3, rows=100)
         past.add(moment(9))
         assert [past.put_before(moment(period)) for period in (8, 7, 6)] == [True, True, False]
@@ -75,8 +75,8 @@ class TestBounds:
 class TestHistories:
     PAST = (moment(1), moment(2, vms=1), moment(3))
 
-    def test_of_a_vm(self) -> None:
-        """In cores, and only while it was there and this owner's."""
+    def test_a_vm_has_a_history(self) -> None:
+        """It is in cores, and only of periods in which this owner had the VM."""
         found = of_vm(self.PAST, 1, 8, RESOURCES)
         assert list(found.period) == [1, 3]
         assert line(found, "CPU", "gets") == [1.0, 3.0]
@@ -84,31 +84,31 @@ class TestHistories:
         assert of_vm(self.PAST, 0, 8, RESOURCES).period == []
         assert "uses" not in str(found.data)
 
-    def test_what_was_used_is_told_of_the_period_in_which_it_was(self) -> None:
-        """Each period finds what was used in the one before."""
+    def test_use_belongs_to_the_period_in_which_it_was_measured(self) -> None:
+        """Each period's record has the use of the period before."""
         used = [np.full((2, 2), 100.0 * one, np.float32) for one in range(4)]
         past = tuple(moment(one, used=used[one]) for one in (1, 2, 3))
         found = of_vm(past, 0, 7, RESOURCES)
         assert line(found, "CPU", "gets") == [1.0, 2.0, 3.0]
         assert line(found, "CPU", "uses") == [2.0, 3.0, None]
 
-    def test_of_a_host(self) -> None:
-        """All of it, or what is one owner's of it."""
+    def test_a_host_has_a_history(self) -> None:
+        """It has the whole host, or one owner's part of it."""
         assert line(of_host(self.PAST, 3, None, RESOURCES), "CPU", "given") == [2.0, 2.0, 6.0]
         mine = of_host(self.PAST, 3, 7, RESOURCES)
         assert line(mine, "CPU", "yours") == [1.0, 2.0, 3.0]
         assert line(mine, "Money", "its VMs pay") == [2.0, 2.0, 2.0]
         assert of_host(self.PAST, 4, None, RESOURCES).period == []
 
-    def test_of_a_tenant(self) -> None:
-        """What it held then is what it holds now without what came since."""
+    def test_a_tenant_has_a_history(self) -> None:
+        """Earlier balances are the present one minus the movements since."""
         moved = [BalanceMovement(*one) for one in ((250.0, -4.0), (150.0, 30.0), (300.0, -1.0))]
         found = of_tenant(self.PAST, 7, BalanceChanges(60.0, moved), RESOURCES)
         assert line(found, "Credits", "left") == [35.0, 65.0, 60.0]
         assert line(found, "Money", "pays") == [2.0, 2.0, 2.0]
 
-    def test_of_a_platform(self) -> None:
-        """From the first period on in which it was there, or VMs of its budget were."""
+    def test_a_platform_has_a_history(self) -> None:
+        """It starts with the first period in which the platform or VMs of its budget existed."""
 
         def goal(done: float) -> tuple[Goal, ...]:
             told = Goal(name="x", owner=7, state="running", platform=5, done=done)
@@ -124,7 +124,7 @@ class TestHistories:
         assert list(found.period) == [2, 3]
         assert line(found, "Its work", "done") == [25.0, 50.0]
         assert line(found, "CPU", "gets") == [2.0, 3.0]
-        # The database knows the VMs of earlier periods, but not how far the work was.
+        # The database knows the VMs of earlier periods, but not the progress of the work.
         before = of_platform((moment(1), *past[1:]), 5, 70, RESOURCES)
         assert list(before.period) == [1, 2, 3]
         assert line(before, "Its work", "done") == [None, 25.0, 50.0]
@@ -132,8 +132,8 @@ class TestHistories:
 
 
 class TestServed:
-    def test_each_sees_the_histories_of_its_own(self, site: PageSite) -> None:
-        """In the data of charts, and in a table for whom charts are nothing."""
+    def test_users_see_the_histories_of_their_own_objects(self, site: PageSite) -> None:
+        """The data are in charts and in a table for readers without charts."""
         ann = site.browser(ANN)
         until(lambda: len(ann.get("/vms/0").charts["period"]) > 1, "two periods")
         found = ann.get("/vms/0").charts
@@ -144,8 +144,8 @@ class TestServed:
             assert "Values by period" in page.text, place
         assert ann.get(f"/platforms/{site.platform}").charts["period"]
 
-    def test_of_a_host_a_tenant_sees_its_part(self, site: PageSite) -> None:
-        """Both have VMs there; what both get together only an administrator sees."""
+    def test_a_tenant_sees_its_part_of_a_host(self, site: PageSite) -> None:
+        """Only an administrator sees the sum of all tenants' parts."""
         parts = [site.browser(who).get("/hosts/0").charts for who in (ANN, BOB, site.admin)]
         period = min(part["period"][-1] for part in parts)
         given = [
@@ -154,8 +154,8 @@ class TestServed:
         assert given[0] + given[1] == pytest.approx(given[2], rel=1e-3)
         assert given[0] > 0 < given[1]
 
-    def test_decisions_are_of_ones_own_vms(self, site: PageSite) -> None:
-        """Each finds what was done with its own however much is done with others'."""
+    def test_users_see_decisions_about_their_own_vms(self, site: PageSite) -> None:
+        """Other users' decisions do not displace them."""
         shown = [site.browser(who).get("/decisions").text for who in (ANN, BOB, site.admin)]
         assert [["/vms/0" in text, "/vms/1" in text] for text in shown] == [
             [True, False],
@@ -166,8 +166,8 @@ class TestServed:
         assert "deploy" in moves
         assert "limit" not in moves
 
-    def test_of_a_vm_that_is_gone_its_owner_sees_what_was(self, site: PageSite) -> None:
-        """Nobody else does, but administrators."""
+    def test_the_owner_of_a_removed_vm_sees_its_history(self, site: PageSite) -> None:
+        """Administrators see it too, and other users do not."""
         vm = int(site.opennebula(BOB, "one.vm.allocate", 'CPU="1"\nMEMORY="128"', False))
         bob = site.browser(BOB)
 
@@ -181,15 +181,15 @@ class TestServed:
         assert site.browser(ANN).get(f"/vms/{vm}").status == 404
         assert "This VM no longer exists." in site.browser(site.admin).get(f"/vms/{vm}").text
 
-    def test_who_got_what_is_on_the_periods_page(self, site: PageSite) -> None:
-        """A tenant finds itself there, and nobody else."""
+    def test_a_periods_page_shows_allocations_by_tenant(self, site: PageSite) -> None:
+        """A tenant sees only itself."""
         period = site.period()
         seen = [site.browser(who).get(f"/periods/{period}").text for who in (ANN, site.admin)]
         assert ["bob" in text for text in seen] == [False, True]
         assert all("Allocations by tenant" in text for text in seen)
 
-    def test_the_database_knows_the_same_of_earlier_periods(self, site: PageSite) -> None:
-        """What another daemon would find there is what this one has seen."""
+    def test_the_database_has_the_same_data_of_earlier_periods(self, site: PageSite) -> None:
+        """A restarted daemon reads what this one recorded."""
         shown = site.browser(site.admin).get("/vms/0").charts
         at = len(shown["period"]) - 1
         kept = _kept(site, shown["period"][at])

@@ -1,4 +1,4 @@
-"""The documentation's pictures: of every screen, none too large, each linked."""
+"""The documentation's pictures: one of every screen, small, and linked."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,8 @@ MOST_BYTES = 60_000
 MOST_BYTES_TOGETHER = 2_000_000
 
 
-def test_there_is_one_of_every_screen() -> None:
-    """At each width, as wide as it says, and none of a screen that there is no more."""
+def test_every_screen_has_its_pictures() -> None:
+    """Each width has one of that width, and no removed screen has any."""
     files = {file.stem: file for file in (DOCS / "pictures").glob("*.png")}
     assert set(files) == {name for screen in SCREENS for name in names_of(screen)}
     for name, file in files.items():
@@ -20,14 +20,14 @@ def test_there_is_one_of_every_screen() -> None:
         assert int.from_bytes(file.read_bytes()[16:20], "big") == width, name
 
 
-def test_they_are_small() -> None:
-    """Each by itself, and all together."""
+def test_pictures_are_small() -> None:
+    """Each picture and their sum have a limit."""
     sizes = {file.name: file.stat().st_size for file in (DOCS / "pictures").glob("*.png")}
     assert [name for name, size in sizes.items() if size > MOST_BYTES] == []
     assert sum(sizes.values()) <= MOST_BYTES_TOGETHER
 
 
-def test_each_is_linked() -> None:
-    """From the page's own documentation, which links no other."""
+def test_every_picture_is_linked() -> None:
+    """docs/web.md links every picture and no other."""
     linked = set(re.findall(r"\]\(pictures/([a-z0-9-]+)\.png\)", (DOCS / "web.md").read_text()))
     assert linked == {file.stem for file in (DOCS / "pictures").glob("*.png")}

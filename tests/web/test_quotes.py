@@ -1,4 +1,4 @@
-"""Quotes on the page: as many an hour as orders, for the daemon works as much for a quote."""
+"""Quotes on the page count like orders, because they cost the daemon as much work."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ _LARGE = "x" * 32_768
 
 
 class BegunError(Exception):
-    """The quote is being made."""
+    """Raised when a quote starts."""
 
 
 class Page:
@@ -40,7 +40,7 @@ class Page:
         )
 
     def outcome(self, function: Any, user: Identity, **form: str) -> type[BaseException]:
-        """What a form of a user ends with."""
+        """Return the type of the error with which a user's form ends."""
         nothing: Any = None
         here = PageRequest(
             house=self.house,
@@ -61,7 +61,7 @@ class Page:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
-    """A page for each test."""
+    """Return a page for one test."""
     return Page(monkeypatch)
 
 
@@ -72,16 +72,14 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
         (platform_form_pages.quote_change, {"budget": "5"}),
     ],
 )
-def test_quotes_count_like_the_orders_that_they_are_of(
-    page: Page, function: Any, form: dict[str, str]
-) -> None:
-    """A tenant is refused beyond the limit, an administrator is not."""
+def test_quotes_count_like_their_orders(page: Page, function: Any, form: dict[str, str]) -> None:
+    """A tenant is rejected beyond the limit, and an administrator never."""
     kinds = [page.outcome(function, ANN, **form) for _ in range(4)]
     assert kinds == [BegunError, BegunError, BegunError, TooManyOrdersError]
     assert [page.outcome(function, ADMIN, **form) for _ in range(9)] == [BegunError] * 9
 
 
 def test_the_quote_of_a_large_template_counts_as_several(page: Page) -> None:
-    """Its size counts as that of an order does."""
+    """Its size counts like that of an order."""
     kinds = [page.outcome(platform_form_pages.quote_new, ANN, template=_LARGE) for _ in range(2)]
     assert kinds == [BegunError, TooManyOrdersError]

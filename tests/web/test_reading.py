@@ -1,4 +1,4 @@
-"""Forms and queries are read as browsers write them, in time that grows with their bytes alone."""
+"""Forms and queries are parsed as browsers write them, in linear time."""
 
 import time
 from urllib.parse import parse_qs, unquote
@@ -37,26 +37,26 @@ _WORDS = [
 @example("=&==&a")
 @example("a=1&a=2&a")
 @example("%41=%26&%3D==")
-def test_a_form_says_what_it_says_to_the_library(text: str) -> None:
-    """Whatever stands in it: half escapes, bytes that are no text, fields without a name."""
+def test_a_form_is_parsed_like_by_the_standard_library(text: str) -> None:
+    """Half escapes, invalid text and fields without names have equal results."""
     assert fields_of(text.encode()) == parse_qs(text, keep_blank_values=True)
     assert decoded(text.encode()) == unquote(text)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_are_no_form(text: bytes) -> None:
-    """What is not ASCII is no form; a path of it is read somehow."""
+def test_any_bytes_are_parsed_or_are_no_form(text: bytes) -> None:
+    """Non-ASCII bytes are no form, and in a path they are decoded somehow."""
     assert text.isascii() or fields_of(text) == {}
     decoded(text)
 
 
 def test_too_many_fields_are_no_form() -> None:
-    """Each takes time."""
+    """Each field takes time, so their number is limited."""
     assert len(fields_of(b"&".join(b"%d=" % one for one in range(MOST_FIELDS)))) == MOST_FIELDS
     assert fields_of(b"&" * MOST_FIELDS) == {}
 
 
-def test_a_form_is_read_once_and_not_before_it_is_asked_for() -> None:
+def test_a_form_is_parsed_once_on_demand() -> None:
     """The first value of a field counts."""
     form = Form(b"a=1&a=2&b=")
     assert form._fields is None
@@ -78,8 +78,8 @@ def test_a_form_is_read_once_and_not_before_it_is_asked_for() -> None:
     ],
     ids=["percent", "escapes", "letters", "no_text", "plus", "equals", "fields", "names"],
 )
-def test_the_longest_form_is_read_in_some_milliseconds(text: bytes) -> None:
-    """No visitor holds the daemon with what it writes."""
+def test_the_longest_form_is_parsed_in_milliseconds(text: bytes) -> None:
+    """No visitor's input blocks the daemon."""
 
     def took_s() -> float:
         began_s = time.thread_time()

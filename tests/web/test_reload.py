@@ -1,4 +1,4 @@
-"""Pages and calls go by the rules that were reloaded, not by those of the start."""
+"""Pages and calls use the reloaded configuration, not that of the start."""
 
 import re
 import signal
@@ -11,15 +11,15 @@ _SPAN = re.compile(r'data-head="Lasts"[^>]*>(?:(\d+) h )?(?:(\d+) min)?')
 
 
 def lasts_min(site: PageSite) -> int:
-    """The minutes for which Ann's credits last, as her account's page says."""
+    """Return the minutes for which Ann's credits last, from her account's page."""
     text = site.browser(ANN).get("/tenants").text
     found = _SPAN.search(text)
     assert found is not None, text
     return 60 * int(found[1] or 0) + int(found[2] or 0)
 
 
-def test_after_a_reload_the_page_computes_with_the_new_interval(tmp_path: Path) -> None:
-    """A period four times as long makes the same credits last about four times as long."""
+def test_after_a_reload_the_page_uses_the_new_interval(tmp_path: Path) -> None:
+    """With periods four times as long, credits last about four times as long."""
     site = PageSite(tmp_path)
     try:
         site.pause()

@@ -1,4 +1,4 @@
-"""A tenant sees its own and nothing else."""
+"""A tenant sees its own objects and nothing else."""
 
 from merkatd.web.base.routes import ROUTES
 from tests.api.xmlrpc.site import ANN, BOB
@@ -6,7 +6,7 @@ from tests.web.site import ANNS, PageSite
 
 
 def addresses(site: PageSite) -> list[tuple[str, str]]:
-    """Every route with every id that something of Ann's has."""
+    """Return every route with the ids of all of Ann's objects."""
     ids = {
         "vms": [0, site.vm],
         "platforms": [site.platform],
@@ -21,8 +21,8 @@ def addresses(site: PageSite) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_stranger_finds_nothing_of_anns_at_any_address(site: PageSite) -> None:
-    """By any route, with any id, by link or by form; orders do not reach the daemon."""
+def test_another_user_finds_nothing_of_anns_at_any_address(site: PageSite) -> None:
+    """No route, id, link or form reveals anything, and orders do not reach the daemon."""
     bob = site.browser(BOB)
     secret = bob.secret()
     form = {"form": secret, "cpu": "77", "deadline": "1h", "template": "x", "mode": "dry"}
@@ -42,8 +42,8 @@ def test_a_stranger_finds_nothing_of_anns_at_any_address(site: PageSite) -> None
     assert site.order("status")["paused"] is False
 
 
-def test_its_own_are_there(site: PageSite) -> None:
-    """On the overview's data, in the lists, and each on a page of its own."""
+def test_a_tenants_own_objects_are_shown(site: PageSite) -> None:
+    """They appear in the overview's data and in lists, and have pages of their own."""
     ann = site.browser(ANN)
     mine = f"/vms/{site.vm}"
     assert mine in ann.get("/vms").text
@@ -54,8 +54,8 @@ def test_its_own_are_there(site: PageSite) -> None:
     assert {owner for _, _, owner, _, _ in drawn} == {site.users["ann"]}
 
 
-def test_an_administrator_sees_all(site: PageSite) -> None:
-    """Everybody's VMs, and every page."""
+def test_an_administrator_sees_everything(site: PageSite) -> None:
+    """All VMs and every page are available."""
     admin = site.browser(site.admin)
     drawn = [vm for host in admin.get("/").hosts for vm in host["vms"]]
     assert {owner for _, _, owner, _, _ in drawn} == {site.users["ann"], site.users["bob"]}

@@ -1,4 +1,4 @@
-"""Sessions are bounded for each user, and no user ends those of another."""
+"""Sessions are limited for each user, and no user ends another user's session."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from tests.web.site import PageSite
 
 
 def sessions(most_per_user: int = 3, seconds: Any = lambda: 0.0) -> BrowserSessions:
-    """Sessions that only their number ends."""
+    """Return sessions that end only by their number."""
     return BrowserSessions(seconds, longest_s=1e9, idle_s=1e9, most_per_user=most_per_user)
 
 
 def alive(made: BrowserSessions, token: str) -> bool:
-    """Whether the session of this token goes on."""
+    """Return whether the session of this token is valid."""
     return made.of(token, by_hand=False) is not None
 
 
 @given(users=st.lists(st.integers(0, 3), max_size=40), most=st.integers(1, 4))
 def test_each_user_keeps_its_newest_sessions(users: list[int], most: int) -> None:
-    """Exactly as many as are allowed, whatever the others do."""
+    """Exactly the allowed number stays valid, whatever other users do."""
     made = sessions(most)
     tokens = [(user, made.begin(f"user{user}:x", user)) for user in users]
     for user in set(users):
@@ -35,7 +35,7 @@ def test_each_user_keeps_its_newest_sessions(users: list[int], most: int) -> Non
 
 
 def test_ten_thousand_sessions_of_one_user_end_no_session_of_another() -> None:
-    """And memory holds no more than are allowed."""
+    """Memory has no more than the allowed number."""
     made = sessions(20)
     bob = made.begin("bob:x", 2)
     for _ in range(kept.MOST_KEPT + 10):
@@ -45,10 +45,10 @@ def test_ten_thousand_sessions_of_one_user_end_no_session_of_another() -> None:
     assert sum(map(len, made._of_user.values())) == 21
 
 
-def test_where_all_are_too_many_the_user_with_the_most_gives_way(
+def test_at_the_total_limit_the_user_with_most_sessions_loses_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A user with one session keeps it."""
+    """A user with a single session keeps it."""
     monkeypatch.setattr(kept, "MOST_KEPT", 6)
     made = sessions(5)
     bob = made.begin("bob:x", 2)
@@ -60,8 +60,8 @@ def test_where_all_are_too_many_the_user_with_the_most_gives_way(
     assert len(made._kept) == 6
 
 
-def test_what_is_over_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that has ended by time takes no room from one that goes on."""
+def test_expired_sessions_are_removed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An expired session takes no place of a valid one."""
     monkeypatch.setattr(kept, "MOST_KEPT", 3)
     now = [0.0]
     made = BrowserSessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=2)
@@ -74,7 +74,7 @@ def test_what_is_over_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_signing_in_again_ends_the_old_session(site: PageSite) -> None:
-    """Whoever has kept the old cookie is out, also where another user signs in."""
+    """The old cookie is invalid, also if another user signs in."""
     browser = site.browser(ANN)
     for login in (ANN, BOB):
         old = browser.cookie
@@ -86,15 +86,15 @@ def test_signing_in_again_ends_the_old_session(site: PageSite) -> None:
         assert stranger.get("/").status == 303
 
 
-def test_a_sign_in_that_fails_ends_nothing(site: PageSite) -> None:
-    """A wrong password costs nobody the session that is there."""
+def test_a_failed_sign_in_ends_no_session(site: PageSite) -> None:
+    """A wrong password does not end the present session."""
     browser = site.browser(ANN)
     assert browser.sign_in("ann:wrong").status == 401
     assert browser.get("/").status == 200
 
 
-def test_a_cookie_from_elsewhere_is_never_taken_over(site: PageSite) -> None:
-    """Session fixation: the token of a sign-in is always new."""
+def test_a_given_cookie_is_never_accepted_at_sign_in(site: PageSite) -> None:
+    """The token of a sign-in is always new, against session fixation."""
     browser = site.browser()
     browser.cookie = "merkat=" + "A" * 43
     assert browser.sign_in(ANN).status == 303

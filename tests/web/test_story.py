@@ -1,4 +1,4 @@
-"""The overview's first sentences, and how deadlines are told."""
+"""The overview's first sentences, and the texts about deadlines."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,20 +20,20 @@ LATE = replace(GOAL, name="work", owner=3, platform=None, projected_end_s=160.0,
 
 
 def prices(*cpu: float | None, market: str = "default") -> list[PastPriceRow]:
-    """A row a period, a percent of a core costing so much."""
+    """Return a row for each price of 1 % of a core."""
     return [PastPriceRow(1, 0.0, market, {"cpu": one}) for one in cpu]
 
 
 def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any]:
-    """A row of the tenants' table."""
+    """Return a row of the tenants' table."""
     return {
         "name": name, "vms": 1, "cpu": cpu, "memory": 2048.0, "cost": cpu / 100, "lasts_s": lasts_s,
     }  # fmt: skip
 
 
 class TestStory:
-    def test_of_all(self) -> None:
-        """The price and its change, who gets most for how much, and whose deadline is in danger."""
+    def test_administrators_read_about_all_tenants(self) -> None:
+        """The price and its change, the largest tenant, and deadlines in danger."""
         said = story(
             [tenant("ann", 300.0), tenant("bob", 1000.0)],
             [GOAL, LATE],
@@ -47,8 +47,8 @@ class TestStory:
             " One of two deadlines will be met; late: bob."
         )
 
-    def test_of_ones_own(self) -> None:
-        """What one gets, for how much, and for how long that can go on."""
+    def test_a_tenant_reads_about_itself(self) -> None:
+        """It has the tenant's share and cost, and how long credits last."""
         said = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
         assert said == (
             "A core costs 1.00 credits a period, 80% less than one period ago. You get 1 core and"
@@ -68,12 +68,14 @@ class TestStory:
             ),
         ],
     )
-    def test_of_little(self, tenants: list[dict[str, Any]], of_all: bool, said: str) -> None:
-        """Nothing is made up where there is nothing."""
+    def test_missing_data_are_left_out(
+        self, tenants: list[dict[str, Any]], of_all: bool, said: str
+    ) -> None:
+        """The sentences mention only existing data."""
         assert story(tenants, [], [], {}, of_all=of_all) == said
 
-    def test_a_price_that_stays_is_told_without_more(self) -> None:
-        """Nor is the price of one of several markets told as if it were everybody's."""
+    def test_a_stable_price_has_no_comparison(self) -> None:
+        """With several markets, no single price is shown as the price of all."""
         assert story([], [], prices(0.05, 0.055), {}, of_all=False).startswith(
             "A core costs 5.50 credits a period. "
         )
@@ -82,8 +84,8 @@ class TestStory:
 
 
 class TestDeadlines:
-    def test_how_they_stand(self) -> None:
-        """In words that are the same in every place."""
+    def test_deadlines_have_the_same_words_everywhere(self) -> None:
+        """The words are on track, late, in time, and cancelled."""
         over = replace(GOAL, ended_s=80.0, projected_end_s=80.0, state="done")
         given_up = replace(over, state="cancelled", on_track=False)
         assert [one in str(verdict(goal)) for goal, one in (
@@ -97,8 +99,8 @@ class TestDeadlines:
         assert "50% of its time" in joined(progress(GOAL, 50.0))
         assert "time" not in joined(progress(over, 90.0))
 
-    def test_what_is_over_is_told_by_when_it_was(self) -> None:
-        """A platform that is done too late was late; one without a deadline was neither."""
+    def test_ended_platforms_are_judged_by_their_end(self) -> None:
+        """A platform that ended after its deadline was late; without a deadline it was neither."""
         one = PlatformSummary(
             id=1, name="x", owner=2, controller="none", state="done", why="", needs="", held=False,
             submitted_s=0.0, since_s=60.0, started_s=1.0, deadline_s=50.0, on_track=None,

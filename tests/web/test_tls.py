@@ -1,4 +1,4 @@
-"""With a certificate: https alone, browsers bound to it, and the names of the certificate."""
+"""With a certificate: only https, HSTS, and the names of the certificate."""
 
 import http.client
 import re
@@ -15,7 +15,7 @@ from tests.api.xmlrpc.site import PASSWORD, Site, until
 NAMES = "IP:127.0.0.1,DNS:market.example,DNS:*.wild.example"
 
 
-def certified(pem: Path, key: Path, names: str = NAMES) -> None:
+def make_certificate(pem: Path, key: Path, names: str = NAMES) -> None:
     """Make a certificate with these names."""
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     words += f" -subj /CN=x -addext subjectAltName={names}"
@@ -25,10 +25,10 @@ def certified(pem: Path, key: Path, names: str = NAMES) -> None:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ssl.SSLContext]]:
-    """Where a page with a certificate is served, and what trusts it."""
+    """Yield the address of a page with a certificate, and a context that trusts it."""
     folder: Path = tmp_path_factory.mktemp("tls")
     pem, key = folder / "cert.pem", folder / "key.pem"
-    certified(pem, key)
+    make_certificate(pem, key)
     web = f'[web]\ncertificate = "{pem}"\nkey = "{key}"\nhosts = ["other.example"]'
     made = Site(folder, web)
     try:
@@ -42,7 +42,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ssl.SS
 def ask(
     page: tuple[str, ssl.SSLContext], path: str, body: str | None = None, host: str = "127.0.0.1"
 ) -> http.client.HTTPResponse:
-    """The answer to a GET, or to a POST of this form."""
+    """Return the answer to a GET, or to a POST of this form."""
     where, context = page
     connection = http.client.HTTPSConnection(where, timeout=30, context=context)
     headers = {"Host": host, "Content-Type": "application/x-www-form-urlencoded"}
@@ -55,8 +55,8 @@ def ask(
     return answer
 
 
-def test_browsers_are_bound_to_https(page: tuple[str, ssl.SSLContext]) -> None:
-    """For at least half a year, on every answer."""
+def test_every_answer_has_hsts(page: tuple[str, ssl.SSLContext]) -> None:
+    """It is valid for at least half a year."""
     for path in ("/sign-in", "/files/page.css", "/nowhere", "/"):
         said = ask(page, path).headers.get_all("Strict-Transport-Security") or []
         assert len(said) == 1, path
@@ -66,7 +66,7 @@ def test_browsers_are_bound_to_https(page: tuple[str, ssl.SSLContext]) -> None:
 
 
 def test_the_cookie_is_bound_to_this_host_and_to_https(page: tuple[str, ssl.SSLContext]) -> None:
-    """No other host of the domain can set one of this name."""
+    """No other host of the domain can set a cookie of this name."""
     answer = ask(page, "/sign-in", f"user=ann&password={PASSWORD}")
     cookie = str(answer.headers["Set-Cookie"])
     assert cookie.startswith("__Host-merkat=")
@@ -87,14 +87,14 @@ def test_the_cookie_is_bound_to_this_host_and_to_https(page: tuple[str, ssl.SSLC
 def test_names_of_the_certificate_and_the_configuration_are_served(
     page: tuple[str, ssl.SSLContext], host: str, status: int
 ) -> None:
-    """Wildcards stand for too much."""
+    """Wildcards are not served, because they cover too much."""
     assert ask(page, "/sign-in", host=host).status == status
 
 
-def test_a_certificate_that_was_renewed_is_served_after_a_reload(tmp_path: Path) -> None:
-    """At both doors, with its names; one that can't be read leaves the old one, which is said."""
+def test_a_renewed_certificate_is_served_after_a_reload(tmp_path: Path) -> None:
+    """Both servers use its names; an unreadable one keeps the old one, with a log line."""
     pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    certified(pem, key)
+    make_certificate(pem, key)
     files = f'certificate = "{pem}"\nkey = "{key}"\n'
     site = Site(tmp_path, f"{files}[web]\n{files}")
     try:
@@ -103,10 +103,10 @@ def test_a_certificate_that_was_renewed_is_served_after_a_reload(tmp_path: Path)
             for name in ("merkat_web", "merkat_xmlrpc")
         ]
         old = pem.read_text()
-        certified(pem, key, f"{NAMES},DNS:new.example")
+        make_certificate(pem, key, f"{NAMES},DNS:new.example")
         site.program.send_signal(signal.SIGHUP)
-        until(lambda: served(doors[0]) == pem.read_text(), "the new certificate")
-        assert served(doors[1]) == pem.read_text() != old
+        until(lambda: served_certificate(doors[0]) == pem.read_text(), "the new certificate")
+        assert served_certificate(doors[1]) == pem.read_text() != old
         new = pem.read_text()
         context = ssl.create_default_context(cafile=str(pem))
         assert ask((doors[0], context), "/sign-in", host="new.example").status == 200
@@ -117,12 +117,12 @@ def test_a_certificate_that_was_renewed_is_served_after_a_reload(tmp_path: Path)
         said = site.order("status")["configuration"]
         assert said.startswith("in force, but the old certificate stays in use: web.certificate: ")
         assert "api.certificate" in said
-        assert [served(door) for door in doors] == [new, new]
+        assert [served_certificate(door) for door in doors] == [new, new]
     finally:
         site.end()
 
 
-def served(door: str) -> str:
-    """The certificate that a door shows."""
+def served_certificate(door: str) -> str:
+    """Return the certificate that a server presents."""
     host, _, port = door.partition(":")
     return ssl.get_server_certificate((host, int(port)))

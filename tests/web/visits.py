@@ -1,4 +1,4 @@
-"""The page's connections without a network: bytes in, bytes out, and a clock that tests move."""
+"""The page's connections without a network: bytes in, bytes out, and a clock of the test."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from merkatd.web.base.responses import BrowserRequest, LiveResponse, PageRespons
 from merkatd.web.base.served_names import OwnHosts
 from merkatd.web.web_server import VisitFactory
 
-_Transport: Any = StringTransport  # Twisted's testing has no types
+_Transport: Any = StringTransport  # Twisted's test helpers have no types
 ADDRESS = "192.0.2.1"
 HOST = b"Host: localhost\r\n"
 
 
 class Visits:
-    """A port where a function answers."""
+    """A port at which a function answers."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Visits:
         self.factory.startFactory()
 
     def connect(self, address: str = ADDRESS) -> tuple[Any, Any] | None:
-        """A connection from this address; None where it is refused."""
+        """Return a connection from this address; None if it is rejected."""
         channel = self.factory.buildProtocol(IPv4Address("TCP", address, 4711))
         if channel is None:
             return None
@@ -47,7 +47,7 @@ class Visits:
         return channel, transport
 
     def say(self, data: bytes, address: str = ADDRESS) -> bytes:
-        """The answer to these bytes on a connection of their own."""
+        """Return the answer to these bytes on a connection of their own."""
         made = self.connect(address)
         assert made is not None
         channel, transport = made
