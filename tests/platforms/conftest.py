@@ -9,7 +9,7 @@ from tests.platforms.site import Site
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """Three hosts of four cores and 8 GiB, two tenants, no platform yet."""
+    """Yield three hosts of four cores and 8 GiB, two tenants, no platform yet."""
     made = Site()
     yield made
     made.agree()

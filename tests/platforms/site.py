@@ -1,4 +1,4 @@
-"""A frontend in virtual time with a manager of platforms, and controllers that only take notes."""
+"""A frontend in virtual time with a manager of platforms, and controllers that only record."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -42,7 +42,7 @@ EMBEDDED=[WORK="1000000",DEMAND="1",MEMORY_USE="256"]
 
 
 def template(**changes: str) -> str:
-    """A platform of two VMs, at least one; parts are replaced or added by their names."""
+    """Return the template of a platform of two VMs; parts are replaced or added by name."""
     parts = {
         "top": 'name = "weather"',
         "controller": '[controller]\nkind = "notes"',
@@ -67,38 +67,38 @@ class Notes:
         self.offered = Kinds(("notes",), ("steps",))
 
     def attend(self, attendant: ActionReceiver) -> None:
-        """Whom to ask."""
+        """Set the receiver of actions."""
         self.attendant = attendant
 
     def kinds(self) -> Kinds:
-        """Such as this one."""
+        """Return the offered kinds."""
         return self.offered
 
     async def start(self, assignment: Assignment) -> None:
-        """Write it down."""
+        """Record the start."""
         assert assignment.platform not in self.running
         self.running[assignment.platform] = assignment
         self.started.append(assignment)
 
     async def stop(self, platform: int, grace_s: float) -> None:
-        """Write it down."""
+        """Record the stop."""
         del self.running[platform]
         self.stopped.append((platform, grace_s))
 
     def tidy(self, kept: AbstractSet[int]) -> int:
-        """Nothing of it is on a disk."""
+        """Record the kept platforms; there are no files."""
         self.kept = kept
         return 0
 
     def announce(self, markets: Sequence[MarketNow], standings: Sequence[PlatformStatus]) -> None:
-        """Write it down."""
+        """Record the news."""
         by_name = {one.name: one for one in markets}
         for one in standings:
             market = by_name[self.running[one.platform].market]
             self.news.append(News.joined(one, market))
 
     async def close(self) -> None:
-        """Nobody runs any more."""
+        """Forget all processes."""
         self.running.clear()
 
 
@@ -113,7 +113,7 @@ class Site(Frontend):
         self.bob = self._tenant("bob")
 
     def start_daemon(self) -> None:
-        """With a manager, and nothing in its memory."""
+        """Start a daemon with a manager, without any memory."""
         super().start_daemon()
         self.notes = Notes()
         self.manager = Manager(self.scheduler.world, self.notes)
@@ -122,17 +122,17 @@ class Site(Frontend):
         self.scheduler.listen(self.manager.told)
 
     def period(self) -> Any:
-        """With the news, which nobody waits for."""
+        """Run a period, and pass its announcement to the manager."""
         announcement = super().period()
         self.manager.told(announcement)
         return announcement
 
     def submit(self, owner: int | None = None, **changes: str) -> int:
-        """The id of a new platform."""
+        """Submit a platform and return its id."""
         return self.take(self.ann if owner is None else owner, template(**changes))
 
     def take(self, owner: int, text: str) -> int:
-        """The id of a new platform of this text."""
+        """Submit a platform with this text and return its id."""
 
         async def taken() -> int:
             given = await self.manager.fitting(text)
@@ -142,42 +142,42 @@ class Site(Frontend):
         return found
 
     def update(self, platform: int, new: Update) -> None:
-        """Change what it is to reach, or may spend."""
+        """Change a platform's goal or budget."""
         self.wait(self.manager.update(platform, new, "ann", lambda _, one: one.id))
 
     def wait(self, coroutine: Any) -> Any:
-        """What it comes to."""
+        """Return the result of a coroutine."""
         return self.result(ensureDeferred(coroutine))
 
     def act(self, platform: int, action: Action, action_id: str = "1") -> ActionOutcome:
-        """As the platform's controller."""
+        """Act as the platform's controller."""
         found: ActionOutcome = self.wait(self.manager.act(platform, action_id, action))
         return found
 
     def platform(self, platform: int) -> PlatformRow:
-        """As it is stored."""
+        """Return the stored row of a platform."""
         found: PlatformRow | None = self.read(lambda c: platform_store.get(c, platform))
         assert found is not None
         return found
 
     def members(self, platform: int) -> tuple[PlatformMember, ...]:
-        """Those of its VMs that are not gone."""
+        """Return the living members of a platform."""
         found: tuple[PlatformMember, ...] = self.read(lambda c: PLATFORM_VMS.living(c, platform))
         return found
 
     def vms(self, platform: int) -> list[int]:
-        """Their ids."""
+        """Return the VM ids of the living members."""
         return [one.vm for one in self.members(platform) if one.vm is not None]
 
     def doings(self, platform: int) -> tuple[PlatformAction, ...]:
-        """What was done, newest first."""
+        """Return the recorded actions, newest first."""
         found: tuple[PlatformAction, ...] = self.read(
             lambda c: platform_store.recent(c, platform, 100)
         )
         return found
 
     def until(self, platform: int, state: str, most: int = 20) -> PlatformRow:
-        """After as many periods as it takes to come into a state."""
+        """Run periods until the platform is in a state; return its row."""
         for _ in range(most):
             if self.platform(platform).state == state:
                 return self.platform(platform)
@@ -185,9 +185,9 @@ class Site(Frontend):
         raise AssertionError(f"it is {self.platform(platform)}, not {state}")
 
     def cut_off_after(self, count: int) -> Any:
-        """From now on the cloud does what it is asked `count` times more, and says nothing then.
+        """Let the cloud execute `count` more calls, and then lose every answer.
 
-        Only what changes the cloud is counted; what is returned restores it.
+        Only calls that change the cloud count; the returned value restores it.
         """
         real, left = self.transport.call, [count]
 
@@ -205,17 +205,17 @@ class Site(Frontend):
         self.transport.call = call  # type: ignore[method-assign]
         return real
 
-    def mend(self, real: Any) -> None:
-        """The cloud answers again."""
+    def restore(self, real: Any) -> None:
+        """Let the cloud answer again."""
         self.transport.call = real  # type: ignore[method-assign]
 
-    def stumble(self) -> None:
-        """A period that may fail."""
+    def try_period(self) -> None:
+        """Run a period that may fail."""
         with suppress(CloudUnreachableError):
             self.period()
 
     def alive(self) -> list[int]:
-        """Ids of all VMs that the cloud has and that are not done."""
+        """Return the ids of all VMs in the cloud that are not done."""
         return [vm.id for vm in self.cloud.world.vms.rows.values() if vm.state != 6]
 
     def _tenant(self, name: str) -> int:
@@ -229,5 +229,5 @@ class Site(Frontend):
 
 
 def platforms_at(site: Site) -> PlatformService:
-    """The service of a site whose templates ask for nothing of OpenNebula's."""
+    """Return the service of a site whose templates use nothing of OpenNebula."""
     return services_at(site.scheduler, site.manager).require_platforms()

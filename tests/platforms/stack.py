@@ -1,4 +1,4 @@
-"""Cloud, daemon, controllers and monitors, each a process of its own, with platforms at work."""
+"""Cloud, daemon, controllers and monitors as separate processes, with active platforms."""
 
 import contextlib
 from collections import Counter
@@ -21,7 +21,7 @@ from tests.daemon.processes import until
 
 INTERVAL_S = 0.4
 TICK_S = 0.1
-"""Looking costs more than most of what is looked at."""
+"""Checks cost more than most of the checked actions."""
 CONTROLLERS = {
     "swinging.py": """
 from pathlib import Path
@@ -76,7 +76,7 @@ EMBEDDED=[WORK="1000000000",DEMAND="1"]
 kind = "ticking"
 parameters = {{ every_s = 1 }}
 '''
-# The plain strategy: another one of the tests makes VMs of its own.
+# The simple strategy: another one of the tests creates VMs of its own.
 _DAEMON = """
 [daemon]
 state_directory = "{directory}/state"
@@ -108,16 +108,16 @@ class Stack(Site):
         super().__init__(directory, seed)
         self.home = directory / "state"
         self.rest = directory / "rest"
-        """Where this file is, controllers change nothing."""
+        """While this file exists, controllers change nothing."""
         self.wanted: dict[int, str] = {}
-        """By platform: the state in which it should be."""
+        """By platform: its expected state."""
         folder = self.home / "controllers"
         folder.mkdir()
         for name, text in CONTROLLERS.items():
             (folder / name).write_text(text)
 
     def configure(self, **_: Any) -> None:
-        """Write the configuration that the next daemon reads."""
+        """Write the configuration for the next daemon."""
         text = _DAEMON.format(
             directory=self.directory,
             interval=INTERVAL_S,
@@ -128,14 +128,14 @@ class Stack(Site):
     # -- platforms ----------------------------------------------------------------------------
 
     def submit(self, name: str, wanted: str, more: str = "") -> int:
-        """A platform that is to come into a state."""
+        """Submit a platform that should reach a state."""
         text = _TEMPLATE.format(name=name, more=more, rest=self.rest)
         platform = int(self.order("submit", tenant="2", template=text)["id"])
         self.wanted[platform] = wanted
         return platform
 
     def order(self, what: str, **arguments: Any) -> Any:
-        """What the daemon answers, as soon as there is one."""
+        """Return the daemon's answer as soon as there is one."""
 
         def answered() -> Any:
             with contextlib.suppress(DaemonNotRunningError):
@@ -149,14 +149,14 @@ class Stack(Site):
     # -- processes ----------------------------------------------------------------------------
 
     def present(self) -> Mapping[str, list[int]]:
-        """All processes that the daemon is to keep, by their roles."""
+        """Return all processes of the daemon by role."""
         found: dict[str, list[int]] = {}
         for pid in sorted(program.marked(str(self.home))):
             found.setdefault(_role(pid), []).append(pid)
         return found
 
-    def at_work(self) -> None:
-        """Until all processes are there, and each controller has done something more."""
+    def await_actions(self) -> None:
+        """Wait until all processes run and each controller has acted again."""
         until(self._complete, "all processes", tick_s=TICK_S)
         before = self.read(_counts)
         wanted = [one for one, state in self.wanted.items() if state == "running"]
@@ -175,7 +175,7 @@ class Stack(Site):
     # -- what must hold -----------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Controllers rest, and everybody comes to where they should be."""
+        """Let controllers rest, and wait until everything is in its expected state."""
         self.rest.touch()
         try:
             left: list[str] = []
@@ -193,18 +193,18 @@ class Stack(Site):
         finally:
             self.rest.unlink()
 
-    def once(self, kills: int) -> None:
-        """Each controller went on from where it was, whoever was killed."""
+    def check_counts(self, kills: int) -> None:
+        """Check that each controller continued its count after the kills."""
         for counts in self.read(_counts).values():
             steps = [after - before for before, after in pairwise(counts)]
-            # One that was killed after it had acted and before it could have that remembered asks
-            # again, which is another action; nobody else does.
+            # A controller that was killed between its action and the storing of its memory repeats
+            # its count, as another action.
             assert counts[0] == 1
             assert set(steps) <= {0, 1}
             assert steps.count(0) <= kills
 
     def _astray(self) -> str:
-        """Who is not where they should be; nothing where all is well."""
+        """Return what is not in its expected state, or ""."""
         if not self._complete():
             return f"processes: {self.present()}"
         stored = {one.id: one for one in self.read(platform_store.listed)}
@@ -249,7 +249,7 @@ class Stack(Site):
 
 
 def _counts(connection: sa.Connection) -> dict[int, list[int]]:
-    """By platform: what its controller counted, in the order of its actions."""
+    """Return what each platform's controller counted, in the order of its actions."""
     query = sa.select(DOINGS.c.platform, DOINGS.c.text).order_by(DOINGS.c.id)
     mine = (DOINGS.c.who == "controller", DOINGS.c.what == "size", DOINGS.c.refused.is_(False))
     found: dict[int, list[int]] = {}
@@ -259,7 +259,7 @@ def _counts(connection: sa.Connection) -> dict[int, list[int]]:
 
 
 def _role(pid: int) -> str:
-    """What a process is: `warden`, `controller`, `monitor`, or something else."""
+    """Return `warden`, `controller`, `monitor` or another role."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except OSError:
@@ -271,7 +271,7 @@ def _role(pid: int) -> str:
 
 @contextlib.contextmanager
 def stack(directory: Path, seed: int) -> Iterator[Stack]:
-    """One of all states, at work; nobody of it is left afterwards."""
+    """Yield a site with platforms in all states; leave no process behind."""
     found = Stack(directory, seed)
     try:
         found.start_cloud()

@@ -1,4 +1,4 @@
-"""Orders of tenants: what cannot be shown is not stored; texts are judged before a transaction."""
+"""Orders of tenants: unshowable results are not stored; texts are checked before transactions."""
 
 from typing import Any
 
@@ -13,26 +13,26 @@ from tests.platforms.site import Site, platforms_at, template
 
 
 class BrokenError(Exception):
-    """Stands for whatever can go wrong when a platform is shown."""
+    """Stands for any error in showing a platform."""
 
 
 def submitted(site: Site, text: str) -> Any:
-    """The answer to the submission of a template."""
+    """Return the answer to the submission of a template."""
     questions = platforms_at(site)
     return site.wait(questions.submit(LOCAL, site.ann, text))
 
 
-def breaks(*_: Any) -> Any:
-    """Take the place of a function that shows something."""
+def fail(*_: Any) -> Any:
+    """Fail in place of a function that shows a platform."""
     raise BrokenError
 
 
 def test_a_platform_that_cannot_be_shown_is_not_stored(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon answers a submission with an error, and neither keeps it nor moves credits."""
+    """The daemon answers a submission with an error, and moves no credits."""
     before = site.balances()
-    monkeypatch.setattr(platform_views, "summary", breaks)
+    monkeypatch.setattr(platform_views, "summary", fail)
     with pytest.raises(BrokenError):
         submitted(site, template())
     assert site.read(platform_store.living) == ()
@@ -42,9 +42,9 @@ def test_a_platform_that_cannot_be_shown_is_not_stored(
 def test_a_change_that_cannot_be_shown_is_not_stored(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon answers a change with an error, and the platform stays as it was."""
+    """The daemon answers a change with an error, and the platform stays unchanged."""
     platform = site.submit()
-    monkeypatch.setattr(platform_views, "summary", breaks)
+    monkeypatch.setattr(platform_views, "summary", fail)
     with pytest.raises(BrokenError):
         site.wait(platforms_at(site).update(LOCAL, platform, Update(performance=2.0, budget=9.0)))
     assert site.platform(platform).performance is None
@@ -58,10 +58,8 @@ def test_a_change_that_cannot_be_shown_is_not_stored(
         {"top": 'name = "a b"'},
     ],
 )
-def test_a_template_is_judged_before_a_transaction_begins(
-    site: Site, changes: dict[str, str]
-) -> None:
-    """A wrong template keeps no other tenant from the database, however long its check takes."""
+def test_a_template_is_checked_before_a_transaction(site: Site, changes: dict[str, str]) -> None:
+    """An invalid template does not block the database, however long its check takes."""
     database = site.scheduler.world.database
     before = database.answered  # type: ignore[attr-defined]
     with pytest.raises(InvalidRequestError, match="template: "):

@@ -1,4 +1,4 @@
-"""A wall clock that is ahead for a while ends no platform; a deadline that has passed does."""
+"""A wall clock that is ahead for a while ends no platform; a passed deadline does."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,24 +10,24 @@ from tests.platforms.site import Site
 
 HOUR_S = 3_600.0
 PATIENCE = 10
-"""Periods for which a new time has to hold."""
+"""Periods for which a new time must hold."""
 DEADLINE = '[slo]\ndeadline = "100h"'
 LATE = "[start]\nnot_before = 1970-01-13T00:00:00Z"
 
 
 class Clocked(Site):
-    """Its daemon's wall clock is set; the time that passes is not."""
+    """A site whose daemon's wall clock can be set, while time passes as usual."""
 
     ahead_s = 0.0
 
     def wall_s(self) -> float:
-        """What the daemon's wall clock says."""
+        """Return the time of the daemon's wall clock."""
         return self.clock.seconds() + self.ahead_s
 
 
 @pytest.fixture
 def site() -> Iterator[Clocked]:
-    """With a right clock."""
+    """Yield a site with a correct clock."""
     made = Clocked()
     yield made
     made.close()
@@ -41,10 +41,8 @@ def site() -> Iterator[Clocked]:
         ({"start": f'{LATE}\nlatest = "100h"'}, "postponed"),
     ],
 )
-def test_nothing_ends_while_the_clock_is_ahead_for_some_periods(
-    site: Clocked, parts: Any, state: str
-) -> None:
-    """Neither what runs, nor what waits; its VMs stay."""
+def test_a_clock_that_is_briefly_ahead_ends_nothing(site: Clocked, parts: Any, state: str) -> None:
+    """Running and waiting platforms stay, and so do their VMs."""
     platform = site.submit(**parts)
     site.periods(5)
     before, vms = site.platform(platform), site.alive()
@@ -60,7 +58,7 @@ def test_nothing_ends_while_the_clock_is_ahead_for_some_periods(
 
 
 def test_a_new_time_counts_once_it_has_held(site: Clocked) -> None:
-    """The clock was behind, and NTP has set it right: the deadline has passed."""
+    """If the clock was behind and NTP corrected it, the deadline has passed."""
     platform = site.submit(slo=DEADLINE)
     site.periods(5)
     site.ahead_s = 200 * HOUR_S
@@ -71,8 +69,8 @@ def test_a_new_time_counts_once_it_has_held(site: Clocked) -> None:
     assert "has passed" in site.platform(platform).why
 
 
-def test_a_deadline_that_really_passes_in_doubt_ends_its_platform(site: Clocked) -> None:
-    """The time that passes counts all the while."""
+def test_a_deadline_that_really_passes_ends_its_platform(site: Clocked) -> None:
+    """Passing time counts while the clock is in doubt."""
     platform = site.submit(slo='[slo]\ndeadline = "8m"')
     site.periods(5)
     site.ahead_s = 200 * HOUR_S
@@ -82,8 +80,8 @@ def test_a_deadline_that_really_passes_in_doubt_ends_its_platform(site: Clocked)
     assert site.platform(platform).state in {"stopping", "failed"}
 
 
-def test_controllers_go_by_the_same_time(site: Clocked) -> None:
-    """They have as much time left as is believed, by the clock that their monitors have too."""
+def test_controllers_use_the_same_time(site: Clocked) -> None:
+    """Their remaining time is the believed one, by the clock of their monitors."""
     platform = site.submit(slo='[slo]\ndeadline = "300h"')
     deadline_s = site.platform(platform).deadline_s
     assert deadline_s is not None
@@ -98,12 +96,12 @@ def test_controllers_go_by_the_same_time(site: Clocked) -> None:
         assert news.deadline_s is not None
         assert news.deadline_s - news.at_s == deadline_s - now_s
         told.add(news.deadline_s)
-    assert len(told) == 1, "one that stays the same is told as the same"
+    assert len(told) == 1, "an unchanged deadline keeps its value"
     site.periods(1)
     assert site.notes.news[-1].deadline_s == deadline_s
 
 
-def test_a_controller_that_starts_in_doubt_is_told_the_same(site: Clocked) -> None:
+def test_a_controller_started_in_doubt_gets_the_same_deadline(site: Clocked) -> None:
     """Its assignment agrees with its news."""
     site.submit(slo='[slo]\ndeadline = "300h"')
     site.periods(5)
@@ -115,8 +113,8 @@ def test_a_controller_that_starts_in_doubt_is_told_the_same(site: Clocked) -> No
     assert site.notes.news[-1].deadline_s == pytest.approx(site.notes.news[-1].at_s + left_s)
 
 
-def test_an_administrator_reads_of_it_once(site: Clocked) -> None:
-    """When the clock jumps, and when it is believed again."""
+def test_a_jump_of_the_clock_is_logged_once(site: Clocked) -> None:
+    """The log has the jump, and its end."""
     site.submit(slo=DEADLINE)
     site.periods(5)
     with capturedLogs() as logs:
@@ -129,10 +127,10 @@ def test_an_administrator_reads_of_it_once(site: Clocked) -> None:
 
 
 class TestAfterARestart:
-    """Nothing tells a daemon that was away from a clock that was set."""
+    """A restarted daemon cannot distinguish a long stop from a changed clock."""
 
-    def test_a_deadline_that_passed_meanwhile_counts_soon_after(self, site: Clocked) -> None:
-        """Ten periods later at most."""
+    def test_a_deadline_that_passed_during_a_long_stop_counts_soon(self, site: Clocked) -> None:
+        """It counts at most ten periods later."""
         platform = site.submit(slo='[slo]\ndeadline = "1h"')
         site.periods(5)
         site.clock.advance(5 * HOUR_S)
@@ -142,8 +140,8 @@ class TestAfterARestart:
         site.periods(PATIENCE)
         assert site.platform(platform).state in {"stopping", "failed"}
 
-    def test_a_deadline_that_passes_in_a_short_stop_counts_at_once(self, site: Clocked) -> None:
-        """A restart is no jump."""
+    def test_a_deadline_that_passed_during_a_short_stop_counts_at_once(self, site: Clocked) -> None:
+        """A short restart is not a jump of the clock."""
         platform = site.submit(slo='[slo]\ndeadline = "10m"')
         site.periods(5)
         site.clock.advance(HOUR_S / 8)
@@ -152,7 +150,7 @@ class TestAfterARestart:
         assert site.platform(platform).state in {"stopping", "failed"}
 
     def test_a_restart_while_the_clock_is_ahead_ends_nothing(self, site: Clocked) -> None:
-        """Whether the clock was set before it or meanwhile."""
+        """The clock may have been set before or during the restart."""
         platform = site.submit(slo=DEADLINE)
         site.periods(5)
         site.ahead_s = 200 * HOUR_S

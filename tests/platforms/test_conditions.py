@@ -1,4 +1,4 @@
-"""What a platform asks of the moment in which it starts or resumes."""
+"""Conditions for the start or resumption of a platform."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ PURSE = Funds(credits=1_000.0)
 
 
 def offer(cpu: float = 0.01, memory: float = 0.001) -> MarketOffer:
-    """On a cloud of eight cores."""
+    """Return the offer of a cloud of eight cores."""
     return MarketOffer(
         now_s=NOW_S,
         interval_s=INTERVAL_S,
@@ -38,7 +38,7 @@ def offer(cpu: float = 0.01, memory: float = 0.001) -> MarketOffer:
 def terms(
     kind: str = "deadline", slo: str = "", start: str = "", parameters: str = "", **stored: Any
 ) -> Terms:
-    """Of a platform of two VMs of two cores and 1,024 MiB."""
+    """Return the terms of a platform of two VMs of two cores and 1,024 MiB."""
     controller = f'[controller]\nkind = "{kind}"\nparameters = {{ {parameters} }}'
     text = template(controller=controller, slo=slo, start=start)
     known: dict[str, Any] = {
@@ -61,7 +61,7 @@ def terms(
 
 @pytest.mark.parametrize("name", ["cpu", "memory"])
 def test_each_resource_has_its_price_ceiling(name: str) -> None:
-    """Above it a platform waits, and reads which one is too dear."""
+    """Above a ceiling the platform waits, and its reason names the resource."""
     ceiling = {"cpu": 0.02, "memory": 0.002}[name]
     asked = terms(start=f"[start.price_ceiling]\n{name} = {ceiling}")
     assert judge_start(asked, offer()).answer is StartAnswer.START
@@ -71,8 +71,8 @@ def test_each_resource_has_its_price_ceiling(name: str) -> None:
     assert f"{name} at" in found.needs
 
 
-def test_work_that_is_done_needs_no_time_any_more() -> None:
-    """With half of it done, half of the ideal run is left, and the deadline can be met."""
+def test_finished_work_needs_no_more_time() -> None:
+    """With half of the work done, half of the ideal run remains."""
     slo = '[slo]\nideal_run = "3h"'
     assert judge_start(terms(slo=slo), offer()).answer is StartAnswer.CANCEL
     half_done = terms(slo=slo, report={"done": 0.5})
@@ -81,8 +81,8 @@ def test_work_that_is_done_needs_no_time_any_more() -> None:
     assert terms(slo=slo, report={"done": 2.0}).ideal_s == 0.0
 
 
-def test_without_an_ideal_run_the_daemon_goes_by_what_the_controller_has_learned() -> None:
-    """As the controller does: it would suspend the platform at once."""
+def test_without_an_ideal_run_the_controllers_estimate_counts() -> None:
+    """The controller uses the same estimate, and would otherwise suspend the platform at once."""
     assert terms().ideal_s is None
     learned = terms(report={"done": 0.5, "work_left_s": 3_000.0})
     assert learned.ideal_s == 3_000.0
@@ -90,8 +90,8 @@ def test_without_an_ideal_run_the_daemon_goes_by_what_the_controller_has_learned
     assert judge_start(learned, offer(1.0)).answer is StartAnswer.WAIT
 
 
-def test_late_work_of_which_each_part_counts_goes_on_whatever_the_price() -> None:
-    """It was suspended, and less time is left than the ideal run."""
+def test_late_work_with_partial_value_continues_at_any_price() -> None:
+    """It was suspended, and less time remains than the ideal run."""
     slo = '[slo]\nideal_run = "3h"'
     performing = judge_start(terms("full_performance", slo), offer())
     assert performing.answer is StartAnswer.CANCEL
@@ -106,8 +106,8 @@ def test_late_work_of_which_each_part_counts_goes_on_whatever_the_price() -> Non
     )
 
 
-def test_lower_prices_are_waited_for_as_long_as_there_is_time() -> None:
-    """A part of the work is worth something: it begins when waiting longer would make it late."""
+def test_lower_prices_are_awaited_as_long_as_time_allows() -> None:
+    """Work with partial value starts when more waiting would make it late."""
     slo, start = '[slo]\nideal_run = "1h"\ngive_up = false', "[start.price_ceiling]\ncpu = 0.001"
     dear = offer(0.002, 0.0)
     for left_s, answer in (
@@ -125,7 +125,7 @@ def test_lower_prices_are_waited_for_as_long_as_there_is_time() -> None:
 
 @pytest.mark.parametrize("kind", ["partial_deadline", "full_performance"])
 def test_a_platform_waits_for_its_least_part(kind: str) -> None:
-    """Its parameter says which one it is."""
+    """Its parameter sets the least part."""
     asked = terms(kind)
     assert asked.least_part == 0.3
     assert judge_start(asked, offer(1.0)).answer is StartAnswer.WAIT
@@ -134,8 +134,8 @@ def test_a_platform_waits_for_its_least_part(kind: str) -> None:
     assert terms("deadline").least_part is None
 
 
-def test_what_a_patient_one_would_pay_is_known_where_claims_are() -> None:
-    """All its credits over what its work takes; nothing without a book, a deadline or work."""
+def test_a_patient_platforms_price_is_known_in_markets_with_claims() -> None:
+    """It is all its credits over its work, and zero without a book, a deadline or work."""
     asked = terms(slo='[slo]\nideal_run = "1h"')
     with_book = replace(offer(), book=ClaimBook(800.0))
     assert limit_of(asked, with_book) == pytest.approx(
@@ -148,8 +148,8 @@ def test_what_a_patient_one_would_pay_is_known_where_claims_are() -> None:
     assert limit_of(replace(asked, full={}), with_book) == 0.0
 
 
-def test_a_platform_that_was_just_suspended_rests() -> None:
-    """It reads for how much longer."""
+def test_a_platform_rests_after_a_suspension() -> None:
+    """Its reason has the remaining time."""
     asked = terms(since_s=NOW_S - 4 * INTERVAL_S)
     found = judge_start(asked, offer())
     assert (found.answer, found.needs) == (StartAnswer.WAIT, "6 min more")
@@ -159,8 +159,8 @@ def test_a_platform_that_was_just_suspended_rests() -> None:
     assert judge_start(started, offer()).answer is StartAnswer.START
 
 
-def test_resuming_takes_more_credits_than_starting() -> None:
-    """The same platform at the same prices: it would start, but it is not resumed yet."""
+def test_resuming_needs_more_credits_than_starting() -> None:
+    """At the same prices the platform would start, but is not resumed yet."""
     slo = '[slo]\nideal_run = "50m"'
 
     def answer(state: str, credits_: float) -> StartAnswer:

@@ -1,4 +1,4 @@
-"""Platforms that ended are kept for a year: lists and orders read few of them."""
+"""Ended platforms are kept for a year: lists and orders read few of them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ _MANY = 1_200
 
 @pytest.fixture
 def connection() -> Iterator[sa.Connection]:
-    """To an empty database."""
+    """Yield a connection to an empty database."""
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     with engine.connect() as opened:
@@ -33,8 +33,10 @@ def connection() -> Iterator[sa.Connection]:
     engine.dispose()
 
 
-def stored(connection: sa.Connection, number: int, owner: int = ANN, state: str = "done") -> int:
-    """The id of a platform as it was stored once."""
+def store_platform(
+    connection: sa.Connection, number: int, owner: int = ANN, state: str = "done"
+) -> int:
+    """Store a platform and return its id."""
     one = PlatformRow(
         token=f"{owner}/{number}",
         owner=owner,
@@ -51,20 +53,22 @@ def stored(connection: sa.Connection, number: int, owner: int = ANN, state: str 
     return platform_store.add(connection, one).id
 
 
-def test_lists_show_all_that_live_and_the_newest_of_the_others(connection: sa.Connection) -> None:
-    """An old platform that still runs stands in front of many that are over."""
-    living = [stored(connection, number, state="running") for number in range(3)]
-    over = [stored(connection, number) for number in range(3, 3 + 2 * LISTED_OVER)]
-    strange = stored(connection, 0, BOB)
+def test_lists_show_all_living_platforms_and_the_newest_ended_ones(
+    connection: sa.Connection,
+) -> None:
+    """An old running platform precedes many ended ones."""
+    living = [store_platform(connection, number, state="running") for number in range(3)]
+    over = [store_platform(connection, number) for number in range(3, 3 + 2 * LISTED_OVER)]
+    strange = store_platform(connection, 0, BOB)
     shown = [one.id for one in platform_store.listed(connection, ANN)]
     assert shown == living + over[-LISTED_OVER:]
     assert strange in {one.id for one in platform_store.listed(connection)}
 
 
-def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connection) -> None:
-    """A tenant with many ended platforms has no more that live than any other."""
+def test_ended_platforms_do_not_count_towards_the_limit(connection: sa.Connection) -> None:
+    """A tenant with many ended platforms has the same limit of living ones."""
     for number in range(MOST_LIVING):
-        stored(connection, number, state="running")
+        store_platform(connection, number, state="running")
     connection.execute(
         sa.insert(platform_store.PLATFORMS),
         [_row(connection) | {"token": f"over{number}", "state": "done"} for number in range(_MANY)],
@@ -89,8 +93,8 @@ def _row(connection: sa.Connection) -> dict[str, object]:
     return row
 
 
-def test_accounts_that_are_over_and_empty_are_not_read(connection: sa.Connection) -> None:
-    """What tenants hold and who pays is the same with a thousand of them."""
+def test_closed_empty_accounts_are_not_read(connection: sa.Connection) -> None:
+    """Holdings and payers stay the same with a thousand of them."""
     ledger.open_tenant(connection, ANN, MoneySettings(supply=1e6), 1.0)
     kept = ledger.open_application(connection, ANN, "kept", 0, 0, 1.0).application
     for number in range(2 * LISTED_OVER):
@@ -106,8 +110,8 @@ def test_accounts_that_are_over_and_empty_are_not_read(connection: sa.Connection
     assert listed[0].application == kept
 
 
-def test_an_account_with_credits_counts_also_once_it_is_over(connection: sa.Connection) -> None:
-    """Until they are given back, they are its owner's."""
+def test_a_closed_account_with_credits_counts(connection: sa.Connection) -> None:
+    """Its credits are the owner's until they are returned."""
     ledger.open_tenant(connection, ANN, MoneySettings(supply=1e6), 1.0)
     budget = ledger.open_application(connection, ANN, "a", 0, 0, 1.0)
     account_store.add(connection, "balance", {budget.application: 7})

@@ -1,4 +1,4 @@
-"""A controller that fails: its tenant reads why, and the budget is not spent meanwhile."""
+"""A failing controller: its tenant gets the reason, and the budget is not spent meanwhile."""
 
 from collections.abc import Iterator
 
@@ -15,14 +15,14 @@ WHY = "ended with code 1: ValueError: no such cluster (log: /state/platforms/1/c
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """With a platform that bids."""
+    """Yield a site for platforms that bid."""
     one = Site()
     yield one
     one.close()
 
 
-def running(site: Site) -> int:
-    """A platform whose VMs run."""
+def start_platform(site: Site) -> int:
+    """Return a platform whose VMs run."""
     platform = site.submit(budget="[budget]\ncredits = 300")
     site.until(platform, "running")
     site.periods(2)
@@ -30,20 +30,20 @@ def running(site: Site) -> int:
 
 
 def row_of(site: Site, platform: int) -> PlatformDetails:
-    """What `platform show` answers."""
+    """Return the answer of `platform show`."""
     one, world, announcement = site.platform(platform), site.scheduler.world, site.period()
     row: PlatformDetails = site.read(lambda c: platform_view(c, one, world, announcement))
     return row
 
 
 def fail(site: Site, platform: int, *, final: bool = False) -> None:
-    """As the bus tells it."""
+    """Report a controller's end as the bus does."""
     site.wait(site.manager.ended(platform, WHY, final=final))
 
 
-def test_its_vms_bid_nothing_and_its_tenant_reads_why(site: Site) -> None:
-    """The exception and the path of the log are in the row and in the command's text."""
-    platform = running(site)
+def test_its_vms_bid_nothing_and_its_tenant_gets_the_reason(site: Site) -> None:
+    """Exception and log path are in the row and in the command's text."""
+    platform = start_platform(site)
     assert row_of(site, platform).bids > 0
     fail(site, platform)
     site.periods(2)
@@ -54,9 +54,9 @@ def test_its_vms_bid_nothing_and_its_tenant_reads_why(site: Site) -> None:
     assert f"Its controller fails: {WHY}. Its VMs bid nothing until it works again." in text
 
 
-def test_a_monitor_that_ends_is_in_the_history(site: Site) -> None:
-    """Its newest end alone; its log said so, and its tenant read nothing."""
-    platform = running(site)
+def test_a_monitors_end_is_in_the_history(site: Site) -> None:
+    """Only its newest end is shown."""
+    platform = start_platform(site)
     for at in (1, 2):
         site.wait(site.manager.monitor_ended(platform, 0, f"ended with code {at}"))
     said = [one for one in row_of(site, platform).actions if one.what == "monitor 0"]
@@ -65,7 +65,7 @@ def test_a_monitor_that_ends_is_in_the_history(site: Site) -> None:
 
 def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
     """New VMs bid nothing either."""
-    platform = running(site)
+    platform = start_platform(site)
     fail(site, platform)
     site.periods(2)
     before = row_of(site, platform).balance
@@ -78,23 +78,23 @@ def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
     assert before - row.balance < 1.0
 
 
-def test_a_vm_that_was_on_its_way_when_the_controller_failed_bids_nothing(site: Site) -> None:
-    """It was asked for with a bid in its template, and was seen after the failure."""
+def test_a_vm_created_while_the_controller_fails_bids_nothing(site: Site) -> None:
+    """Its template had a bid, and it appeared after the failure."""
     platform = site.submit(budget="[budget]\ncredits = 300")
     real = site.cut_off_after(1)
     while not site.alive():
-        site.stumble()
+        site.try_period()
     assert site.vms(platform) == []
     fail(site, platform)
-    site.mend(real)
+    site.restore(real)
     site.periods(4)
     assert site.vms(platform)
     assert row_of(site, platform).bids == 0
 
 
 def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
-    """By bids or by a report; what it had reported before is still there."""
-    platform = running(site)
+    """Bids or a report count, and its earlier report is kept."""
+    platform = start_platform(site)
     assert site.act(platform, ProgressReport(done=0.5, text="half of it"), "1").accepted
     fail(site, platform)
     assert row_of(site, platform).done == 0.5
@@ -108,9 +108,9 @@ def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
     assert row_of(site, platform).trouble is None
 
 
-def test_one_that_is_given_up_says_why(site: Site) -> None:
-    """In the platform's own words."""
-    platform = running(site)
+def test_a_controller_that_is_given_up_has_a_reason(site: Site) -> None:
+    """The platform's own text contains it."""
+    platform = start_platform(site)
     fail(site, platform, final=True)
     site.until(platform, "failed")
     row = row_of(site, platform)

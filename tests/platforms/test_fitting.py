@@ -1,4 +1,4 @@
-"""What a site can't keep is refused when it is submitted, with what there is instead."""
+"""Unsupported templates are rejected at submission, with the supported values."""
 
 import re
 from dataclasses import replace
@@ -55,17 +55,17 @@ class TestKinds:
             ),
         ],
     )
-    def test_what_there_is_not_is_refused(
+    def test_unsupported_kinds_are_rejected(
         self, site: Site, changes: dict[str, str], said: str
     ) -> None:
-        """Nothing is kept of it, and no credit is moved."""
+        """Nothing is stored, and no credits move."""
         before = site.balances()[site.ann]
         with pytest.raises(TemplateError, match=said):
             site.submit(None, **changes)
         assert site.balances()[site.ann] == before
 
-    def test_all_that_is_wrong_is_said_at_once(self, site: Site) -> None:
-        """Who corrects one thing need not come back for the next."""
+    def test_all_problems_are_reported_at_once(self, site: Site) -> None:
+        """The tenant can correct all of them together."""
         with pytest.raises(TemplateError) as raised:
             site.submit(
                 controller='[controller]\nkind = "x"', start="[start.price_ceiling]\ndisk = 1"
@@ -74,7 +74,7 @@ class TestKinds:
 
 
 class TestBatchSystems:
-    """`elastic` looks after a head and its workers, and after nothing else."""
+    """`elastic` manages a head and its workers, and nothing else."""
 
     QUEUE = "[cluster.monitor]\nkind = 'queue'"
     STEPS = "[cluster.monitor]\nkind = 'steps'\nparameters = { log = 'l' }"
@@ -85,12 +85,12 @@ class TestBatchSystems:
 
     @pytest.fixture
     def offering(self, site: Site) -> Site:
-        """A site with a monitor of its own."""
+        """Return a site with a monitor of its own."""
         site.notes.offered = Kinds(("elastic", "notes"), ("mine", "queue", "steps"))
         return site
 
     def submit(self, site: Site, parameters: str = "", **monitors: str) -> int:
-        """One cluster of each name, with its monitor."""
+        """Submit clusters of these names with their monitors."""
         return site.submit(
             controller=f'[controller]\nkind = "elastic"\nparameters = {{ {parameters} }}',
             cluster="\n".join(
@@ -152,10 +152,10 @@ class TestBatchSystems:
             ),
         ],
     )
-    def test_what_it_can_not_serve_is_refused(
+    def test_unsupported_batch_systems_are_rejected(
         self, offering: Site, monitors: dict[str, str], parameters: str, said: str
     ) -> None:
-        """It would be paid for without use, or fail again and again."""
+        """They would cost credits without use, or fail repeatedly."""
         with pytest.raises(TemplateError, match=f"(?m){said}"):
             self.submit(offering, parameters, **monitors)
 
@@ -170,10 +170,10 @@ class TestBatchSystems:
             ({"head": MINE, "workers": ""}, "batch = 'gridengine'"),
         ],
     )
-    def test_what_it_can_is_taken(
+    def test_supported_batch_systems_are_accepted(
         self, offering: Site, monitors: dict[str, str], parameters: str
     ) -> None:
-        """By whatever names; a site's own monitor may see a queue as well."""
+        """Names are free, and a site's own monitor may read a queue too."""
         assert self.submit(offering, parameters, **monitors)
 
 
@@ -189,10 +189,10 @@ class TestMonitors:
             ('{ log = "l", address = "192.0.2.1" }', r"allows '10.0.0.\{vm\}'"),
         ],
     )
-    def test_what_a_monitor_would_not_begin_with_is_refused(
+    def test_invalid_parameters_of_a_monitor_are_rejected(
         self, site: Site, parameters: str, said: str
     ) -> None:
-        """When it is submitted: nobody has to look into the log of a monitor."""
+        """They are found at submission instead of in the monitor's log."""
         site.notes.offered = replace(site.notes.offered, addresses=("10.0.0.{vm}",))
         with pytest.raises(TemplateError, match=said):
             site.submit(cluster=f"{CLUSTER}\n{self.MONITOR} = {parameters}")
@@ -202,14 +202,12 @@ class TestMonitors:
 
 
 class TestNumbers:
-    """Parameters are handed to processes that run beside the daemon: each number has bounds."""
+    """Parameters reach processes that run beside the daemon, so each number has bounds."""
 
     @pytest.mark.parametrize("every_s", ["0", "-1", "1e-9", "1e300", "true", "'20'", "[1]"])
     @pytest.mark.parametrize("kind", ["steps", "mine"])
-    def test_a_monitor_looks_no_more_often_than_allowed(
-        self, site: Site, kind: str, every_s: str
-    ) -> None:
-        """Monitors of the site's own, too: their base class waits between looks."""
+    def test_a_monitor_has_a_shortest_interval(self, site: Site, kind: str, every_s: str) -> None:
+        """It applies to a site's own monitors too, whose base class waits."""
         site.notes.offered = replace(site.notes.offered, monitors=("steps", "mine"))
         monitor = f"[cluster.monitor]\nkind = '{kind}'\nparameters"
         with pytest.raises(TemplateError, match=r"every_s must be a number between 1 and 86400"):
@@ -218,7 +216,7 @@ class TestNumbers:
 
     @pytest.mark.parametrize("name", sorted(NUMBERS))
     def test_every_number_of_a_controller_has_bounds(self, site: Site, name: str) -> None:
-        """What a controller of the site's own makes of such names is the site's affair."""
+        """A site's own controllers may use these names without bounds."""
         site.notes.offered = replace(site.notes.offered, controllers=("elastic", "notes"))
         for value in (-1, 9e14, '"many"', "true"):
             said = f"parameters = {{ {name} = {value} }}"
@@ -228,11 +226,11 @@ class TestNumbers:
 
 
 class TestWeight:
-    """What is kept of a template in memory is bounded, whoever looks after the platform."""
+    """The stored size of a template in memory is limited for every kind of controller."""
 
     @pytest.mark.parametrize("kind", ["none", "notes", "elastic"])
-    def test_parameters_that_take_much_memory_are_refused(self, site: Site, kind: str) -> None:
-        """Of every kind, also where nobody reads them. This one's text has 3 KB."""
+    def test_parameters_that_use_much_memory_are_rejected(self, site: Site, kind: str) -> None:
+        """This holds for every kind, although this text has only 3 KB."""
         site.notes.offered = replace(site.notes.offered, controllers=("elastic", "notes"))
         said = f"[controller]\nkind = '{kind}'\nparameters = "
         with pytest.raises(
@@ -247,8 +245,8 @@ class TestWeight:
         clusters += CLUSTER.replace("nodes", "workers")
         site.submit(controller=f"{said}{{ a = [{'{},' * 90}] }}", cluster=clusters)
 
-    def test_those_of_monitors_count_with_them(self, site: Site) -> None:
-        """Sixteen small ones are a large one; that which passes the bound is named."""
+    def test_parameters_of_monitors_count_together(self, site: Site) -> None:
+        """Sixteen small ones are one large one, and the first beyond the bound is named."""
         tables = f"[{'{},' * 20}]"
         clusters = "\n".join(
             CLUSTER.replace("nodes", f"nodes{number}")
@@ -261,15 +259,15 @@ class TestWeight:
         ):
             site.submit(controller='[controller]\nkind = "none"', cluster=clusters)
 
-    def test_a_text_counts_as_what_it_is(self, site: Site) -> None:
-        """A long command is no reason to refuse a platform."""
+    def test_a_text_counts_by_its_length(self, site: Site) -> None:
+        """A long command is accepted."""
         said = f"parameters = {{ command = '{'x' * 20_000}' }}"
         site.submit(controller=f'[controller]\nkind = "notes"\n{said}')
 
 
 class TestProcesses:
-    def test_a_tenant_has_only_so_many(self, site: Site) -> None:
-        """Controllers and monitors of all its platforms together; others' do not count."""
+    def test_the_processes_of_a_tenant_are_limited(self, site: Site) -> None:
+        """Controllers and monitors of all its platforms count, and other tenants' do not."""
         site.notes.offered = replace(site.notes.offered, tenant_processes=5)
         watched = f"{CLUSTER}\n[cluster.monitor]\nkind = 'steps'"
         first = site.submit(cluster=watched)
@@ -286,10 +284,10 @@ class TestProcesses:
         ("settings", "most"),
         [({}, 40), ({"tenant_memory_mib": 3_000}, 2), ({"tenant_processes": 7}, 7)],
     )
-    def test_memory_bounds_their_number_too(
+    def test_memory_limits_the_number_of_processes_too(
         self, tmp_path: Path, settings: dict[str, Any], most: int
     ) -> None:
-        """Each may take as much as it is configured to."""
+        """Each process may use its configured memory."""
         processes = PlatformProcesses(
             tmp_path, None, np.random.default_rng(), BusSettings(**settings)
         )
@@ -297,8 +295,8 @@ class TestProcesses:
 
 
 class TestGoods:
-    def test_whatever_the_market_sells_has_its_ceiling(self) -> None:
-        """A platform waits for the price of disk as for that of memory; and can bid for it."""
+    def test_every_sold_good_has_a_price_ceiling(self) -> None:
+        """A platform waits for the price of disk as for memory, and can bid for it."""
         site = Site(goods=GoodsSettings(disk=True))
         try:
             site.vm(5.0, MERKAT_BID_DISK="3")
@@ -315,8 +313,8 @@ class TestGoods:
             site.close()
 
 
-def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a tenant's long template is read, the daemon answers others."""
+def test_a_template_is_parsed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a long template is parsed, the daemon answers others."""
     beside = Beside()
     site = Site(executor=beside)
     where: list[bool] = []
@@ -334,11 +332,11 @@ def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) 
 
 
 class TestLeastDeadline:
-    """Section 3.1.1: a deadline that can't be met is answered with the least one that could."""
+    """Section 3.1.1: an impossible deadline is answered with the least possible one."""
 
     @pytest.fixture
-    def dear(self, site: Site) -> Site:
-        """A cloud where others pay so much that the work below takes longer than it could."""
+    def expensive(self, site: Site) -> Site:
+        """Return a cloud whose prices lengthen the work below."""
         for _ in range(4):
             site.vm(300.0)
         site.periods(3)
@@ -349,36 +347,36 @@ class TestLeastDeadline:
         assert found is not None, row.takes
         return found[1]
 
-    def test_when_it_is_submitted_and_when_it_is_changed(self, dear: Site) -> None:
-        """What is answered is right to the second: it can be met, ten minutes less can't."""
-        asked = platforms_at(dear)
+    def test_the_least_deadline_is_exact_at_submission_and_change(self, expensive: Site) -> None:
+        """It can be met, and ten minutes less cannot."""
+        asked = platforms_at(expensive)
         text = template(
             slo='[slo]\ndeadline = "60m"\nideal_run = "50m"',
             budget="[budget]\ncredits = 3000\nreplenishment = 1500",
         )
-        row = dear.wait(asked.submit(LOCAL, dear.ann, text))
+        row = expensive.wait(asked.submit(LOCAL, expensive.ann, text))
         assert row.outlook == "wait"
         least = self._least(row)
-        row = dear.wait(asked.update(LOCAL, row.id, Update(deadline=deadline_of(least))))
+        row = expensive.wait(asked.update(LOCAL, row.id, Update(deadline=deadline_of(least))))
         assert row.outlook == "start"
-        earlier_s = (row.deadline_s - dear.clock.seconds() - 600) / 60
-        row = dear.wait(
+        earlier_s = (row.deadline_s - expensive.clock.seconds() - 600) / 60
+        row = expensive.wait(
             asked.update(LOCAL, row.id, Update(deadline=deadline_of(f"{earlier_s:.3f}m")))
         )
         assert row.outlook == "wait"
         assert self._least(row) == least
 
-    def test_while_it_runs_too(self, dear: Site) -> None:
-        """Less time than the rest of the work takes with all it can use is never enough."""
-        asked = platforms_at(dear)
-        platform = dear.submit(
+    def test_the_least_deadline_is_known_while_it_runs(self, expensive: Site) -> None:
+        """It leaves at least the time for the remaining work at full size."""
+        asked = platforms_at(expensive)
+        platform = expensive.submit(
             slo='[slo]\ndeadline = "9h"\nideal_run = "2h"', budget="[budget]\ncredits = 60000"
         )
-        dear.until(platform, "running")
-        row = dear.wait(asked.update(LOCAL, platform, Update(deadline=deadline_of("30m"))))
+        expensive.until(platform, "running")
+        row = expensive.wait(asked.update(LOCAL, platform, Update(deadline=deadline_of("30m"))))
         assert row.outlook == "cancel"
         assert "are left until its deadline, and the work takes 2 h" in row.takes
-        row = dear.wait(
+        row = expensive.wait(
             asked.update(LOCAL, platform, Update(deadline=deadline_of(self._least(row))))
         )
         assert row.outlook == "start"

@@ -1,4 +1,4 @@
-"""Whole lives of platforms, in virtual time, on the embedded cloud."""
+"""Complete lives of platforms, in virtual time on the embedded cloud."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ from tests.platforms.site import BOB, Site
 
 
 class TestLife:
-    def test_from_the_template_to_the_end(self, site: Site) -> None:
-        """Its VMs are its owner's and run; done, they are gone, and what is left goes back."""
+    def test_a_platform_runs_from_template_to_end(self, site: Site) -> None:
+        """Its owner's VMs run and end, and the remaining budget returns."""
         before = site.balances()[site.ann]
         platform = site.submit()
         assert site.balances()[site.ann] == before - 50_000
@@ -41,7 +41,7 @@ class TestLife:
         assert before - 10 < site.balances()[site.ann] < before
 
     def test_the_platform_pays_and_its_owner_does_not(self, site: Site) -> None:
-        """Charges come from the application's account from the first one on."""
+        """From the first charge on, the application's account pays."""
         platform = site.submit()
         held = site.balances()[site.ann]
         site.until(platform, "running")
@@ -50,8 +50,8 @@ class TestLife:
         assert site.notes.news[-1].balance < 50_000
         assert site.notes.news[-1].budget == 50_000
 
-    def test_what_it_waits_for_is_what_it_waits_for_now(self, site: Site) -> None:
-        """The price that is too high is told as it is, also when it is another one."""
+    def test_the_reason_of_waiting_is_current(self, site: Site) -> None:
+        """It has the present price, also if another price is too high."""
         for _ in range(6):
             site.vm(50.0, BOB)
         site.periods(2)
@@ -68,7 +68,7 @@ class TestLife:
         assert later.why != first.why
 
     def test_a_controller_grows_shrinks_and_bids(self, site: Site) -> None:
-        """Within its limits; the newest VMs or the ones that are named go."""
+        """This is within its limits; named VMs or the newest ones end."""
         platform = site.submit()
         site.until(platform, "running")
         first, second = site.vms(platform)
@@ -90,10 +90,10 @@ class TestLife:
         assert site.alive() == [second]
 
     @pytest.mark.parametrize("count", [None, 3])
-    def test_a_victim_that_is_leaving_already_is_no_reason_to_keep_the_others(
+    def test_a_victim_that_is_already_leaving_does_not_block_others(
         self, site: Site, count: int | None
     ) -> None:
-        """It is not counted again; one of another platform is."""
+        """It is not counted again; a VM of another platform is an error."""
         platform, other = site.submit(), site.submit(site.bob)
         site.until(platform, "running")
         site.until(other, "running")
@@ -101,12 +101,12 @@ class TestLife:
         site.periods(3)
         first, second = site.vms(platform)[:2]
 
-        def ended(*victims: int) -> SetSize:
+        def end_vms(*victims: int) -> SetSize:
             return SetSize(cluster="nodes", count=count, victims=victims)
 
-        assert site.act(platform, ended(first), "one").accepted
-        assert site.act(platform, ended(first, second), "both").accepted
-        assert not site.act(platform, ended(first, site.vms(other)[0]), "foreign").accepted
+        assert site.act(platform, end_vms(first), "one").accepted
+        assert site.act(platform, end_vms(first, second), "both").accepted
+        assert not site.act(platform, end_vms(first, site.vms(other)[0]), "foreign").accepted
         assert site.platform(platform).sizes == {"nodes": count or 2}
         assert {one.vm for one in site.members(platform) if one.leaving} == {first, second}
         site.periods(4)
@@ -114,7 +114,7 @@ class TestLife:
         assert len(site.vms(platform)) == (count or 2)
 
     def test_an_action_counts_once(self, site: Site) -> None:
-        """Asked for again, by the same id, it is answered as before and changes nothing."""
+        """Repeated with the same id, it gets the same answer and changes nothing."""
         platform = site.submit()
         site.until(platform, "running")
         assert site.act(platform, SetSize(cluster="nodes", count=3), "a").accepted
@@ -125,8 +125,8 @@ class TestLife:
         assert site.act(platform, SetSize(cluster="nodes", count=2), "c") == refused
 
     @pytest.mark.parametrize("action_id", ["", "x" * 65])
-    def test_an_action_has_an_id_of_some_length(self, site: Site, action_id: str) -> None:
-        """Else it could not be told from one that was asked for before."""
+    def test_the_id_of_an_action_has_1_to_64_characters(self, site: Site, action_id: str) -> None:
+        """Otherwise repeated actions could not be recognized."""
         platform = site.submit()
         site.until(platform, "running")
         refused = site.act(platform, ProgressReport(done=0.5), action_id)
@@ -134,8 +134,8 @@ class TestLife:
         assert "1 to 64 characters" in refused.why
         assert site.act(platform, ProgressReport(done=0.5), "x" * 64).accepted
 
-    def test_news_are_of_vms_that_the_period_saw(self, site: Site) -> None:
-        """One that was made or lost since then has no share yet, or no more."""
+    def test_news_contain_vms_that_the_period_observed(self, site: Site) -> None:
+        """A VM created or lost since then has no share in them."""
         platform = site.submit()
         site.until(platform, "running")
         announcement = site.period()
@@ -147,8 +147,8 @@ class TestLife:
             unknown = replace(known[0], vm=other)
             assert [one.vm for one in vms_now([unknown, known[1]], announcement)] == ids[1:]
 
-    def test_nobody_touches_what_is_not_his(self, site: Site) -> None:
-        """Neither another platform's VMs, nor what there is none of."""
+    def test_foreign_and_unknown_objects_are_rejected(self, site: Site) -> None:
+        """Neither another platform's VMs nor missing objects can be changed."""
         one, other = site.submit(), site.submit(site.bob)
         site.until(one, "running")
         site.until(other, "running")
@@ -172,8 +172,8 @@ class TestLife:
         assert site.doings(one)[0].refused
         assert not site.act(999, WorkDone()).accepted
 
-    def test_all_that_its_vms_can_use_and_it_can_pay_for_is_claimed(self, site: Site) -> None:
-        """And no unit more."""
+    def test_a_claim_is_limited_to_usable_and_affordable_units(self, site: Site) -> None:
+        """The whole usable amount is accepted, and one unit more is not."""
         one = site.submit()
         site.until(one, "running")
         assert site.act(one, Claim(price=1.0, units=400.0), "all").accepted
@@ -183,8 +183,10 @@ class TestLife:
         assert not beyond.accepted
         assert "from 0 to 400 units of CPU" in beyond.why
 
-    def test_suspended_by_its_controller_resumed_by_the_manager(self, site: Site) -> None:
-        """Once the price allows it again; its controller does not run meanwhile."""
+    def test_a_platform_suspended_by_its_controller_is_resumed_by_the_manager(
+        self, site: Site
+    ) -> None:
+        """It resumes when the price allows it; its controller does not run meanwhile."""
         platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
         site.until(platform, "running")
         dear = [site.vm(50.0, BOB) for _ in range(6)]
@@ -204,8 +206,8 @@ class TestLife:
         site.until(platform, "running")
         assert site.notes.running.keys() == {platform}
 
-    def test_suspended_by_its_tenant_it_waits_for_him(self, site: Site) -> None:
-        """However low the price."""
+    def test_a_platform_suspended_by_its_tenant_stays_suspended(self, site: Site) -> None:
+        """It waits for its tenant, however low the price is."""
         platform = site.submit()
         site.until(platform, "running")
         site.wait(site.manager.suspend(platform, "ann"))
@@ -216,10 +218,8 @@ class TestLife:
         site.until(platform, "running")
 
     @pytest.mark.parametrize("count", [1, 2])
-    def test_vms_that_gave_their_hosts_back_are_resumed_with_it(
-        self, site: Site, count: int
-    ) -> None:
-        """As the daemon takes the hosts of VMs that are off from owners that do not pay."""
+    def test_vms_that_lost_their_hosts_are_resumed_too(self, site: Site, count: int) -> None:
+        """The daemon releases the hosts of suspended VMs whose owners do not pay."""
         platform = site.submit()
         site.until(platform, "running")
         site.wait(site.manager.suspend(platform, "ann"))
@@ -236,8 +236,8 @@ class TestLife:
         site.periods(2)
         assert [site.state(vm) for vm in vms] == ["RUNNING", "RUNNING"]
 
-    def test_held_back_before_it_starts(self, site: Site) -> None:
-        """And let go again."""
+    def test_a_platform_can_be_held_before_its_start(self, site: Site) -> None:
+        """It starts after the tenant releases it."""
         platform = site.submit()
         site.wait(site.manager.suspend(platform, "ann"))
         site.periods(3)
@@ -245,8 +245,8 @@ class TestLife:
         site.wait(site.manager.resume(platform, "ann"))
         site.until(platform, "running")
 
-    def test_vms_that_are_lost_are_made_anew(self, site: Site) -> None:
-        """Whoever ended them."""
+    def test_lost_vms_are_replaced(self, site: Site) -> None:
+        """The cause of their end does not matter."""
         platform = site.submit()
         site.until(platform, "running")
         lost = site.vms(platform)[0]
@@ -257,8 +257,8 @@ class TestLife:
 
 
 class TestConditions:
-    def test_postponed_while_it_is_too_dear(self, site: Site) -> None:
-        """With the reason, and what would be needed; it starts once the price has fallen."""
+    def test_a_platform_is_postponed_while_prices_are_too_high(self, site: Site) -> None:
+        """It has the reason and its needs, and starts once prices fall."""
         dear = [site.vm(50.0, BOB) for _ in range(6)]
         site.periods(3)
         platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
@@ -272,8 +272,8 @@ class TestConditions:
             site.bench.ok("one.vm.action", "terminate-hard", vm)
         site.until(platform, "running")
 
-    def test_cancelled_where_waiting_cant_help(self, site: Site) -> None:
-        """Less time to the deadline than the ideal run time: the budget comes back at once."""
+    def test_a_hopeless_platform_is_cancelled(self, site: Site) -> None:
+        """With less time than its ideal run, its budget returns at once."""
         before = site.balances()[site.ann]
         platform = site.submit(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"')
         site.periods(1)
@@ -282,8 +282,8 @@ class TestConditions:
         assert "the least deadline that could be met is 1970-01-12T15:46:40Z" in found.needs
         assert site.balances()[site.ann] == before
 
-    def test_not_before_and_latest(self, site: Site) -> None:
-        """One waits, the other is cancelled once it is too late."""
+    def test_start_times_are_respected(self, site: Site) -> None:
+        """One platform waits for `not_before`, the other is cancelled after `latest`."""
         later = site.submit(start='[start]\nnot_before = "5m"')
         never = site.submit(start='[start]\nlatest = "3m"\n[start.price_ceiling]\ncpu = 0.0')
         site.vm(10.0, BOB)
@@ -293,8 +293,8 @@ class TestConditions:
         assert site.clock.seconds() >= 1_000_300
         assert site.platform(never).state == "cancelled"
 
-    def test_a_deadline_that_has_passed_ends_it(self, site: Site) -> None:
-        """And another one, given in time, lets it go on."""
+    def test_a_passed_deadline_ends_a_platform(self, site: Site) -> None:
+        """A new deadline set in time lets it continue."""
         slo = '[slo]\ndeadline = "10m"\nideal_run = "5m"'
         one, other = site.submit(slo=slo), site.submit(slo=slo)
         site.until(one, "running")
@@ -309,10 +309,10 @@ class TestConditions:
 
 class TestMoney:
     @pytest.mark.parametrize(("choice", "state"), [("stop", "failed"), ("go on", "running")])
-    def test_over_budget_the_tenants_choice_holds(
+    def test_over_budget_the_tenants_choice_applies(
         self, site: Site, choice: str, state: str
     ) -> None:
-        """Stop, or go on with what there is."""
+        """The platform stops, or continues with its remaining credits."""
         platform = site.submit(
             top=f'name = "weather"\nover_budget = "{choice}"', budget="[budget]\ncredits = 200"
         )
@@ -320,19 +320,19 @@ class TestMoney:
         site.until(platform, "running")
         bids = {vm: {"cpu": 40.0} for vm in site.vms(platform)}
         assert site.act(platform, SetBids(bids=bids)).accepted
-        site.periods(40)  # in each its bids are lowered to what half of the rest pays
+        site.periods(40)  # each period lowers its bids to what half of the remaining credits pays
         assert site.platform(platform).state == state
 
-    def test_a_budget_that_its_tenant_does_not_have(self, site: Site) -> None:
-        """Is refused, and nothing is left of it."""
+    def test_a_budget_beyond_the_tenants_credits_is_rejected(self, site: Site) -> None:
+        """Nothing of the platform is stored."""
         with pytest.raises(LedgerError, match="can't be moved"):
             site.submit(budget="[budget]\ncredits = 1e9")
         site.periods(2)
         assert site.notes.started == []
         assert site.read(platform_store.listed) == ()
 
-    def test_a_budget_is_changed_while_it_runs(self, site: Site) -> None:
-        """It holds the new amount from then on."""
+    def test_a_budget_can_change_while_the_platform_runs(self, site: Site) -> None:
+        """The balance becomes the new amount."""
         platform = site.submit()
         site.until(platform, "running")
         site.update(platform, Update(budget=70_000.0))
@@ -345,8 +345,8 @@ class TestRestart:
         "state",
         ["postponed", "starting", "running", "suspending", "suspended", "resuming", "stopping"],
     )
-    def test_in_every_state_it_goes_on(self, site: Site, state: str) -> None:
-        """A daemon that knows nothing but the database brings it where it should be."""
+    def test_a_restarted_daemon_continues_in_every_state(self, site: Site, state: str) -> None:
+        """From the database alone it brings the platform to its expected state."""
         platform = site.submit()
         if state in {"suspending", "suspended", "resuming"}:
             site.until(platform, "running")
@@ -372,13 +372,13 @@ class TestRestart:
         assert len(site.alive()) == 2
 
     @pytest.mark.parametrize("lost_after", [0, 1, 2, 3, 4, 5])
-    def test_a_crash_while_vms_are_made_makes_none_twice(self, site: Site, lost_after: int) -> None:
-        """Wherever the daemon ends: before the call, after it, before its answer is stored."""
+    def test_a_crash_during_creations_creates_none_twice(self, site: Site, lost_after: int) -> None:
+        """The daemon may end before the call, after it, or before its answer is stored."""
         platform = site.submit()
         site.periods(1)
         calls = site.cut_off_after(lost_after)
-        site.stumble()
-        site.mend(calls)
+        site.try_period()
+        site.restore(calls)
         site.clock.advance(60)
         site.start_daemon()
         site.until(platform, "running")
@@ -386,8 +386,8 @@ class TestRestart:
         assert len(site.alive()) == 2
         assert sorted(site.alive()) == sorted(site.vms(platform))
 
-    def test_what_its_controller_kept_is_there_again(self, site: Site) -> None:
-        """In the assignment that it is started with."""
+    def test_the_controllers_memory_survives_a_restart(self, site: Site) -> None:
+        """The new controller's assignment has it."""
         platform = site.submit()
         site.until(platform, "running")
         site.wait(site.manager.remember(platform, {"step": [1, 2.5, "three"]}))
@@ -397,8 +397,8 @@ class TestRestart:
         assert site.notes.started[-1].memory == {"step": [1, 2.5, "three"]}
         assert (site.platform(platform).report or {})["done"] == 0.5
 
-    def test_a_controller_that_cant_be_kept_running_ends_it(self, site: Site) -> None:
-        """One that was started again is written down only."""
+    def test_a_controller_that_cannot_be_kept_running_ends_its_platform(self, site: Site) -> None:
+        """A restarted controller is only recorded."""
         platform = site.submit()
         site.until(platform, "running")
         site.wait(site.manager.ended(platform, "exit code 1", final=False))

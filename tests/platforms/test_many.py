@@ -1,4 +1,4 @@
-"""Platforms of thousands of VMs: a period makes as much of them as it may still send."""
+"""Platforms of thousands of VMs: a period creates only as much as it may send."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ TINY = 'CPU="0.01"\nMEMORY="1"\n'
 
 
 def cluster(name: str, initial: int, most: int | None = None) -> str:
-    """A cluster of tiny VMs."""
+    """Return a cluster of tiny VMs."""
     said = initial if most is None else most
     return (
         f'[[cluster]]\nname = "{name}"\nleast = 1\ninitial = {initial}\nmost = {said}\n'
@@ -22,8 +22,8 @@ def cluster(name: str, initial: int, most: int | None = None) -> str:
     )
 
 
-def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All platforms of an owner together have `new_vms` texts made in a period; another has too."""
+def test_a_period_makes_only_the_texts_that_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All platforms of an owner share `new_vms` texts a period, and other owners have theirs."""
     made: list[str] = []
 
     def counted(text: str, attributes: Any) -> str:
@@ -52,8 +52,8 @@ def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.Monkey
         site.close()
 
 
-def test_all_platforms_of_a_tenant_have_a_bound_together() -> None:
-    """However many clusters they have; what has ended counts no more."""
+def test_all_platforms_of_a_tenant_have_a_common_limit() -> None:
+    """The number of clusters does not matter, and ended platforms do not count."""
     site = Site()
     try:
         large = "\n".join(cluster(f"c{number}", 1, 1000) for number in range(6))
@@ -72,8 +72,8 @@ def test_all_platforms_of_a_tenant_have_a_bound_together() -> None:
         site.close()
 
 
-def test_what_the_largest_platform_remembers_is_kept() -> None:
-    """All that the bus lets its controller say, to the byte, and no more."""
+def test_the_largest_platforms_memory_is_stored() -> None:
+    """The longest memory that the bus accepts is stored, and a longer one is an error."""
     site = Site()
     try:
         platform = site.submit()

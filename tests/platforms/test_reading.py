@@ -1,4 +1,4 @@
-"""Templates: what is right is read once, what is wrong is named with what would be right."""
+"""Templates: valid ones are read, and errors name the accepted values."""
 
 import re
 from contextlib import suppress
@@ -22,15 +22,15 @@ from tests.platforms.site import VM, template
 ROOT = Path(__file__).parents[2]
 
 
-def wrong(text: str) -> str:
-    """What is said of a template that can't be used."""
+def error_of(text: str) -> str:
+    """Return the error of an invalid template."""
     with pytest.raises(TemplateError) as caught:
         read_template(text)
     return str(caught.value)
 
 
-def test_all_that_can_be_said_is_read() -> None:
-    """Each key arrives where it belongs."""
+def test_all_keys_are_read() -> None:
+    """Each key has its effect."""
     found = read_template(
         template(
             top='name = "weather"\nover_budget = "go on"\nmarket = "night"\ngrace = "2m"',
@@ -102,32 +102,32 @@ def test_all_that_can_be_said_is_read() -> None:
         ({"top": 'name = "weather"\ngrace = "3601s"'}, "must be at most an hour"),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, str], said: str) -> None:
-    """In words that say what would be right."""
-    assert said in wrong(template(**changes))
+def test_errors_name_the_accepted_values(changes: dict[str, str], said: str) -> None:
+    """Each invalid template has its own error text."""
+    assert said in error_of(template(**changes))
 
 
 @pytest.mark.parametrize("digits", [17, 400, 15_000])
 @pytest.mark.parametrize("name", ["CPU", "VCPU", "MEMORY"])
-def test_a_vm_size_beyond_all_bounds_is_refused(name: str, digits: int) -> None:
-    """A VM template whose size no machine can have is refused, with the greatest size there is."""
+def test_an_impossible_vm_size_is_rejected(name: str, digits: int) -> None:
+    """The error has the largest possible size."""
     values = {"CPU": "1", "VCPU": "1", "MEMORY": "1"} | {name: "9" * digits}
     lines = "\\n".join(f"{key}={value}" for key, value in values.items())
-    said = wrong(template(cluster=f'[[cluster]]\nname = "a"\ntemplate = "{lines}"'))
+    said = error_of(template(cluster=f'[[cluster]]\nname = "a"\ntemplate = "{lines}"'))
     assert f"`{name}` must be at most 1e+15 (got '999" in said
     assert len(said) < 300
 
 
-def test_a_stored_vm_size_beyond_all_bounds_counts_as_none() -> None:
-    """A text that an earlier version accepted has a size that can be reckoned with."""
+def test_a_stored_impossible_vm_size_counts_as_none() -> None:
+    """A text that an earlier version accepted has a size for computations."""
     many = "9" * 400
     assert size(f"CPU={many}\nMEMORY={many}") == {"cpu": 100.0, "memory": 0.0}
     assert size(f"CPU=1\nVCPU={many}\nMEMORY=64") == {"cpu": 100.0, "memory": 64.0}
 
 
-def test_all_that_is_wrong_is_named_at_once() -> None:
-    """Nobody has to submit it three times to learn three things."""
-    said = wrong(template(budget="", controller="", slo="[slo]\ndeadlin = 1"))
+def test_all_problems_are_reported_at_once() -> None:
+    """One submission shows three problems."""
+    said = error_of(template(budget="", controller="", slo="[slo]\ndeadlin = 1"))
     assert said.count("\n") >= 2
 
 
@@ -143,9 +143,9 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
         "é" * 9,
     ],
 )
-def test_hostile_texts_are_refused(text: str) -> None:
+def test_hostile_texts_are_rejected(text: str) -> None:
     """Neither their length nor their depth does any harm."""
-    assert wrong(text)
+    assert error_of(text)
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_hostile_texts_are_refused(text: str) -> None:
         ("[controller]\nkind = 'none'\nparameters = { a = 0xfffffffffffffffff }", "whole numbers"),
     ],
 )
-def test_what_costs_too_much_to_read_is_refused(text: str, said: str) -> None:
-    """With the bound, and the line where it is passed."""
-    assert said in wrong(text)
+def test_texts_that_are_too_expensive_to_read_are_rejected(text: str, said: str) -> None:
+    """The error has the bound and the line."""
+    assert said in error_of(text)
 
 
-def test_the_bounds_count_nothing_that_stands_in_a_text() -> None:
-    """Dots, brackets and signs in strings and comments are a tenant's own."""
+def test_bounds_ignore_the_content_of_strings() -> None:
+    """Dots, brackets and signs in strings and comments do not count."""
     many = "a.b[{,=" * 400
     cluster = (
         f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}\nA="{many}"\n"""\n# {many}\n'
@@ -184,32 +184,36 @@ def test_the_bounds_count_nothing_that_stands_in_a_text() -> None:
     ("sizes", "read"),
     [("", (1, 1, 1)), ("initial = 4", (1, 4, 4)), ("initial = 0\nmost = 2", (0, 0, 2))],
 )
-def test_a_cluster_that_says_only_how_it_begins(sizes: str, read: tuple[int, int, int]) -> None:
-    """Needs one VM, or none where it begins with none, and has no more than it begins with."""
+def test_a_cluster_with_only_an_initial_size_has_defaults(
+    sizes: str, read: tuple[int, int, int]
+) -> None:
+    """It needs one VM, or none if it starts with none, and has at most its initial size."""
     text = template(cluster=f'[[cluster]]\nname = "nodes"\ntemplate_id = 1\n{sizes}')
     (cluster,) = read_template(text).clusters
     assert (cluster.least, cluster.initial, cluster.most) == read
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_whole_numbers_up_to_the_largest_are_parameters(sign: int) -> None:
-    """The largest is one that every part of the program can hold."""
+def test_parameters_may_be_whole_numbers_up_to_the_largest(sign: int) -> None:
+    """Every part of the program can store the largest one."""
     said = '[controller]\nkind = "none"\nparameters = {{ a = {} }}'
     found = read_template(template(controller=said.format(sign * MAX_WHOLE_NUMBER)))
     assert found.parameters == {"a": sign * MAX_WHOLE_NUMBER}
-    assert "whole numbers" in wrong(template(controller=said.format(sign * (MAX_WHOLE_NUMBER + 1))))
+    assert "whole numbers" in error_of(
+        template(controller=said.format(sign * (MAX_WHOLE_NUMBER + 1)))
+    )
 
 
-def test_only_so_many_problems_are_named() -> None:
-    """Looking for the nearest known key takes time."""
-    said = wrong("".join(f"nam{number} = 1\n" for number in range(400)))
+def test_the_number_of_reported_problems_is_limited() -> None:
+    """The search for the closest known key takes time."""
+    said = error_of("".join(f"nam{number} = 1\n" for number in range(400)))
     assert len(said.splitlines()) == MOST_PROBLEMS
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    """Nothing else ever comes of it, wherever in a template it stands."""
+def test_any_text_is_read_or_rejected(text: str) -> None:
+    """This holds at any place in a template."""
     for whole in (text, template(slo=text), template(top=f'name = "a"\nmarket = {text!r}')):
         with suppress(TemplateError):
             assert read_template(whole).clusters
@@ -246,27 +250,27 @@ _VALUES = st.recursive(
         _VALUES,
     )
 )
-def test_any_value_at_any_key_is_read_or_refused(given_: dict[str, str]) -> None:
-    """A wrong type is an error in words, never one of the program."""
+def test_any_value_of_any_key_is_read_or_rejected(given_: dict[str, str]) -> None:
+    """A wrong type is a `TemplateError`, and never another exception."""
     with pytest.raises(TemplateError):
         read_template("\n".join(f"{key} = {value}" for key, value in given_.items()))
 
 
-def test_the_size_of_a_vm_is_what_it_can_use() -> None:
-    """VCPU x 100, or CPU rounded up; MiB."""
+def test_the_size_of_a_vm_is_its_usable_amount() -> None:
+    """CPU is VCPU x 100, or CPU rounded up, and memory is in MiB."""
     assert size(VM) == {"cpu": 200.0, "memory": 1024.0}
     assert size('cpu = 0.5\nmemory="64"') == {"cpu": 100.0, "memory": 64.0}
 
 
-def test_the_text_of_a_stored_vm_template_is_not_judged_again() -> None:
-    """A text that an earlier version accepted is still the text of its cluster."""
+def test_a_stored_vm_template_is_not_checked_again() -> None:
+    """A text that an earlier version accepted stays its cluster's text."""
     text = template().replace('MEMORY="1024"', 'MEMORY="0"')
-    assert "`MEMORY` must be above 0 (got 0)" in wrong(text)
+    assert "`MEMORY` must be above 0 (got 0)" in error_of(text)
     assert 'MEMORY="0"' in (read_stored(text).clusters[0].template or "")
 
 
-def test_the_pages_examples_are_right() -> None:
-    """All are read as they stand, and use most of what there is."""
+def test_the_pages_examples_are_valid() -> None:
+    """All are read unchanged, and use most keys."""
     page = (ROOT / "docs/platforms.md").read_text()
     found = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
     assert [one.name for one in found] == ["weather", "climate", "queue", "spare"]
@@ -283,9 +287,7 @@ def test_the_pages_examples_are_right() -> None:
         ("deadline", "give_up = false", False),
     ],
 )
-def test_only_work_of_which_each_part_counts_is_not_given_up(
-    kind: str, said: str, gives_up: bool
-) -> None:
-    """By default; a tenant can have it the other way round."""
+def test_only_work_with_partial_value_is_not_given_up(kind: str, said: str, gives_up: bool) -> None:
+    """This is the default, and a tenant can choose."""
     text = template(controller=f'[controller]\nkind = "{kind}"', slo=f"[slo]\n{said}")
     assert read_template(text).goal.give_up is gives_up

@@ -1,4 +1,4 @@
-"""VMs that OpenNebula refuses to make: asked for again, ever more slowly, and never given up."""
+"""VMs that OpenNebula rejects are requested again, at growing intervals, and never given up."""
 
 from itertools import pairwise
 
@@ -13,15 +13,15 @@ FULL = "limit of 2 reached for VMS quota"
 
 
 def cluster(least: int, initial: int = 2) -> str:
-    """Of the VMs of a platform."""
+    """Return the cluster of a platform."""
     return (
         f'[[cluster]]\nname = "nodes"\nleast = {least}\ninitial = {initial}\nmost = 4\n'
         f'template = """\n{VM}"""'
     )
 
 
-def refuse(site: Site, count: int = -1) -> list[float]:
-    """From now on no VM is made, or so many are not; the moments in which one was asked for."""
+def reject_creations(site: Site, count: int = -1) -> list[float]:
+    """Reject all or `count` creations from now on; return the times of the requests."""
     site.cloud.faults.add(
         Fault(FaultKind.REFUSE, "one.vm.allocate", count=count, code=2048, text=FULL)
     )
@@ -37,16 +37,16 @@ def refuse(site: Site, count: int = -1) -> list[float]:
 
 
 def end(site: Site, vm: int) -> None:
-    """It goes without having been asked to by its platform."""
+    """End a VM without an order of its platform."""
     site.wait(site.transport.call("one.vm.action", SESSION, "terminate-hard", vm))
 
 
 @pytest.mark.parametrize("least", [0, 1, 2])
-def test_a_platform_keeps_the_size_with_which_it_began(site: Site, least: int) -> None:
-    """However long its VMs are refused; it has them once they are not."""
+def test_a_platform_keeps_its_initial_size(site: Site, least: int) -> None:
+    """Its VMs may be rejected for a long time, and are created afterwards."""
     platform = site.submit(cluster=cluster(least))
     site.until(platform, "running")
-    asked = refuse(site)
+    asked = reject_creations(site)
     for vm in site.vms(platform):
         end(site, vm)
     site.periods(60)
@@ -59,11 +59,11 @@ def test_a_platform_keeps_the_size_with_which_it_began(site: Site, least: int) -
     assert sorted(site.vms(platform)) == sorted(site.alive())
 
 
-def test_it_is_asked_for_at_growing_intervals(site: Site) -> None:
-    """After one, two, four periods, and at the latest after ten minutes."""
+def test_requests_have_growing_intervals(site: Site) -> None:
+    """They follow after one, two and four periods, and later every ten minutes."""
     platform = site.submit(cluster=cluster(1, 1))
     site.until(platform, "running")
-    asked = refuse(site)
+    asked = reject_creations(site)
     end(site, site.vms(platform)[0])
     site.periods(60)
     interval_s = site.scheduler.world.rhythm.interval_s
@@ -74,11 +74,11 @@ def test_it_is_asked_for_at_growing_intervals(site: Site) -> None:
     assert set(waits[4:]) == {longest}
 
 
-def test_its_tenant_reads_why(site: Site) -> None:
-    """The newest refusal alone, and how long it may take until the next attempt."""
+def test_its_tenant_gets_the_reason(site: Site) -> None:
+    """Only the newest rejection is shown, with the time until the next attempt."""
     platform = site.submit(cluster=cluster(1, 1))
     site.until(platform, "running")
-    refuse(site)
+    reject_creations(site)
     end(site, site.vms(platform)[0])
     site.periods(12)
     (told,) = [one for one in site.doings(platform) if one.what == "refused"]
@@ -87,8 +87,8 @@ def test_its_tenant_reads_why(site: Site) -> None:
     assert "next attempt" in told.text
 
 
-def test_one_that_grew_keeps_its_vms_while_an_old_one_ends(site: Site) -> None:
-    """A quota counts the old one for as long: it is no reason to have fewer."""
+def test_a_growing_platform_keeps_its_size_while_an_old_vm_ends(site: Site) -> None:
+    """A quota counts the old VM meanwhile, which is no reason to shrink."""
     platform = site.submit(cluster=cluster(1, 1))
     site.until(platform, "running")
     assert site.act(platform, SetSize(cluster="nodes", count=2)).accepted
@@ -97,7 +97,7 @@ def test_one_that_grew_keeps_its_vms_while_an_old_one_ends(site: Site) -> None:
     order = SetSize(cluster="nodes", count=2, victims=(old,))
     busy = Fault(FaultKind.REFUSE, "one.vm.action", vm=old, code=2048, text="busy")
     fault = site.cloud.faults.add(busy)
-    refuse(site)
+    reject_creations(site)
     assert site.act(platform, order, "2").accepted
     site.periods(12)
     assert site.platform(platform).sizes == {"nodes": 2}

@@ -1,4 +1,4 @@
-"""VMs that have failed or are held: made anew, ever more slowly, and never without end."""
+"""Failed or held VMs are replaced, at growing intervals, and with a limit."""
 
 from itertools import pairwise
 
@@ -18,8 +18,8 @@ from tests.platforms.site import Site
 INTERVAL_S = 60.0
 
 
-def test_what_has_failed() -> None:
-    """OpenNebula's failures and what is held; nothing that is on its way or was put aside."""
+def test_failures_of_opennebula_and_held_vms_count_as_failed() -> None:
+    """VMs in a transition or put aside by their owner do not."""
     absent = ("BOOT_FAILURE", "PROLOG_MIGRATE_FAILURE", "CLONING_FAILURE", "HOLD")
     assert all(failing(VmState.ABSENT, words) for words in absent)
     for words in ("STOPPED", "UNDEPLOYED", "EPILOG"):
@@ -27,8 +27,8 @@ def test_what_has_failed() -> None:
     assert not failing(VmState.BUSY, "BOOT_FAILURE")
 
 
-def test_each_time_it_is_waited_twice_as_long() -> None:
-    """And after so many in an hour until the first of them was an hour ago."""
+def test_each_wait_doubles() -> None:
+    """After the limit within an hour, the first failure must be an hour old."""
     failed = {"nodes": [("key", 7, "BOOT_FAILURE")]}
     at_s: list[float] = []
     now_s = 0.0
@@ -47,15 +47,15 @@ def test_each_time_it_is_waited_twice_as_long() -> None:
     assert at_s[MAX_FAILURES] == WINDOW_S
 
 
-def test_failures_that_a_clock_dated_a_day_ahead_delay_nothing() -> None:
-    """Others count as before."""
+def test_failures_dated_in_the_future_delay_nothing() -> None:
+    """Other failures count as usual."""
     failures = ReplacementTimes((500.0, *[86_400.0 + at for at in range(MAX_FAILURES)]))
     assert failures.since(600.0).at_s == (500.0,)
 
 
 class TestLife:
-    def test_one_that_fails_makes_room_for_another(self, site: Site) -> None:
-        """Which runs; the tenant reads why, and nothing is left of the first."""
+    def test_a_failed_vm_is_replaced(self, site: Site) -> None:
+        """The new one runs, the tenant gets the reason, and the failed one is removed."""
         platform = site.submit()
         site.until(platform, "running")
         site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT", count=1))
@@ -68,8 +68,8 @@ class TestLife:
         (told,) = [one for one in site.doings(platform) if one.what == "replace"]
         assert "is BOOT_FAILURE: a new VM replaces it" in told.text
 
-    def test_one_that_is_held_is_replaced(self, site: Site) -> None:
-        """Nobody else lets it go."""
+    def test_a_held_vm_is_replaced(self, site: Site) -> None:
+        """No other program releases it."""
         site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.deploy", code=2048, text="not now"))
         platform = site.submit()
         site.periods(3)
@@ -82,8 +82,8 @@ class TestLife:
         assert held not in site.alive()
         assert len(site.alive()) == 2
 
-    def test_where_each_fails_the_platform_gives_up_and_says_so(self, site: Site) -> None:
-        """Not for want of trying; its budget comes back, but for the seconds of its boots."""
+    def test_a_platform_whose_vms_all_fail_is_given_up(self, site: Site) -> None:
+        """It has the reason, and its budget returns except for the time of boots."""
         before = site.balances()[site.ann]
         site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
         platform = site.submit()
@@ -95,8 +95,8 @@ class TestLife:
         assert site.alive() == []
         assert before - 1.0 < site.balances()[site.ann] <= before
 
-    def test_one_that_runs_goes_on_with_what_it_has(self, site: Site) -> None:
-        """Where some of its VMs fail for ever, no more than so many an hour are made."""
+    def test_a_running_platform_continues_with_its_remaining_vms(self, site: Site) -> None:
+        """If some VMs always fail, the number of new ones in an hour is limited."""
         platform = site.submit()
         site.until(platform, "running")
         site.cloud.faults.add(Fault(FaultKind.FAIL, lcm="BOOT"))
@@ -110,8 +110,8 @@ class TestLife:
         assert [site.state(vm) for vm in site.vms(platform)] == ["RUNNING", "RUNNING"]
 
 
-def test_the_wanted_performance_is_changed_while_it_runs(site: Site) -> None:
-    """Its controller hears of it with the next news, and after a restart."""
+def test_the_wanted_performance_can_change_while_it_runs(site: Site) -> None:
+    """Its controller gets it with the next news, and after a restart."""
     platform = site.submit(slo="[slo]\nperformance = 2.0")
     site.until(platform, "running")
     site.periods(1)

@@ -1,4 +1,4 @@
-"""The pure rules: conditions, the life's states, the fleet's orders, the first bid."""
+"""Pure rules: conditions, states of life, orders of the fleet, the first bid."""
 
 from collections import Counter
 from math import inf, isclose
@@ -38,7 +38,7 @@ amounts = st.floats(0.01, 1000.0)
 
 @st.composite
 def terms_and_offers(draw: st.DrawFn) -> tuple[Terms, MarketOffer]:
-    """A platform with work, a budget that is filled up or not, and prices."""
+    """Draw a platform with work, a budget with or without replenishment, and prices."""
     renewal = draw(st.sampled_from([0.0, 5.0, 300.0]))
     terms = Terms(
         deadline_s=NOW_S + draw(st.floats(60.0, 1e6)),
@@ -56,7 +56,7 @@ def terms_and_offers(draw: st.DrawFn) -> tuple[Terms, MarketOffer]:
 
 
 def with_deadline(terms: Terms, left_s: float) -> Terms:
-    """The same, due so long from now."""
+    """Return the same terms with a deadline after this time."""
     return Terms(
         deadline_s=NOW_S + left_s,
         ideal_s=terms.ideal_s,
@@ -68,10 +68,8 @@ def with_deadline(terms: Terms, left_s: float) -> Terms:
 
 class TestConditions:
     @given(terms_and_offers())
-    def test_the_least_deadline_can_be_met_and_none_before_it(
-        self, given_: tuple[Terms, MarketOffer]
-    ) -> None:
-        """What a tenant is told holds: with that deadline it starts, with less it does not."""
+    def test_the_least_deadline_is_exact(self, given_: tuple[Terms, MarketOffer]) -> None:
+        """With it the platform starts, and with an earlier one it does not."""
         terms, offer = given_
         least_s = least_deadline_s(terms, offer)
         if least_s is None:
@@ -85,8 +83,10 @@ class TestConditions:
         )
 
     @given(terms_and_offers())
-    def test_waiting_is_only_for_what_can_come(self, given_: tuple[Terms, MarketOffer]) -> None:
-        """It is cancelled where less time is left than the ideal run, and says what it needs."""
+    def test_a_platform_waits_only_for_what_is_possible(
+        self, given_: tuple[Terms, MarketOffer]
+    ) -> None:
+        """With less time than the ideal run it is cancelled, and it names its needs."""
         terms, offer = given_
         found = judge_start(terms, offer)
         late = (terms.deadline_s or 0.0) - NOW_S < (terms.ideal_s or 0.0)
@@ -94,10 +94,10 @@ class TestConditions:
         assert bool(found.needs) == (found.answer is not StartAnswer.START)
 
     @given(terms_and_offers(), st.floats(0.5, 2.0))
-    def test_lower_prices_never_hinder(
+    def test_lower_prices_never_prevent_a_start(
         self, given_: tuple[Terms, MarketOffer], factor: float
     ) -> None:
-        """Who may start may start at a lower price."""
+        """A platform that may start may start at a lower price too."""
         terms, offer = given_
         prices = {name: price * min(factor, 1 / factor) for name, price in offer.prices.items()}  # type: ignore[union-attr]
         cheaper = MarketOffer(now_s=NOW_S, interval_s=60.0, prices=prices)
@@ -107,8 +107,10 @@ class TestConditions:
 
 class TestLife:
     @given(st.lists(st.sampled_from(Event), max_size=30), st.sampled_from(ENDS))
-    def test_whatever_happens(self, events: list[Event], ending: PlatformState) -> None:
-        """What is over stays over, and whoever has VMs ends by way of stopping only."""
+    def test_any_events_lead_to_valid_states(
+        self, events: list[Event], ending: PlatformState
+    ) -> None:
+        """Ended platforms stay ended, and platforms with VMs end only through stopping."""
         state = PlatformState.SUBMITTED
         for event in events:
             after = leads_to(state, event, ending)
@@ -121,8 +123,8 @@ class TestLife:
                 assert state in {PlatformState.STARTING, PlatformState.RESUMING}
             state = after
 
-    def test_every_state_can_be_stopped_and_reached(self) -> None:
-        """There is a way from submitted to each state, and from each to its end."""
+    def test_every_state_can_be_reached_and_stopped(self) -> None:
+        """Each state is reachable from submitted, and leads to an end."""
         reached = {PlatformState.SUBMITTED}
         for _ in PlatformState:
             reached |= {
@@ -142,7 +144,7 @@ class TestLife:
 
 @st.composite
 def fleets(draw: st.DrawFn) -> tuple[list[PlatformMember], PlatformFleetView]:
-    """Members of two clusters, made or not, and what was seen of them."""
+    """Draw members of two clusters, created or not, and the observation of them."""
     members, states, creating = [], {}, set()
     for number in range(1, draw(st.integers(0, 8)) + 1):
         made = draw(st.booleans())
@@ -164,26 +166,26 @@ def fleets(draw: st.DrawFn) -> tuple[list[PlatformMember], PlatformFleetView]:
     return members, PlatformFleetView(period=7, states=states, creating=creating)
 
 
-def new(cluster: str, at: int) -> PlatformMember:
-    """A further one."""
+def new_member(cluster: str, at: int) -> PlatformMember:
+    """Return another member."""
     return PlatformMember(key=f"n{at}", platform=1, cluster=cluster, number=100 + at)
 
 
-def make(one: PlatformMember) -> Create:
-    """Its step."""
+def make_create(one: PlatformMember) -> Create:
+    """Return its step."""
     return Create(period=7, key=one.key, template="", owner=1, reason="")
 
 
-def ordered(
+def change_of(
     state: PlatformState,
     sizes: dict[str, int],
     members: list[PlatformMember],
     sight: PlatformFleetView,
     room: int = 100,
 ) -> FleetChange:
-    """What is to be done."""
+    """Return the change of the fleet."""
     return fleet_change(
-        state, sizes, members, sight, new=new, make=make, may_resume=True, room=room
+        state, sizes, members, sight, new=new_member, make=make_create, may_resume=True, room=room
     )
 
 
@@ -191,17 +193,17 @@ class TestFleet:
     @given(
         fleets(), st.sampled_from(PlatformState), st.fixed_dictionaries({"a": st.integers(0, 4)})
     )
-    def test_orders_fit_what_was_seen(
+    def test_steps_fit_the_observation(
         self,
         fleet: tuple[list[PlatformMember], PlatformFleetView],
         state: PlatformState,
         sizes: dict[str, int],
     ) -> None:
-        """One step a VM, none for what is busy or gone, and as many VMs as there should be."""
+        """Each VM has at most one step, busy and gone ones none, and the size is as ordered."""
         known, sight = fleet
         gone = set(lost_members(known, sight))
         members = [one for one in known if one.key not in gone]
-        found = ordered(state, sizes, members, sight)
+        found = change_of(state, sizes, members, sight)
         subjects = [step.subject for step in found.steps]
         assert len(set(subjects)) == len(subjects)
         for step in found.steps:
@@ -216,14 +218,14 @@ class TestFleet:
             assert kept == []
 
     @given(fleets(), st.integers(0, 3))
-    def test_no_more_are_made_than_there_is_room_for(
+    def test_creations_respect_the_room(
         self, fleet: tuple[list[PlatformMember], PlatformFleetView], room: int
     ) -> None:
-        """The first of the VMs that would be made are, and only new members that are made come."""
+        """The first creations are kept, and only their members are added."""
         known, sight = fleet
         members = [one for one in known if one.key not in lost_members(known, sight)]
         all_, some = (
-            ordered(PlatformState.RUNNING, {"a": 3, "b": 2}, members, sight, room=room)
+            change_of(PlatformState.RUNNING, {"a": 3, "b": 2}, members, sight, room=room)
             for room in (100, room)
         )
         made, fewer = (
@@ -235,14 +237,14 @@ class TestFleet:
         assert (others[1], some.leave) == (others[0], all_.leave)
 
     @given(fleets())
-    def test_asked_again_it_asks_for_the_same(
+    def test_a_repeated_change_is_the_same(
         self, fleet: tuple[list[PlatformMember], PlatformFleetView]
     ) -> None:
-        """Orders that were stored and not carried out are given again, with the same keys."""
+        """Stored changes that were not executed are repeated with the same keys."""
         known, sight = fleet
         members = [one for one in known if one.key not in lost_members(known, sight)]
         sizes = {"a": 2, "b": 1}
-        first = ordered(PlatformState.RUNNING, sizes, members, sight)
+        first = change_of(PlatformState.RUNNING, sizes, members, sight)
         stored = [
             PlatformMember(
                 key=one.key,
@@ -255,7 +257,7 @@ class TestFleet:
             for one in (*members, *first.add)
         ]
         gone = lost_members(stored, sight)
-        again = ordered(
+        again = change_of(
             PlatformState.RUNNING, sizes, [one for one in stored if one.key not in gone], sight
         )
         assert again.add == ()
@@ -263,7 +265,7 @@ class TestFleet:
 
 
 def assert_possible(step: Step, sight: PlatformFleetView) -> None:
-    """It fits the state that its VM was seen in."""
+    """Check that the step fits the observed state of its VM."""
     if isinstance(step, Create):
         assert step.key not in sight.creating
         return
@@ -277,8 +279,8 @@ def assert_possible(step: Step, sight: PlatformFleetView) -> None:
 
 
 class TestFirstBid:
-    def test_it_buys_all_it_can_use_at_the_higher_of_present_and_past_prices(self) -> None:
-        """200 units at 0.03 are worth 6; what nobody pays for has its default."""
+    def test_the_first_bid_buys_all_usable_units(self) -> None:
+        """It uses the higher of present and past prices; goods without a price have defaults."""
         price = reference_price(0.03, [0.01, 0.03, inf])
         assert price == 0.03
         bid = first_bid(
@@ -288,7 +290,9 @@ class TestFirstBid:
         assert reference_price(0.01, [0.03, 0.05]) == 0.04
 
     @given(amounts, amounts, amounts)
-    def test_never_more_than_may_be_spent(self, price: float, units: float, most: float) -> None:
-        """All resources together."""
+    def test_the_first_bid_never_exceeds_the_limit(
+        self, price: float, units: float, most: float
+    ) -> None:
+        """The limit applies to the sum over resources."""
         bid = first_bid({"cpu": price, "memory": price}, {"cpu": units, "memory": units}, {}, most)
         assert sum(bid.values()) <= most * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Two managers of platforms on one database: only who has the lease lets controllers act."""
+"""Two managers of platforms on one database: only the holder of the lease accepts actions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,34 +34,34 @@ class Rival:
         self.scheduler.start()
 
     def act(self, platform: int, action_id: str, count: int) -> Any:
-        """As a controller of this daemon's."""
+        """Act as a controller of this daemon."""
         wish = SetSize(cluster="nodes", count=count)
         return self._site.wait(self.manager.act(platform, action_id, wish))
 
     def end(self) -> None:
-        """In order."""
+        """End the daemon in order."""
         self._site.result(ensureDeferred(self.scheduler.stop()))
         self._site.result(ensureDeferred(self.leading.stop()))
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A cloud and its database."""
+    """Yield a cloud and its database."""
     made = Site()
     yield made
     made.close()
 
 
-def sleeping(rival: Rival) -> None:
-    """Its process is stopped: it looks at nothing."""
+def freeze(rival: Rival) -> None:
+    """Stop the daemon's process, so that it notices nothing."""
     leading, beat = rival.leading, rival.scheduler._beat
     for call in (leading._call, beat._call):
         call.cancel()
     leading._call = beat._call = None
 
 
-def test_who_loses_the_lease_ends_its_controllers_and_takes_no_action(site: Site) -> None:
-    """Its successor starts its own; what the old ones ask for is refused, before they are gone."""
+def test_losing_the_lease_ends_controllers_and_rejects_actions(site: Site) -> None:
+    """The successor starts its own; late actions of old ones are rejected."""
     platform = site.submit()
     first, second = Rival(site, "first"), Rival(site, "second")
     site.clock.pump([10.0] * 30)
@@ -71,10 +71,10 @@ def test_who_loses_the_lease_ends_its_controllers_and_takes_no_action(site: Site
     with pytest.raises(LeaseLostError):
         second.act(platform, "never", 4)
 
-    sleeping(first)
+    freeze(first)
     site.clock.pump([10.0] * 30)
     assert set(second.notes.running) == {platform}
-    # It wakes up and knows of nothing yet: its controller is still there, and acts.
+    # It continues without knowing of the takeover: its controller still exists and acts.
     assert first.leading.acting
     assert set(first.notes.running) == {platform}
     with pytest.raises(LeaseLostError):
@@ -85,8 +85,8 @@ def test_who_loses_the_lease_ends_its_controllers_and_takes_no_action(site: Site
     second.end()
 
 
-def test_a_standby_does_not_end_the_platforms_of_its_controllers(site: Site) -> None:
-    """One that can't be kept running there may do well with the other daemon."""
+def test_a_standby_does_not_end_its_controllers_platforms(site: Site) -> None:
+    """A controller that fails there may work at the other daemon."""
     platform = site.submit()
     first, second = Rival(site, "first"), Rival(site, "second")
     site.clock.pump([10.0] * 30)
@@ -99,8 +99,8 @@ def test_a_standby_does_not_end_the_platforms_of_its_controllers(site: Site) -> 
     assert not first.notes.running
 
 
-def test_a_controller_that_takes_its_time_to_end_keeps_nobody_waiting(site: Site) -> None:
-    """The others have their news, and new ones start."""
+def test_a_slowly_ending_controller_makes_no_others_wait(site: Site) -> None:
+    """Others get their news, and new ones start."""
     slow = site.submit()
     site.until(slow, "running")
     never: Deferred[None] = Deferred()

@@ -1,4 +1,4 @@
-"""What platforms do not take for theirs, or can't have, in virtual time on the embedded cloud."""
+"""VMs and resources that a platform does not own or cannot get, on the embedded cloud."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from tests.platforms.site import BOB, Site
 
 
 class TestStrangers:
-    def test_a_key_in_somebody_elses_template_catches_no_vm(self, site: Site) -> None:
-        """Nobody gets his VM paid, or ended, by writing another's key into it."""
+    def test_a_key_in_another_users_template_binds_no_vm(self, site: Site) -> None:
+        """Writing another user's key gets no VM paid for or ended."""
         platform = site.submit()
         site.periods(2)
         key = site.members(platform)[0].key
@@ -20,8 +20,8 @@ class TestStrangers:
         owners = {site.bench.vm(vm).uid for vm in site.vms(platform)}
         assert owners == {site.ann}
 
-    def test_vms_that_opennebula_refuses(self, site: Site) -> None:
-        """The platform says so and fails, with its budget back."""
+    def test_a_platform_whose_vms_are_rejected_fails(self, site: Site) -> None:
+        """It has the reason, and its budget returns."""
         before = site.balances()[site.ann]
         platform = site.submit(
             cluster='[[cluster]]\nname = "nodes"\ntemplate = """\nCPU="1"\nMEMORY="64"\n'
@@ -31,8 +31,8 @@ class TestStrangers:
         assert "can't be created" in found.why
         assert site.balances()[site.ann] == before
 
-    def test_one_that_runs_goes_on_without_vms_that_opennebula_refuses(self, site: Site) -> None:
-        """Its tenant reads that they were refused, and why."""
+    def test_a_running_platform_continues_without_rejected_vms(self, site: Site) -> None:
+        """Its tenant gets the rejection and the reason."""
         platform = site.submit()
         site.until(platform, "running")
         site.cloud.faults.add(Fault(FaultKind.REFUSE, "one.vm.allocate", code=1024, text="no more"))
@@ -44,8 +44,8 @@ class TestStrangers:
         assert all(one.refused and "no more" in one.text for one in told)
         assert sum(int(one.text.split()[3]) for one in told) == 2
 
-    def test_what_has_ended_can_be_ordered_nothing(self, site: Site) -> None:
-        """It says so."""
+    def test_an_ended_platform_accepts_no_orders(self, site: Site) -> None:
+        """The error has its state."""
         platform = site.submit()
         site.wait(site.manager.stop(platform, "ann"))
         assert site.platform(platform).state == "cancelled"

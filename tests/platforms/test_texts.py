@@ -1,4 +1,4 @@
-"""What a platform's texts say is worked out once, and never while nobody else may write."""
+"""A platform's texts are parsed once, and never inside of a writing transaction."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ WAITS = '[start]\nnot_before = "30d"'
 
 
 def clusters(count: int) -> str:
-    """As many clusters, whose texts differ."""
+    """Return clusters with different texts."""
     return "\n".join(
         f"[[cluster]]\nname = 'c{number}'\ntemplate = '''\n{VM}X=\"{number}\"\n'''"
         for number in range(count)
@@ -22,7 +22,7 @@ def clusters(count: int) -> str:
 
 
 class Watch:
-    """Counts the texts that are parsed, and those of them in a transaction that writes."""
+    """Counts parsed texts, and those parsed inside of a writing transaction."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.parsed = self.while_writing = 0
@@ -53,7 +53,7 @@ class Watch:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A site that has parsed nothing."""
+    """Yield a site that has parsed nothing."""
     _forget()
     made = Site()
     yield made
@@ -65,10 +65,10 @@ def _forget() -> None:
         kept.cache_clear()
 
 
-def test_a_period_parses_no_text_of_a_platform_that_was_submitted(
+def test_a_period_parses_no_text_of_a_submitted_platform(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor when the parsed texts, which are large, are forgotten."""
+    """This holds also after the large parsed texts were dropped."""
     for _ in range(3):
         site.submit(cluster=clusters(4), start=WAITS)
     site.periods(2)
@@ -78,10 +78,10 @@ def test_a_period_parses_no_text_of_a_platform_that_was_submitted(
     assert watch.parsed == 0
 
 
-def test_no_text_is_parsed_in_a_transaction_that_writes(
+def test_no_text_is_parsed_in_a_writing_transaction(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither when a platform is submitted nor in the first period of a daemon."""
+    """This holds for a submission and for a daemon's first period."""
     watch = Watch(monkeypatch)
     one = site.submit(cluster=clusters(4))
     assert watch.parsed >= 4
@@ -96,8 +96,8 @@ def test_no_text_is_parsed_in_a_transaction_that_writes(
     assert watch.while_writing == 0
 
 
-def test_what_is_kept_of_a_stored_template_is_counted() -> None:
-    """A template whose parameters are large counts for more, and holds no texts of VMs."""
+def test_cached_templates_count_by_their_size() -> None:
+    """Large parameters count for more, and no texts of VMs are kept."""
     text = template()
     assert all(one.template is None for one in template_reader.parsed(text).clusters)
     template_reader._parsed.cache_clear()

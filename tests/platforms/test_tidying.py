@@ -1,4 +1,4 @@
-"""What platforms leave on the disk: bounded, and gone in the end."""
+"""Files that platforms leave on the disk: limited, and removed in the end."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from merkatd.scheduler.base.settings import Rhythm
 from tests.platforms.site import Site
 
 
-def test_the_folders_of_others_are_removed(tmp_path: Path) -> None:
-    """With all that is in them; what is no platform's stays."""
+def test_folders_of_removed_platforms_are_deleted(tmp_path: Path) -> None:
+    """Their content is deleted too, and other folders stay."""
     for name in ("1", "2", "11", "keys", "1.old"):
         (tmp_path / name / "deep").mkdir(parents=True)
         (tmp_path / name / "deep" / "log").write_text("x")
@@ -18,8 +18,8 @@ def test_the_folders_of_others_are_removed(tmp_path: Path) -> None:
     assert sweep(tmp_path / "nowhere", set()) == 0
 
 
-def test_a_tenant_that_begins_and_ends_platforms_all_day_fills_no_disk() -> None:
-    """Those that run are kept, of the others the newest, as long as details are."""
+def test_creating_and_ending_platforms_does_not_fill_the_disk() -> None:
+    """Files of running platforms stay, and of the newest ended ones as long as details."""
     site = Site(rhythm=Rhythm(interval_s=60.0, keep_allocations=2 * EVERY))
     runs = site.submit()
     over = []

@@ -1,4 +1,4 @@
-"""What happens to a platform in a period, from what was seen of it."""
+"""Events of a platform in a period, from its observation."""
 
 from dataclasses import replace
 
@@ -20,8 +20,10 @@ NOW_S = 1_000_000.0
 OFFER = MarketOffer(now_s=NOW_S, interval_s=60.0, prices={"cpu": 0.001})
 
 
-def standing(state: PlatformState, credits_left: float = 10.0, *, active: int = 2) -> PlatformInput:
-    """A platform that needs two VMs, so many of which are there."""
+def make_input(
+    state: PlatformState, credits_left: float = 10.0, *, active: int = 2
+) -> PlatformInput:
+    """Return a platform that needs two VMs and has `active` of them."""
     return PlatformInput(
         state=state,
         held=False,
@@ -33,40 +35,40 @@ def standing(state: PlatformState, credits_left: float = 10.0, *, active: int = 
 
 
 @pytest.mark.parametrize("state", UP_OR_COMING)
-def test_whose_budget_is_used_up_is_stopped_where_it_said_so(state: PlatformState) -> None:
-    """While it runs or is about to; else it goes on with what replenishment brings.
+def test_a_platform_without_credits_is_stopped_if_it_chose_so(state: PlatformState) -> None:
+    """This holds while it runs or starts; otherwise it continues with its replenishment.
 
-    A thousandth of a credit is nothing.
+    Less than a thousandth of a credit counts as nothing.
     """
-    spent = standing(state, 0.0009)
+    spent = make_input(state, 0.0009)
     found = next_event(spent, OFFER)
     assert found is not None
     assert (found.event, found.why) == (Event.STOP, "its budget is used up")
     goes_on = next_event(replace(spent, over_budget=BudgetPolicy.GO_ON), OFFER)
     assert goes_on is None or goes_on.event is Event.UP
-    rich = next_event(standing(state, 0.0011), OFFER)
+    rich = next_event(make_input(state, 0.0011), OFFER)
     assert rich is None or rich.event is Event.UP
 
 
 @pytest.mark.parametrize("state", [PlatformState.SUSPENDING, PlatformState.SUSPENDED])
-def test_what_does_not_run_spends_nothing_and_is_not_stopped_for_it(state: PlatformState) -> None:
-    """It may have credits again when it is resumed."""
-    found = next_event(standing(state, 0.0, active=1), OFFER)
+def test_a_suspended_platform_without_credits_is_not_stopped(state: PlatformState) -> None:
+    """It spends nothing, and may have credits again when it resumes."""
+    found = next_event(make_input(state, 0.0, active=1), OFFER)
     assert found is None or found.event is not Event.STOP
 
 
-def test_it_is_down_when_none_of_its_vms_is_active_any_more() -> None:
-    """One that is still being suspended is active."""
-    assert next_event(standing(PlatformState.SUSPENDING, active=1), OFFER) is None
-    found = next_event(standing(PlatformState.SUSPENDING, active=0), OFFER)
+def test_a_platform_is_down_when_none_of_its_vms_is_active() -> None:
+    """A VM that is still being suspended is active."""
+    assert next_event(make_input(PlatformState.SUSPENDING, active=1), OFFER) is None
+    found = next_event(make_input(PlatformState.SUSPENDING, active=0), OFFER)
     assert found is not None
     assert found.event is Event.DOWN
 
 
-def test_it_is_up_when_as_many_run_as_it_needs() -> None:
-    """And not before."""
+def test_a_platform_is_up_when_enough_vms_run() -> None:
+    """It needs its least number of VMs."""
     for state in (PlatformState.STARTING, PlatformState.RESUMING):
-        assert next_event(standing(state, active=1), OFFER) is None
-        found = next_event(standing(state, active=2), OFFER)
+        assert next_event(make_input(state, active=1), OFFER) is None
+        found = next_event(make_input(state, active=2), OFFER)
         assert found is not None
         assert found.event is Event.UP

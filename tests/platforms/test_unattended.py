@@ -1,4 +1,4 @@
-"""One platform that the daemon fails to look after: others go on, and its tenant reads why."""
+"""One platform that the daemon fails to manage: others continue, and its tenant gets the reason."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ class Failing:
         self.platform = -1
 
     def at(self, module: Any, name: str) -> None:
-        """Have a function of a module fail from now on, wherever it is given the platform."""
+        """Let a function of a module fail when it gets the platform."""
         real = getattr(module, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
@@ -37,25 +37,25 @@ class Failing:
 
         self._monkeypatch.setattr(module, name, call)
 
-    def no_more(self) -> None:
-        """Have nothing fail any more."""
+    def restore(self) -> None:
+        """Let all functions work again."""
         self.platform = -1
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
-    """Nothing fails yet."""
+    """Return such a switch, with nothing failing yet."""
     return Failing(monkeypatch)
 
 
 def row_of(site: Site, platform: int) -> PlatformDetails:
-    """What `platform show` answers."""
+    """Return the answer of `platform show`."""
     row: PlatformDetails = site.wait(platforms_at(site).platform(LOCAL, platform))
     return row
 
 
 def troubles(site: Site) -> Mapping[int, str]:
-    """By platform, why it is not looked after."""
+    """Return by platform why it is not managed."""
     return site.scheduler.world.troubles.of(TroubleKind.PLATFORM)
 
 
@@ -70,10 +70,10 @@ def troubles(site: Site) -> Mapping[int, str]:
         (period_review, "bids_by_cluster"),
     ],
 )
-def test_one_that_fails_stays_as_it_was_and_the_period_goes_on(
+def test_a_failing_platform_stays_unchanged_and_the_period_continues(
     site: Site, failing: Failing, module: Any, name: str
 ) -> None:
-    """The platforms before and after it start; once nothing is wrong, it starts too."""
+    """The other platforms start, and it starts too once the fault is gone."""
     before, broken, after = (site.submit() for _ in range(3))
     failing.platform = broken
     failing.at(module, name)
@@ -83,15 +83,15 @@ def test_one_that_fails_stays_as_it_was_and_the_period_goes_on(
     assert "starting" not in {one.what for one in site.doings(broken)}
     assert site.members(broken) == ()
     assert troubles(site) == {broken: WHY}
-    failing.no_more()
+    failing.restore()
     site.until(broken, "running")
     assert troubles(site) == {}
 
 
-def test_one_that_fails_as_the_daemon_reads_all_texts_keeps_no_period_from_its_end(
+def test_a_failure_in_reading_all_texts_does_not_stop_the_period(
     site: Site, failing: Failing
 ) -> None:
-    """A daemon that is started reads the texts of all living platforms before its first period."""
+    """A starting daemon reads the texts of all living platforms before its first period."""
     broken, other = site.submit(), site.submit()
     failing.platform = broken
     failing.at(funds, "usable_by_all")
@@ -100,10 +100,10 @@ def test_one_that_fails_as_the_daemon_reads_all_texts_keeps_no_period_from_its_e
     assert troubles(site) == {broken: WHY}
 
 
-def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
+def test_its_tenant_gets_the_reason_and_the_log_has_one_traceback(
     site: Site, failing: Failing
 ) -> None:
-    """In the row, in the command's words, and in one line of the log however long it lasts."""
+    """The reason is in the row and in the command's text, and one log line has the traceback."""
     broken, other = site.submit(), site.submit()
     failing.platform = broken
     failing.at(period_review, "bids_by_cluster")
@@ -119,8 +119,8 @@ def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
     assert row_of(site, other).unattended is None
 
 
-def test_one_that_fails_can_be_ended(site: Site, failing: Failing) -> None:
-    """An order to stop needs nothing of what it asks for: its VMs go, its budget comes back."""
+def test_a_failing_platform_can_be_stopped(site: Site, failing: Failing) -> None:
+    """Stopping needs none of the failing parts: its VMs end, and its budget returns."""
     before = site.balances()[site.ann]
     platform = site.submit(budget="[budget]\ncredits = 300")
     site.until(platform, "running")
@@ -136,8 +136,8 @@ def test_one_that_fails_can_be_ended(site: Site, failing: Failing) -> None:
     assert site.balances()[site.ann] > before - 300_000_000
 
 
-def test_what_cannot_be_shown_of_one_is_left_out(site: Site, failing: Failing) -> None:
-    """Its tenant reads the rest, and why: it may have to be stopped."""
+def test_unshowable_parts_of_a_platform_are_left_out(site: Site, failing: Failing) -> None:
+    """Its tenant sees the rest and the reason, because it may have to be stopped."""
     platform = site.submit()
     site.until(platform, "running")
     failing.platform = platform
@@ -152,10 +152,10 @@ def test_what_cannot_be_shown_of_one_is_left_out(site: Site, failing: Failing) -
     ("module", "name"),
     [(announcements, "_standing"), (announcements, "_assignment"), (claims, "claim_of")],
 )
-def test_the_controllers_of_others_hear_the_news(
+def test_other_controllers_get_their_news(
     site: Site, failing: Failing, module: Any, name: str
 ) -> None:
-    """The one that fails keeps its processes, and hears nothing while it fails."""
+    """The failing platform keeps its processes, and gets no news meanwhile."""
     broken, other = site.submit(), site.submit()
     site.until(other, "running")
     assert {*site.notes.running} == {broken, other}
@@ -174,10 +174,10 @@ def test_the_controllers_of_others_hear_the_news(
         assert broken not in heard
 
 
-def test_a_controller_that_cannot_be_started_keeps_no_other_from_its_start(
+def test_a_controller_that_cannot_start_does_not_stop_others(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is tried again after each period."""
+    """Its start is retried after each period."""
     real, fails = site.notes.start, [True]
 
     async def start(assignment: Assignment) -> None:

@@ -1,4 +1,4 @@
-"""VM templates as OpenNebula reads them: whose attributes they may speak of, and which networks."""
+"""VM templates as OpenNebula reads them: user attributes, objects and restrictions."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -20,7 +20,7 @@ SIZE = 'CPU="1"\nMEMORY="64"\n'
 
 
 class Source:
-    """A template's own text."""
+    """A template with a text of its own."""
 
     template_id = template_name = None
 
@@ -29,30 +29,30 @@ class Source:
 
 
 async def ask(method: str, *arguments: Any) -> str:
-    """OpenNebula, which knows the user alone."""
+    """Answer as an OpenNebula that knows only the user."""
     assert (method, arguments) == ("one.user.info", (-1,))
     return USER
 
 
 def done(coroutine: Coroutine[Any, Any, str]) -> str:
-    """What it returns."""
+    """Return the result of a coroutine."""
     return asyncio.run(coroutine)
 
 
 def read(text: str) -> str:
-    """Return what is stored of a tenant's text."""
+    """Return the stored text of a tenant's text."""
     return done(vm_template("", Source(text), ask, admin=False))
 
 
 class TestUser:
-    def test_what_is_said_of_the_user_is_the_tenants(self) -> None:
-        """Not the account's that makes the VM; quotes stay inside their quotes."""
+    def test_user_variables_are_the_tenants(self) -> None:
+        """They are not those of the creating account, and quotes stay inside of their quotes."""
         said = read(CONTEXT + 'X="$UNAME $UID $GNAME$GID $UIDX $USER[NOTHING]"')
         assert 'SSH_PUBLIC_KEY="ssh-ed25519 AAAA \\"ann\\""' in said
         assert 'X="ann 7 users1 $UIDX "' in said
 
-    def test_no_value_opens_its_quotes(self) -> None:
-        """One that ends with a backslash would swallow what comes behind it."""
+    def test_no_value_breaks_its_quotes(self) -> None:
+        """A value that ends with a backslash would otherwise include the following text."""
         said = read(SIZE + 'A="$USER[OPEN]"\nB="1"\n')
         assert parse(said).get("B") == "1"
 
@@ -69,8 +69,8 @@ class TestUser:
             "$user[A, B]",
         ],
     )
-    def test_nothing_of_another_user_is_ever_said(self, text: str) -> None:
-        """Not all that there is of one, and nothing that comes in by the back door."""
+    def test_nothing_of_another_user_is_inserted(self, text: str) -> None:
+        """Neither a whole template nor nested variables can be inserted."""
         with pytest.raises(TemplateError, match=r"expected \$USER\[NAME\]"):
             read(f'CONTEXT=[X="{text}"]')
 
@@ -78,10 +78,10 @@ class TestUser:
         ("attribute", "times", "match"),
         [(8193, 1, "at most 8192 characters"), (8000, 5, "more than 32768 characters")],
     )
-    def test_no_template_grows_beyond_its_bound(
+    def test_a_template_never_exceeds_its_limit(
         self, attribute: int, times: int, match: str
     ) -> None:
-        """A short text can name a long attribute many times, and would be stored with all of it."""
+        """A short text could insert a long attribute many times."""
 
         async def of_a_large_user(_method: str, *_arguments: Any) -> str:
             return f"<USER><TEMPLATE><A>{'x' * attribute}</A></TEMPLATE></USER>"
@@ -90,8 +90,8 @@ class TestUser:
         with pytest.raises(TemplateError, match=match):
             done(vm_template("", Source(text), of_a_large_user, admin=False))
 
-    def test_a_template_of_opennebulas_own_is_bounded_as_well(self) -> None:
-        """It may be of any length there; a platform keeps it as text."""
+    def test_a_template_of_opennebula_is_limited_too(self) -> None:
+        """It may be of any length there, and a platform stores its text."""
 
         async def shown(method: str, *_arguments: Any) -> str:
             assert method == "one.template.info"
@@ -102,8 +102,8 @@ class TestUser:
         with pytest.raises(TemplateError, match="at most 32768"):
             done(vm_template("", source, shown, admin=False))
 
-    def test_a_template_is_found_by_its_name_where_one_alone_has_it(self) -> None:
-        """Two of the same name are none that could be meant."""
+    def test_a_template_is_found_by_a_unique_name(self) -> None:
+        """A name of two templates is ambiguous and rejected."""
         names = ["web", "db", "web"]
 
         async def shown(method: str, *arguments: Any) -> str:
@@ -121,8 +121,8 @@ class TestUser:
         with pytest.raises(TemplateError, match="2 templates are named 'web', expected 1"):
             done(vm_template("", source, shown, admin=False))
 
-    def test_who_says_nothing_of_users_is_not_looked_up(self) -> None:
-        """A call less."""
+    def test_a_template_without_user_variables_needs_no_user(self) -> None:
+        """It saves a call."""
 
         async def nobody(*_: Any) -> str:
             raise AssertionError
@@ -131,8 +131,8 @@ class TestUser:
 
 
 class TestNetworks:
-    def test_a_context_names_none(self) -> None:
-        """Though nearly every one says NETWORK="YES"."""
+    def test_a_context_names_no_network(self) -> None:
+        """Almost every context has NETWORK="YES", which is accepted."""
         assert 'NETWORK="YES"' in read(SIZE + CONTEXT)
 
     @pytest.mark.parametrize(
@@ -147,20 +147,20 @@ class TestNetworks:
             'A="1" % NIC=[NETWORK="secret"]',
         ],
     )
-    def test_nothing_hides_one(self, text: str) -> None:
-        """Whatever is written around it."""
+    def test_a_network_name_is_always_found(self, text: str) -> None:
+        """No notation hides it."""
         with pytest.raises(TemplateError, match="use IMAGE_ID and NETWORK_ID"):
             read(SIZE + text)
 
     @pytest.mark.parametrize("written", [" 12", "+12", "0000000000012", "12 ", "1e1", "", "-1"])
-    def test_an_id_is_written_in_one_way(self, written: str) -> None:
-        """OpenNebula reads some of the others as the same number."""
+    def test_an_id_has_one_notation(self, written: str) -> None:
+        """OpenNebula reads some other notations as the same number."""
         for name in ("DISK=[IMAGE_ID", "NIC=[NETWORK_ID", 'VMGROUP=[ROLE="a",VMGROUP_ID'):
             with pytest.raises(TemplateError, match="must be a whole number"):
                 read(f'{SIZE}{name}="{written}"]')
 
-    def test_every_object_that_is_named_is_asked_for(self) -> None:
-        """In the tenant's name, VM groups too."""
+    def test_access_to_every_named_object_is_checked(self) -> None:
+        """Calls are in the tenant's name, for VM groups too."""
         asked = []
 
         async def note(method: str, *arguments: Any) -> str:
@@ -185,14 +185,14 @@ class TestRestricted:
             ('VMGROUP=[VMGROUP_NAME="x"]', "VMGROUP_NAME"),
         ],
     )
-    def test_no_way_of_writing_hides_one(self, text: str, named: str) -> None:
-        """What OpenNebula would refuse the owner is refused at once."""
+    def test_restricted_attributes_are_found_in_any_notation(self, text: str, named: str) -> None:
+        """They are rejected at once, as OpenNebula would reject the owner's."""
         with pytest.raises(TemplateError, match=f"{named} is for administrators"):
             read(SIZE + text)
 
     @given(TEXTS)
-    def test_what_is_stored_has_one_reading(self, text: str) -> None:
-        """It holds what the text says, with further attributes behind it or without."""
+    def test_a_stored_text_has_one_reading(self, text: str) -> None:
+        """It means the same as the original, with or without further attributes after it."""
         try:
             stored = done(vm_template("", Source(text), ask, admin=True))
         except TemplateError:
@@ -206,12 +206,12 @@ class TestText:
     @pytest.mark.parametrize(
         "text", ['A="x" MERKAT_MANAGED="NO"', "merkat_min_cpu\n=1", "A=1 % MERKAT=[BID_CPU=9]"]
     )
-    def test_our_attributes_are_found_wherever_they_stand(self, text: str) -> None:
-        """On a line with others, over lines, behind what OpenNebula passes over."""
+    def test_merkats_attributes_are_found_anywhere(self, text: str) -> None:
+        """They may share a line, span lines, or follow text that OpenNebula skips."""
         assert "MERKAT" in (template_problem(SIZE + text) or "")
 
-    def test_sizes_are_read_as_opennebula_reads_them(self) -> None:
-        """Several on a line, in any case, with comments between."""
+    def test_sizes_are_read_like_by_opennebula(self) -> None:
+        """Several may be on a line, in any case, with comments in between."""
         text = 'cpu # of a core\n= 0.5 Memory="64" VCPU\t=2'
         assert template_problem(text) is None
         assert size(text) == {"cpu": 200.0, "memory": 64.0}
@@ -230,6 +230,6 @@ class TestText:
             ('CPU=1 MEMORY=64 A="x y\\"', "backslash"),
         ],
     )
-    def test_what_it_can_not_be(self, text: str, why: str) -> None:
-        """The message says why."""
+    def test_invalid_templates_have_a_reason(self, text: str, why: str) -> None:
+        """The message says why the template is rejected."""
         assert why in (template_problem(text) or "")

@@ -1,4 +1,4 @@
-"""The last words of a process, as its tenant reads them."""
+"""The last log line of a process, as shown to its tenant."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from merkatd.platforms.processes.process_files import last_log_line
         ("\n\n", ""),
     ],
 )
-def test_the_last_line_that_says_something_is_told(tmp_path: Path, text: str, words: str) -> None:
-    """No more than 300 characters of it, and none that moves a terminal's cursor."""
+def test_the_last_line_with_text_is_shown(tmp_path: Path, text: str, words: str) -> None:
+    """It has at most 300 characters and no control characters."""
     log = tmp_path / "one.log"
     log.write_text(text)
     assert last_log_line(log) == words

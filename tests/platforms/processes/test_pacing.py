@@ -1,4 +1,4 @@
-"""Starts at once: no more than so many, each in its turn, and nobody waits for ever."""
+"""Concurrent starts are limited and in order, and none waits for ever."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from tests.bus.rig import until
 from tests.platforms.processes.test_supervisor import SLEEPS, Nursery, in_nursery
 
 
-def begun(most: int, *names: str) -> tuple[Clock, StartPacer, list[str]]:
-    """A pace that these have asked for their turn, and who has begun."""
+def make_pacer(most: int, *names: str) -> tuple[Clock, StartPacer, list[str]]:
+    """Return a pacer with these requests, and the list of started names."""
     clock, found = Clock(), list[str]()
     pace = StartPacer(clock, found.append, most)
     for name in names:
@@ -21,9 +21,9 @@ def begun(most: int, *names: str) -> tuple[Clock, StartPacer, list[str]]:
     return clock, pace, found
 
 
-def test_the_next_begins_when_one_is_there() -> None:
-    """In the order in which they asked."""
-    _, pace, found = begun(2, "a", "b", "c", "d")
+def test_the_next_starts_when_one_has_settled() -> None:
+    """Starts follow the order of the requests."""
+    _, pace, found = make_pacer(2, "a", "b", "c", "d")
     assert found == ["a", "b"]
     pace.settled("b")
     assert found == ["a", "b", "c"]
@@ -32,9 +32,9 @@ def test_the_next_begins_when_one_is_there() -> None:
     assert found == ["a", "b", "c"]
 
 
-def test_one_that_is_never_heard_holds_up_nobody_for_long() -> None:
-    """Nor does one that was given up before its turn."""
-    clock, pace, found = begun(1, "a", "b", "c")
+def test_a_silent_process_delays_others_only_briefly() -> None:
+    """A process that was removed before its turn delays none."""
+    clock, pace, found = make_pacer(1, "a", "b", "c")
     pace.settled("b")
     clock.advance(LIMIT_S)
     assert found == ["a", "c"]
@@ -42,16 +42,16 @@ def test_one_that_is_never_heard_holds_up_nobody_for_long() -> None:
     assert not clock.getDelayedCalls()
 
 
-def test_after_its_end_nobody_begins() -> None:
-    """And nothing is left of it."""
-    clock, pace, found = begun(1, "a", "b")
+def test_a_closed_pacer_starts_nothing() -> None:
+    """No timer remains."""
+    clock, pace, found = make_pacer(1, "a", "b")
     pace.close()
     assert found == ["a"]
     assert not clock.getDelayedCalls()
 
 
-def test_processes_are_started_few_by_few(tmp_path: Path) -> None:
-    """Also where their warden is killed meanwhile: each runs once."""
+def test_processes_start_a_few_at_a_time(tmp_path: Path) -> None:
+    """Each runs once, also if the warden is killed meanwhile."""
     names = {f"{number}" for number in range(AT_ONCE + 3)}
 
     async def story(nursery: Nursery) -> None:

@@ -1,4 +1,4 @@
-"""Output is kept in order, in files of bounded size and number."""
+"""Output is kept in order, in files of limited size and number."""
 
 import os
 from contextlib import suppress
@@ -15,12 +15,12 @@ from merkatd.platforms.processes.warden import RotatingFile, Warden
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=50), max_size=20), st.integers(1, 30), st.integers(1, 4))
-def test_the_newest_is_kept(said: list[bytes], most: int, files: int) -> None:
-    """All files together are the end of what was said, and no file is too large."""
+def test_the_newest_output_is_kept(said: list[bytes], most: int, files: int) -> None:
+    """All files together are the end of the output, and no file is too large."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "deep" / "one.log"
         for data in said:
-            # Opened anew each time, as after a restart.
+            # Opened again each time, as after a restart.
             log = RotatingFile(path, most, files)
             log.write(data)
             log.close()
@@ -36,10 +36,8 @@ def test_the_newest_is_kept(said: list[bytes], most: int, files: int) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_disk_closes_nothing_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While no next file can be made, the full one stays open, and what is said is lost."""
+def test_a_full_disk_closes_no_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no next file can be created, the full one stays open, and output is dropped."""
     full = [False]
     opening = os.open
 
@@ -58,7 +56,7 @@ def test_a_full_disk_closes_nothing_of_others(
             log.write(said)
         others += os.pipe()
         assert os.fstat(log._fd).st_ino == (tmp_path / "one.log").stat().st_ino
-    for fd in others:  # each is still open: nobody closed it
+    for fd in others:  # each is still open
         os.close(fd)
     assert (tmp_path / "one.log").read_bytes() == b"a" * 10
     full[0] = False
@@ -68,8 +66,8 @@ def test_a_full_disk_closes_nothing_of_others(
     log.close()
 
 
-def test_a_log_that_is_closed_touches_no_other_file(tmp_path: Path) -> None:
-    """Its number may belong to another file by then."""
+def test_a_closed_log_writes_to_no_other_file(tmp_path: Path) -> None:
+    """Its descriptor may belong to another file by then."""
     log = RotatingFile(tmp_path / "one.log", 10, 2)
     log.close()
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
@@ -81,10 +79,10 @@ def test_a_log_that_is_closed_touches_no_other_file(tmp_path: Path) -> None:
     os.close(other)
 
 
-def test_a_start_that_fails_leaves_no_descriptor_open(
+def test_a_failed_start_leaves_no_descriptor_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The warden has few, and all other processes need them."""
+    """The warden has few descriptors, and all processes need them."""
     piping, pipes = os.pipe2, [0]
 
     def piped(flags: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Processes are kept running while they are wanted, and none is left when they are not."""
+"""Processes run while they are needed, and none remains afterwards."""
 
 import asyncio
 import errno
@@ -33,11 +33,11 @@ BRANCHED = (
     "subprocess.Popen(nap)\n"
     "subprocess.Popen(nap, start_new_session=True)\n" + SLEEPS
 )
-"""Has one child in its own session and one that left it."""
+"""Has a child in its own session and one that left it."""
 
 
 class Nursery:
-    """A supervisor whose clock is moved by hand."""
+    """A supervisor whose clock the test advances."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -46,12 +46,12 @@ class Nursery:
         self.supervisor = self.another()
 
     def another(self) -> Supervisor:
-        """As a daemon makes it when it starts."""
+        """Return a supervisor like that of a starting daemon."""
         rng = np.random.default_rng(1)
         return Supervisor(self.home, self.clock, rng, BACKOFF, self.ends.append)
 
     def program(self, code: str, **changes: Any) -> Program:
-        """Some Python, as a process of a platform."""
+        """Return a Python program as a process of a platform."""
         bounds: dict[str, Any] = {"memory_bytes": 2**30, "cpu_s": 100, "files": 64}
         return Program(
             arguments=(sys.executable, "-S", "-c", code),
@@ -64,24 +64,24 @@ class Nursery:
         )
 
     async def started(self, code: str, name: str = "one", **changes: Any) -> int:
-        """Start it and wait until it says something; its process."""
+        """Start a process and wait for its first output; return its pid."""
         self.supervisor.start(name, self.program(code, **changes))
         await until(self.said, f"{name} has said something")
         return self.supervisor.pids[name]
 
     def said(self) -> str:
-        """What was said until now."""
+        """Return the output so far."""
         log = self.home / "one.log"
         return log.read_text() if log.exists() else ""
 
     @property
     def everybody(self) -> frozenset[int]:
-        """All that there are, wherever they went, but for the warden."""
+        """Return all processes wherever they went, except for the warden."""
         return program_module.marked(str(self.home)) - {self.supervisor.warden_pid or 0}
 
 
 def in_nursery(home: Path, story: Callable[[Nursery], Coroutine[Any, Any, None]]) -> None:
-    """Play a story; nobody is left after it."""
+    """Run a story; check that no process remains."""
 
     async def played() -> None:
         nursery = Nursery(home)
@@ -94,8 +94,10 @@ def in_nursery(home: Path, story: Callable[[Nursery], Coroutine[Any, Any, None]]
     asyncio.run(played())
 
 
-def test_a_process_that_ends_is_started_again_ever_later_and_then_given_up(tmp_path: Path) -> None:
-    """And each end is told, with its reason."""
+def test_an_ending_process_is_restarted_with_growing_waits_and_then_given_up(
+    tmp_path: Path,
+) -> None:
+    """Each end is reported with its reason."""
 
     async def story(nursery: Nursery) -> None:
         with capturedLogs():
@@ -113,8 +115,8 @@ def test_a_process_that_ends_is_started_again_ever_later_and_then_given_up(tmp_p
     in_nursery(tmp_path, story)
 
 
-def test_one_that_is_never_given_up_is_tried_at_the_longest_wait(tmp_path: Path) -> None:
-    """A monitor: what it looks at may be there again in an hour."""
+def test_a_process_that_is_never_given_up_is_retried_at_the_longest_wait(tmp_path: Path) -> None:
+    """A monitor's source may be available again in an hour."""
 
     async def story(nursery: Nursery) -> None:
         with capturedLogs():
@@ -129,10 +131,10 @@ def test_one_that_is_never_given_up_is_tried_at_the_longest_wait(tmp_path: Path)
     in_nursery(tmp_path, story)
 
 
-def test_what_can_not_be_started_now_is_started_later(
+def test_a_process_that_cannot_start_now_is_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system had no descriptor or no process left: all are told, and tried again."""
+    """If the system has no descriptors or processes left, all starts are retried."""
     real, tries = warden_link.WardenLink, 0
 
     def failing(*arguments: Any) -> Any:
@@ -161,8 +163,8 @@ def test_what_can_not_be_started_now_is_started_later(
     in_nursery(tmp_path, story)
 
 
-def test_a_killed_process_is_another_one_afterwards(tmp_path: Path) -> None:
-    """And what it had started is gone with it, also what had left its session."""
+def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
+    """Its children end with it, also those that left its session."""
 
     async def story(nursery: Nursery) -> None:
         pid = await nursery.started(BRANCHED)
@@ -179,13 +181,13 @@ def test_a_killed_process_is_another_one_afterwards(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_who_is_stopped_may_end_well(tmp_path: Path) -> None:
-    """It is asked first, is waited for, and is not started again."""
+def test_a_stopped_process_may_end_in_order(tmp_path: Path) -> None:
+    """It gets SIGTERM, has time to end, and is not restarted."""
 
     async def story(nursery: Nursery) -> None:
         good = (
             "import os, signal, sys\n"
-            # Not print: the signal may come while it is still printing that it is here.
+            # Not print: the signal may arrive while the first line is still being printed.
             "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'bye'), sys.exit()))\n"
         )
         await nursery.started(good + SLEEPS)
@@ -199,8 +201,8 @@ def test_who_is_stopped_may_end_well(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_who_does_not_end_is_ended_after_the_grace(tmp_path: Path) -> None:
-    """However stubborn."""
+def test_a_process_that_does_not_end_is_killed_after_its_grace(tmp_path: Path) -> None:
+    """It is killed even if it ignores SIGTERM."""
 
     async def story(nursery: Nursery) -> None:
         await nursery.started(STUBBORN)
@@ -211,8 +213,8 @@ def test_who_does_not_end_is_ended_after_the_grace(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_what_is_wanted_again_while_it_ends_follows(tmp_path: Path) -> None:
-    """One after the other, never both."""
+def test_a_process_requested_while_the_old_one_ends_follows_it(tmp_path: Path) -> None:
+    """The two never run at the same time."""
 
     async def story(nursery: Nursery) -> None:
         pid = await nursery.started(STUBBORN)
@@ -226,8 +228,8 @@ def test_what_is_wanted_again_while_it_ends_follows(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_when_the_warden_is_killed_nobody_goes_on_unwatched(tmp_path: Path) -> None:
-    """All are ended, and started again under a new one."""
+def test_a_killed_warden_leaves_no_process_unsupervised(tmp_path: Path) -> None:
+    """All processes end, and start again under a new warden."""
 
     async def story(nursery: Nursery) -> None:
         pid = await nursery.started(BRANCHED)
@@ -246,8 +248,8 @@ def test_when_the_warden_is_killed_nobody_goes_on_unwatched(tmp_path: Path) -> N
     in_nursery(tmp_path, story)
 
 
-def test_who_had_ended_before_the_warden_is_not_told_to_have_ended_again(tmp_path: Path) -> None:
-    """It waits for its next start as it did; only those that ran ended with the warden."""
+def test_an_earlier_end_is_not_reported_again_with_the_wardens(tmp_path: Path) -> None:
+    """That process still waits for its next start; only running ones ended with the warden."""
 
     async def story(nursery: Nursery) -> None:
         await nursery.started(SLEEPS)
@@ -264,8 +266,8 @@ def test_who_had_ended_before_the_warden_is_not_told_to_have_ended_again(tmp_pat
     in_nursery(tmp_path, story)
 
 
-def test_stopping_nobody_is_over_at_once(tmp_path: Path) -> None:
-    """Those who are not there, or wait for their next start, need not be waited for."""
+def test_stopping_no_running_process_returns_at_once(tmp_path: Path) -> None:
+    """Unknown processes and those that wait for a start need no waiting."""
 
     async def story(nursery: Nursery) -> None:
         with capturedLogs():
@@ -279,8 +281,8 @@ def test_stopping_nobody_is_over_at_once(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_a_warden_that_does_not_listen_is_replaced(tmp_path: Path) -> None:
-    """Stopping waits for it no longer than it must."""
+def test_an_unresponsive_warden_is_replaced(tmp_path: Path) -> None:
+    """Stopping does not wait for it beyond the limit."""
 
     async def story(nursery: Nursery) -> None:
         await nursery.started(SLEEPS)
@@ -296,8 +298,8 @@ def test_a_warden_that_does_not_listen_is_replaced(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_one_that_hangs_is_started_again(tmp_path: Path) -> None:
-    """When its owner says so."""
+def test_a_hanging_process_is_restarted(tmp_path: Path) -> None:
+    """Its owner reports that it hangs."""
 
     async def story(nursery: Nursery) -> None:
         await nursery.started(STUBBORN)
@@ -310,8 +312,8 @@ def test_one_that_hangs_is_started_again(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_what_can_not_be_started_is_told(tmp_path: Path) -> None:
-    """Like any other end."""
+def test_a_process_that_cannot_be_executed_is_reported(tmp_path: Path) -> None:
+    """The report is like that of any other end."""
 
     async def story(nursery: Nursery) -> None:
         program = nursery.program(SLEEPS)
@@ -327,8 +329,8 @@ def test_what_can_not_be_started_is_told(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_a_secret_is_read_once_and_stands_nowhere(tmp_path: Path) -> None:
-    """Neither among the arguments nor in the environment."""
+def test_a_secret_can_be_read_once_and_appears_nowhere(tmp_path: Path) -> None:
+    """It is neither in the arguments nor in the environment."""
 
     async def story(nursery: Nursery) -> None:
         code = f"import os; fd = int(os.environ['{SECRET_FD}']); print(os.read(fd, 99)); "
@@ -341,8 +343,8 @@ def test_a_secret_is_read_once_and_stands_nowhere(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_memory_cpu_time_and_files_are_bounded(tmp_path: Path) -> None:
-    """Each bound as it was given."""
+def test_memory_cpu_time_and_files_are_limited(tmp_path: Path) -> None:
+    """Each limit has its configured value."""
 
     async def story(nursery: Nursery) -> None:
         pid = await nursery.started(SLEEPS, memory_bytes=2**28, cpu_s=7, files=33)
@@ -355,8 +357,8 @@ def test_memory_cpu_time_and_files_are_bounded(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_a_process_that_takes_too_much_memory_fails_by_itself(tmp_path: Path) -> None:
-    """And is told why in its own output."""
+def test_a_process_with_too_much_memory_fails_by_itself(tmp_path: Path) -> None:
+    """Its own output has the reason."""
 
     async def story(nursery: Nursery) -> None:
         with capturedLogs():
@@ -368,8 +370,8 @@ def test_a_process_that_takes_too_much_memory_fails_by_itself(tmp_path: Path) ->
     in_nursery(tmp_path, story)
 
 
-def test_output_without_end_fills_no_disk(tmp_path: Path) -> None:
-    """Two files of ten thousand bytes, the newest."""
+def test_endless_output_does_not_fill_the_disk(tmp_path: Path) -> None:
+    """Two files of ten thousand bytes keep the newest output."""
 
     async def story(nursery: Nursery) -> None:
         talks = "import itertools\nfor row in itertools.count(): print(row)"
@@ -385,8 +387,8 @@ def test_output_without_end_fills_no_disk(tmp_path: Path) -> None:
     in_nursery(tmp_path, story)
 
 
-def test_what_a_daemon_before_left_is_ended_at_the_start(tmp_path: Path) -> None:
-    """Of the same state directory only."""
+def test_processes_of_an_earlier_daemon_are_ended_at_the_start(tmp_path: Path) -> None:
+    """Only those of the same state directory are ended."""
 
     async def story(nursery: Nursery) -> None:
         await nursery.started(BRANCHED)

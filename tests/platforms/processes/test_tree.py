@@ -1,4 +1,4 @@
-"""Whose children processes are."""
+"""The process tree: descendants of a process."""
 
 import os
 import subprocess
@@ -15,8 +15,8 @@ PARENT = (
 )
 
 
-def test_descendants_are_children_and_theirs_and_nobody_else() -> None:
-    """All that is found is ended where a warden ends: one stranger among them would die."""
+def test_descendants_are_exactly_children_and_their_children() -> None:
+    """A warden ends all of them, so a foreign process among them would be killed."""
     arguments = [sys.executable, "-S", "-c", PARENT, SLEEPS]
     with (
         subprocess.Popen([sys.executable, "-S", "-c", SLEEPS]) as stranger,
