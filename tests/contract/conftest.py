@@ -21,7 +21,7 @@ from tests.contract.cleaning import clean, refuse_to_harm, restore
 from tests.contract.drivers import DummyDrivers, EmbeddedDrivers
 from tests.contract.endpoint import Endpoint
 from tests.contract.merkat import Merkat
-from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, founded
+from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, make_cloud
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +140,7 @@ def in_memory(settings: EmbeddedSettings) -> Endpoint:
     """An embedded cloud in this process, in virtual time."""
     clock = Clock()
     clock.advance(1_000.0)  # oned writes 0 for a time that never was
-    cloud = founded(clock, 0, settings)
+    cloud = make_cloud(clock, 0, settings)
     return Endpoint(
         MemoryTransport(cloud), ADMIN, VirtualTime(clock), clock, Inline(), EmbeddedDrivers(cloud)
     )
@@ -150,7 +150,7 @@ def in_memory(settings: EmbeddedSettings) -> Endpoint:
 def _over_http(time: RealTime) -> Iterator[Endpoint]:
     time.faster = RealTime.faster
     delays = Delays(factor=1 / time.faster)
-    cloud = founded(time.reactor, 0, EmbeddedSettings(delays=delays, monitor_interval_s=0))
+    cloud = make_cloud(time.reactor, 0, EmbeddedSettings(delays=delays, monitor_interval_s=0))
     server = serve(cloud, time.reactor)
     with _client(time, server.endpoint, ADMIN, EmbeddedDrivers(cloud)) as made:
         yield made

@@ -1,4 +1,4 @@
-"""The worlds that tests of the contract run in."""
+"""The worlds of the contract tests."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.opennebula.worlds import RealTime, World, in_memory, over_http
 
 @pytest.fixture(scope="session")
 def real_time() -> Iterator[RealTime]:
-    """One reactor for all tests over HTTP."""
+    """Yield one reactor for all tests over HTTP."""
     time = RealTime()
     yield time
     time.close()
@@ -17,7 +17,7 @@ def real_time() -> Iterator[RealTime]:
 
 @pytest.fixture(params=["memory", "http"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    """Each endpoint in turn, with three hosts."""
+    """Yield each endpoint in turn, with three hosts."""
     if request.param == "memory":
         yield in_memory()
     else:
@@ -26,5 +26,5 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 @pytest.fixture
 def http_world(real_time: RealTime) -> Iterator[World]:
-    """Real HTTP only."""
+    """Yield a world over real HTTP only."""
     yield from over_http(real_time)

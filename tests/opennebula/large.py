@@ -20,7 +20,7 @@ TEMPLATE = 'CPU=0.5\nMEMORY=1024\nMERKAT_BID_CPU=3\nMERKAT=[MEMORY="2"]'
 
 
 def large() -> EmbeddedCloud:
-    """Everything runs; nothing changes any more."""
+    """Return a cloud in which everything runs and nothing changes any more."""
     clock = Clock()
     cloud = EmbeddedCloud(clock, np.random.default_rng(1), EmbeddedSettings(monitor_interval_s=0))
     cloud.found("secret")

@@ -1,4 +1,4 @@
-"""Calls as each server wants them, made again only where that harms nothing, and no secret told."""
+"""Calls in each server's form, repeated only if that is safe, and without revealing secrets."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SIGNATURES = {
 
 
 @pytest.mark.parametrize(("version", "meant"), SIGNATURES.items())
-def test_dialects(version: str, meant: tuple[object, ...]) -> None:
-    """What each server takes; one that nobody knows is taken for a new one."""
+def test_each_version_has_its_dialect(version: str, meant: tuple[object, ...]) -> None:
+    """An unknown version is treated as a new one."""
     found = dialect_of(version)
     assert meant == (
         found.vm_pool,
@@ -48,8 +48,8 @@ def _claims(world: World, version: str) -> None:
     world.embedded.world.settings = settings
 
 
-def test_the_version_is_asked_once_and_again_after_the_way_was_lost() -> None:
-    """A server that comes back may be a newer one."""
+def test_the_version_is_read_once_and_again_after_a_lost_connection() -> None:
+    """A server that returns may be a newer one."""
     world = in_memory()
     for _ in range(3):
         world.run(world.client.dialect())
@@ -61,8 +61,8 @@ def test_the_version_is_asked_once_and_again_after_the_way_was_lost() -> None:
     assert world.run(world.client.dialect()).version == (5, 6)
 
 
-def test_an_older_server_is_seen_and_acted_on() -> None:
-    """Its pool shows outlines: each VM is asked for; calls have fewer arguments."""
+def test_an_older_server_is_observed_and_controlled() -> None:
+    """Its pool is short, so each VM is read, and calls have fewer arguments."""
     world = in_memory()
     _claims(world, "5.6.0")
     template = f"{SMALL}MERKAT_BID_CPU=3\n"
@@ -77,7 +77,7 @@ def test_an_older_server_is_seen_and_acted_on() -> None:
 
 
 class Failing:
-    """A transport that fails so many times, and knows when it was called."""
+    """A transport that fails a number of times and records the times of calls."""
 
     def __init__(self, clock: Clock, times: int, error: Exception | None = None) -> None:
         self._clock = clock
@@ -86,7 +86,7 @@ class Failing:
         self.at_s: list[float] = []
 
     async def call(self, _method: str, *_arguments: Any) -> list[Any]:
-        """The answer, after the failures."""
+        """Return an answer after the failures."""
         self.at_s.append(self._clock.seconds())
         self._left -= 1
         if self._left >= 0:
@@ -98,8 +98,8 @@ def _client(transport: Failing, clock: Clock, **options: Any) -> Client:
     return Client(transport, ADMIN, clock, **{"jitter": lambda: 1.0, **options})
 
 
-def test_pauses_double_and_chance_shortens_them() -> None:
-    """So that clients that lost their server together do not come back together."""
+def test_pauses_double_and_are_spread() -> None:
+    """Clients that lost their server together do not return together."""
     for chance, pauses in ((1.0, [0.25, 0.5, 1.0]), (0.0, [0.125, 0.25, 0.5])):
         clock = Clock()
         transport = Failing(clock, 3)
@@ -111,8 +111,8 @@ def test_pauses_double_and_chance_shortens_them() -> None:
         assert waited == [pytest.approx(pause, abs=0.25) for pause in pauses]
 
 
-def test_attempts_and_time_end() -> None:
-    """After so many, or where the pause would last longer than there is patience."""
+def test_attempts_and_time_are_limited() -> None:
+    """A call ends after its attempts, or before a pause beyond its time."""
     clock = Clock()
     transport = Failing(clock, 99)
     with pytest.raises(CloudUnreachableError, match="lost"):
@@ -125,8 +125,8 @@ def test_attempts_and_time_end() -> None:
 
 
 @pytest.mark.parametrize("method", ["one.vm.allocate", "one.vm.migrate", "one.vm.action"])
-def test_only_what_changes_nothing_is_repeated(method: str) -> None:
-    """A lost answer to anything else may stand for something that was done."""
+def test_only_calls_without_side_effects_are_repeated(method: str) -> None:
+    """A lost answer to any other call may stand for a change."""
     clock = Clock()
     transport = Failing(clock, 1)
     client = _client(transport, clock)
@@ -138,8 +138,8 @@ def test_only_what_changes_nothing_is_repeated(method: str) -> None:
     assert len(again.at_s) == 2
 
 
-def test_a_refusal_says_what_would_be_right(world: World) -> None:
-    """Which file a wrong login came from, and what a poor one lacks."""
+def test_an_error_names_the_remedy(world: World) -> None:
+    """It has the file of a wrong login, or the missing right."""
     client = world.login("oneadmin:wrong", origin="/etc/merkat/one_auth")
     with pytest.raises(
         OneAuthenticationError,
@@ -152,8 +152,8 @@ def test_a_refusal_says_what_would_be_right(world: World) -> None:
         world.run(world.login("ann:pw").deploy(vm, 0))
 
 
-def test_no_password_is_ever_told(world: World) -> None:
-    """Neither in errors, with all that led to them, nor in logs."""
+def test_passwords_are_never_revealed(world: World) -> None:
+    """Errors with their causes and logs do not contain them."""
     secret = "hunter2-and-more"  # noqa: S105 - nobody's
     events: list[str] = []
     observer: Any = lambda event: events.append(repr(event))  # noqa: E731 - to be taken away again

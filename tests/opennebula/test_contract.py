@@ -1,4 +1,4 @@
-"""What the period may rely on, whatever the endpoint is."""
+"""The contract of the cloud port, for every endpoint."""
 
 import numpy as np
 import pytest
@@ -9,18 +9,18 @@ from tests.opennebula.worlds import SMALL, World, create, deploy, migrate, simpl
 
 
 def row(seen: Observation, vm: int) -> int:
-    """Where a VM stands in the columns."""
+    """Return the row of a VM."""
     return int(np.searchsorted(seen.vm_id, vm))
 
 
 def state(seen: Observation, vm: int) -> tuple[VmState, int]:
-    """A VM's state, and the host that it is on."""
+    """Return a VM's state and host."""
     at = row(seen, vm)
     return VmState(int(seen.vm_state[at])), int(seen.vm_host[at])
 
 
 def test_hosts_are_observed(world: World) -> None:
-    """By ascending id, with what they can give in our units."""
+    """They are sorted by id, with capacities in Merkat's units."""
     seen = world.observe()
     assert seen.host_id.tolist() == [0, 1, 2]
     assert seen.host_name == ("host000", "host001", "host002")
@@ -32,14 +32,14 @@ def test_hosts_are_observed(world: World) -> None:
     assert seen.at_s <= world.clock.seconds()
 
 
-def test_reserved_capacity_is_not_there(world: World) -> None:
-    """MAX_CPU and MAX_MEM are less what the administrator reserved."""
+def test_reserved_capacity_is_excluded(world: World) -> None:
+    """MAX_CPU and MAX_MEM exclude the administrator's reservations."""
     world.call("one.host.update", 1, 'RESERVED_CPU="200"\nRESERVED_MEM="1048576"', 1)
     assert world.observe().host_capacity.tolist()[1] == [600.0, 15360.0]
 
 
-def test_hosts_that_are_not_on(world: World) -> None:
-    """Disabled hosts are reached all the same; offline hosts and hosts in error are off."""
+def test_states_of_hosts_are_observed(world: World) -> None:
+    """Disabled hosts are reachable; offline hosts and hosts in error are off."""
     world.call("one.host.status", 0, 1)
     world.call("one.host.status", 1, 2)
     assert world.observe().host_state.tolist() == [
@@ -51,8 +51,8 @@ def test_hosts_that_are_not_on(world: World) -> None:
     assert world.observe().host_state.tolist()[2] == HostState.OFF
 
 
-def test_load_is_what_monitoring_saw(world: World) -> None:
-    """Of hosts, in percent of a core and MiB."""
+def test_load_is_the_monitored_one(world: World) -> None:
+    """It is in percent of a core and MiB."""
     world.running(1, "CPU=2\nVCPU=2\nMEMORY=1024\n")
     used = world.observe().host_used
     assert used[1, 0] == pytest.approx(200, abs=5)
@@ -61,7 +61,7 @@ def test_load_is_what_monitoring_saw(world: World) -> None:
 
 
 def test_a_vm_is_observed(world: World) -> None:
-    """Its sizes in our units: VCPU, or CPU rounded up; what oned charges; its attributes."""
+    """It has its size (VCPU, or CPU rounded up), oned's allocation, and its attributes."""
     plain = world.new('NAME="web 1 (ü)"\nCPU=1.5\nMEMORY=512')
     wide = world.new('CPU=0.5\nVCPU=4\nMEMORY=1024\nMERKAT=[CPU="3", MEMORY="0.1", MIN_CPU="20"]')
     seen = world.observe()
@@ -80,7 +80,7 @@ def test_a_vm_is_observed(world: World) -> None:
 
 
 def test_attributes_follow_the_owner(world: World) -> None:
-    """A change of the user template is seen at once; a name counts before a part."""
+    """A changed user template applies at once, and a full name precedes a part."""
     vm = world.new(SMALL + 'MERKAT_BID_CPU="1"')
     world.run(world.client.append(vm, 'MERKAT_BID_CPU="2"\nMERKAT=[CPU="9", PINNED="YES"]'))
     seen = world.observe()
@@ -97,22 +97,22 @@ def test_attributes_follow_the_owner(world: World) -> None:
         ('MERKAT_PINNED="no"', True),
     ],
 )
-def test_who_may_not_be_moved(world: World, words: str, *, movable: bool) -> None:
-    """Those that oned pins to cores, and those whose owners said so."""
+def test_unmovable_vms_are_observed(world: World, words: str, *, movable: bool) -> None:
+    """These are VMs that oned pins to cores, or whose owner forbids moves."""
     world.new(SMALL + words)
     assert list(world.observe().vm_movable) == [movable]
 
 
 @pytest.mark.parametrize("level", [1, 2, 4])
-def test_a_locked_vm_may_not_be_moved(world: World, level: int) -> None:
-    """OpenNebula refuses the migration, to administrators too."""
+def test_a_locked_vm_is_unmovable(world: World, level: int) -> None:
+    """OpenNebula rejects its migration even for administrators."""
     vm = world.new(SMALL)
     world.run(world.client.call("one.vm.lock", vm, level, True))
     assert list(world.observe().vm_movable) == [False]
 
 
-def test_the_life_of_a_vm(world: World) -> None:
-    """Every step is accepted in its state, and what is seen later confirms it."""
+def test_the_life_of_a_vm_is_confirmed_by_observations(world: World) -> None:
+    """Each step is accepted in its state, and the next observation confirms it."""
     reply = world.send(create("life"))
     assert reply.answer is ReplyKind.ACCEPTED
     vm = reply.vm
@@ -150,8 +150,8 @@ def test_the_life_of_a_vm(world: World) -> None:
     assert seen.keys == {"life": vm}
 
 
-def test_a_migration_that_fails_is_seen_as_such(world: World) -> None:
-    """Until it is over the VM is busy on the host it comes from, then it runs there."""
+def test_a_failed_migration_is_observed(world: World) -> None:
+    """The VM is busy on its source, and then runs there."""
     vm = world.running(0)
     world.fault("fail", lcm="MIGRATE")
     world.accepted(migrate(vm, 0, 1))
@@ -160,8 +160,8 @@ def test_a_migration_that_fails_is_seen_as_such(world: World) -> None:
     assert state(world.observe(), vm) == (VmState.RUNNING, 0)
 
 
-def test_a_suspended_vm_that_is_moved(world: World) -> None:
-    """Somebody else moves it: busy, then suspended where it is charged."""
+def test_the_move_of_a_suspended_vm_is_observed(world: World) -> None:
+    """Another program moves it: it is busy, and then suspended on the new host."""
     vm = world.running(0)
     world.accepted(simple(Suspend, vm))
     world.until(lambda: world.words(vm) == "SUSPENDED")
@@ -171,8 +171,8 @@ def test_a_suspended_vm_that_is_moved(world: World) -> None:
     world.until(lambda: state(world.observe(), vm) == (VmState.SUSPENDED, 2))
 
 
-def test_vms_that_hold_their_place_or_none(world: World) -> None:
-    """Powered off and unknown ones are charged to their host; held and failed ones hold nothing."""
+def test_vms_with_and_without_an_allocation_are_observed(world: World) -> None:
+    """Powered-off and unknown VMs keep their host; held and failed ones keep nothing."""
     off, lost, held, failed = world.running(1), world.running(2), world.new(), world.new()
     world.call("one.vm.action", "poweroff", off)
     world.call("one.vm.action", "hold", held)
@@ -189,7 +189,7 @@ def test_vms_that_hold_their_place_or_none(world: World) -> None:
     assert seen.vm_words[row(seen, failed)] == "BOOT_FAILURE"
 
 
-def test_vms_are_deployed_and_moved_without_oneds_own_capacity_check(world: World) -> None:
+def test_oneds_own_capacity_check_is_not_used(world: World) -> None:
     """Sixteen cores fit on a host of eight, several times."""
     large = "CPU=16\nMEMORY=32768\n"
     first, second = world.running(0, large), world.running(1, large)
@@ -199,8 +199,8 @@ def test_vms_are_deployed_and_moved_without_oneds_own_capacity_check(world: Worl
     assert state(seen, first) == state(seen, second) == (VmState.RUNNING, 1)
 
 
-def test_a_vm_that_is_off_gives_its_host_back_too(world: World) -> None:
-    """OpenNebula calls that undeploying: there is no memory to be saved."""
+def test_a_powered_off_vm_releases_its_host_too(world: World) -> None:
+    """OpenNebula undeploys it, because there is no memory to save."""
     vm = world.running(0)
     world.call("one.vm.action", "poweroff-hard", vm)
     world.wait()
@@ -212,8 +212,8 @@ def test_a_vm_that_is_off_gives_its_host_back_too(world: World) -> None:
     assert state(world.observe(), vm) == (VmState.PENDING, -1)
 
 
-def test_nothing_is_sent_into_a_state_that_refuses_it(world: World) -> None:
-    """The VM is looked at first; the answer says what it is, and no more is called."""
+def test_no_step_is_sent_in_a_wrong_state(world: World) -> None:
+    """The VM is read first; the answer has its state, and no call follows."""
     vm = world.new()
     pending = [
         migrate(vm, 0, 1),
@@ -239,16 +239,16 @@ def test_nothing_is_sent_into_a_state_that_refuses_it(world: World) -> None:
     assert called["one.vm.deploy"] == called["one.vm.action"] == 1
 
 
-def test_one_that_is_unknown_is_not_resumed(world: World) -> None:
-    """It would be started anew while it may be running still; it may be ended."""
+def test_an_unknown_vm_is_not_resumed(world: World) -> None:
+    """It would be started again while it may still run; it may be terminated."""
     vm = world.running(0)
     world.call("embedded.host.down", 0, False)
     assert world.send(simple(Resume, vm)).answer is ReplyKind.LOOK_AGAIN
     world.accepted(simple(Terminate, vm))
 
 
-def test_refusals_are_told_in_oneds_words(world: World) -> None:
-    """Of a host or a VM that is not there, a host that takes nothing, a step of another kind."""
+def test_rejections_have_oneds_text(world: World) -> None:
+    """Missing hosts and VMs, hosts that accept nothing, and other steps are covered."""
     vm = world.new()
     nowhere = world.send(deploy(vm, 77))
     assert nowhere.answer is ReplyKind.REFUSED

@@ -1,4 +1,4 @@
-"""VMs that we create, and messages that owners see: alike on each server."""
+"""Creations and messages are the same on each server."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind
 from tests.opennebula.worlds import SMALL, World, create
 
 
-def test_the_same_creation_makes_one_vm(world: World) -> None:
-    """Before and after an observation, and where there has been none."""
+def test_a_repeated_creation_makes_one_vm(world: World) -> None:
+    """This holds before and after an observation, and without any."""
     first = world.send(create("k1"))
     assert world.send(create("k1")).vm == first.vm
     world.observe()
@@ -24,7 +24,7 @@ def test_the_same_creation_makes_one_vm(world: World) -> None:
 
 
 def test_newer_vms_are_read_once_for_many_creations(world: World) -> None:
-    """Reading them for each would cost the square of their number."""
+    """Reading them for each creation would take quadratic time."""
     world.observe()
     world.send(create("k0"))
     world.transport.forget()
@@ -34,8 +34,8 @@ def test_newer_vms_are_read_once_for_many_creations(world: World) -> None:
     assert world.send(create("k3")).why == "the VM exists already"
 
 
-def test_a_creation_without_an_answer_is_looked_for(world: World) -> None:
-    """It may have made its VM all the same."""
+def test_a_creation_without_an_answer_is_searched(world: World) -> None:
+    """It may have created its VM nevertheless."""
     world.observe()
     world.send(create("k0"))
 
@@ -52,8 +52,8 @@ def test_a_creation_without_an_answer_is_looked_for(world: World) -> None:
     assert len(world.observe().vm_id) == 2
 
 
-def test_a_creation_whose_vm_is_done_is_not_repeated(world: World) -> None:
-    """Whoever ended it."""
+def test_a_creation_whose_vm_has_ended_is_not_repeated(world: World) -> None:
+    """The cause of its end does not matter."""
     world.observe()
     made = world.send(create("k"))
     assert made.vm is not None
@@ -64,7 +64,7 @@ def test_a_creation_whose_vm_is_done_is_not_repeated(world: World) -> None:
 
 
 def test_a_created_vm_belongs_to_its_owner(world: World) -> None:
-    """And to the owner's group; also where an earlier attempt ended before that."""
+    """It also has the owner's group, after an interrupted attempt too."""
     ann = world.call("one.user.allocate", "ann", "pw", "core", [1])
     made = world.send(create("k", owner=ann))
     seen = world.observe()
@@ -75,37 +75,37 @@ def test_a_created_vm_belongs_to_its_owner(world: World) -> None:
     assert world.observe().vm_owner.tolist() == [ann]
 
 
-def test_nothing_is_made_for_an_owner_who_is_not_there(world: World) -> None:
-    """The refusal names the user."""
+def test_nothing_is_created_for_a_missing_owner(world: World) -> None:
+    """The rejection names the user."""
     reply = world.send(create("k", owner=4711))
     assert reply.answer is ReplyKind.REFUSED
     assert "user 4711" in reply.why
     assert world.observe().vm_id.tolist() == []
 
 
-def test_templates_of_both_forms_take_the_key(world: World) -> None:
-    """OpenNebula's own syntax and XML."""
+def test_templates_of_both_forms_get_the_key(world: World) -> None:
+    """These are OpenNebula's own syntax and XML."""
     xml = "<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY></TEMPLATE>"
     one, two = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
     assert world.observe().keys == {"a": one.vm, "b": two.vm}
 
 
-def test_a_copied_key_does_not_move(world: World) -> None:
-    """A user may instantiate what was ours: the first VM is the one."""
+def test_a_copied_key_stays_with_the_first_vm(world: World) -> None:
+    """A user may instantiate a template that contains the key."""
     made = world.send(create("k"))
     world.new(SMALL + 'MERKAT_KEY="k"')
     assert world.observe().keys == {"k": made.vm}
 
 
-def test_a_wrong_template_is_refused(world: World) -> None:
-    """With oned's text."""
+def test_an_invalid_template_is_rejected(world: World) -> None:
+    """The rejection has oned's text."""
     reply = world.send(create("k", "MEMORY=64"))
     assert reply.answer is ReplyKind.REFUSED
     assert "CPU attribute must be" in reply.why
 
 
-def test_messages_are_shown_once(world: World) -> None:
-    """Whatever characters they have; the same one is not sent again, an empty one clears it."""
+def test_messages_are_sent_once(world: World) -> None:
+    """Any characters work; the same message is not repeated, and an empty one clears it."""
     vm = world.new()
     message = 'no host has "4 cores" & <8 GiB> [free]\\ \n= wait'
     world.observe()
@@ -124,6 +124,6 @@ def test_messages_are_shown_once(world: World) -> None:
     assert world.transport.count()["one.vm.update"] == 2
 
 
-def test_nobody_minds_a_message_to_nobody(world: World) -> None:
-    """The VM is gone: there is nobody to tell."""
+def test_a_message_to_a_removed_vm_is_dropped(world: World) -> None:
+    """No error is raised."""
     world.run(world.one.tell(99, "hello"))

@@ -1,4 +1,4 @@
-"""Each answer that says no is an error of its own, which names call, object and oned's text."""
+"""Each error answer is an error class that names call, object and oned's text."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.opennebula.worlds import ADMIN, SMALL, World
 
 
 def failed(world: World, method: str, *arguments: Any, session: str = ADMIN) -> errors.OneError:
-    """The error of a call that must fail."""
+    """Return the error of a call that must fail."""
     with pytest.raises(errors.OneError) as raised:
         world.run(world.login(session).call(method, *arguments, about="it"))
     assert str(raised.value).startswith(f"{method} of it: ")
@@ -18,7 +18,7 @@ def failed(world: World, method: str, *arguments: Any, session: str = ADMIN) -> 
 
 
 def test_each_code_has_its_error(world: World) -> None:
-    """As oned itself answers: nobody, no right, no object, no state, no template."""
+    """The errors are login, right, object, state and template, as oned returns them."""
     world.call("one.user.allocate", "ann", "pw")
     vm = world.new()
     assert type(failed(world, "one.vm.info", vm, session="x:y")) is errors.OneAuthenticationError
@@ -33,8 +33,8 @@ def test_each_code_has_its_error(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", [256, 512, 1024, 2048, 4096, 8192, 16384, 77])
-def test_codes_on_order(world: World, code: int) -> None:
-    """Those that are hard to provoke, and one that nobody knows."""
+def test_injected_codes_have_their_errors(world: World, code: int) -> None:
+    """These are hard to provoke, and one of them is unknown."""
     world.fault("refuse", "one.vm.allocate", code=code, text="because", count=1)
     error = failed(world, "one.vm.allocate", SMALL)
     assert type(error) is errors.ERRORS.get(code, errors.OneError)
@@ -42,8 +42,8 @@ def test_codes_on_order(world: World, code: int) -> None:
     assert world.observe().vm_id.tolist() == []
 
 
-def test_calls_that_xmlrpc_refuses(world: World) -> None:
-    """Unknown names, wrong types, and what can't be carried: nothing was called."""
+def test_xmlrpc_faults_are_bad_calls(world: World) -> None:
+    """Unknown names, wrong types and uncarriable values cause no call."""
     for method, arguments in [
         ("one.no.such", ()),
         ("one.vm.info", ("0",)),
@@ -54,7 +54,7 @@ def test_calls_that_xmlrpc_refuses(world: World) -> None:
 
 
 @pytest.mark.parametrize("reply", [[], [True], "x", None, [1, 2, 3], [False, "no", "code"]])
-def test_what_is_no_answer_of_oned(reply: object) -> None:
-    """Nobody knows what was done."""
+def test_an_invalid_answer_leaves_the_outcome_unknown(reply: object) -> None:
+    """The error says that it is not an answer of oned."""
     with pytest.raises(CloudUnreachableError, match=r"one\.x of VM 3: not an answer of oned"):
         errors.value_of(reply, "one.x", "VM 3")

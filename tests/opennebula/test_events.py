@@ -1,4 +1,4 @@
-"""Events wake whoever looks at the cloud: from a real publisher, whatever becomes of it."""
+"""Events of a real publisher cause observations, whatever happens to the publisher."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ DO_NOT = [
 
 
 @pytest.mark.parametrize("key", MATTER)
-def test_what_matters(key: str) -> None:
-    """VMs that come, run, fail or go, and hosts."""
+def test_relevant_events_cause_observations(key: str) -> None:
+    """VMs that appear, run, fail or end, and hosts are relevant."""
     assert is_reason_to_observe(key.encode())
 
 
 @pytest.mark.parametrize("key", DO_NOT)
-def test_what_does_not(key: str) -> None:
-    """What VMs pass through, other things, and nonsense."""
+def test_other_events_do_not(key: str) -> None:
+    """These are intermediate states, other objects, and garbage."""
     assert not is_reason_to_observe(key.encode())
     assert not is_reason_to_observe(b"\xff\x00" + key.encode())
 
@@ -63,20 +63,20 @@ class Publisher:
         self._socket.send_multipart(frames)
 
     def close(self) -> None:
-        """Be gone."""
+        """Close the socket."""
         self._socket.close()
         self._context.term()
 
 
 @pytest.fixture
 def endpoint(tmp_path: Any) -> str:
-    """An address that nobody else has."""
+    """Return an unused address."""
     return f"ipc://{tmp_path}/events"
 
 
 @pytest.fixture
 def heard(real_time: RealTime, endpoint: str) -> Iterator[list[float]]:
-    """When something changed."""
+    """Yield the times of changes."""
     times: list[float] = []
     begun: list[Events] = []
 
@@ -95,7 +95,7 @@ async def _stopped(events: Events) -> None:
 
 
 def until(time: RealTime, done: Callable[[], object], again: Callable[[], object]) -> None:
-    """Let time pass until something is so, and do something now and then."""
+    """Wait for a condition, and repeat an action meanwhile."""
 
     async def wait() -> None:
         for _ in range(400):
@@ -112,10 +112,10 @@ def _more(heard: list[float], before: int) -> bool:
     return len(heard) > before
 
 
-def test_events_from_a_publisher_that_comes_goes_and_comes_back(
+def test_events_arrive_from_a_publisher_that_restarts(
     real_time: RealTime, endpoint: str, heard: list[float]
 ) -> None:
-    """Nobody has to be there first; garbage between events is passed over."""
+    """The order of starts does not matter, and garbage between events is skipped."""
     for _ in range(2):
         publisher = Publisher(endpoint)
         before = len(heard)
@@ -133,8 +133,8 @@ def test_events_from_a_publisher_that_comes_goes_and_comes_back(
         publisher.close()
 
 
-def test_many_events_are_one(real_time: RealTime, endpoint: str, heard: list[float]) -> None:
-    """A hundred VMs that start at once are one reason to look."""
+def test_many_events_are_merged(real_time: RealTime, endpoint: str, heard: list[float]) -> None:
+    """A hundred VMs that start together cause one observation."""
     publisher = Publisher(endpoint)
     until(real_time, lambda: heard, lambda: publisher.send(MATTER[0].encode(), b""))
     real_time.loop.run_until_complete(asyncio.sleep(0.1))
@@ -148,10 +148,10 @@ def test_many_events_are_one(real_time: RealTime, endpoint: str, heard: list[flo
     assert 1 <= len(heard) <= 3
 
 
-def test_what_does_not_matter_wakes_nobody(
+def test_irrelevant_events_cause_no_observation(
     real_time: RealTime, endpoint: str, heard: list[float]
 ) -> None:
-    """Nor does what nobody subscribed to."""
+    """Events without a subscription do not arrive."""
     publisher = Publisher(endpoint)
     until(real_time, lambda: heard, lambda: publisher.send(MATTER[0].encode(), b""))
     real_time.loop.run_until_complete(asyncio.sleep(0.1))

@@ -1,4 +1,4 @@
-"""Whatever the server does, callers learn what is known; and afterwards all is well again."""
+"""After any fault callers get the outcome or its absence, and later calls succeed."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from merkatd.scheduler.base.ports import CloudUnreachableError, ReplyKind
 from tests.opennebula.worlds import ADMIN, SMALL, World, create, deploy
 
 LOST = ["lose", "garbage", "hang"]
-"""Faults after which nobody knows whether a call was done."""
+"""Faults that leave it unknown whether a call was executed."""
 
 
 @pytest.fixture
 def hasty(world: World) -> World:
-    """The same with little patience."""
+    """Return the same world with short timeouts."""
     world.one = world.cloud(world.login(ADMIN, timeout_s=1.5, attempts=1))
     return world
 
@@ -24,8 +24,8 @@ def hasty(world: World) -> World:
 @pytest.mark.parametrize(
     "method", ["one.vmpool.infoextended", "one.hostpool.info", "one.hostpool.monitoring"]
 )
-def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> None:
-    """The observation fails as a whole, and the next is whole."""
+def test_an_unreadable_pool_fails_the_observation(hasty: World, kind: str, method: str) -> None:
+    """The observation fails as a whole, and the next one is complete."""
     vm = hasty.new()
     hasty.fault(kind, method, seconds=2.0)
     with pytest.raises(CloudUnreachableError):
@@ -36,8 +36,8 @@ def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> No
 
 
 @pytest.mark.parametrize("kind", [*LOST, "delay"])
-def test_a_step_that_nobody_answers(hasty: World, kind: str) -> None:
-    """It may have been done or not: the next observation tells."""
+def test_an_unanswered_step_has_an_unknown_outcome(hasty: World, kind: str) -> None:
+    """The next observation shows whether it was executed."""
     vm = hasty.new()
     hasty.fault(kind, "one.vm.deploy", seconds=2.0)
     with pytest.raises(CloudUnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
@@ -48,8 +48,8 @@ def test_a_step_that_nobody_answers(hasty: World, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [*LOST, "truncate"])
-def test_a_look_that_nobody_answers(hasty: World, kind: str) -> None:
-    """Nothing is sent after it."""
+def test_an_unanswered_check_sends_nothing(hasty: World, kind: str) -> None:
+    """No step follows it."""
     vm = hasty.new()
     hasty.fault(kind, "one.vm.info")
     with pytest.raises(CloudUnreachableError):
@@ -59,8 +59,8 @@ def test_a_look_that_nobody_answers(hasty: World, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*LOST, "delay", "refuse"])
 @pytest.mark.parametrize("seen_before", [True, False])
-def test_a_creation_never_doubles(hasty: World, kind: str, *, seen_before: bool) -> None:
-    """The answer to it was lost; repeated, it finds what it made."""
+def test_a_creation_is_never_doubled(hasty: World, kind: str, *, seen_before: bool) -> None:
+    """After a lost answer, the repeated creation finds its VM."""
     if seen_before:
         hasty.new()
         hasty.observe()
@@ -78,8 +78,8 @@ def test_a_creation_never_doubles(hasty: World, kind: str, *, seen_before: bool)
     assert len(hasty.observe().vm_id) == before + 1
 
 
-def test_a_creation_whose_login_hangs(hasty: World) -> None:
-    """Without a login token of its owner no VM is made; the next attempt makes it."""
+def test_a_creation_whose_login_hangs_is_retried(hasty: World) -> None:
+    """Without the owner's token no VM is created, and the next attempt creates it."""
     ann = hasty.call("one.user.allocate", "ann", "pw")
     hasty.fault("hang", "one.user.login", count=1)
     with pytest.raises(CloudUnreachableError):
@@ -89,8 +89,8 @@ def test_a_creation_whose_login_hangs(hasty: World) -> None:
     assert hasty.observe().vm_owner.tolist() == [ann]
 
 
-def test_a_refusal_of_the_server_itself(world: World) -> None:
-    """It is told as it was said."""
+def test_a_rejection_of_the_server_is_reported(world: World) -> None:
+    """Its text is unchanged."""
     vm = world.new()
     world.fault("refuse", "one.vm.deploy", code=8192, text="disk on fire")
     reply = world.send(deploy(vm, 0))
@@ -98,21 +98,21 @@ def test_a_refusal_of_the_server_itself(world: World) -> None:
     assert reply.why == "one.vm.deploy of VM 0 on host 0: disk on fire (code 8192)"
 
 
-def test_a_wrong_password_is_told(world: World) -> None:
-    """Where pools are read there is no other error than that nothing is known."""
+def test_a_wrong_password_is_reported(world: World) -> None:
+    """Reading pools raises only `CloudUnreachableError`."""
     cloud = world.cloud(world.login("oneadmin:wrong"))
     with pytest.raises(CloudUnreachableError, match=r"authenticated.*\(code 256\)"):
         world.run(cloud.observe())
 
 
-def test_a_slow_answer_comes_through(world: World) -> None:
-    """As long as there is patience."""
+def test_a_slow_answer_is_accepted(world: World) -> None:
+    """It is accepted within the timeout."""
     world.fault("delay", "one.hostpool.info", seconds=0.2, count=1)
     assert len(world.observe().host_id) == 3
 
 
-def test_a_message_that_nobody_answers(hasty: World) -> None:
-    """The caller learns it, and the next attempt is made."""
+def test_an_unanswered_message_is_retried(hasty: World) -> None:
+    """The caller gets the error, and the next attempt is made."""
     vm = hasty.new(SMALL)
     hasty.observe()
     hasty.fault("lose", "one.vm.update", count=1)
@@ -123,8 +123,8 @@ def test_a_message_that_nobody_answers(hasty: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lose", "garbage", "refuse"])
-def test_reading_goes_on_where_every_call_fails_once(world: World, kind: str) -> None:
-    """A way that is lost is taken again; what the server itself refuses is not asked twice."""
+def test_reading_continues_if_every_call_fails_once(world: World, kind: str) -> None:
+    """Lost connections are retried, and the server's own rejections are not."""
     vm = world.new()
     methods = ["one.vmpool.infoextended", "one.hostpool.info", "one.hostpool.monitoring",
                "one.datastorepool.info", "one.userpool.info", "one.acl.info"]  # fmt: skip
@@ -140,10 +140,10 @@ def test_reading_goes_on_where_every_call_fails_once(world: World, kind: str) ->
 
 
 @pytest.mark.parametrize(("method", "step"), [("one.vm.deploy", deploy), ("one.vm.allocate", None)])
-def test_what_may_have_been_done_is_never_sent_twice(
+def test_possibly_executed_calls_are_never_repeated(
     world: World, method: str, step: Callable[[int, int], Step] | None
 ) -> None:
-    """However the answer was lost."""
+    """This holds for every way in which the answer is lost."""
     vm = world.new()
     world.transport.forget()
     for kind in LOST[:2]:
@@ -153,8 +153,8 @@ def test_what_may_have_been_done_is_never_sent_twice(
     assert world.transport.count()[method] == 1
 
 
-def test_a_server_that_starts_anew_between_two_pages(http_world: World) -> None:
-    """Connections are gone and its version may be another: the pool is read to its end."""
+def test_a_server_that_restarts_between_pages_is_handled(http_world: World) -> None:
+    """Connections and version may change, and the pool is read to its end."""
     for _ in range(250):
         assert http_world.embedded.call("one.vm.allocate", [ADMIN, SMALL]).success
     cloud = http_world.cloud(page_rows=100)

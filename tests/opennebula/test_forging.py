@@ -1,4 +1,4 @@
-"""A VM is shown as OpenNebula keeps it, or as one that can't be read, whatever its owner wrote."""
+"""A VM is read as OpenNebula stores it or as unreadable, whatever its owner wrote."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ OFF = RECORDS.replace("<RETIME>0<", "<RETIME>201<")
 
 
 def section(text: str) -> str:
-    """A text as OpenNebula writes it."""
+    """Return a text as OpenNebula writes it."""
     return f"<![CDATA[{text}]]>"
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What an owner wrote, place by place: in a vector, and in attributes of both templates."""
+    """An owner's texts in each place: in a vector, and in attributes of both templates."""
 
     context: str = "x"
     early: str = "x"
@@ -45,7 +45,7 @@ class Texts:
     snapshot: str = ""
 
     def written(self) -> str:
-        """The VM as OpenNebula writes it: attributes by name, parts of vectors too."""
+        """Return the VM as OpenNebula writes it, with attributes and vector parts by name."""
         disks = f"<SNAPSHOTS><SNAPSHOT><NAME>{self.snapshot}</NAME></SNAPSHOT></SNAPSHOTS>"
         return (
             f"{HEAD}<TEMPLATE><CONTEXT><A>{section(self.context)}</A><B>{section('b')}</B>"
@@ -58,7 +58,7 @@ class Texts:
 
 
 def own(row: VmRow) -> tuple[object, ...]:
-    """What no owner may say: all that is OpenNebula's."""
+    """Return the fields that only OpenNebula may set."""
     kept = (row.cpu, row.vcpus, row.memory_mib, row.pinned, row.member, row.wants)
     return (
         *kept,
@@ -76,8 +76,8 @@ def own(row: VmRow) -> tuple[object, ...]:
 HONEST = own(read_vm(Texts().written()))
 
 
-def believed(texts: Texts) -> tuple[object, ...] | None:
-    """What is believed of a VM with these texts, None where it is not: from a page, and alone."""
+def read_fields(texts: Texts) -> tuple[object, ...] | None:
+    """Return the fields of a VM with these texts, or None, from a page and alone."""
     written = texts.written()
     try:
         alone = own(read_vm(written))
@@ -166,9 +166,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_texts_forge_is_not_believed(name: str) -> None:
-    """Each of these was, or would be, without one of the rules."""
-    assert believed(Texts(**CASES[name])) is None
+def test_forged_fields_are_rejected(name: str) -> None:
+    """Each of these would be accepted without one of the rules."""
+    assert read_fields(Texts(**CASES[name])) is None
 
 
 @pytest.mark.parametrize("place", ["context", "early", "late", "user", "second"])
@@ -177,21 +177,21 @@ def test_what_texts_forge_is_not_believed(name: str) -> None:
         lambda text: "]]>" not in text
     )
 )
-def test_a_text_that_ends_no_section_is_no_reason_to_doubt(place: str, text: str) -> None:
-    """Also one with tags and comments in it, which are no more than its letters."""
+def test_a_text_within_its_section_is_accepted(place: str, text: str) -> None:
+    """Tags and comments in it are only letters."""
     for said in (text, f"<!--{text}", f"<CPU>{text}</CPU><?x", f"</{text}>"):
-        assert believed(Texts(**{place: said})) == HONEST
+        assert read_fields(Texts(**{place: said})) == HONEST
 
 
-def test_histories_are_believed_as_vms_are() -> None:
-    """Of one that was forged none is."""
+def test_histories_are_checked_like_vms() -> None:
+    """A forged history is rejected."""
     assert _of_one(Texts().written()) is not None
     for name in ("a history in a comment", "a second history"):
         assert _of_one(Texts(**CASES[name]).written()) is None
 
 
 class Place(NamedTuple):
-    """Where a text stands: the elements around it, the outermost first."""
+    """The place of a text: the elements around it, the outermost first."""
 
     name: str
     around: tuple[str, ...]
@@ -232,12 +232,12 @@ VALUES = ("1", "CORE", "web", "")
 
 
 def opened(names: Any) -> str:
-    """The beginnings of these elements."""
+    """Return the start tags of these elements."""
     return "".join(f"<{name}>" for name in names)
 
 
 def closed(names: Any) -> str:
-    """Their ends."""
+    """Return the end tags of these elements."""
     return "".join(f"</{name}>" for name in reversed(names))
 
 
@@ -263,7 +263,7 @@ contents = st.lists(
 
 
 def begun(names: Sequence[str], spaced: bool, first: str) -> str:
-    """Elements that swallow: the outermost in a namespace, or with a part before all others."""
+    """Return opening elements: the outermost in a namespace, or with a first part."""
     if not names:
         return ""
     space = " xmlns='f'" if spaced else ""
@@ -277,20 +277,20 @@ firsts = st.sampled_from(["", "", "<P/>", "<P>1</P>"])
 
 @settings(max_examples=3000)
 @given(data=st.data())
-def test_one_text_shows_nothing_that_is_not_so(data: st.DataObject) -> None:
-    """It ends some of the elements around it, says anything, and begins them again."""
+def test_one_text_forges_nothing(data: st.DataObject) -> None:
+    """It ends some of the elements around it, adds content, and opens them again."""
     name, around = data.draw(st.sampled_from(PLACES))
     depth = data.draw(st.integers(0, len(around)))
     inner = around[depth:]
     again = begun(inner, data.draw(spaces), "")
     text = f"]]>{closed(inner)}{data.draw(contents)}{again}<![CDATA["
-    assert believed(Texts(**{name: text})) in {None, HONEST}
+    assert read_fields(Texts(**{name: text})) in {None, HONEST}
 
 
 @settings(max_examples=5000)
 @given(data=st.data())
-def test_two_texts_show_nothing_that_is_not_so(data: st.DataObject) -> None:
-    """The first leaves elements open, which swallow all up to the second, in which they end."""
+def test_two_texts_forge_nothing(data: st.DataObject) -> None:
+    """The first leaves elements open, which include everything up to the second."""
     first, second = sorted(
         data.draw(
             st.lists(st.sampled_from(range(len(PLACES))), min_size=2, max_size=2, unique=True)
@@ -311,4 +311,4 @@ def test_two_texts_show_nothing_that_is_not_so(data: st.DataObject) -> None:
             f"{opened(later[depth:])}<![CDATA["
         ),
     }
-    assert believed(Texts(**texts)) in {None, HONEST}
+    assert read_fields(Texts(**texts)) in {None, HONEST}

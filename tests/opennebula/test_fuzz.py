@@ -1,4 +1,4 @@
-"""Whatever bytes come: a page, or an error of ours; a bad element harms nothing beside it."""
+"""Any bytes are a page or a Merkat error; a bad element affects no other."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ WORDS = st.sampled_from(
 
 @pytest.mark.parametrize("name", READERS)
 @given(data=st.data())
-def test_any_text(name: str, data: st.DataObject) -> None:
-    """Nonsense, and a pool into which nonsense was written somewhere."""
+def test_any_text_is_read_or_rejected(name: str, data: st.DataObject) -> None:
+    """Garbage alone and garbage inside of a pool are covered."""
     read, pool = READERS[name]
     nonsense = data.draw(st.text(max_size=30) | st.text("<>/&;![]CDATAVMIDHOST 12", max_size=40))
     start = data.draw(st.integers(0, len(pool)))
@@ -67,8 +67,10 @@ def test_any_text(name: str, data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 50))
-def test_any_bytes_of_a_reply(nonsense: bytes, start: int, length: int) -> None:
-    """They are a value, or no reply."""
+def test_any_bytes_of_a_reply_are_read_or_rejected(
+    nonsense: bytes, start: int, length: int
+) -> None:
+    """They are a value or a `NoReplyError`."""
     whole = (
         b"<?xml version='1.0'?><methodResponse><params><param><value><array><data>"
         b"<value><boolean>1</boolean></value><value><string>&lt;VM_POOL/&gt;</string></value>"
@@ -82,7 +84,7 @@ def test_any_bytes_of_a_reply(nonsense: bytes, start: int, length: int) -> None:
 
 
 def _mutated(data: st.DataObject, pool: str, tag: str) -> tuple[str, str]:
-    """A pool in which one element inside one member was dropped, doubled, garbled or renamed."""
+    """Return a pool with one element dropped, doubled, garbled or renamed."""
     root = etree.fromstring(pool)
     members = root.findall(tag)
     victim = data.draw(st.sampled_from(members))
@@ -110,8 +112,8 @@ def _mutated(data: st.DataObject, pool: str, tag: str) -> tuple[str, str]:
 
 
 @given(data=st.data())
-def test_a_mutated_vm_harms_no_other(data: st.DataObject) -> None:
-    """All the others are read as before, and an observation can be made of all."""
+def test_a_mutated_vm_affects_no_other(data: st.DataObject) -> None:
+    """The others are read as before, and an observation of all is possible."""
     before = {vm.id: vm for vm in read_page(VM_POOL).vms}
     text, number = _mutated(data, VM_POOL, "VM")
     page = read_page(text)
@@ -124,8 +126,8 @@ def test_a_mutated_vm_harms_no_other(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-def test_a_mutated_host_harms_no_other(data: st.DataObject) -> None:
-    """So it is with hosts; what is asked of their devices and nodes is answered or empty."""
+def test_a_mutated_host_affects_no_other(data: st.DataObject) -> None:
+    """Devices and nodes of the hosts are read or empty."""
     before = {host.id: host for host in read_hosts(HOST_POOL)}
     text, number = _mutated(data, HOST_POOL, "HOST")
     after = read_hosts(text)

@@ -1,4 +1,4 @@
-"""History records of single VMs: few texts are in memory at once, and none of them forges."""
+"""History records of single VMs: few texts are in memory at once, and none is forged."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ FORGED = "<HISTORY><SEQ>0</SEQ><HID>8</HID><RSTIME>0</RSTIME><RETIME>0</RETIME><
 
 
 def text_of(before: str = "") -> str:
-    """A VM as OpenNebula shows it, behind what its owner's text makes of it."""
+    """Return a VM as OpenNebula shows it, after its owner's text."""
     return (
         "<VM><ID>7</ID><STATE>6</STATE><LCM_STATE>0</LCM_STATE><TEMPLATE/><USER_TEMPLATE>"
         f"<A><![CDATA[x]]></A></USER_TEMPLATE>{before}<HISTORY_RECORDS>{REAL}</HISTORY_RECORDS></VM>"
@@ -23,7 +23,7 @@ def text_of(before: str = "") -> str:
 
 
 class Server:
-    """Answers when it is told to."""
+    """A server that answers on command."""
 
     def __init__(self) -> None:
         self.asked: dict[int, Deferred[str]] = {}
@@ -36,18 +36,18 @@ class Server:
         return await self.asked[vm]
 
     def answer(self, text: str) -> None:
-        """All that was asked, and all that is asked then."""
+        """Answer all requests, including those that follow."""
         while open_ := [one for one in self.asked.values() if not one.called]:
             open_[0].callback(text)
 
 
 def read(server: Any, vms: list[int]) -> Deferred[Any]:
-    """The records of these VMs."""
+    """Return the records of these VMs."""
     return ensureDeferred(read_histories(server, Inline(), Clock(), vms, 0.0))
 
 
-def test_few_texts_are_asked_for_at_once() -> None:
-    """Each may be as long as an answer; only the records are kept."""
+def test_few_texts_are_requested_at_once() -> None:
+    """Each may be very long, and only the records are kept."""
     server = Server()
     found = read(server, list(range(30)))
     assert len(server.asked) <= 8
@@ -56,8 +56,8 @@ def test_few_texts_are_asked_for_at_once() -> None:
     assert server.most <= 8
 
 
-def test_records_that_an_owner_forged_are_not_believed() -> None:
-    """The VM's records are not known: it counts as running all the time."""
+def test_forged_records_are_rejected() -> None:
+    """The VM's records are unknown, so it counts as running all the time."""
     server = Server()
     forged = f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS><USER_TEMPLATE><A/></USER_TEMPLATE>"
     found = read(server, [7])
@@ -65,8 +65,8 @@ def test_records_that_an_owner_forged_are_not_believed() -> None:
     assert found.result == {}
 
 
-def test_a_glance_sees_the_host_that_opennebula_names() -> None:
-    """Not the one in a record that the owner forged; that stands before OpenNebula's."""
+def test_a_check_reads_the_host_from_opennebulas_record() -> None:
+    """A forged record before OpenNebula's is ignored."""
     server: Any = Server()
     clock = Clock()
     found = ensureDeferred(VmChecks(server, clock).at(7))

@@ -1,4 +1,4 @@
-"""Behind https the server proves who it is; nothing is said to one that can't."""
+"""Behind https the server proves its identity; an unproven server receives nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPLY = xmlrpc.client.dumps(([True, "7.4.0", 0],), methodresponse=True).encode()
 
 
 class Authority:
-    """Somebody who vouches for servers."""
+    """An authority that signs servers' certificates."""
 
     def __init__(self, name: str = "ours") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -37,11 +37,11 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """The certificate that is to be trusted."""
+        """Return the certificate to trust."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server(self, address: str) -> bytes:
-        """The certificate and the key of a server at this address."""
+        """Return certificate and key of a server at this address."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         certificate = self._signed(_name(address), key, names)
@@ -73,7 +73,7 @@ def _name(text: str) -> x509.Name:
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """The same to everybody."""
+    """The same answer for every request."""
 
     def do_POST(self) -> None:
         """Answer a call."""
@@ -85,14 +85,14 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(REPLY)
 
     def log_message(self, *_arguments: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _Quiet(HTTPServer):
     calls = 0
 
     def handle_error(self, *_arguments: object) -> None:
-        """Those who don't trust us hang up."""
+        """Ignore clients that reject the certificate."""
 
 
 class Server:
@@ -112,11 +112,11 @@ class Server:
 
     @property
     def calls(self) -> int:
-        """How many got through to it."""
+        """Return the number of received calls."""
         return self._server.calls
 
     def version(self, authorities: Path | None) -> Any:
-        """What it says to a client that trusts these."""
+        """Return its answer to a client that trusts these authorities."""
         http = HttpTransport(self._time.reactor, self.endpoint, Inline(), authorities=authorities)
         client = Client(http, ADMIN, self._time.reactor, timeout_s=5.0, attempts=1)
         try:
@@ -125,7 +125,7 @@ class Server:
             self._time.run(http.close())
 
     def stop(self) -> None:
-        """Accept no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -133,13 +133,13 @@ class Server:
 
 @pytest.fixture(scope="module")
 def authority() -> Authority:
-    """One for all."""
+    """Return one authority for all tests."""
     return Authority()
 
 
 @pytest.fixture
 def trusted(tmp_path: Path, authority: Authority) -> Path:
-    """A file with two authorities; the second is ours."""
+    """Return a file with two authorities, the second of which is the server's."""
     path = tmp_path / "authorities.pem"
     path.write_bytes(b"# ours\n" + Authority("another").pem + authority.pem)
     return path
@@ -147,19 +147,19 @@ def trusted(tmp_path: Path, authority: Authority) -> Path:
 
 @pytest.fixture(autouse=True)
 def _reactor_of_tests(real_time: RealTime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TLS gathers small writes on the one reactor of a process; that of the tests is another."""
+    """Use the tests' reactor for TLS, which gathers small writes on the process's one reactor."""
     monkeypatch.setattr("twisted.protocols.tls._get_default_clock", lambda: real_time.reactor)
 
 
 @pytest.fixture
 def server(real_time: RealTime, authority: Authority, tmp_path: Path) -> Iterator[Server]:
-    """One whose certificate is right."""
+    """Yield a server with a valid certificate."""
     yield from _served(real_time, authority.server("127.0.0.1"), tmp_path)
 
 
 @pytest.fixture
 def impostor(real_time: RealTime, authority: Authority, tmp_path: Path) -> Iterator[Server]:
-    """One with the certificate of another address."""
+    """Yield a server with the certificate of another address."""
     yield from _served(real_time, authority.server("127.0.0.2"), tmp_path)
 
 
@@ -171,13 +171,13 @@ def _served(time: RealTime, identity: bytes, folder: Path) -> Iterator[Server]:
     started.stop()
 
 
-def test_a_server_that_is_vouched_for(server: Server, trusted: Path) -> None:
-    """By one of the authorities in the file."""
+def test_a_server_of_a_trusted_authority_is_accepted(server: Server, trusted: Path) -> None:
+    """Any authority in the file counts."""
     assert server.version(trusted) == "7.4.0"
 
 
-def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path) -> None:
-    """Neither the system nor the file knows its authority: it never sees the password."""
+def test_a_server_of_an_unknown_authority_is_rejected(server: Server, tmp_path: Path) -> None:
+    """Neither the system nor the file knows it, and it never receives the password."""
     stranger = tmp_path / "stranger.pem"
     stranger.write_bytes(Authority("stranger").pem)
     for authorities in (None, stranger):
@@ -186,8 +186,8 @@ def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path) -> Non
     assert server.calls == 0
 
 
-def test_a_server_under_another_name(impostor: Server, trusted: Path) -> None:
-    """Its certificate is somebody else's."""
+def test_a_server_with_another_name_is_rejected(impostor: Server, trusted: Path) -> None:
+    """Its certificate belongs to another address."""
     with pytest.raises(CloudUnreachableError, match="VerificationError"):
         impostor.version(trusted)
     assert impostor.calls == 0
@@ -201,10 +201,10 @@ def test_a_server_under_another_name(impostor: Server, trusted: Path) -> None:
         ("-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----", "contains an invalid cert"),
     ],
 )
-def test_what_is_no_file_of_authorities(
+def test_an_invalid_file_of_authorities_is_an_error(
     real_time: RealTime, tmp_path: Path, text: str | None, why: str
 ) -> None:
-    """It is said before anything is sent: the system's are not asked instead."""
+    """Nothing is sent, and the system's authorities are not used instead."""
     path = tmp_path / "authorities.pem"
     if text is not None:
         path.write_text(text)

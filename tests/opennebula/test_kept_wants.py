@@ -1,4 +1,4 @@
-"""What is kept of VMs' words and of templates is bounded by bytes, whatever tenants write."""
+"""Caches of VMs' texts and of templates are limited in bytes, whatever tenants write."""
 
 from merkatd.base.bounded_cache import BoundedCache, digest
 from merkatd.fleets import vm_template_text
@@ -9,8 +9,8 @@ def _length(key: str, _made: str) -> int:
     return len(key)
 
 
-def test_some_go_when_the_bytes_are_used_up() -> None:
-    """Results stay right, and what is kept is never more than the bound."""
+def test_results_are_dropped_when_the_bytes_are_used_up() -> None:
+    """Results stay correct, and the cache never exceeds its limit."""
     made: list[str] = []
 
     def make(key: str) -> str:
@@ -29,8 +29,8 @@ def test_some_go_when_the_bytes_are_used_up() -> None:
     assert made.count("a0" + "x" * 300) == 2
 
 
-def test_going_round_in_order_finds_most_of_them() -> None:
-    """A period asks for the same as the one before, in the same order: no cliff at the bound."""
+def test_cyclic_use_finds_most_results() -> None:
+    """Periods use the same keys in the same order, and the limit causes no cliff."""
     made: list[str] = []
 
     def make(key: str) -> str:
@@ -48,8 +48,8 @@ def test_going_round_in_order_finds_most_of_them() -> None:
     assert len(made) < len(keys) / 3
 
 
-def test_results_are_kept_by_the_digest_of_a_text() -> None:
-    """The text itself is not kept, whatever its length."""
+def test_results_are_cached_by_the_digest_of_a_text() -> None:
+    """The text itself is not stored."""
     kept = BoundedCache(len, lambda _key, _made: 0, 1_000, digest)
     assert kept("x" * 100_000) == 100_000
     assert kept("x" * 100_001) == 100_001
@@ -58,8 +58,8 @@ def test_results_are_kept_by_the_digest_of_a_text() -> None:
     assert {type(key) for key in kept._kept} == {bytes}
 
 
-def test_a_key_that_is_too_large_is_not_kept_and_pushes_none_out() -> None:
-    """It costs its own work alone."""
+def test_a_too_large_key_is_not_cached_and_displaces_none() -> None:
+    """It costs only its own work."""
     kept = BoundedCache(str.upper, _length, 1_000)
     assert kept("a") == "A"
     before = kept.bytes
@@ -67,8 +67,8 @@ def test_a_key_that_is_too_large_is_not_kept_and_pushes_none_out() -> None:
     assert kept.bytes == before
 
 
-def test_templates_and_wants_of_any_length_are_bounded() -> None:
-    """A tenant who changes a long template again and again holds no memory by it."""
+def test_cached_templates_and_requirements_are_limited() -> None:
+    """A tenant who often changes a long template uses no more memory."""
     text = 'CPU=1\nMEMORY=1\nA{}="' + "x" * 60_000 + '"\n'
     for number in range(40):
         assert vm_template_text.template_problem(text.replace("{}", str(number))) is None

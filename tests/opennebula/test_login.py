@@ -1,4 +1,4 @@
-"""Where the login and the address come from: the configuration, then OpenNebula's own places."""
+"""Sources of login and address: the configuration, then OpenNebula's own places."""
 
 from pathlib import Path
 
@@ -13,16 +13,16 @@ from merkatd.opennebula.rpc.credentials import (
 )
 
 
-def test_the_login_file(tmp_path: Path) -> None:
-    """The configured one, else what ONE_AUTH names, else the one in the home folder."""
+def test_the_login_file_is_found(tmp_path: Path) -> None:
+    """It is the configured one, then ONE_AUTH's, then the one in the home folder."""
     ours = tmp_path / "ours"
     assert auth_file(ours, {"ONE_AUTH": "/theirs"}, tmp_path) == ours
     assert auth_file(None, {"ONE_AUTH": "/theirs"}, tmp_path) == Path("/theirs")
     assert auth_file(None, {"ONE_AUTH": ""}, tmp_path) == tmp_path / ".one" / "one_auth"
 
 
-def test_the_address(tmp_path: Path) -> None:
-    """The configured one, else ONE_XMLRPC, else one_endpoint, else the usual one."""
+def test_the_address_is_found(tmp_path: Path) -> None:
+    """It is the configured one, then ONE_XMLRPC, one_endpoint, and the default."""
     home, environment = tmp_path / "home", {"ONE_XMLRPC": "http://b:1/RPC2"}
     assert endpoint("http://a:1/RPC2", environment, home) == "http://a:1/RPC2"
     assert endpoint("", environment, home) == "http://b:1/RPC2"
@@ -33,8 +33,8 @@ def test_the_address(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["merkat:hush", "merkat:hush\n", "merkat:hush:b\nrest\n"])
-def test_a_login(tmp_path: Path, text: str) -> None:
-    """The first line; it remembers where it was found, and does not show its secret."""
+def test_a_login_is_the_first_line(tmp_path: Path, text: str) -> None:
+    """It stores its origin, and does not show its secret."""
     path = tmp_path / "one_auth"
     path.write_text(text)
     login = login_from(path)
@@ -44,8 +44,8 @@ def test_a_login(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "merkat", "merkat:", ":hush"])
-def test_what_is_no_login(tmp_path: Path, text: str) -> None:
-    """The file is named, and what would be right; what stands there is not repeated."""
+def test_an_invalid_login_is_an_error(tmp_path: Path, text: str) -> None:
+    """The error has the file and the accepted form, and not the content."""
     path = tmp_path / "one_auth"
     path.write_text(text)
     with pytest.raises(LoginError, match="one_auth: expected a line user:password") as raised:
@@ -53,8 +53,8 @@ def test_what_is_no_login(tmp_path: Path, text: str) -> None:
     assert "hush" not in str(raised.value).replace(str(path), "")
 
 
-def test_no_file(tmp_path: Path) -> None:
-    """It is named too, also where it is no text."""
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    """A file that is not text is an error too."""
     with pytest.raises(LoginError, match="nowhere: the login can't be read: No such file"):
         login_from(tmp_path / "nowhere")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe:")

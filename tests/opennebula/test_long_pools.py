@@ -1,4 +1,4 @@
-"""Pools with tenants' texts that are too long, or no XML: they stop no period."""
+"""Pools with tenants' texts that are too long or invalid XML never stop a period."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,14 +27,14 @@ EMPTY = {
 
 
 def user(number: int, text: str = "") -> str:
-    """A user with this in the template."""
+    """Return a user with this text in the template."""
     inside = f"<TEMPLATE><A>{text}</A></TEMPLATE>"
     groups = "<GID>1</GID><GROUPS><ID>1</ID></GROUPS>"
     return f"<USER><ID>{number}</ID>{groups}<NAME>u{number}</NAME>{inside}</USER>"
 
 
 class Server:
-    """Answers with texts, or fails."""
+    """A server that answers with texts or fails."""
 
     def __init__(self) -> None:
         self.says: dict[str, str | Exception] = {**EMPTY}
@@ -44,7 +44,7 @@ class Server:
         self.pools = SitePools(self._client, Inline(), self.clock)
 
     def users(self, *users: str) -> None:
-        """These are its users from now on."""
+        """Set its users."""
         self.says["user_pool"] = f"<USER_POOL>{''.join(users)}</USER_POOL>"
 
     @property
@@ -52,7 +52,7 @@ class Server:
         return self
 
     async def zone(self) -> int:
-        """Its own."""
+        """Return its zone."""
         return 0
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
@@ -67,7 +67,7 @@ class Server:
         return ask
 
     def read(self) -> EstateReading:
-        """What is known now. Raises what the daemon would count as an outage."""
+        """Return the present facts; raise what the daemon counts as an outage."""
         found: list[Any] = []
         ensureDeferred(self.pools.read()).addBoth(found.append)
         if hasattr(found[0], "raiseException"):
@@ -84,15 +84,15 @@ FAULTS: dict[str, str | Exception] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_pool_that_can_not_be_read_counts_as_it_was(fault: str) -> None:
-    """It is asked for again some minutes later; meanwhile periods wait for it no longer."""
+def test_an_unreadable_pool_keeps_its_last_content(fault: str) -> None:
+    """It is read again some minutes later, and periods do not wait for it meanwhile."""
     server = Server()
     assert set(server.read().estate.users) == {1}
     server.says["user_pool"] = FAULTS[fault]
     with capturedLogs() as logged:
         for _ in range(4):
             assert set(server.read().estate.users) == {1}
-    # What is slow may only have been slow once.
+    # A slow pool may have been slow only once.
     tries = 2 if fault == "too slow" else 1
     assert server.asked.count("user_pool") == 1 + tries
     said = [event["why"] for event in logged if event.get("pool") == "user_pool"]
@@ -105,8 +105,8 @@ def test_a_pool_that_can_not_be_read_counts_as_it_was(fault: str) -> None:
     assert server.asked.count("user_pool") == 3 + tries
 
 
-def test_an_answer_that_was_lost_once_is_asked_for_in_the_next_period() -> None:
-    """Each time that this happens."""
+def test_a_pool_with_one_lost_answer_is_read_in_the_next_period() -> None:
+    """This holds each time."""
     server = Server()
     for number in range(2, 5):
         server.read()
@@ -118,8 +118,8 @@ def test_an_answer_that_was_lost_once_is_asked_for_in_the_next_period() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_one_that_was_never_read_counts_as_not_shown(fault: str) -> None:
-    """As after a restart; all others count."""
+def test_a_pool_that_was_never_read_counts_as_hidden(fault: str) -> None:
+    """This happens after a restart, and the other pools count."""
     server = Server()
     server.says["user_pool"] = FAULTS[fault]
     with capturedLogs():
@@ -127,8 +127,8 @@ def test_one_that_was_never_read_counts_as_not_shown(fault: str) -> None:
     assert (dict(found.users), dict(found.group_names)) == ({}, {1: "users"})
 
 
-def test_where_the_server_is_away_no_pool_is_to_blame() -> None:
-    """All of them fail; afterwards all are asked again at once."""
+def test_an_unreachable_server_delays_no_pool() -> None:
+    """All pools fail, and all are read again at once afterwards."""
     server = Server()
     server.read()
     before = dict(server.says)
@@ -140,10 +140,10 @@ def test_where_the_server_is_away_no_pool_is_to_blame() -> None:
     assert set(server.read().estate.users) == {1, 2}
 
 
-def test_a_long_pool_is_read_seldom_and_its_longest_object_named(
+def test_a_long_pool_is_read_rarely_and_its_longest_object_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The administrator learns whose text it is."""
+    """The log names the object with the long text."""
     monkeypatch.setattr(estate_reader, "LONG", 4_000_000)
     server = Server()
     server.users(user(1), user(7, "x" * 5_000_000), user(8, "x"))

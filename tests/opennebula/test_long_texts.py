@@ -1,4 +1,4 @@
-"""VMs whose texts are too long, or no XML: charged and limited all the same, others undisturbed."""
+"""VMs with too long or invalid texts are charged and limited, and others are not affected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BIG = f'CPU=2\nVCPU=4\nMEMORY=1024\nMERKAT_BID_CPU=7\nNOTE="{"x" * (LONG + 1)}"\
 
 @pytest.fixture
 def world() -> World:
-    """Some VMs, the fourth of which has a long text."""
+    """Return a world with some VMs, the fourth with a long text."""
     made = in_memory()
     for number in range(6):
         made.running(number % 3, BIG if number == 3 else SMALL)
@@ -28,12 +28,12 @@ def world() -> World:
 
 
 def adapter(world: World, vms_bytes: int) -> Any:
-    """An adapter that takes no longer texts about VMs."""
+    """Return an adapter with this limit for texts of VMs."""
     return world.cloud(world.login("oneadmin:secret", vms_bytes=vms_bytes))
 
 
 def row(seen: Observation, vm: int) -> tuple[float, ...]:
-    """Host, state, reserved and size of a VM."""
+    """Return host, state, reservation and size of a VM."""
     at = seen.vm_id.tolist().index(vm)
     return (
         int(seen.vm_host[at]),
@@ -43,8 +43,8 @@ def row(seen: Observation, vm: int) -> tuple[float, ...]:
     )
 
 
-def test_a_vm_that_is_too_long_is_there_by_opennebulas_record(world: World) -> None:
-    """With owner, host, state and sizes: everything that charging and limiting need."""
+def test_a_too_long_vm_is_known_by_opennebulas_record(world: World) -> None:
+    """Owner, host, state and sizes suffice for charging and limiting."""
     whole = world.observe()
     seen = world.run(adapter(world, LONG // 2).observe())
     assert np.array_equal(seen.vm_id, np.arange(6))
@@ -57,7 +57,7 @@ def test_a_vm_that_is_too_long_is_there_by_opennebulas_record(world: World) -> N
 
 
 def test_the_next_periods_read_around_it(world: World) -> None:
-    """Nothing long is asked for until its rest is over."""
+    """No long text is requested until its pause is over."""
     one = adapter(world, LONG // 2)
     world.run(one.observe())
     world.transport.forget()
@@ -72,8 +72,8 @@ def test_the_next_periods_read_around_it(world: World) -> None:
     assert (3, 3) in ranges
 
 
-def test_what_was_read_once_counts_while_the_text_rests(world: World) -> None:
-    """A page may hold it, and still it is not read each time: its bid stays."""
+def test_a_text_that_was_read_counts_during_its_pause(world: World) -> None:
+    """It is not read each time although a page may contain it, and its bid stays."""
     one = adapter(world, 1 << 25)
     first = world.run(one.observe())
     assert first.attributes[3]["MERKAT_BID_CPU"] == "7"
@@ -85,8 +85,8 @@ def test_what_was_read_once_counts_while_the_text_rests(world: World) -> None:
     assert row(seen, 3)[:2] == (0, int(VmState.SUSPENDED))
 
 
-def test_a_text_that_became_short_is_read_like_all(world: World) -> None:
-    """After its rest; and one that is gone is forgotten at once."""
+def test_a_text_that_became_short_is_read_like_all_others(world: World) -> None:
+    """This happens after its pause; a removed VM is dropped at once."""
     one = adapter(world, LONG // 2)
     world.run(one.observe())
     world.call("one.vm.update", 3, 'MERKAT_BID_CPU="9"', 0)
@@ -103,7 +103,7 @@ def test_a_text_that_became_short_is_read_like_all(world: World) -> None:
     assert 3 not in seen.by_record
 
 
-def test_one_that_waits_and_was_never_read_is_not_placed(world: World) -> None:
+def test_an_unread_pending_vm_is_not_placed(world: World) -> None:
     """Its place is unknown."""
     world.new(BIG)
     seen = world.run(adapter(world, LONG // 2).observe())
@@ -111,8 +111,8 @@ def test_one_that_waits_and_was_never_read_is_not_placed(world: World) -> None:
 
 
 @pytest.mark.parametrize("damage", ["<A>", "</VM>", "&", "</VM><VM><ID>1</ID><UID>9</UID><A>"])
-def test_a_text_that_is_no_xml_harms_only_itself(world: World, damage: str) -> None:
-    """Also where it looks like the beginning of another VM: that one is what it was."""
+def test_a_text_with_invalid_xml_affects_only_itself(world: World, damage: str) -> None:
+    """A text that looks like another VM's start changes no other VM."""
     whole = world.observe()
 
     def damaged(method: str, answer: Any) -> Any:
@@ -130,8 +130,8 @@ def test_a_text_that_is_no_xml_harms_only_itself(world: World, damage: str) -> N
     assert list(seen.by_record) == [3]
 
 
-def test_many_long_ones_are_found(world: World) -> None:
-    """Each by halving; the ones between them are read with all they say."""
+def test_many_long_texts_are_found(world: World) -> None:
+    """Each is found by bisection, and the VMs in between are read completely."""
     for number in range(40):
         world.new(BIG if number % 5 == 0 else SMALL)
     one = adapter(world, LONG // 2)
@@ -143,8 +143,8 @@ def test_many_long_ones_are_found(world: World) -> None:
     assert len(world.transport.calls) < 60
 
 
-def test_a_text_with_very_many_tags_is_not_taken_apart(world: World) -> None:
-    """It is far from long; like one that is, it is read around until its rest is over."""
+def test_a_text_with_very_many_tags_is_not_parsed(world: World) -> None:
+    """It is treated like a long text until its pause is over."""
     whole = world.observe()
     many = "".join(f'A{number}="1"\n' for number in range(MOST_TAGS // 2))
     world.call("one.vm.update", 3, many, 1)
@@ -159,8 +159,8 @@ def test_a_text_with_very_many_tags_is_not_taken_apart(world: World) -> None:
     assert [rest[1:3] for rest in asked if rest[3] == -1] == [(0, 2), (4, -1)]
 
 
-def test_all_texts_of_an_owner_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is far from long; the longest of that owner's go by record, and of no other's."""
+def test_all_texts_of_an_owner_have_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner's longest texts are left out, and no other owner's."""
     monkeypatch.setattr("merkatd.opennebula.pools.unread_vms.MOST_OF_AN_OWNER", 100_000)
     eve = world.call("one.user.allocate", "eve", "secret", "core")
     mine = [world.new(f'{SMALL}\nNOTE="{"x" * size}"') for size in (40_000, 45_000, 48_000, 50_000)]
@@ -175,8 +175,8 @@ def test_all_texts_of_an_owner_are_bounded(world: World, monkeypatch: pytest.Mon
     assert "texts of its owner's VMs" in seen.by_record[mine[2]]
 
 
-def test_vms_that_ended_are_not_taken_apart_either(world: World) -> None:
-    """Where they have very many tags."""
+def test_ended_vms_with_very_many_tags_are_not_parsed_either(world: World) -> None:
+    """They are left out of the ended VMs."""
     many = "".join(f'A{number}="1"\n' for number in range(MOST_TAGS // 2))
     world.call("one.vm.update", 3, many, 1)
     for vm in (2, 3):

@@ -1,4 +1,4 @@
-"""Login tokens of owners: none is left longer than it is needed, also where answers were lost."""
+"""Owners' login tokens never exist longer than needed, also after lost answers."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,14 @@ TEMPLATE = "CPU=1\nMEMORY=64\n"
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """A cloud."""
+    """Yield a cloud."""
     made = Frontend()
     yield made
     made.close()
 
 
 class Names:
-    """Users of the cloud, and the tokens that they have."""
+    """Users of the cloud with their tokens."""
 
     def __init__(self, frontend: Frontend) -> None:
         self.frontend = frontend
@@ -36,31 +36,31 @@ class Names:
         )
 
     def allocate(self, owner: Owner) -> int:
-        """A VM in the owner's name."""
+        """Create a VM in the owner's name."""
         made: int = self.frontend.result(ensureDeferred(self.owners.allocate(owner, TEMPLATE)))
         return made
 
     def tokens(self, owner: Owner) -> int:
-        """How many OpenNebula keeps."""
+        """Return the number of the owner's tokens in OpenNebula."""
         found = self.frontend.cloud.world.users.named(owner.name)
         assert found is not None
         return len(found.tokens)
 
     def lose(self, count: int) -> None:
-        """The answers to so many calls about tokens are lost."""
+        """Lose the answers to a number of token calls."""
         fault = {"kind": "lose", "method": "one.user.login", "count": count}
         self.frontend.bench.ok("embedded.fault.add", fault)
 
 
-def test_a_token_is_ended_with_the_last_vm_that_is_made_with_it(frontend: Frontend) -> None:
-    """None is left."""
+def test_a_token_ends_with_the_last_vm_created_with_it(frontend: Frontend) -> None:
+    """No token remains."""
     names = Names(frontend)
     assert names.allocate(names.ann) >= 0
     assert names.tokens(names.ann) == 0
 
 
-def test_a_token_whose_creation_was_not_answered_is_ended(frontend: Frontend) -> None:
-    """Before the next one is made, for any owner: ten are the most that an owner may have."""
+def test_a_token_with_an_unanswered_creation_is_ended(frontend: Frontend) -> None:
+    """This happens before the next one is created, because an owner may have ten at most."""
     names = Names(frontend)
     for _ in range(12):
         names.lose(1)
@@ -71,8 +71,8 @@ def test_a_token_whose_creation_was_not_answered_is_ended(frontend: Frontend) ->
     assert (names.tokens(names.ann), names.tokens(names.bob)) == (0, 0)
 
 
-def test_a_token_that_nobody_made_is_looked_for_until_it_would_be_over(frontend: Frontend) -> None:
-    """OpenNebula may do late what it was asked for."""
+def test_an_unknown_token_is_searched_until_it_would_have_expired(frontend: Frontend) -> None:
+    """OpenNebula may create it late."""
     names = Names(frontend)
     fault = {"kind": "refuse", "method": "one.user.login", "count": 1, "code": -1}
     names.lose(1)
@@ -80,7 +80,7 @@ def test_a_token_that_nobody_made_is_looked_for_until_it_would_be_over(frontend:
         names.allocate(names.ann)
     frontend.bench.ok("embedded.fault.add", fault)
     assert names.allocate(names.bob) >= 0
-    assert names.tokens(names.ann) == 1, "its end was refused"
+    assert names.tokens(names.ann) == 1, "the call to end it was rejected"
     assert names.allocate(names.bob) >= 0
     assert names.tokens(names.ann) == 0
     names.lose(1)

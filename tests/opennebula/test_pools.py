@@ -1,4 +1,4 @@
-"""From the text of pools to rows: each VM and host is read, or left out, by itself."""
+"""From the text of pools to rows: each VM and host is read or left out independently."""
 
 import time
 
@@ -18,7 +18,7 @@ from tests.opennebula.host_rows import read_hosts
 
 
 def vm(number: int = 1, user: str = "", template: str = "", **changes: str) -> str:
-    """A VM as oned writes it, with elements replaced or, by an empty text, left out."""
+    """Return a VM as oned writes it, with elements replaced, or omitted if empty."""
     parts = {
         "ID": f"<ID>{number}</ID>",
         "UID": "<UID>2</UID>",
@@ -36,12 +36,12 @@ def vm(number: int = 1, user: str = "", template: str = "", **changes: str) -> s
 
 
 def pool(*vms: str) -> str:
-    """The text of a pool of these VMs."""
+    """Return the text of a pool of these VMs."""
     return f"<VM_POOL>{''.join(vms)}</VM_POOL>"
 
 
 def host(number: int = 1, share: str = "", **changes: str) -> str:
-    """A host as oned writes it, with elements replaced or left out."""
+    """Return a host as oned writes it, with elements replaced or omitted."""
     parts = {
         "ID": f"<ID>{number}</ID>",
         "NAME": f"<NAME>host{number}</NAME>",
@@ -85,13 +85,15 @@ MEANT = {
 
 
 @pytest.mark.parametrize(("numbers", "meant"), MEANT.items())
-def test_states_of_vms(numbers: tuple[int, int], meant: tuple[VmState, str, bool]) -> None:
-    """What they mean to the heart, how they are called, and whether a host is charged."""
+def test_states_of_vms_have_their_meaning(
+    numbers: tuple[int, int], meant: tuple[VmState, str, bool]
+) -> None:
+    """It has Merkat's state, the name, and whether a host has an allocation."""
     assert state_meaning(*numbers)[:3] == meant
 
 
-def test_states_of_hosts() -> None:
-    """All nine, and one that nobody knows."""
+def test_states_of_hosts_have_their_meaning() -> None:
+    """All nine states and an unknown one are covered."""
     on, disabled, off = HostState.ON, HostState.DISABLED, HostState.OFF
     meant = [off, on, on, off, disabled, off, off, disabled, off, off]
     assert [host_state(number) for number in range(10)] == meant
@@ -100,15 +102,15 @@ def test_states_of_hosts() -> None:
 # -- VMs ----------------------------------------------------------------------------------------
 
 
-def test_a_vm_that_waits_is_nowhere_though_it_has_a_past() -> None:
-    """A pending VM keeps the record of the host that it was on."""
+def test_a_pending_vm_with_a_history_has_no_host() -> None:
+    """It keeps the record of its former host."""
     page = read_page(pool(vm(STATE="<STATE>1</STATE>", LCM_STATE="<LCM_STATE>0</LCM_STATE>")))
     seen = observed(Pools(page.vms, [], {}, read_hosts("<HOST_POOL/>"), {}), 0.0).observation
     assert seen.vm_host.tolist() == [-1]
 
 
-def test_attributes_and_where_they_stand() -> None:
-    """The user template comes first, then the template; names before parts; nothing of others."""
+def test_attributes_have_an_order_of_precedence() -> None:
+    """The user template precedes the template, names precede parts, others are ignored."""
     row = read_vm(
         vm(
             user="<MERKAT_BID_CPU>1</MERKAT_BID_CPU><MERKAT><CPU>2</CPU><MEMORY>3</MEMORY>"
@@ -125,7 +127,7 @@ def test_attributes_and_where_they_stand() -> None:
 
 
 def test_attributes_may_have_the_names_of_elements() -> None:
-    """A user who calls his attributes VM, ID or STATE changes nothing."""
+    """A user's attributes VM, ID or STATE change nothing."""
     names = "<VM><ID>9</ID></VM><ID>8</ID><STATE>1</STATE><VM_POOL>x</VM_POOL><HISTORY_RECORDS/>"
     page = read_page(pool(vm(2, user=names), vm(1, template=names)))
     assert [row.id for row in page.vms] == page.ids == [2, 1]
@@ -160,16 +162,16 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("why", "changes"), MALFORMED.items())
-def test_a_malformed_vm_harms_only_itself(why: str, changes: dict[str, str]) -> None:
-    """It is named with the reason; the others are read."""
+def test_a_malformed_vm_affects_only_itself(why: str, changes: dict[str, str]) -> None:
+    """It is reported with the reason, and the others are read."""
     page = read_page(pool(vm(3), vm(2, **changes), vm(1)))
     assert [row.id for row in page.vms] == [3, 1]
     assert page.ailing == {2: why}
     assert page.ids == [3, 2, 1]
 
 
-def test_a_vm_without_an_id() -> None:
-    """Nobody can say which one it is."""
+def test_a_vm_without_an_id_is_counted() -> None:
+    """It is unknown which VM it is."""
     for wrong in ("", "<ID/>", "<ID>-7</ID>", f"<ID>{'9' * 5000}</ID>"):
         page = read_page(pool(vm(3), vm(2, ID=wrong), vm(1)))
         assert list(page.ailing) == [NAMELESS]
@@ -179,15 +181,15 @@ def test_a_vm_without_an_id() -> None:
 
 
 @pytest.mark.parametrize("name", ["<NAME>a & b</NAME>", "<NAME>a", "<NAME>\x02</NAME>", "</NAME>"])
-def test_a_pool_with_a_vm_that_is_no_xml(name: str) -> None:
-    """Nothing of it is believed: it can't be told which VM it is. It is read in parts."""
+def test_a_pool_with_invalid_xml_in_a_vm_is_rejected(name: str) -> None:
+    """It is unknown which VM it is, so the pool is read in parts."""
     with pytest.raises(GarbledError):
         read_page(pool(vm(3), vm(2, NAME=name), vm(1)))
 
 
 @pytest.mark.parametrize("twice", ["STATE", "TEMPLATE", "USER_TEMPLATE", "HISTORY_RECORDS"])
-def test_what_is_there_twice_was_forged(twice: str) -> None:
-    """Neither of the two is believed."""
+def test_a_doubled_element_is_rejected_as_forged(twice: str) -> None:
+    """Neither of the two is used."""
     text = vm(2).replace("<STATE>", f"<{twice}></{twice}><STATE>", 1)
     page = read_page(pool(vm(3), text, vm(1)))
     assert [row.id for row in page.vms] == [3, 1]
@@ -195,8 +197,8 @@ def test_what_is_there_twice_was_forged(twice: str) -> None:
 
 
 @pytest.mark.parametrize("twice", ["CPU", "MEMORY", "VCPU", "TOPOLOGY", "VMGROUP"])
-def test_a_size_that_is_there_twice_was_forged(twice: str) -> None:
-    """In the template; disks and NICs are there several times."""
+def test_a_doubled_size_is_rejected_as_forged(twice: str) -> None:
+    """This applies to the template; disks and NICs may occur several times."""
     forged = f"<{twice}>1</{twice}><{twice}>1</{twice}><NIC/><NIC/>"
     page = read_page(pool(vm(2, template=forged), vm(1, template="<NIC/><NIC/>")))
     assert list(page.ailing) == [2]
@@ -205,14 +207,14 @@ def test_a_size_that_is_there_twice_was_forged(twice: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "<VM_POOL>", "<HOST_POOL/>", "<VM_POOL><VM>", "<a/>"])
-def test_what_is_no_pool(text: str) -> None:
-    """Nothing of it is believed."""
+def test_other_texts_are_no_pool(text: str) -> None:
+    """They raise `BrokenError`."""
     with pytest.raises(BrokenError):
         read_page(text)
 
 
-def test_a_pool_that_breaks_off_is_not_half_believed() -> None:
-    """Wherever it does."""
+def test_a_truncated_pool_is_rejected() -> None:
+    """This holds for any place of the cut."""
     whole = pool(vm(2), vm(1))
     for length in range(0, len(whole) - 1, 7):
         with pytest.raises(BrokenError):
@@ -220,8 +222,8 @@ def test_a_pool_that_breaks_off_is_not_half_believed() -> None:
 
 
 @given(st.text(st.sampled_from("<>/&;![]CDATAVMID123 "), max_size=60))
-def test_nonsense_inside_a_vm_is_no_error_of_ours(nonsense: str) -> None:
-    """Whatever stands in a name, the VMs beside it are there, or the pool is refused."""
+def test_garbage_in_a_vm_causes_no_other_error(nonsense: str) -> None:
+    """The VMs beside it are read, or the pool is rejected."""
     try:
         page = read_page(pool(vm(3), vm(2, NAME=f"<NAME>{nonsense}</NAME>"), vm(1)))
     except BrokenError:
@@ -233,14 +235,14 @@ def test_nonsense_inside_a_vm_is_no_error_of_ours(nonsense: str) -> None:
 # -- hosts --------------------------------------------------------------------------------------
 
 
-def test_a_host() -> None:
-    """Its capacity in percent of a core and MiB, and the VMs that it is charged for."""
+def test_a_host_is_read() -> None:
+    """It has its capacity in percent of a core and MiB, and its VMs."""
     (row,) = read_hosts(f"<HOST_POOL>{host(2)}</HOST_POOL>")
     assert row[:7] == (2, "host2", 0, 2, 800.0, 1024.0, (7,))
 
 
-def test_a_host_that_can_not_be_read_harms_only_itself() -> None:
-    """It is left out; one that has given away more than it has can take nothing."""
+def test_an_unreadable_host_affects_only_itself() -> None:
+    """It is left out, and an overcommitted host has no capacity."""
     short = host(2, "<MAX_MEM>-1024</MAX_MEM><MAX_CPU>-100</MAX_CPU>")
     text = f"<HOST_POOL>{host(4)}{host(3, STATE='')}{short}{host(1, HOST_SHARE='')}</HOST_POOL>"
     rows = {row.id: row for row in read_hosts(text)}
@@ -248,8 +250,8 @@ def test_a_host_that_can_not_be_read_harms_only_itself() -> None:
     assert (rows[2].cpu, rows[2].memory_mib) == (0.0, 0.0)
 
 
-def test_samples() -> None:
-    """By host; what can't be read is not there."""
+def test_samples_are_read_by_host() -> None:
+    """Unreadable ones are left out."""
     good = "<MONITORING><ID>1</ID><CAPACITY><USED_CPU>50</USED_CPU><USED_MEMORY>2048</USED_MEMORY>"
     good += "</CAPACITY></MONITORING>"
     bad = "<MONITORING><ID>2</ID><CAPACITY><USED_CPU>x</USED_CPU></CAPACITY></MONITORING>"
@@ -259,8 +261,8 @@ def test_samples() -> None:
     assert read_samples("<MONITORING_DATA/>") == {}
 
 
-def test_a_host_that_is_no_xml_harms_only_itself() -> None:
-    """The others are read one by one; a word that looks like a border is none."""
+def test_a_host_with_invalid_xml_affects_only_itself() -> None:
+    """The others are read one by one, and a text like a tag is no border."""
     odd = host(2, TEMPLATE="<TEMPLATE><A><![CDATA[</HOST><HOST><ID>9</ID>]]></A></TEMPLATE>")
     text = f"<HOST_POOL>{host(3)}{odd}{host(1)}</HOST_POOL>"
     assert [row.id for row in read_hosts(text)] == [3, 2, 1]
@@ -268,8 +270,8 @@ def test_a_host_that_is_no_xml_harms_only_itself() -> None:
     assert [row.id for row in read_hosts(broken)] == [3, 1]
 
 
-def test_a_host_that_says_what_it_said_is_not_read_again() -> None:
-    """It is the same row; one that changed is another."""
+def test_an_unchanged_host_is_not_parsed_again() -> None:
+    """It gives the same row, and a changed one another row."""
     pool_of = "<HOST_POOL>{}{}</HOST_POOL>".format
     hosts = HostPool()
     before = hosts.read(pool_of(host(2), host(1)))
@@ -278,8 +280,8 @@ def test_a_host_that_says_what_it_said_is_not_read_again() -> None:
     assert (before[1].vms, after[1].vms) == ((7,), (8,))
 
 
-def test_the_room_of_vms_that_can_not_be_read_is_kept() -> None:
-    """A host has less for the others by what it is charged beyond those that are known."""
+def test_the_allocation_of_unreadable_vms_is_excluded() -> None:
+    """A host's capacity is reduced by its allocations beyond the known VMs."""
     share = "<MAX_MEM>4194304</MAX_MEM><MAX_CPU>800</MAX_CPU>"
     share += "<CPU_USAGE>400</CPU_USAGE><MEM_USAGE>1572864</MEM_USAGE>"
     hosts = f"<HOST_POOL>{host(4, share, VMS='<VMS><ID>1</ID><ID>2</ID></VMS>')}</HOST_POOL>"
@@ -310,10 +312,10 @@ def test_the_room_of_vms_that_can_not_be_read_is_kept() -> None:
         ((3, 36), [4], VmState.ABSENT, 4),
     ],
 )
-def test_hosts_tell_where_a_vm_comes_from(
+def test_hosts_determine_where_a_vm_comes_from(
     numbers: tuple[int, int], charged: list[int], state: VmState, where: int
 ) -> None:
-    """The record says host 4; the hosts that count the VM may say otherwise."""
+    """The record has host 4, and the hosts that list the VM may differ."""
     text = vm(
         7, STATE=f"<STATE>{numbers[0]}</STATE>", LCM_STATE=f"<LCM_STATE>{numbers[1]}</LCM_STATE>"
     )
@@ -330,7 +332,7 @@ def test_hosts_tell_where_a_vm_comes_from(
 
 
 def user(number: int, text: str) -> str:
-    """A user with a text in the template."""
+    """Return a user with a text in the template."""
     inside = f"<TEMPLATE><A>{text}</A></TEMPLATE>"
     return f"<USER><ID>{number}</ID><GID>1</GID><NAME>u{number}</NAME>{inside}</USER>"
 
@@ -348,8 +350,8 @@ BROKEN = st.sampled_from(["\x01", "<![CDATA[x]]>y]]>", "<B>", "&nothing;"])
 
 
 @given(st.lists(st.tuples(st.booleans(), TEXTS, BROKEN), max_size=6))
-def test_a_user_that_is_no_xml_leaves_all_others(users: list[tuple[bool, str, str]]) -> None:
-    """Whatever the others' texts look like; and no text shows another user."""
+def test_a_user_with_invalid_xml_affects_no_other(users: list[tuple[bool, str, str]]) -> None:
+    """Other users' texts may look like anything, and no text forges a user."""
     texts = [user(n, bad if is_bad else good) for n, (is_bad, good, bad) in enumerate(users)]
     with capturedLogs():
         found = read_users(f"<USER_POOL>{''.join(texts)}</USER_POOL>")
@@ -357,8 +359,8 @@ def test_a_user_that_is_no_xml_leaves_all_others(users: list[tuple[bool, str, st
     assert {(one, found[one].name) for one in found} == {(n, f"u{n}") for n in right}
 
 
-def test_a_pool_that_breaks_off_is_not_read() -> None:
-    """Some of its users would look removed."""
+def test_a_truncated_pool_of_users_is_rejected() -> None:
+    """Otherwise some of its users would look removed."""
     whole = f"<USER_POOL>{user(1, 'x')}{user(2, 'x')}</USER_POOL>"
     for end in (20, len(user(1, "x")) + 11, len(whole) - 1):
         with pytest.raises(BrokenError):
@@ -366,15 +368,15 @@ def test_a_pool_that_breaks_off_is_not_read() -> None:
 
 
 @given(st.lists(st.sampled_from(["x", "<B:C>1</B:C>", "<D>2</D>"]), max_size=8))
-def test_each_element_comes_once_whatever_names_there_are(texts: list[str]) -> None:
-    """In its order: also where the first names that lxml refuses come late."""
+def test_each_element_is_read_once(texts: list[str]) -> None:
+    """They keep their order, also if names that lxml rejects come late."""
     vms = [vm(number, user=text) for number, text in enumerate(texts)]
     found = [element.findtext("ID") for element in rows(pool(*vms), "VM_POOL", "VM")]
     assert found == [str(number) for number in range(len(texts))]
 
 
-def test_mistakes_beside_odd_names_are_mistakes() -> None:
-    """And a long text with many of both is refused at once."""
+def test_errors_beside_odd_names_are_errors() -> None:
+    """A long text with many of both is rejected at once."""
     broken = "<B:C>" * 100_000
     began_s = time.thread_time()
     with pytest.raises(BrokenError):

@@ -1,4 +1,4 @@
-"""An HTTP response, however its bytes are cut: whole where it is whole, and never beyond."""
+"""HTTP responses in pieces of any size: complete at their end, and never beyond it."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def fed(data: bytes, size: int = 1 << 20, most: int = 1 << 20) -> Response:
-    """A response that came in pieces of this size."""
+    """Return a response that arrived in pieces of this size."""
     response = Response(most)
     for start in range(0, len(data), size):
         response.feed(data[start : start + size])
@@ -29,8 +29,8 @@ def fed(data: bytes, size: int = 1 << 20, most: int = 1 << 20) -> Response:
     st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n"]),
     st.integers(1, 60),
 )
-def test_it_is_whole_where_it_ends(text: bytes, before: bytes, size: int) -> None:
-    """In one piece or byte by byte; with its last byte and no sooner."""
+def test_a_response_is_complete_at_its_last_byte(text: bytes, before: bytes, size: int) -> None:
+    """This holds for one piece and for single bytes."""
     whole = before + OK + text
     response = fed(whole, size)
     assert (response.whole, b"".join(response.chunks)) == (True, BODY)
@@ -39,8 +39,8 @@ def test_it_is_whole_where_it_ends(text: bytes, before: bytes, size: int) -> Non
     assert not fed(whole[:-1], size).whole
 
 
-def test_without_a_length_the_end_is_the_end() -> None:
-    """And the connection is of no more use."""
+def test_without_a_length_the_response_ends_with_the_connection() -> None:
+    """The connection cannot be reused."""
     response = fed(OK + b"\r\n" + BODY, 10)
     assert not response.whole
     response.end()
@@ -59,16 +59,16 @@ def test_without_a_length_the_end_is_the_end() -> None:
         (OK + SIZED + b"HTTP/1.1 200 OK", False),
     ],
 )
-def test_when_a_connection_is_used_again(text: bytes, *, reusable: bool) -> None:
-    """Where the server leaves it open, and has said nothing beyond its answer."""
+def test_a_connection_is_reused_if_possible(text: bytes, *, reusable: bool) -> None:
+    """The server must keep it open and send nothing after its answer."""
     response = fed(text)
     assert response.whole
     assert response.reusable is reusable
 
 
 @pytest.mark.parametrize("cut", [0, 5, len(OK), len(OK) + 30])
-def test_what_breaks_off(cut: int) -> None:
-    """Before the head is whole, or before as much came as was promised."""
+def test_a_truncated_response_is_an_error(cut: int) -> None:
+    """The cut is in the head or in the body."""
     response = fed((OK + SIZED)[:cut])
     with pytest.raises(ConnectionAbortedError, match="closed before the answer was complete"):
         response.end()
@@ -100,15 +100,15 @@ def test_what_breaks_off(cut: int) -> None:
         ),
     ],
 )
-def test_what_is_no_answer(text: bytes, why: str) -> None:
-    """It is said why, before any of it is kept."""
+def test_an_invalid_response_is_an_error(text: bytes, why: str) -> None:
+    """The error has the reason, and nothing is stored before."""
     with pytest.raises(NoReplyError, match=why):
         fed(text, most=999)
 
 
 @given(st.binary(max_size=200), st.integers(1, 30))
-def test_any_bytes(junk: bytes, size: int) -> None:
-    """Nothing else is ever raised, and nothing is kept beyond the limit."""
+def test_any_bytes_are_accepted_or_rejected(junk: bytes, size: int) -> None:
+    """No other exception occurs, and nothing is stored beyond the limit."""
     for text in (junk, OK + junk, OK + b"Transfer-Encoding: chunked\r\n\r\n" + junk):
         response = Response(50)
         try:

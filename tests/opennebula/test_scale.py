@@ -1,4 +1,4 @@
-"""A thousand hosts and ten thousand VMs are read fast, and without holding the reactor."""
+"""A thousand hosts and ten thousand VMs are read fast, without blocking the reactor."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ TIMES_BARE = 3.3
 
 @pytest.fixture(scope="module")
 def cloud() -> EmbeddedCloud:
-    """One for all tests here."""
+    """Return one cloud for all tests of the module."""
     return large()
 
 
 def text_of(cloud: EmbeddedCloud, method: str, *arguments: int) -> str:
-    """The text that a call answers with."""
+    """Return the text of a call's answer."""
     plain = cloud.call(method, [ADMIN, *arguments]).plain()
     assert isinstance(plain[1], str)
     return plain[1]
 
 
-def bare(text: str, tag: str) -> None:
-    """What lxml needs to come by each element once."""
+def parse_only(text: str, tag: str) -> None:
+    """Parse each element once with lxml alone."""
     for _, element in etree.iterparse(BytesIO(text.encode()), tag=tag):
         element.clear()
 
 
 def least_s(*works: Callable[[], object], rounds: int = 5) -> list[float]:
-    """CPU seconds of each, the least of some rounds in turn.
+    """Return the CPU seconds of each function, the least of several alternating rounds.
 
-    Collections of garbage look at none of the tests' own objects, as in the daemon.
+    Garbage collections skip the tests' own objects, as in the daemon.
     """
     gc.collect()
     gc.freeze()
@@ -68,20 +68,20 @@ def least_s(*works: Callable[[], object], rounds: int = 5) -> list[float]:
 
 @pytest.mark.parametrize("pool", ["vms", "hosts"])
 def test_reading_costs_little_more_than_parsing(cloud: EmbeddedCloud, pool: str) -> None:
-    """Compared with lxml's iterparse over the same bytes in the same run."""
+    """The reference is lxml's iterparse over the same bytes in the same run."""
     if pool == "vms":
         text = text_of(cloud, "one.vmpool.infoextended", -2, -1, -1, -1)
-        parsed, read = least_s(lambda: bare(text, "VM"), lambda: read_page(text))
+        parsed, read = least_s(lambda: parse_only(text, "VM"), lambda: read_page(text))
     else:
         text = text_of(cloud, "one.hostpool.info")
-        parsed, read = least_s(lambda: bare(text, "HOST"), lambda: read_hosts(text))
+        parsed, read = least_s(lambda: parse_only(text, "HOST"), lambda: read_hosts(text))
     print(f"{pool}: {len(text)} characters, parsed {parsed:.3f} s, read {read:.3f} s")  # noqa: T201
     assert read <= TIMES_BARE * parsed
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """The same cloud served by a process of its own."""
+    """Yield the same cloud, served by a process of its own."""
     served = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "tests.opennebula.large"],
         cwd=ROOT,
@@ -96,7 +96,7 @@ def endpoint() -> Iterator[str]:
 
 
 class Ticker:
-    """Knows the longest time between two turns of a reactor that has nothing else to do."""
+    """Measures the longest time between two turns of an otherwise idle reactor."""
 
     def __init__(self, real_time: RealTime) -> None:
         self.longest_s = 0.0
@@ -111,12 +111,12 @@ class Ticker:
         self._last_s = now_s
 
     def stop(self) -> float:
-        """The longest time."""
+        """Return the longest time."""
         self._loop.stop()
         return self.longest_s
 
 
-def test_the_reactor_is_not_held(endpoint: str, real_time: RealTime) -> None:
+def test_the_reactor_is_not_blocked(endpoint: str, real_time: RealTime) -> None:
     """By no part of an observation over HTTP; machines that others use get some attempts."""
     threads = Threads(real_time.reactor, 2)
     http = HttpTransport(real_time.reactor, endpoint, threads)

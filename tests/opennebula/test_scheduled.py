@@ -1,4 +1,4 @@
-"""Scheduled actions on old servers: when they are due, and what they say afterwards."""
+"""Scheduled actions on old servers: when they are due, and what is recorded afterwards."""
 
 import calendar
 from time import process_time
@@ -20,13 +20,13 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.localtime", __import__("time").gmtime)
 
 
-def due(*actions: Action, started_s: float = NOW - DAY) -> list[str]:
-    """The names of what is due now."""
+def due_names(*actions: Action, started_s: float = NOW - DAY) -> list[str]:
+    """Return the names of the actions that are due now."""
     return [one.name for one in due_actions(actions, NOW, started_s)]
 
 
 def suspend(**parts: str) -> dict[str, str]:
-    """An action whose time came a minute ago."""
+    """Return an action that was due a minute ago."""
     return {"ID": "0", "ACTION": "suspend", "TIME": str(int(NOW) - 60), **parts}
 
 
@@ -44,31 +44,31 @@ def suspend(**parts: str) -> dict[str, str]:
         (suspend(ACTION=""), False),
     ],
 )
-def test_once_after_its_time(action: Action, is_due: bool) -> None:
-    """Given as seconds since the epoch, or since the VM was made."""
-    assert due(action) == (["suspend"] if is_due else [])
+def test_an_action_is_due_once_after_its_time(action: Action, is_due: bool) -> None:
+    """The time is in seconds since the epoch, or since the creation of the VM."""
+    assert due_names(action) == (["suspend"] if is_due else [])
 
 
-def test_the_one_that_waited_longest_and_one_backup() -> None:
-    """One action of a VM at a time; backups wait for none."""
+def test_the_longest_waiting_action_and_one_backup_are_due() -> None:
+    """A VM has one action at a time, and backups wait for none."""
     late = suspend(ACTION="RESUME", TIME=str(int(NOW) - 90))
     backups = [suspend(ACTION="backup", ARGS=str(one), TIME=str(int(NOW) - one)) for one in (5, 9)]
     found = due_actions([suspend(), late, *backups], NOW, 0)
     assert [(one.name, one.arguments) for one in found] == [("resume", ()), ("backup", ("9",))]
 
 
-def test_what_was_done_is_not_done_again() -> None:
-    """The time is written down, an old complaint goes."""
+def test_a_done_action_is_not_due_again() -> None:
+    """Its time is recorded, and an old message is removed."""
     said = done(suspend(MESSAGE="x"), NOW, 0)
     assert said == suspend(DONE=str(int(NOW)))
-    assert due(said) == []
+    assert due_names(said) == []
 
 
-def test_what_failed_is_tried_again() -> None:
-    """With the reason in its words."""
+def test_a_failed_action_is_retried() -> None:
+    """Its message has the reason."""
     said = failed(suspend(), NOW, "no such VM")
     assert said["MESSAGE"] == "Wed Mar 15 12:00:00 2023 : no such VM"
-    assert due(said) == ["suspend"]
+    assert due_names(said) == ["suspend"]
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_what_failed_is_tried_again() -> None:
         ("3", "5", 5 / 24),
     ],
 )
-def test_a_repeated_one_gets_its_next_time(repeat: str, days: str, after_days: float) -> None:
-    """Weekly, monthly, yearly by days; hourly by hours."""
+def test_a_repeated_action_gets_its_next_time(repeat: str, days: str, after_days: float) -> None:
+    """Days are weekly, monthly or yearly, and hours are hourly."""
     before = suspend(REPEAT=repeat, DAYS=days, END_TYPE="0")
     said = done(before, NOW, 0)
     assert int(said["TIME"]) - int(before["TIME"]) == after_days * DAY
-    assert due(said) == []
+    assert due_names(said) == []
     later = float(said["TIME"]) + 1
     assert [one.name for one in due_actions([said], later, 0)] == ["suspend"]
 
 
-def test_so_many_times() -> None:
-    """Each run counts down, and the last is the last."""
+def test_an_action_may_repeat_a_number_of_times() -> None:
+    """Each run counts down to the last one."""
     action: Action = suspend(REPEAT="3", DAYS="1", END_TYPE="1", END_VALUE="2")
     now, runs = NOW, 0
     for _ in range(10):
@@ -106,7 +106,7 @@ def test_so_many_times() -> None:
     assert runs == 3  # the first, and two more
 
 
-def test_until_a_date() -> None:
+def test_an_action_may_repeat_until_a_date() -> None:
     """After it there is no next time."""
     action: Action = suspend(REPEAT="3", DAYS="1", END_TYPE="2", END_VALUE=str(int(NOW) + 2 * HOUR))
     now, runs = NOW, 0
@@ -117,8 +117,8 @@ def test_until_a_date() -> None:
     assert runs == 4
 
 
-def test_one_that_is_far_behind_catches_up_at_once() -> None:
-    """It is run once, not once for each time that was missed."""
+def test_an_overdue_action_runs_once() -> None:
+    """It does not run once for each missed time."""
     action = suspend(REPEAT="3", DAYS="1", END_TYPE="0", TIME=str(int(NOW) - 5 * DAY - 60))
     said = done(action, NOW, 0)
     assert NOW < int(said["TIME"]) <= NOW + HOUR
@@ -133,29 +133,29 @@ def test_one_that_is_far_behind_catches_up_at_once() -> None:
         ("backup", "100", ("one.vm.backup", (7, 100))),
     ],
 )
-def test_how_oned_is_asked(name: str, arguments: str, expected: object) -> None:
-    """The method, and what it is given."""
+def test_an_action_becomes_a_call(name: str, arguments: str, expected: object) -> None:
+    """It has oned's method and arguments."""
     (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
     assert call(found, 7) == expected
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("fly", ""), ("backup", ""), ("backup", "x")])
-def test_what_can_t_be_asked(name: str, arguments: str) -> None:
-    """It is an error of that action."""
+def test_an_invalid_action_is_an_error(name: str, arguments: str) -> None:
+    """The error belongs to that action."""
     (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
     with pytest.raises(ValueError, match=r"not an action|needs|invalid literal"):
         call(found, 7)
 
 
-def test_moments_are_bounded() -> None:
-    """A time beyond all bounds is never due, and no later time is written that is beyond them."""
-    assert due(suspend(TIME="9" * 18)) == []
-    assert due(suspend(TIME="+" + "9" * 18)) == []
+def test_times_are_limited() -> None:
+    """A time beyond all bounds is never due, and no such time is recorded."""
+    assert due_names(suspend(TIME="9" * 18)) == []
+    assert due_names(suspend(TIME="+" + "9" * 18)) == []
     far = suspend(TIME="-" + "9" * 17, REPEAT="3", DAYS="9" * 17, END_TYPE="0")
     assert float(done(far, NOW, 0)["TIME"]) <= LATEST_S
 
 
-def test_a_name_that_no_action_has_can_stand_in_a_log() -> None:
+def test_an_unknown_actions_name_is_safe_for_logs() -> None:
     """It is short and on one line, whatever a tenant writes."""
     (found,) = due_actions([suspend(ACTION="\n\x1b[2J\u202e" * 9_000)], NOW, 0)
     assert found.name.isprintable()
@@ -167,7 +167,7 @@ def test_a_name_that_no_action_has_can_stand_in_a_log() -> None:
 
 
 def test_the_template_is_xml() -> None:
-    """Whatever somebody wrote."""
+    """Special characters are escaped."""
     assert template({"ARGS": "a<b"}) == (
         "<TEMPLATE><SCHED_ACTION><ARGS>a&lt;b</ARGS></SCHED_ACTION></TEMPLATE>"
     )
@@ -181,8 +181,8 @@ def test_the_template_is_xml() -> None:
         st.text(alphabet="+-0123,x ", max_size=12),
     )
 )
-def test_nothing_that_is_written_there_harms(action: dict[str, str]) -> None:
-    """It is due or not; afterwards it is not due at the same moment."""
+def test_any_values_are_handled(action: dict[str, str]) -> None:
+    """The action is due or not, and afterwards it is not due at the same time."""
     for one in due_actions([action], NOW, 0):
         assert not due_actions([done(one.action, NOW, 0)], NOW, 0)
 
@@ -195,10 +195,8 @@ def test_nothing_that_is_written_there_harms(action: dict[str, str]) -> None:
         ("1", "2", ",".join(["1"] * 20_000)),
     ],
 )
-def test_one_that_is_far_behind_costs_no_more_than_others(
-    time: str, repeat: str, days: str
-) -> None:
-    """However long ago it was, and however many days it names; it still catches up."""
+def test_an_old_action_costs_no_more_than_others(time: str, repeat: str, days: str) -> None:
+    """This holds for any age and any number of days, and it still catches up."""
     action = suspend(TIME=time, REPEAT=repeat, DAYS=days, END_TYPE="0")
     began = process_time()
     said = done(action, NOW, NOW - DAY)

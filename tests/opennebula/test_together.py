@@ -1,4 +1,4 @@
-"""Many VMs and hosts are looked at together, and none of them is older than its question."""
+"""Many VMs and hosts are checked together, and no answer is older than its request."""
 
 from collections.abc import Iterator
 
@@ -19,12 +19,12 @@ NOBODY: frozenset[int] = frozenset()
 
 @pytest.fixture
 def wide(real_time: RealTime) -> Iterator[World]:
-    """A cloud with a dozen hosts."""
+    """Yield a cloud with a dozen hosts."""
     yield from over_http(real_time, HOSTS)
 
 
-def test_vms_are_looked_at_many_at_a_time(wide: World) -> None:
-    """One that is asked for first and alone, and all others by a few calls."""
+def test_vms_are_checked_together(wide: World) -> None:
+    """The first one is checked alone, and all others by a few calls."""
     vms = [wide.new() for _ in range(20)]
     wide.transport.forget()
     glances = VmChecks(wide.client, wide.clock)
@@ -35,16 +35,16 @@ def test_vms_are_looked_at_many_at_a_time(wide: World) -> None:
     assert 1 <= count["one.vmpool.infoset"] <= 3
 
 
-def test_vms_that_come_one_by_one_are_not_kept_waiting(wide: World) -> None:
-    """However few they are, each is looked at after a moment."""
+def test_single_vms_are_checked_soon(wide: World) -> None:
+    """However few they are, each is checked after a moment."""
     vms = [wide.new() for _ in range(3)]
     glances = VmChecks(wide.client, wide.clock)
     for vm in vms:
         assert wide.run(glances.at(vm)).state == PENDING[0]
 
 
-def test_a_vm_that_is_not_there_harms_no_other(wide: World) -> None:
-    """Its own call says why."""
+def test_a_missing_vm_affects_no_other(wide: World) -> None:
+    """Its own call has the reason."""
     vms = [wide.new() for _ in range(9)]
     glances = VmChecks(wide.client, wide.clock)
 
@@ -59,8 +59,8 @@ def test_a_vm_that_is_not_there_harms_no_other(wide: World) -> None:
     assert len(wide.run(all_of_them())) == 9
 
 
-def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
-    """And not again for as long as that is fresh; what came before a question is no answer."""
+def test_hosts_are_checked_by_one_call(wide: World) -> None:
+    """The answer is reused while it is fresh, and never for a later request."""
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     for _ in range(2):
         why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
@@ -72,8 +72,8 @@ def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
     assert wide.transport.count()["one.host.info"] == 2
 
 
-def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
-    """All others would be read for nothing."""
+def test_few_hosts_of_a_large_cloud_are_checked_alone(wide: World) -> None:
+    """Reading all others would be wasted."""
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: 10_000)
     wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
     count = wide.transport.count()
@@ -81,7 +81,7 @@ def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
 
 
 def test_each_host_has_its_own_reason(wide: World) -> None:
-    """One that is not there, one with a stranger, and those that take what comes."""
+    """A missing host, one with a foreign VM, and accepting ones are covered."""
     vm = wide.running(5)
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     asked = [*range(HOSTS), 999]
@@ -91,8 +91,8 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
     assert [one for one in why if one is None] == [None] * (HOSTS - 1)
 
 
-def test_a_look_that_fails_is_over(wide: World) -> None:
-    """Whoever waited for it is told, and the next look is as good as any."""
+def test_a_failed_check_ends(wide: World) -> None:
+    """Its callers get the error, and the next check succeeds."""
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     wide.fault("garbage", "one.host*")
     with pytest.raises(CloudUnreachableError):
@@ -103,10 +103,10 @@ def test_a_look_that_fails_is_over(wide: World) -> None:
 
 
 @pytest.mark.parametrize("error", [BrokenError("no XML"), LongAnswerError("infoset", "", 9, "")])
-def test_a_vm_whose_outline_cant_be_read_harms_no_other(
+def test_an_unreadable_vm_affects_no_other(
     wide: World, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are asked for one by one then: its owner may have made it so."""
+    """VMs are then read one by one, because an owner may have caused it."""
     vms = [wide.new() for _ in range(9)]
 
     async def vm_set(_: list[int]) -> str:

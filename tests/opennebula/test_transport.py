@@ -1,4 +1,4 @@
-"""Answers on the wire: taken apart in slices, bounded in size, and given up in time."""
+"""Answers on the wire are decoded in slices, limited in size, and abandoned in time."""
 
 import time
 import xmlrpc.client
@@ -30,25 +30,25 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN, st.integers(1, 50))
-def test_any_value_arrives_as_the_standard_library_would_read_it(value: Any, size: int) -> None:
-    """However the bytes are cut."""
+def test_values_are_decoded_like_by_the_standard_library(value: Any, size: int) -> None:
+    """The size of the pieces does not matter."""
     body = xmlrpc.client.dumps((value,), methodresponse=True).encode()
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
     assert decoded(chunks) == xmlrpc.client.loads(body)[0][0]
 
 
-def test_a_long_text_arrives_whole() -> None:
-    """Millions of entities and characters of several bytes, across the slices' borders."""
+def test_a_long_text_is_decoded_completely() -> None:
+    """Entities and multi-byte characters may cross the borders of slices."""
     text = '<a b="ö€𝄞">&amp;</a>' * 30_000
     body = xmlrpc.client.dumps(([True, text, 0],), methodresponse=True).encode()
     chunks = [body[: len(body) // 2], body[len(body) // 2 :]]
     assert decoded(chunks) == [True, text, 0]
-    # The bytes are given up meanwhile: a pool of 66 MB that is freed in one go stops every thread.
+    # The bytes are released piece by piece: releasing 66 MB at once would stop every thread.
     assert chunks == []
 
 
-def test_control_characters_are_not_the_end_of_a_pool() -> None:
-    """One VM's name with such a character would make the whole answer unreadable."""
+def test_control_characters_do_not_break_a_pool() -> None:
+    """A VM's name with such a character would make the whole answer unreadable."""
     body = xmlrpc.client.dumps((["a#b"],), methodresponse=True).encode().replace(b"#", b"\x08")
     assert decoded([body]) == ["a?b"]
 
@@ -66,14 +66,14 @@ def test_control_characters_are_not_the_end_of_a_pool() -> None:
         b"<methodResponse><params></params></methodResponse>",
     ],
 )
-def test_what_is_no_reply(body: bytes) -> None:
-    """It is said so, and nothing else is raised."""
+def test_an_invalid_reply_is_an_error(body: bytes) -> None:
+    """The only exception is `NoReplyError`."""
     with pytest.raises(NoReplyError):
         decoded([body])
 
 
-def test_a_fault_is_a_fault() -> None:
-    """With its code."""
+def test_a_fault_is_raised_with_its_code() -> None:
+    """It is an `xmlrpc.client.Fault`."""
     body = xmlrpc.client.dumps(xmlrpc.client.Fault(-506, "no method")).encode()
     with pytest.raises(xmlrpc.client.Fault) as raised:
         decoded([body])
@@ -88,14 +88,14 @@ Script = Callable[[Any], None]
 
 
 class Scripted(Protocol):
-    """A server that answers each request as it was told to."""
+    """A server that answers each request by a script."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self._seen = b""
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Answer once a call is whole."""
+        """Answer once a call is complete."""
         self._seen += data
         if self._seen.endswith(b"</methodCall>\n"):
             self._seen = b""
@@ -103,7 +103,7 @@ class Scripted(Protocol):
 
 
 class Port:
-    """A port with a script behind it."""
+    """A port with a script."""
 
     def __init__(self, time: RealTime) -> None:
         self.script: Script = lambda _transport: None
@@ -124,7 +124,7 @@ class Port:
         self.script(transport)
 
     def ask(self, timeout_s: float = 5.0, **options: Any) -> Any:
-        """The value of a call to this port."""
+        """Return the value of a call to this port."""
         http = HttpTransport(self._time.reactor, self.endpoint, Inline(), **options)
         client = Client(http, ADMIN, self._time.reactor, timeout_s=timeout_s)
         try:
@@ -133,7 +133,7 @@ class Port:
             self._time.run(http.close())
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop listening."""
         self._time.run(_stopped(self._port))
 
 
@@ -143,21 +143,21 @@ async def _stopped(port: Any) -> None:
 
 @pytest.fixture
 def port(real_time: RealTime) -> Iterator[Port]:
-    """A server to be scripted."""
+    """Yield a server for scripts."""
     opened = Port(real_time)
     yield opened
     opened.close()
 
 
 def answer(body: bytes, head: bytes = OK) -> Script:
-    """A script that sends a whole answer."""
+    """Return a script that sends a whole answer."""
     return lambda transport: transport.write(
         head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     )
 
 
-def test_an_answer(port: Port) -> None:
-    """With its length, in pieces, or ended by the end of the connection."""
+def test_an_answer_is_received(port: Port) -> None:
+    """It has a length, or pieces, or ends with the connection."""
 
     def in_pieces(transport: Any) -> None:
         transport.write(OK + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -198,22 +198,22 @@ def _cut_without_length(transport: Any) -> None:
         (_cut_without_length, "not XML-RPC"),
     ],
 )  # fmt: skip
-def test_no_answer(port: Port, script: Script, why: str) -> None:
-    """Nobody knows what was done, and the error names the call."""
+def test_without_an_answer_the_outcome_is_unknown(port: Port, script: Script, why: str) -> None:
+    """The error names the call."""
     port.script = script
     with pytest.raises(CloudUnreachableError, match=f"one.x of it: .*{why}"):
         port.ask()
 
 
-def test_a_server_that_is_not_there(port: Port) -> None:
+def test_an_unreachable_server_is_an_error(port: Port) -> None:
     """Its port is closed."""
     port.close()
     with pytest.raises(CloudUnreachableError, match="refused"):
         port.ask()
 
 
-def test_an_answer_that_is_too_long_is_not_read_to_its_end(port: Port) -> None:
-    """The connection is ended where the limit is reached."""
+def test_a_too_long_answer_is_cut(port: Port) -> None:
+    """The connection is closed at the limit."""
     port.script = answer(GOOD)
     with pytest.raises(CloudUnreachableError, match="more than 50000 bytes"):
         port.ask(body_bytes=50_000)
@@ -221,8 +221,8 @@ def test_an_answer_that_is_too_long_is_not_read_to_its_end(port: Port) -> None:
 
 
 @pytest.mark.parametrize("head", [b"", OK, OK + b"Content-Length: 9\r\n\r\n<meth"])
-def test_patience_ends(port: Port, head: bytes) -> None:
-    """Wherever the server stops talking."""
+def test_a_call_ends_at_its_timeout(port: Port, head: bytes) -> None:
+    """The server may stop at any place of its answer."""
     port.script = lambda transport: transport.write(head)
     begun = time.monotonic()
     with pytest.raises(CloudUnreachableError, match=r"no answer within 0\.2 s"):
@@ -230,8 +230,8 @@ def test_patience_ends(port: Port, head: bytes) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_connections_are_used_again(port: Port, real_time: RealTime) -> None:
-    """Calls in turn go over one."""
+def test_connections_are_reused(port: Port, real_time: RealTime) -> None:
+    """Consecutive calls use one connection."""
     port.script = answer(GOOD)
     http = HttpTransport(real_time.reactor, port.endpoint, Inline())
     client = Client(http, ADMIN, real_time.reactor)
@@ -241,8 +241,8 @@ def test_connections_are_used_again(port: Port, real_time: RealTime) -> None:
     assert port.connections == 1
 
 
-def test_a_connection_that_the_server_ended_is_not_used(port: Port, real_time: RealTime) -> None:
-    """A server may do so after each answer, as oned does, and need not say so; no call is lost."""
+def test_a_connection_closed_by_the_server_is_not_reused(port: Port, real_time: RealTime) -> None:
+    """A server may close it after each answer without notice, as oned does; no call is lost."""
 
     def and_goodbye(transport: Any) -> None:
         answer(GOOD)(transport)
@@ -258,8 +258,8 @@ def test_a_connection_that_the_server_ended_is_not_used(port: Port, real_time: R
     real_time.run(http.close())
 
 
-def test_a_server_that_is_known_by_name(port: Port) -> None:
-    """Each of the name's addresses is tried: nobody listens at the other `localhost`."""
+def test_a_server_may_have_a_name(port: Port) -> None:
+    """Each of the name's addresses is tried; only one `localhost` listens."""
     port.script = answer(GOOD)
     port.endpoint = f"http://localhost:{port.number}/RPC2"
     assert port.ask() == "x" * 100_000
@@ -268,8 +268,8 @@ def test_a_server_that_is_known_by_name(port: Port) -> None:
         port.ask()
 
 
-def test_a_request_of_any_size(port: Port, real_time: RealTime) -> None:
-    """More than the system takes at once, at the pace at which the server reads it."""
+def test_a_request_may_have_any_size(port: Port, real_time: RealTime) -> None:
+    """It is larger than the system's buffers, and sent at the server's pace."""
     port.script = answer(GOOD)
     http = HttpTransport(real_time.reactor, port.endpoint, Inline())
     client = Client(http, ADMIN, real_time.reactor)
@@ -277,8 +277,8 @@ def test_a_request_of_any_size(port: Port, real_time: RealTime) -> None:
     real_time.run(http.close())
 
 
-def test_calls_that_are_given_up_leave_nothing_behind(port: Port, real_time: RealTime) -> None:
-    """No socket that the reactor goes on to watch."""
+def test_abandoned_calls_leave_nothing_behind(port: Port, real_time: RealTime) -> None:
+    """The reactor watches no remaining socket."""
     before = set(real_time.reactor.getReaders())
     with pytest.raises(CloudUnreachableError):
         port.ask(timeout_s=0.1)

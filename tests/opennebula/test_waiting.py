@@ -1,4 +1,4 @@
-"""Waiting only so long."""
+"""Waiting with a timeout."""
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -9,8 +9,8 @@ from merkatd.base.deferreds import few_at_once, within
 
 
 @pytest.mark.parametrize("seconds", [2.0, 0.0, -0.03])
-def test_who_takes_too_long_is_given_up(seconds: float) -> None:
-    """Also where the time was over before it began; what was waited for is cancelled, and heard."""
+def test_a_slow_call_is_cancelled_at_its_timeout(seconds: float) -> None:
+    """The timeout may have passed before; the call is cancelled and its error handled."""
     clock = Clock()
     cancelled: list[Exception] = []
 
@@ -33,8 +33,8 @@ def test_who_takes_too_long_is_given_up(seconds: float) -> None:
     assert isinstance(outcome.value, TimeoutError)
 
 
-def test_only_a_few_are_under_way_and_each_has_its_answer_in_order() -> None:
-    """The next begins when one is over; so does the rest where one fails, which is raised."""
+def test_only_a_few_run_at_once_with_results_in_order() -> None:
+    """The next starts when one ends; an error is raised after the rest."""
     waiting: list[Deferred[int]] = []
 
     async def one(number: int) -> int:
@@ -52,13 +52,13 @@ def test_only_a_few_are_under_way_and_each_has_its_answer_in_order() -> None:
     assert found.result == [0, 10, 20, 30, 40]
 
 
-def test_fewer_than_may_be_under_way_are_enough() -> None:
-    """None at all are over at once."""
+def test_fewer_than_the_limit_is_possible() -> None:
+    """An empty sequence ends at once."""
     assert ensureDeferred(few_at_once(iter(()), 8)).result == []
 
 
-def test_the_error_of_one_is_raised_once_the_others_are_over() -> None:
-    """Nothing goes on behind it."""
+def test_an_error_is_raised_after_the_others_have_ended() -> None:
+    """Nothing continues in the background."""
     slow: Deferred[None] = Deferred()
 
     async def fails() -> None:

@@ -1,4 +1,4 @@
-"""What VMs, hosts and the rest say about who may be where, as oned writes it."""
+"""Requirements of VMs, hosts and other objects, as oned writes them."""
 
 from functools import partial
 from pathlib import Path
@@ -39,15 +39,15 @@ RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
 
 
 def recorded(name: str) -> str:
-    """What a real server said."""
+    """Return the recorded text of a real server."""
     return (RECORDED / f"{name}.xml").read_text()
 
 
 # -- VMs ----------------------------------------------------------------------------------------
 
 
-def test_requirements_and_ranks() -> None:
-    """The owner's from the user template, oned's own from the template."""
+def test_requirements_and_ranks_are_read() -> None:
+    """The owner's are in the user template, oned's own in the template."""
     row = read_vm(
         vm(
             template="<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
@@ -62,8 +62,8 @@ def test_requirements_and_ranks() -> None:
     assert read_vm(vm(user="<RANK>old</RANK>")).wants.rank == "old"
 
 
-def test_equal_wants_are_one_object() -> None:
-    """Most VMs of a cloud say the same."""
+def test_equal_requirements_are_one_object() -> None:
+    """Most VMs of a cloud have the same."""
     said = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
     one, two, other = read_page(pool(vm(3, template=said), vm(2, template=said), vm(1))).vms
     assert one.wants is two.wants
@@ -71,14 +71,14 @@ def test_equal_wants_are_one_object() -> None:
 
 
 def disk(**words: object) -> str:
-    """A disk."""
+    """Return a disk."""
     given = {"SIZE": 100, "DATASTORE_ID": 1, "CLONE": "YES", "CLONE_TARGET": "SYSTEM", **words}
     parts = "".join(f"<{name}>{text}</{name}>" for name, text in given.items() if text is not None)
     return f"<DISK>{parts}</DISK>"
 
 
-def test_what_disks_take() -> None:
-    """Of the system datastore, of their own, or nothing; with their snapshots."""
+def test_space_for_disks_is_read() -> None:
+    """It belongs to the system datastore, to the image's own or to none, with snapshots."""
     row = read_vm(
         vm(
             template=disk(DISK_SNAPSHOT_TOTAL_SIZE=11)
@@ -95,8 +95,8 @@ def test_what_disks_take() -> None:
     assert row.wants.image_mib == ((1, 107),)
 
 
-def test_nics_devices_and_nodes() -> None:
-    """Only NICs whose network is chosen automatically ask for one."""
+def test_nics_devices_and_nodes_are_read() -> None:
+    """Only NICs with automatic networks request one."""
     row = read_vm(
         vm(
             template="<AUTOMATIC_NIC_REQUIREMENTS>Z=1</AUTOMATIC_NIC_REQUIREMENTS>"
@@ -125,14 +125,14 @@ def test_nics_devices_and_nodes() -> None:
         "<TOPOLOGY><PIN_POLICY>CORE</PIN_POLICY></TOPOLOGY><NUMA_NODE><MEMORY>1</MEMORY></NUMA_NODE>",
     ],
 )
-def test_a_wish_that_can_not_be_read(template: str) -> None:
-    """The VM is left alone rather than put where it must not be."""
+def test_an_unreadable_requirement_is_an_error(template: str) -> None:
+    """The VM is left alone instead of being placed on a wrong host."""
     with pytest.raises(UnreadableError, match="not a whole number"):
         read_vm(vm(template=template))
 
 
-def test_group_flags_and_actions() -> None:
-    """Its role, whether it is to leave, how urgent it is, and what is to be done when."""
+def test_group_flags_and_actions_are_read() -> None:
+    """They are role, reschedule flag, priority and scheduled actions."""
     action = "<SCHED_ACTION><ACTION>stop</ACTION><TIME>5</TIME></SCHED_ACTION>"
     group = "<VMGROUP><ROLE>web</ROLE><VMGROUP_ID>4</VMGROUP_ID></VMGROUP>"
     row = read_vm(
@@ -163,8 +163,10 @@ def test_group_flags_and_actions() -> None:
         ((6, 0), 27, None),
     ],
 )
-def test_where_disks_are(state: tuple[int, int], action: int, stay: DiskLocation | None) -> None:
-    """One that was made anew waits with a record, and has none."""
+def test_the_location_of_disks_is_read(
+    state: tuple[int, int], action: int, stay: DiskLocation | None
+) -> None:
+    """A recreated VM has a record and no disks."""
     record = f"<HISTORY><HID>4</HID><DS_ID>9</DS_ID><ACTION>{action}</ACTION></HISTORY>"
     text = vm(
         STATE=f"<STATE>{state[0]}</STATE>",
@@ -177,8 +179,8 @@ def test_where_disks_are(state: tuple[int, int], action: int, stay: DiskLocation
 # -- hosts --------------------------------------------------------------------------------------
 
 
-def test_a_recorded_host() -> None:
-    """Words, devices and NUMA nodes of one as a real server shows it."""
+def test_a_recorded_host_is_read() -> None:
+    """Attributes, devices and NUMA nodes are those of a real server."""
     rows = {row.id: row for row in read_hosts(recorded("hostpool_info"))}
     facts = rows[4].facts
     assert facts.values["NAME"] == ["host004-c32-m128"]
@@ -193,8 +195,8 @@ def test_a_recorded_host() -> None:
     assert first.free_hugepages == {2: 1024, 1024: 1024}
 
 
-def test_what_is_asked_of_hosts() -> None:
-    """Their own words first, then the last sample's, then their cluster's."""
+def test_attributes_of_hosts_have_an_order_of_precedence() -> None:
+    """Their own precede the last sample's and their cluster's."""
     row = host(
         1,
         TEMPLATE="<TEMPLATE><RACK>r1</RACK><TAG>a</TAG><TAG>b</TAG><V><W>x</W></V></TEMPLATE>",
@@ -216,8 +218,8 @@ def test_what_is_asked_of_hosts() -> None:
     assert found.facts.vms == {7}
 
 
-def test_cores_that_are_taken() -> None:
-    """By VMs that share them, by one that has them whole, or kept from all."""
+def test_used_cores_are_read() -> None:
+    """They are shared, dedicated, or isolated."""
     cores = (
         ("0:-1,1:7", "NO"),
         ("2:8,3:8", "YES"),
@@ -235,8 +237,8 @@ def test_cores_that_are_taken() -> None:
 # -- the rest -----------------------------------------------------------------------------------
 
 
-def test_recorded_datastores() -> None:
-    """Their kind, space, cluster and rights."""
+def test_recorded_datastores_are_read() -> None:
+    """They have kind, space, cluster and rights."""
     found = {one.id: one for one in read_datastores(recorded("datastorepool_info"))}
     assert [found[one].kind for one in (0, 1, 2)] == [1, 0, 2]
     system = found[0]
@@ -246,8 +248,8 @@ def test_recorded_datastores() -> None:
     assert system.values["TM_MAD"] == ["dummy", "dummy"]
 
 
-def test_a_limited_local_datastore() -> None:
-    """LIMIT_MB is as good as a smaller disk; SHARED = NO takes the hosts' own."""
+def test_a_limited_local_datastore_is_read() -> None:
+    """LIMIT_MB counts like a smaller disk; SHARED = NO uses the hosts' space."""
     text = recorded("datastorepool_info").replace(
         "<SHARED><![CDATA[YES]]></SHARED>", "<SHARED>no</SHARED><LIMIT_MB>1500000</LIMIT_MB>"
     )
@@ -255,8 +257,8 @@ def test_a_limited_local_datastore() -> None:
     assert (system.free_mib, system.shared) == (1500000 - 1429920, False)
 
 
-def test_networks() -> None:
-    """What is left of all address ranges."""
+def test_networks_are_read() -> None:
+    """Their leases are the rest of all address ranges."""
     ranges = "<AR><SIZE>10</SIZE></AR><AR><SIZE>5</SIZE></AR>"
     (found,) = read_networks(
         "<VNET_POOL><VNET><ID>3</ID><UID>2</UID><GID>1</GID><NAME>n</NAME><CLUSTERS><ID>0</ID>"
@@ -267,8 +269,8 @@ def test_networks() -> None:
     assert found.values["COLOUR"] == ["red"]
 
 
-def test_users_groups_rules_and_clusters() -> None:
-    """As a real server shows them."""
+def test_users_groups_rules_and_clusters_are_read() -> None:
+    """The texts are those of a real server."""
     assert read_users(recorded("userpool_info")) == {
         0: UserFacts(0, "oneadmin", (0,)),
         1: UserFacts(1, "serveradmin", (0,)),
@@ -281,8 +283,8 @@ def test_users_groups_rules_and_clusters() -> None:
     assert words == {0: {"RESERVED_CPU": [""], "RESERVED_MEM": [""]}}
 
 
-def test_vm_groups() -> None:
-    """Roles, their hosts, and the rules between them."""
+def test_vm_groups_are_read() -> None:
+    """They have roles with hosts, and rules between roles."""
     (found,) = read_vm_groups(
         "<VM_GROUP_POOL><VM_GROUP><ID>2</ID><NAME>g</NAME><ROLES><ROLE><ID>0</ID><NAME>a</NAME>"
         "<POLICY>anti_affined</POLICY><HOST_AFFINED>1, 2</HOST_AFFINED></ROLE><ROLE><ID>1</ID>"
@@ -302,8 +304,8 @@ def test_vm_groups() -> None:
     )
 
 
-def test_a_vm_group_of_more_roles_than_opennebula_allows_is_left_out() -> None:
-    """What roles ask of each other is read pair by pair, so their number is bounded."""
+def test_a_vm_group_with_too_many_roles_is_left_out() -> None:
+    """Rules are read pair by pair, so the number of roles is limited."""
     role = "<ROLE><ID>1</ID><NAME>a</NAME></ROLE>"
     group = "<VM_GROUP><ID>{}</ID><NAME>g</NAME><ROLES>{}</ROLES><TEMPLATE/></VM_GROUP>"
     pool = (
@@ -312,8 +314,8 @@ def test_a_vm_group_of_more_roles_than_opennebula_allows_is_left_out() -> None:
     assert [one.id for one in read_vm_groups(pool)] == [2]
 
 
-def test_what_can_not_be_read_harms_only_itself() -> None:
-    """A datastore without a name, a user without a group, a rule that is no number."""
+def test_an_unreadable_object_affects_only_itself() -> None:
+    """A datastore without a name, a user without a group and an invalid rule are left out."""
     stores = recorded("datastorepool_info").replace("<NAME>files</NAME>", "")
     assert sorted(one.id for one in read_datastores(stores)) == [0, 1]
     users = recorded("userpool_info").replace("<ID>1</ID><GID>0</GID>", "<ID>1</ID>")
@@ -328,15 +330,15 @@ def test_what_can_not_be_read_harms_only_itself() -> None:
 @pytest.mark.parametrize(
     "words", ["HOTPLUG_NIC", "HOTPLUG_RESIZE", "DISK_SNAPSHOT", "BACKUP", "SHUTDOWN_POWEROFF"]
 )
-def test_a_vm_at_which_its_owner_works_goes_on_computing(words: str) -> None:
-    """So it goes on being limited, however long that lasts."""
+def test_a_vm_in_an_operation_of_its_owner_still_computes(words: str) -> None:
+    """It stays limited for as long as the operation lasts."""
     (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
     assert found.state is VmState.BUSY
     assert found.stays
 
 
 @pytest.mark.parametrize("words", ["PROLOG", "BOOT", "MIGRATE", "SAVE_SUSPEND", "RUNNING"])
-def test_others_are_left_alone_or_limited_anyway(words: str) -> None:
-    """A guest that comes or goes can't be told anything."""
+def test_vms_in_other_states_are_left_alone_or_limited_anyway(words: str) -> None:
+    """A guest that arrives or leaves cannot be limited."""
     (found,) = [one for one in map(partial(state_meaning, 3), range(80)) if one.words == words]
     assert not found.stays

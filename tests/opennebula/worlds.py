@@ -1,4 +1,4 @@
-"""Endpoints that the same tests speak to: one in virtual time, one over real HTTP."""
+"""Endpoints for the same tests: one in virtual time, one over real HTTP."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SMALL = "CPU=1\nMEMORY=512\n"
 
 
 class Recorder:
-    """A transport that remembers which calls went through it, and how many at once."""
+    """A transport that records its calls, and how many ran at once."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -46,7 +46,7 @@ class Recorder:
         self.after: Callable[[str, list[Any]], list[Any]] = lambda _method, answer: answer
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """The value of a call."""
+        """Return the value of a call."""
         self.calls.append((method, arguments[1:]))
         self.before(method, self.count()[method])
         self.under_way += 1
@@ -58,19 +58,19 @@ class Recorder:
             self.under_way -= 1
 
     def count(self) -> Counter[str]:
-        """How often each method was called."""
+        """Return the number of calls of each method."""
         return Counter(method for method, _ in self.calls)
 
     def forget(self) -> None:
-        """Begin to count anew."""
+        """Start counting again."""
         self.calls.clear()
 
 
 class Drive(Protocol):
-    """How coroutines are run and time passes."""
+    """Runs coroutines and lets time pass."""
 
     def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-        """What the coroutine returns, or raises."""
+        """Return or raise the result of the coroutine."""
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -93,31 +93,31 @@ class World:
         self.one = self.cloud()
 
     def login(self, session: str, timeout_s: float = 10.0, **options: Any) -> Client:
-        """A client of another user, or of other patience."""
+        """Return a client of another user or with another timeout."""
         return Client(self.transport, session, self.clock, timeout_s=timeout_s, **options)
 
     def cloud(self, client: Client | None = None, page_rows: int = 1000) -> OpenNebulaCloud:
-        """The adapter, as another client would have it."""
+        """Return an adapter with another client."""
         return OpenNebulaCloud(
             client or self.client, self.clock, self.executor, page_rows=page_rows
         )
 
     def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-        """What the coroutine returns, or raises."""
+        """Return or raise the result of the coroutine."""
         return self.drive.run(running)
 
     def wait(self, seconds: float = 5.0) -> None:
-        """Let time pass; operations of the clouds here are over within five seconds."""
+        """Let time pass; operations of these clouds take at most five seconds."""
         self.drive.wait(seconds)
 
     def dispatch_after(self, seconds: float) -> None:
-        """So long after a call was answered a VM begins to move, from now on."""
+        """Set the time from an answer until a VM starts to move."""
         settings = self.embedded.world.settings
         delays = replace(settings.delays, dispatch_s=seconds * settings.delays.factor)
         self.embedded.world.settings = replace(settings, delays=delays)
 
     def until(self, there: Callable[[], bool]) -> None:
-        """Let time pass until it is so, however slow the machine is; 200 s at most."""
+        """Let time pass until the condition holds, at most 200 s."""
         for _ in range(200):
             if there():
                 return
@@ -125,15 +125,15 @@ class World:
         raise AssertionError("it did not come to that in 200 s")
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """The value of a call."""
+        """Return the value of a call."""
         return self.run(self.client.call(method, *arguments))
 
     def observe(self) -> Observation:
-        """An observation of the cloud."""
+        """Return an observation of the cloud."""
         return self.run(self.one.observe())
 
     def send(self, step: Step) -> StepReply:
-        """The answer to a step."""
+        """Return the answer to a step."""
         return self.run(self.one.send(step))
 
     def accepted(self, step: Step) -> None:
@@ -142,11 +142,11 @@ class World:
         assert reply.answer is ReplyKind.ACCEPTED, reply
 
     def new(self, template: str = SMALL) -> int:
-        """A new VM, pending."""
+        """Create a pending VM."""
         return self.run(self.client.allocate(template))
 
     def running(self, host: int = 0, template: str = SMALL) -> int:
-        """A VM that runs."""
+        """Create a running VM."""
         vm = self.new(template)
         self.accepted(deploy(vm, host))
         self.wait()
@@ -154,27 +154,27 @@ class World:
         return vm
 
     def words(self, vm: int) -> str:
-        """The state of a VM."""
+        """Return the name of a VM's state."""
         seen = self.observe()
         return seen.vm_words[int(np.searchsorted(seen.vm_id, vm))]
 
     def fault(self, kind: str, method: str = "one.*", **more: Any) -> None:
-        """Let something go wrong."""
+        """Inject a fault."""
         self.call("embedded.fault.add", {"kind": kind, "method": method, **more})
 
     def mend(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all faults."""
         self.call("embedded.fault.clear")
 
 
 class VirtualTime:
-    """Time passes only where somebody waits for it."""
+    """A drive whose time passes only when a coroutine waits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-        """What the coroutine returns, or raises."""
+        """Return or raise the result of the coroutine."""
         outcome: list[Result | Failure] = []
         ensureDeferred(running).addBoth(outcome.append)
         for _ in range(1_000):
@@ -189,7 +189,7 @@ class VirtualTime:
 
 
 class RealTime:
-    """A reactor of our own; its clouds are so much faster."""
+    """A reactor of the tests; its clouds run faster by this factor."""
 
     faster = 12
 
@@ -199,7 +199,7 @@ class RealTime:
         self.reactor.startRunning(installSignalHandlers=False)
 
     def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-        """What the coroutine returns, or raises."""
+        """Return or raise the result of the coroutine."""
         outcome: list[Result | Failure] = []
 
         async def until_over() -> None:
@@ -220,16 +220,16 @@ class RealTime:
 
 
 def _only(outcome: Sequence[Result | Failure]) -> Result:
-    """What a coroutine returned; raises what it raised."""
-    assert outcome, "the coroutine is not over"
+    """Return the result of a coroutine, or raise its error."""
+    assert outcome, "the coroutine has not ended"
     (value,) = outcome
     if isinstance(value, Failure):
         value.raiseException()
     return value
 
 
-def founded(clock: Any, hosts: int, settings: EmbeddedSettings) -> EmbeddedCloud:
-    """A cloud with so many hosts."""
+def make_cloud(clock: Any, hosts: int, settings: EmbeddedSettings) -> EmbeddedCloud:
+    """Return a cloud with hosts."""
     cloud = EmbeddedCloud(clock, np.random.default_rng(7), settings, HostSize())
     cloud.found("secret")
     cloud.add_hosts(hosts)
@@ -237,17 +237,17 @@ def founded(clock: Any, hosts: int, settings: EmbeddedSettings) -> EmbeddedCloud
 
 
 def in_memory(hosts: int = 3, settings: EmbeddedSettings | None = None) -> World:
-    """A world in virtual time."""
+    """Return a world in virtual time."""
     clock = Clock()
-    clock.advance(1_000.0)  # oned writes 0 for a time that never was
-    cloud = founded(clock, hosts, settings or EmbeddedSettings())
+    clock.advance(1_000.0)  # oned writes 0 for an unset time
+    cloud = make_cloud(clock, hosts, settings or EmbeddedSettings())
     return World(VirtualTime(clock), clock, Recorder(MemoryTransport(cloud)), Inline(), cloud)
 
 
 def over_http(time: RealTime, hosts: int = 3) -> Iterator[World]:
-    """A world behind a socket."""
+    """Yield a world behind a socket."""
     delays = Delays(factor=1 / time.faster)
-    cloud = founded(time.reactor, hosts, EmbeddedSettings(delays=delays, monitor_interval_s=0))
+    cloud = make_cloud(time.reactor, hosts, EmbeddedSettings(delays=delays, monitor_interval_s=0))
     server = serve(cloud, time.reactor)
     threads = Threads(time.reactor, 2)
     http = HttpTransport(time.reactor, server.endpoint, threads)
@@ -259,20 +259,20 @@ def over_http(time: RealTime, hosts: int = 3) -> Iterator[World]:
 
 
 def create(key: str, template: str = SMALL, owner: int = 0) -> Create:
-    """The step."""
+    """Return the step."""
     return Create(period=1, reason="", key=key, template=template, owner=owner)
 
 
 def deploy(vm: int, host: int) -> Deploy:
-    """The step."""
+    """Return the step."""
     return Deploy(period=1, reason="", vm=vm, host=host)
 
 
 def migrate(vm: int, source: int, host: int) -> Migrate:
-    """The step."""
+    """Return the step."""
     return Migrate(period=1, reason="", vm=vm, source=source, host=host)
 
 
 def simple(kind: type[Suspend | Resume | Stop | Terminate], vm: int) -> Step:
-    """A step that needs no more than its VM."""
+    """Return a step that needs only its VM."""
     return kind(period=1, reason="", vm=vm)

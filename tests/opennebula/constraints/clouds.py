@@ -1,4 +1,4 @@
-"""Small clouds of typed words, for judging."""
+"""Small clouds of parsed constraints, for judging feasibility."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ ROOT = UserFacts(0, "oneadmin", (0,))
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """What is judged of a VM."""
+    """The judged facts of a VM."""
 
     id: int = 0
     owner: int = 0
@@ -37,7 +37,7 @@ class Vm:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What is judged of a host."""
+    """The judged facts of a host."""
 
     id: int
     name: str
@@ -45,7 +45,7 @@ class Host:
 
 
 def host(row: int, cluster: int = 0, says: Mapping[str, Any] | None = None, **facts: Any) -> Host:
-    """Host h0, h1...; what it says besides its name."""
+    """Return host h0, h1...; `says` has its attributes besides its name."""
     values = {"NAME": [f"h{row}"], "ID": [str(row)]}
     for name, value in (says or {}).items():
         values[name] = [str(one) for one in value] if isinstance(value, list) else [str(value)]
@@ -53,7 +53,7 @@ def host(row: int, cluster: int = 0, says: Mapping[str, Any] | None = None, **fa
 
 
 def datastore(row: int, name: str, free_mib: float = 1e6, **others: Any) -> DatastoreFacts:
-    """A shared system datastore of cluster 0 that everybody may use."""
+    """Return a shared system datastore of cluster 0 that all may use."""
     values = {
         "kind": 1,
         "clusters": frozenset({0}),
@@ -69,7 +69,7 @@ def datastore(row: int, name: str, free_mib: float = 1e6, **others: Any) -> Data
 
 
 def network(row: int, name: str, free: int = 10, **others: Any) -> NetworkFacts:
-    """A network of cluster 0 that everybody may use."""
+    """Return a network of cluster 0 that all may use."""
     values = {
         "clusters": frozenset({0}),
         "owner": 0,
@@ -81,25 +81,25 @@ def network(row: int, name: str, free: int = 10, **others: Any) -> NetworkFacts:
 
 
 def users(*acl: AccessRule, **others: Any) -> SiteFacts:
-    """A cloud with users, so that rights are judged."""
+    """Return a cloud with users, so that rights are judged."""
     return SiteFacts(users={one.id: one for one in (ROOT, ALICE, BOB)}, acl=acl, **others)
 
 
-def where(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> list[str]:
-    """The names of the hosts that may take a VM that is judged alone."""
+def allowed_hosts(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> list[str]:
+    """Return the names of the hosts that may take a VM judged alone."""
     judged = judge_feasibility([Vm(**vm)], hosts, estate or SiteFacts())
     return names(judged, hosts, 0)
 
 
 def names(judged: Feasibility, hosts: Sequence[Host], row: int) -> list[str]:
-    """The names of the hosts that may take the VM in this row."""
+    """Return the names of the hosts that may take the VM in this row."""
     one = int(judged.constraints.vm_class[row])
     everywhere = np.ones(len(hosts), dtype=bool)
     allowed = everywhere if one < 0 else judged.constraints.allowed[one]
     return [host.name for host, may in zip(hosts, allowed, strict=True) if may]
 
 
-def why(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> str:
-    """Why no host may take a VM."""
+def reason(hosts: Sequence[Host], estate: SiteFacts | None = None, **vm: Any) -> str:
+    """Return why no host may take a VM."""
     judged = judge_feasibility([Vm(**vm)], hosts, estate or SiteFacts())
     return judged.constraints.unplaceable.get(0, "")

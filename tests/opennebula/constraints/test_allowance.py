@@ -1,4 +1,4 @@
-"""An owner's texts are compared up to a bound, however many VMs they are given to."""
+"""The comparisons for an owner's texts have a limit, shared by all its VMs."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ from tests.opennebula.constraints.clouds import Vm, host
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten terms of an owner."""
+    """Allow ten terms for each owner."""
     monkeypatch.setattr(text_allowances, "_LEAST_TERMS", 10)
     monkeypatch.setattr(text_allowances, "MOST", 20)
 
 
 def text(number: int, terms: int = 4) -> str:
-    """A requirement that all hosts meet, unlike that of any other number."""
+    """Return a requirement that all hosts meet, different for each number."""
     return " | ".join(['A = "1"', *(f'A = "{number}.{row}"' for row in range(1, terms))])
 
 
 @pytest.mark.usefixtures("few")
-def test_vms_beyond_the_bound_wait_and_their_owner_reads_why() -> None:
-    """The older ones count first; another owner's are none of it."""
+def test_vms_beyond_the_limit_wait_with_a_reason() -> None:
+    """Older VMs count first, and other owners are not affected."""
     hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
     vms = [Vm(vm, owner=vm // 4, wants=VmRequirements(requirements=text(vm))) for vm in range(8)]
     told = judge_feasibility(vms, hosts, SiteFacts()).constraints.unplaceable
@@ -32,8 +32,8 @@ def test_vms_beyond_the_bound_wait_and_their_owner_reads_why() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_a_text_counts_once_however_many_vms_have_it() -> None:
-    """Terms are shared where the text is."""
+def test_a_text_counts_once_for_all_its_vms() -> None:
+    """VMs with the same text share its terms."""
     vms = [Vm(vm, owner=1, wants=VmRequirements(requirements=text(0, 10))) for vm in range(5)]
     hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
     assert judge_feasibility(vms, hosts, SiteFacts()).constraints.unplaceable == {}
@@ -42,7 +42,7 @@ def test_a_text_counts_once_however_many_vms_have_it() -> None:
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", ["requirements", "rank", "requirements_ds", "rank_ds", "nics"])
 def test_every_text_counts(name: str) -> None:
-    """A VM with two of half the bound each is within, a third is beyond."""
+    """Two texts of half the limit fit, and a third one does not."""
 
     def wants(number: int) -> VmRequirements:
         if name == "nics":

@@ -1,4 +1,4 @@
-"""What only so many VMs can have: devices, cores of one node."""
+"""Scarce equipment: devices, and cores of one NUMA node."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from merkatd.opennebula.pools.constraint_facts import (
     SiteFacts,
     VmRequirements,
 )
-from tests.opennebula.constraints.clouds import Vm, host, where, why
+from tests.opennebula.constraints.clouds import Vm, allowed_hosts, host, reason
 
 
 class TestDevices:
@@ -37,26 +37,29 @@ class TestDevices:
             ([PciWant()], []),
         ],
     )
-    def test_free_ones_that_match(self, wants: list[PciWant], left: list[str]) -> None:
-        """By vendor, device, class or address; each for one VM."""
-        assert where(self.HOSTS, wants=VmRequirements(pcis=tuple(wants))) == left
+    def test_free_devices_match(self, wants: list[PciWant], left: list[str]) -> None:
+        """Devices match by vendor, device, class or address, and each serves one VM."""
+        assert allowed_hosts(self.HOSTS, wants=VmRequirements(pcis=tuple(wants))) == left
 
-    def test_where_there_is_none(self) -> None:
-        """The words say which."""
-        assert why(self.HOSTS, wants=VmRequirements(pcis=(PciWant(vendor="dead"),))) == (
+    def test_a_missing_device_is_named(self) -> None:
+        """The reason has the requested device."""
+        assert reason(self.HOSTS, wants=VmRequirements(pcis=(PciWant(vendor="dead"),))) == (
             "none of 3 hosts has a free PCI device for vendor dead"
         )
 
-    def test_a_profile(self) -> None:
-        """Of a virtual GPU."""
+    def test_a_profile_matches(self) -> None:
+        """It is the profile of a virtual GPU."""
         hosts = [host(0, pcis=[PciDevice("10de", "1", "3", "1", profiles=("nvidia-63",))])]
-        assert where(hosts, wants=VmRequirements(pcis=(PciWant("10de", profile="nvidia-63"),))) == [
-            "h0"
-        ]
-        assert where(hosts, wants=VmRequirements(pcis=(PciWant("10de", profile="other"),))) == []
+        assert allowed_hosts(
+            hosts, wants=VmRequirements(pcis=(PciWant("10de", profile="nvidia-63"),))
+        ) == ["h0"]
+        assert (
+            allowed_hosts(hosts, wants=VmRequirements(pcis=(PciWant("10de", profile="other"),)))
+            == []
+        )
 
-    def test_its_vm_is_not_moved(self) -> None:
-        """Nor one that is pinned by OpenNebula."""
+    def test_a_vm_with_a_device_is_not_moved(self) -> None:
+        """A VM pinned by OpenNebula is not moved either."""
         pci, numa = (
             VmRequirements(pcis=(PciWant("10de"),)),
             VmRequirements(numa=NumaWant("CORE", ((1, 1),))),
@@ -66,7 +69,7 @@ class TestDevices:
 
 
 def node(number: int, free: list[int], free_mib: int = 8192, **pages: int) -> Node:
-    """A node whose cores have two threads."""
+    """Return a node whose cores have two threads."""
     cores = [(2, threads, False) for threads in free]
     return Node(number, cores, free_mib, {int(size[1:]): count for size, count in pages.items()})
 
@@ -96,18 +99,20 @@ class TestNuma:
             (NumaWant("NONE", ((2, 4096),), hugepage_mib=2), []),
         ],
     )
-    def test_cores_threads_memory_and_pages(self, want: NumaWant, left: list[str]) -> None:
-        """Free together on a node of the host."""
-        assert where(self.HOSTS, wants=VmRequirements(numa=want)) == left
+    def test_cores_threads_memory_and_pages_must_be_free(
+        self, want: NumaWant, left: list[str]
+    ) -> None:
+        """They must be free together on one node of the host."""
+        assert allowed_hosts(self.HOSTS, wants=VmRequirements(numa=want)) == left
 
-    def test_where_there_is_no_room(self) -> None:
-        """The words say what kind."""
-        assert "PIN_POLICY CORE" in why(
+    def test_missing_room_on_nodes_is_named(self) -> None:
+        """The reason has the pinning policy."""
+        assert "PIN_POLICY CORE" in reason(
             self.HOSTS, wants=VmRequirements(numa=NumaWant("CORE", ((9, 1),)))
         )
 
-    def test_hosts_that_are_alike_are_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """VMs that want the same, hosts with the same nodes and later periods cost nothing more."""
+    def test_equal_hosts_are_judged_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Equal VMs, equal hosts and later periods cost nothing more."""
         asked: list[NumaWant] = []
         spots = hardware.numa_placements
 

@@ -1,4 +1,4 @@
-"""What is scarce is given to no more VMs than can have it, in any order."""
+"""Scarce resources are allocated to no more VMs than possible, in any order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,22 +24,22 @@ from tests.opennebula.constraints.clouds import Host, Vm, datastore, host, netwo
 from tests.opennebula.constraints.test_equipment import node
 
 
-def shelves(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> CapacityPort:
-    """What there is for these VMs."""
+def stock_of(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> CapacityPort:
+    """Return the scarce resources for these VMs."""
     stock = judge_feasibility(vms, hosts, SiteFacts(**estate)).constraints.stock
     assert stock is not None
     return stock()
 
 
 def same(wants: VmRequirements, count: int, stay: DiskLocation | None = None) -> list[Vm]:
-    """VMs that want the same."""
+    """Return VMs with the same requirements."""
     return [Vm(row, wants=wants, stay=stay) for row in range(count)]
 
 
 def test_local_space_is_counted_by_host() -> None:
-    """Each host has its own."""
+    """Each host has its own space."""
     hosts = [host(row, disk_mib=100.0) for row in range(2)]
-    stock = shelves(
+    stock = stock_of(
         same(VmRequirements(system_mib=60), 3),
         hosts,
         datastores=[datastore(0, "ssh", shared=False)],
@@ -49,39 +49,39 @@ def test_local_space_is_counted_by_host() -> None:
     assert stock.take(1, 1) is None
 
 
-def test_a_vm_that_moves_takes_nothing_of_a_shared_datastore() -> None:
-    """Its disks are there already."""
+def test_a_migrating_vm_takes_no_space_of_a_shared_datastore() -> None:
+    """Its disks are already there."""
     vms = same(VmRequirements(system_mib=60), 2, DiskLocation(0, running=True))
-    stock = shelves(vms, [host(0)], datastores=[datastore(0, "nfs", 1.0)])
+    stock = stock_of(vms, [host(0)], datastores=[datastore(0, "nfs", 1.0)])
     assert stock.take(0, 0) is None
     assert stock.take(1, 0) is None
 
 
 def test_image_space_is_counted() -> None:
-    """Of the datastore where disks are cloned."""
+    """It is the space of the datastore in which disks are cloned."""
     stores = [datastore(0, "s"), datastore(1, "images", 100.0, kind=0)]
-    stock = shelves(same(VmRequirements(image_mib=((1, 60),)), 2), [host(0)], datastores=stores)
+    stock = stock_of(same(VmRequirements(image_mib=((1, 60),)), 2), [host(0)], datastores=stores)
     assert stock.take(0, 0) is None
     assert "datastore images has no room left" in (stock.take(1, 0) or "")
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_a_vm_that_has_disks_takes_no_image_space_again(running: bool) -> None:
-    """They were cloned when it was deployed first: it moves, or comes back after a stop."""
+def test_a_vm_with_disks_takes_no_more_image_space(running: bool) -> None:
+    """They were cloned at its first deployment, before a migration or a stop."""
     stores = [datastore(0, "s"), datastore(1, "images", 100.0, kind=0)]
     vms = same(VmRequirements(image_mib=((1, 60),)), 2, DiskLocation(0, running=running))
-    stock = shelves(
+    stock = stock_of(
         [*vms, Vm(2, wants=VmRequirements(image_mib=((1, 60),)))], [host(0)], datastores=stores
     )
     assert [stock.take(vm, 0) for vm in range(3)] == [None, None, None]
 
 
-def test_a_vm_that_does_not_get_all_takes_nothing() -> None:
-    """What it could have had is left for others."""
+def test_a_vm_that_does_not_get_everything_takes_nothing() -> None:
+    """The rest remains for others."""
     wants = VmRequirements(pcis=(PciWant("10de"),), nics=(NicWant(0),))
     hosts = [host(0, pcis=[PciDevice("10de", "1", "3", "01:00")])]
     vms = [*same(wants, 2), Vm(2, wants=VmRequirements(nics=(NicWant(0),)))]
-    stock = shelves(vms, hosts, networks=[network(0, "red", free=2)])
+    stock = stock_of(vms, hosts, networks=[network(0, "red", free=2)])
     assert stock.take(0, 0) is None
     assert "no PCI device left" in (stock.take(1, 0) or "")
     assert stock.take(2, 0) is None
@@ -89,15 +89,15 @@ def test_a_vm_that_does_not_get_all_takes_nothing() -> None:
 
 
 def test_cores_of_numa_nodes_are_counted() -> None:
-    """Two of two cores each fit into four, a third does not."""
+    """Two VMs of two cores fit into four cores, and a third does not."""
     wants = VmRequirements(numa=NumaWant("CORE", ((2, 1024),)))
-    stock = shelves(same(wants, 3), [host(0, numa=[node(0, [2, 2, 2, 2])])])
+    stock = stock_of(same(wants, 3), [host(0, numa=[node(0, [2, 2, 2, 2])])])
     assert [stock.take(vm, 0) is None for vm in range(3)] == [True, True, False]
 
 
-def test_what_nobody_knows_is_not_scarce() -> None:
-    """VMs and hosts that were not judged."""
-    assert shelves([], []).take(1, 2) is None
+def test_unknown_vms_and_hosts_take_nothing() -> None:
+    """VMs and hosts that were not judged are not limited."""
+    assert stock_of([], []).take(1, 2) is None
 
 
 @given(
@@ -109,10 +109,10 @@ def test_what_nobody_knows_is_not_scarce() -> None:
         max_size=12,
     ),
 )
-def test_never_more_than_there_is(
+def test_no_more_is_taken_than_exists(
     leases: int, devices: list[int], free: int, vms: list[tuple[int, int, int, int]]
 ) -> None:
-    """Whoever comes, in whatever order, to whichever host."""
+    """This holds for any VMs, orders and hosts."""
     nets: list[NetworkFacts] = [network(0, "red", free=leases)]
     stores: list[DatastoreFacts] = [datastore(0, "s", float(free))]
     hosts = [

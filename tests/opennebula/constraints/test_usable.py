@@ -1,4 +1,4 @@
-"""What a VM's owner may use, and has room for: hosts, datastores, networks."""
+"""Resources that a VM's owner may use and that have room: hosts, datastores, networks."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from merkatd.opennebula.pools.constraint_facts import (
 )
 from tests.opennebula.constraints.clouds import (
     Vm,
+    allowed_hosts,
     datastore,
     host,
     names,
     network,
+    reason,
     users,
-    where,
-    why,
 )
 
 HOSTS = [
@@ -37,7 +37,7 @@ ANY_ZONE = EVERYBODY
 
 
 def rule(user: int, resource: int, rights: int = 2, zone: int = ANY_ZONE) -> AccessRule:
-    """A rule, by its four numbers."""
+    """Return a rule from its four numbers."""
     return AccessRule(0, user, resource, rights, zone)
 
 
@@ -60,29 +60,31 @@ class TestRights:
             (rule(EVERYBODY, HOST | EVERYBODY, zone=INDIVIDUAL | 9), []),
         ],
     )
-    def test_a_rule_lets_somebody_use_hosts(self, acl: AccessRule, left: list[str]) -> None:
-        """By user, group or everybody; host, cluster or all; in this zone or any."""
-        assert where(HOSTS, users(acl), owner=2, group=100) == left
+    def test_a_rule_allows_hosts(self, acl: AccessRule, left: list[str]) -> None:
+        """It names a user, a group or all; a host, a cluster or all; this zone or any."""
+        assert allowed_hosts(HOSTS, users(acl), owner=2, group=100) == left
 
     @pytest.mark.parametrize(("owner", "group"), [(0, 100), (2, 0)])
-    def test_nothing_is_asked_for_administrators(self, owner: int, group: int) -> None:
-        """The user oneadmin, and VMs of the group oneadmin."""
-        assert where(HOSTS, users(), owner=owner, group=group) == ["h0", "h1", "h2"]
+    def test_administrators_need_no_rules(self, owner: int, group: int) -> None:
+        """They are the user oneadmin and VMs of the group oneadmin."""
+        assert allowed_hosts(HOSTS, users(), owner=owner, group=group) == ["h0", "h1", "h2"]
 
-    def test_nothing_is_asked_where_nobody_is_known(self) -> None:
-        """An account that may not read users can't judge them."""
-        assert where(HOSTS, SiteFacts(), owner=2, group=100) == ["h0", "h1", "h2"]
+    def test_without_known_users_rights_are_not_checked(self) -> None:
+        """An account that may not read users cannot judge them."""
+        assert allowed_hosts(HOSTS, SiteFacts(), owner=2, group=100) == ["h0", "h1", "h2"]
 
-    def test_a_user_who_is_gone_has_no_rights(self) -> None:
-        """Though others of the group have."""
-        assert where(HOSTS, users(rule(EVERYBODY, HOST | EVERYBODY)), owner=99, group=1) == []
+    def test_a_removed_user_has_no_rights(self) -> None:
+        """Other users of the group keep theirs."""
+        assert (
+            allowed_hosts(HOSTS, users(rule(EVERYBODY, HOST | EVERYBODY)), owner=99, group=1) == []
+        )
 
-    def test_who_may_not_is_named(self) -> None:
-        """With the right that is missing."""
-        assert why(HOSTS[:1], users(), owner=2, group=100) == (
+    def test_a_missing_right_is_named(self) -> None:
+        """The reason has the user, the object and the right."""
+        assert reason(HOSTS[:1], users(), owner=2, group=100) == (
             "user alice may not use host h0 (needs MANAGE)"
         )
-        assert why(HOSTS, users(), owner=3, group=1) == (
+        assert reason(HOSTS, users(), owner=3, group=1) == (
             "user bob may use none of 3 hosts (needs MANAGE on h0, h1, h2)"
         )
 
@@ -97,36 +99,38 @@ class TestRights:
             (0o200, 2, 0, False),
         ],
     )
-    def test_permissions_of_a_datastore(self, bits: int, owner: int, group: int, may: bool) -> None:
-        """Its owner's, its group's and others' USE."""
+    def test_permissions_of_a_datastore_count(
+        self, bits: int, owner: int, group: int, may: bool
+    ) -> None:
+        """USE may belong to its owner, its group or others."""
         store = datastore(0, "ssd", owner=owner, group=group, permissions=bits)
         estate = users(rule(EVERYBODY, HOST | EVERYBODY), datastores=[store])
-        assert where(HOSTS[:2], estate, owner=2, group=100) == (["h0", "h1"] if may else [])
+        assert allowed_hosts(HOSTS[:2], estate, owner=2, group=100) == (["h0", "h1"] if may else [])
         if not may:
-            assert why(HOSTS[:2], estate, owner=2, group=100) == (
+            assert reason(HOSTS[:2], estate, owner=2, group=100) == (
                 "user alice may not use system datastore ssd (needs USE)"
             )
 
 
 class TestDatastores:
-    def test_the_hosts_cluster_counts(self) -> None:
-        """And the datastore is named for each host."""
+    def test_the_datastore_must_be_in_the_hosts_cluster(self) -> None:
+        """The chosen datastore is known for each host."""
         estate = SiteFacts(
             datastores=[datastore(5, "a"), datastore(6, "b", clusters=frozenset({1}))]
         )
         judged = judge_feasibility([Vm()], HOSTS, estate)
         assert [judged.datastore_of(0, row) for row in range(3)] == [5, 5, 6]
-        assert where(HOSTS, SiteFacts(datastores=[datastore(5, "a")])) == ["h0", "h1"]
+        assert allowed_hosts(HOSTS, SiteFacts(datastores=[datastore(5, "a")])) == ["h0", "h1"]
 
-    def test_a_cloud_of_which_no_datastore_is_known(self) -> None:
-        """Oned chooses."""
+    def test_without_known_datastores_oned_chooses(self) -> None:
+        """The plan names no datastore."""
         judged = judge_feasibility([Vm()], HOSTS, SiteFacts())
         assert judged.datastore_of(0, 0) == LET_ONED_CHOOSE
 
-    def test_where_none_is_in_reach(self) -> None:
-        """The words name them."""
+    def test_unreachable_datastores_are_named(self) -> None:
+        """The reason says that no cluster contains them."""
         estate = SiteFacts(datastores=[datastore(5, "far", clusters=frozenset({9}))])
-        assert why(HOSTS, estate) == (
+        assert reason(HOSTS, estate) == (
             "system datastore far is not in the cluster of any of the 3 hosts it could be on"
         )
 
@@ -141,21 +145,21 @@ class TestDatastores:
             ({"shared": False}, "system datastore s: at most 20.0 GiB free on a host, 40.0 GiB"),
         ],
     )
-    def test_state_kind_and_room(self, others: dict[str, object], reason: str) -> None:
-        """Something must be left over, as oned asks it."""
+    def test_state_kind_and_room_count(self, others: dict[str, object], reason: str) -> None:
+        """Some space must remain, as in oned."""
         hosts = [host(0, disk_mib=20480.0), host(1, datastore_mib={0: 10240.0})]
         estate = SiteFacts(datastores=[datastore(0, "s", **others)])  # type: ignore[arg-type]
-        assert why(hosts, estate, wants=VmRequirements(system_mib=40960)).startswith(reason)
+        assert reason(hosts, estate, wants=VmRequirements(system_mib=40960)).startswith(reason)
 
     def test_local_space_is_the_hosts(self) -> None:
-        """What it says of that datastore, or of its disks."""
+        """It is the host's report for that datastore, or for its disks."""
         hosts = [host(0, disk_mib=100.0), host(1, disk_mib=9.0, datastore_mib={0: 50.0}), host(2)]
         estate = SiteFacts(datastores=[datastore(0, "ssh", shared=False)])
-        assert where(hosts, estate, wants=VmRequirements(system_mib=20)) == ["h0", "h1"]
-        assert where(hosts, estate, wants=VmRequirements()) == ["h0", "h1", "h2"]
+        assert allowed_hosts(hosts, estate, wants=VmRequirements(system_mib=20)) == ["h0", "h1"]
+        assert allowed_hosts(hosts, estate, wants=VmRequirements()) == ["h0", "h1", "h2"]
 
-    def test_requirements_and_rank_choose(self) -> None:
-        """Of those that are left the highest rank, then the most space."""
+    def test_requirements_and_rank_choose_a_datastore(self) -> None:
+        """The highest rank wins, and then the most space."""
         stores = [
             datastore(0, "slow", 900),
             datastore(1, "fast", 500, values={"SPEED": ["9"]}),
@@ -173,41 +177,43 @@ class TestDatastores:
         assert chosen(requirements_ds='NAME = "slow"') == 0
         assert chosen(automatic_ds='"CLUSTERS/ID" @> 0') == 2
         wants = VmRequirements(requirements_ds="SPEED > 20")
-        assert why(HOSTS, estate, wants=wants) == (
+        assert reason(HOSTS, estate, wants=wants) == (
             "no system datastore satisfies SCHED_DS_REQUIREMENTS SPEED > 20: 2 system datastores"
             " have no attribute SPEED; existing values: '9'"
         )
 
-    def test_a_vm_that_moves_keeps_its_own(self) -> None:
-        """Its disks are there already: no room is needed, but the host must reach it."""
+    def test_a_migrating_vm_keeps_its_datastore(self) -> None:
+        """Its disks are there, so no room is needed, but the host must reach it."""
         stores = [datastore(0, "full", 1.0), datastore(1, "other")]
         estate = SiteFacts(datastores=stores)
         vm = {"wants": VmRequirements(system_mib=40960), "stay": DiskLocation(0, running=True)}
-        assert where(HOSTS, estate, **vm) == ["h0", "h1"]
+        assert allowed_hosts(HOSTS, estate, **vm) == ["h0", "h1"]
         judged = judge_feasibility([Vm(**vm)], HOSTS, estate)  # type: ignore[arg-type]
         assert judged.datastore_of(0, 0) == 0
 
     def test_images_need_room_too(self) -> None:
-        """Where they are cloned in place."""
+        """It is needed in the datastore where they are cloned."""
         estate = SiteFacts(datastores=[datastore(0, "s"), datastore(1, "images", 2048, kind=0)])
-        assert where(HOSTS[:1], estate, wants=VmRequirements(image_mib=((1, 1024),))) == ["h0"]
-        assert why(HOSTS, estate, wants=VmRequirements(image_mib=((1, 4096),))) == (
+        assert allowed_hosts(HOSTS[:1], estate, wants=VmRequirements(image_mib=((1, 1024),))) == [
+            "h0"
+        ]
+        assert reason(HOSTS, estate, wants=VmRequirements(image_mib=((1, 4096),))) == (
             "image datastore images: 2.0 GiB free, 4.0 GiB needed"
         )
         assert "image datastore 8 does not exist" in (
-            why(HOSTS, estate, wants=VmRequirements(image_mib=((8, 1),)))
+            reason(HOSTS, estate, wants=VmRequirements(image_mib=((8, 1),)))
         )
 
     @pytest.mark.parametrize("running", [True, False])
-    def test_images_that_a_vm_has_need_no_room_again(self, running: bool) -> None:
-        """A VM that has disks may go anywhere though the image datastore is full, or gone."""
+    def test_images_of_a_deployed_vm_need_no_more_room(self, running: bool) -> None:
+        """Such a VM may move although the image datastore is full or removed."""
         estate = SiteFacts(datastores=[datastore(0, "s"), datastore(1, "images", 10, kind=0)])
         for image in (1, 8):
             wants = VmRequirements(image_mib=((image, 4096),))
-            assert where(HOSTS[:1], estate, wants=wants, stay=DiskLocation(0, running=running)) == [
-                "h0"
-            ]
-            assert where(HOSTS[:1], estate, wants=wants) == []
+            assert allowed_hosts(
+                HOSTS[:1], estate, wants=wants, stay=DiskLocation(0, running=running)
+            ) == ["h0"]
+            assert allowed_hosts(HOSTS[:1], estate, wants=wants) == []
 
 
 class TestNetworks:
@@ -219,39 +225,39 @@ class TestNetworks:
     )
 
     def chosen(self, *nics: NicWant) -> list[tuple[tuple[int, int], ...]]:
-        """On each host, which network each NIC gets."""
+        """Return the network of each NIC, for each allowed host."""
         wants = VmRequirements(nics=nics)
         judged = judge_feasibility([Vm(wants=wants)], HOSTS, SiteFacts(networks=self.NETS))
         left = names(judged, HOSTS, 0)
         return [judged.networks_of(0, row) for row, one in enumerate(HOSTS) if one.name in left]
 
-    def test_the_most_leases_in_the_hosts_cluster(self) -> None:
-        """By default OpenNebula spreads."""
+    def test_the_network_with_most_leases_is_chosen(self) -> None:
+        """It must be in the host's cluster; OpenNebula spreads by default."""
         assert self.chosen(NicWant(4)) == [((4, 1),), ((4, 1),), ((4, 2),)]
 
-    def test_rank_and_requirements(self) -> None:
-        """Of each NIC."""
+    def test_rank_and_requirements_choose_networks(self) -> None:
+        """Each NIC has its own."""
         assert self.chosen(NicWant(0, rank="- ID")) == [((0, 0),), ((0, 0),), ((0, 2),)]
         assert self.chosen(NicWant(0, requirements="VLAN = 7")) == [((0, 1),)] * 2
 
-    def test_each_nic_has_a_network_of_its_own(self) -> None:
-        """Only the first two hosts' cluster has two with leases."""
+    def test_each_nic_gets_a_network_of_its_own(self) -> None:
+        """Only the first two hosts' cluster has two networks with leases."""
         assert self.chosen(NicWant(0), NicWant(1)) == [((0, 1), (1, 0))] * 2
         wants = VmRequirements(nics=tuple(NicWant(nic) for nic in range(3)))
         assert "each of 3 automatic NICs needs a network of its own" in (
-            why(HOSTS, SiteFacts(networks=self.NETS), wants=wants)
+            reason(HOSTS, SiteFacts(networks=self.NETS), wants=wants)
         )
 
-    def test_more_nics_than_networks(self) -> None:
-        """Such a VM is refused at once, and the message says how many there are."""
+    def test_more_nics_than_networks_are_rejected(self) -> None:
+        """Such a VM is rejected at once, and the message has the number of networks."""
         wants = VmRequirements(nics=tuple(NicWant(nic) for nic in range(4)))
-        assert why(HOSTS, SiteFacts(networks=self.NETS), wants=wants) == (
+        assert reason(HOSTS, SiteFacts(networks=self.NETS), wants=wants) == (
             "each of 4 automatic NICs needs a network of its own; no cluster has more than 3"
             " networks"
         )
 
-    def test_what_many_nics_ask_alike_is_found_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """However many VMs and NICs say the same, one question is asked of the networks."""
+    def test_equal_nics_are_judged_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Equal VMs and NICs cause one evaluation of the networks."""
         asked: list[str] = []
 
         def counted(name: str, text: str, *rest: Any) -> Any:
@@ -281,17 +287,19 @@ class TestNetworks:
         assert chosen == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6))
         assert judged.networks_of(3, 0) == ((3, 2), (4, 0))
 
-    def test_no_lease(self) -> None:
-        """The network is named."""
+    def test_a_network_without_leases_is_named(self) -> None:
+        """The reason has the network's name."""
         estate = SiteFacts(networks=self.NETS[3:])
-        assert why(HOSTS, estate, wants=VmRequirements(nics=(NicWant(0),))) == (
+        assert reason(HOSTS, estate, wants=VmRequirements(nics=(NicWant(0),))) == (
             "NIC 0: network used has no free lease"
         )
 
-    def test_rights(self) -> None:
-        """USE on the network."""
+    def test_rights_on_networks_count(self) -> None:
+        """USE on the network is needed."""
         estate = users(
             rule(EVERYBODY, HOST | EVERYBODY), networks=[network(0, "red", permissions=0o640)]
         )
         vm = {"owner": 2, "group": 100, "wants": VmRequirements(nics=(NicWant(0),))}
-        assert why(HOSTS, estate, **vm) == ("NIC 0: user alice may not use network red (needs USE)")
+        assert reason(HOSTS, estate, **vm) == (
+            "NIC 0: user alice may not use network red (needs USE)"
+        )

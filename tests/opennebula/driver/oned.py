@@ -1,4 +1,4 @@
-"""What oned 7 does with a scheduler driver, on the embedded cloud: it asks, and carries out."""
+"""The scheduler driver's side of oned 7, on the embedded cloud: it asks and executes."""
 
 import base64
 from typing import Any
@@ -21,7 +21,7 @@ class Oned:
         self.refused: list[int] = []
 
     def question(self, state: tuple[str, str], hosts: dict[int, list[int]] | None = None) -> bytes:
-        """All VMs of a state, with the hosts that match: all, but for those that are given."""
+        """Return all VMs of a state with their matching hosts, by default all hosts."""
         ok = self.frontend.bench.ok
         pool = etree.fromstring(ok("one.vmpool.infoextended", -2, -1, -1, -1))
         vms = [vm for vm in pool if (vm.findtext("STATE"), vm.findtext("LCM_STATE")) == state]
@@ -44,7 +44,7 @@ class Oned:
         return base64.b64encode(text.encode())
 
     def ask(self, cluster: int | None, question: bytes) -> str:
-        """What the daemon answers."""
+        """Return the daemon's answer."""
         driver = DriverAnswers(self.frontend.scheduler)
         answer: str = self.frontend.result(
             ensureDeferred(driver.answer(cluster, question, lambda: self.waits))
@@ -53,24 +53,24 @@ class Oned:
         return answer
 
     def place(self, hosts: dict[int, list[int]] | None = None, *, lost: bool = False) -> Any:
-        """Ask for places and carry out the plan, unless it is lost on its way."""
+        """Ask for places and execute the plan, unless it is lost."""
         plan = self.plan(self.ask(None, self.question(PENDING, hosts)))
         if not lost:
             self.carry_out(plan)
         return plan
 
     def optimize(self, cluster: int) -> Any:
-        """Ask what to migrate and do it."""
+        """Ask for migrations and execute them."""
         plan = self.plan(self.ask(cluster, self.question(RUNNING)))
         self.carry_out(plan)
         return plan
 
     def plan(self, answer: str) -> Any:
-        """The last line of an answer."""
+        """Return the last line of an answer, parsed."""
         return etree.fromstring(answer.splitlines()[-1])
 
     def carry_out(self, plan: Any) -> None:
-        """As the plan manager does: deployments only where there is room by its own account."""
+        """Act as the plan manager: deploy only if oned's own account has room."""
         for action in plan.findall("ACTION"):
             vm, host, store = (int(action.findtext(f"{name}_ID")) for name in ("VM", "HOST", "DS"))
             if action.findtext("OPERATION") == "deploy":

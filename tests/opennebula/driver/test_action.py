@@ -1,4 +1,4 @@
-"""What oned hands over is read as it was recorded, and garbage harms nothing but itself."""
+"""Requests of oned are read as recorded, and garbage affects only itself."""
 
 import base64
 import re
@@ -14,16 +14,16 @@ from merkatd.opennebula.driver.driver_request import DriverRequest, DriverReques
 from merkatd.scheduler.execution.delegation import HostRoom
 
 RECORDED = (Path(__file__).parent / "recorded" / "place74.xml").read_text()
-"""Of a real oned 7.4 with two VMs pending and four hosts."""
+"""Recorded from a real oned 7.4 with two pending VMs and four hosts."""
 
 
 def read(text: str | bytes) -> DriverRequest:
-    """As it comes from oned."""
+    """Read a request in oned's form."""
     return read_action(base64.b64encode(text.encode() if isinstance(text, str) else text))
 
 
-def test_the_recorded_question() -> None:
-    """Hosts with their room, who may be where, the datastore that will do."""
+def test_the_recorded_request_is_read() -> None:
+    """It has hosts with room, matching hosts of VMs, and the datastore."""
     action = read(RECORDED)
     assert action.hosts == {0: frozenset({0, 1, 2, 3}), 2: frozenset({0, 1, 2, 3})}
     assert action.stores == {0: frozenset({0}), 2: frozenset({0})}
@@ -35,13 +35,13 @@ def test_the_recorded_question() -> None:
     assert action.unread == 0
 
 
-def test_line_breaks_in_base64_are_none_of_its_words() -> None:
-    """Ruby's encoder puts one after every sixty characters."""
+def test_line_breaks_in_base64_are_ignored() -> None:
+    """Ruby's encoder adds one after every sixty characters."""
     assert read_action(base64.encodebytes(RECORDED.encode())).hosts == read(RECORDED).hosts
 
 
-def test_names_that_users_choose_mislead_nobody() -> None:
-    """A VM can have attributes called REQUIREMENTS, HOST_POOL or VM."""
+def test_names_chosen_by_users_do_not_mislead() -> None:
+    """A VM may have attributes named REQUIREMENTS, HOST_POOL or VM."""
     evil = (
         "<USER_TEMPLATE><REQUIREMENTS><VM><ID>0</ID><HOSTS><ID>9</ID></HOSTS></VM></REQUIREMENTS>"
         "<HOST><ID>0</ID></HOST>"
@@ -53,8 +53,8 @@ def test_names_that_users_choose_mislead_nobody() -> None:
 
 @pytest.mark.parametrize("one", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
 @pytest.mark.parametrize("where", ["<USER_TEMPLATE>", "<DATASTORE_POOL><DATASTORE>"])
-def test_any_number_of_them_misleads_nobody(where: str, one: str) -> None:
-    """Where users write, and where only administrators do."""
+def test_any_number_of_such_names_does_not_mislead(where: str, one: str) -> None:
+    """This holds where users write, and where only administrators do."""
     assert where in RECORDED
     assert read(RECORDED.replace(where, where + one * 20_000, 1)) == read(RECORDED)
 
@@ -69,8 +69,8 @@ def test_any_number_of_them_misleads_nobody(where: str, one: str) -> None:
         ("<HOST_POOL><HOST><ID>0</ID>", "<HOST_POOL><HOST>"),
     ],
 )
-def test_one_bad_element_is_left_out(old: str, new: str) -> None:
-    """And counted; the others are as they were."""
+def test_an_invalid_element_is_left_out(old: str, new: str) -> None:
+    """It is counted, and the others are unchanged."""
     assert old in RECORDED
     action = read(RECORDED.replace(old, new, 1))
     assert action.unread == 1
@@ -83,16 +83,16 @@ def test_one_bad_element_is_left_out(old: str, new: str) -> None:
     ["", "x", "<A/>", RECORDED[:-40], RECORDED[: len(RECORDED) // 2], "<VM_POOL></VM_POOL>"],
     ids=["empty", "no XML", "another", "cut at its end", "cut in the middle", "a pool"],
 )
-def test_what_is_no_question_is_said_to_be_none(text: str) -> None:
-    """Nothing is decided on half of a question."""
+def test_an_invalid_request_is_an_error(text: str) -> None:
+    """Nothing is decided from an incomplete request."""
     with pytest.raises(DriverRequestError):
         read(text)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    """As base64 and as what is in it."""
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
+    """This holds for base64 and its content."""
     for payload in (data, base64.b64encode(data)):
         with pytest.raises(DriverRequestError):
             read_action(payload)
@@ -110,8 +110,8 @@ SMALL = (
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_mutilated_questions_are_read_or_refused(data: st.DataObject) -> None:
-    """Pieces dropped, doubled, exchanged and replaced; what is read is of the right kind."""
+def test_mutilated_requests_are_read_or_rejected(data: st.DataObject) -> None:
+    """Pieces are dropped, doubled, exchanged and replaced; results have the right types."""
     pieces = re.findall(r"<[^>]*>|[^<]+", SMALL)
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(pieces) - 1))
@@ -135,8 +135,8 @@ def test_mutilated_questions_are_read_or_refused(data: st.DataObject) -> None:
     assert all(isinstance(room, HostRoom) for room in action.room.values())
 
 
-def test_only_the_cluster_that_is_asked_about_is_optimised() -> None:
-    """Hosts elsewhere are no destinations, whatever else matches."""
+def test_only_the_requested_cluster_is_optimized() -> None:
+    """Hosts of other clusters are no destinations."""
     text = RECORDED.replace("<CLUSTER_ID>0</CLUSTER_ID>", "<CLUSTER_ID>7</CLUSTER_ID>", 2)
     action = read(text)
     assert handover_request(action, 7).hosts[0] == frozenset({0, 1})
@@ -157,8 +157,8 @@ TEXTS = {
 
 @pytest.mark.parametrize("kind", TEXTS)
 @pytest.mark.parametrize("pool", ["VM_POOL", "VM_GROUP_POOL"])
-def test_no_users_text_keeps_others_from_their_places(kind: str, pool: str) -> None:
-    """Whatever is written in a VM or a VM group."""
+def test_no_users_text_prevents_placements(kind: str, pool: str) -> None:
+    """This holds for any text in a VM or a VM group."""
     if pool == "VM_POOL":
         text = RECORDED.replace("<USER_TEMPLATE>", "<USER_TEMPLATE>" + TEXTS[kind], 1)
     else:
@@ -175,10 +175,10 @@ WORDS = st.lists(st.sampled_from([*(tag.replace(" ", "") for tag in TAGS), "x", 
 
 @settings(max_examples=60, deadline=None)
 @given(vm=WORDS, group=WORDS, named=st.sampled_from(["1A", "A"]))
-def test_no_two_texts_together_keep_others_from_their_places(
+def test_no_two_texts_together_prevent_placements(
     vm: list[str], group: list[str], named: str
 ) -> None:
-    """One in a VM and one in a VM group; some server may take a name that XML has not."""
+    """One is in a VM and one in a VM group, perhaps with a name that is invalid in XML."""
     in_vm, in_group = "".join(vm), "".join(group)
     text = RECORDED.replace(
         "<USER_TEMPLATE>", f"<USER_TEMPLATE><{named}><![CDATA[{in_vm}]]></{named}>", 1
@@ -193,8 +193,8 @@ def test_no_two_texts_together_keep_others_from_their_places(
     assert (action.hosts, action.room, action.stores) == (before.hosts, before.room, before.stores)
 
 
-def test_sections_that_begin_again_and_again_take_no_longer() -> None:
-    """The text is gone through once."""
+def test_repeated_openings_of_sections_take_linear_time() -> None:
+    """The text is scanned once."""
     hostile = "<1A/>" + "<![CDATA[" * 1_000_000 + "]]>"
     long = RECORDED.replace("<USER_TEMPLATE>", "<USER_TEMPLATE>" + hostile, 1)
     began_s = time.process_time()
@@ -212,8 +212,8 @@ ODD = [
 
 @pytest.mark.parametrize("in_group", ODD)
 @pytest.mark.parametrize("in_vm", ODD)
-def test_attributes_named_like_pools_and_names_that_lxml_refuses(in_vm: str, in_group: str) -> None:
-    """Any user can give them; they harm nobody's placing, alone or together."""
+def test_attributes_named_like_pools_do_no_harm(in_vm: str, in_group: str) -> None:
+    """Any user can write them, also with names that lxml rejects."""
     group = f"<VM_GROUP><ID>0</ID><TEMPLATE>{in_group}</TEMPLATE></VM_GROUP>"
     text = RECORDED.replace("<USER_TEMPLATE>", f"<USER_TEMPLATE>{in_vm}", 1)
     text = text.replace("<VM_GROUP_POOL/>", f"<VM_GROUP_POOL>{group}</VM_GROUP_POOL>")

@@ -1,4 +1,4 @@
-"""What an administrator is told before Merkat acts: which mode fits, who else balances."""
+"""Advice for administrators before Merkat acts: the right mode, and other schedulers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,32 +37,32 @@ FULL = replace(CLUSTER, automation="full")
 
 
 def said(facts: ServerFacts, wish: AdviceInput, *levels: Level) -> list[str]:
-    """The findings of these levels."""
+    """Return the findings of these levels."""
     return [one.text for one in findings(facts, wish) if one.level in levels]
 
 
-def wrong(facts: ServerFacts, wish: AdviceInput) -> list[str]:
-    """Errors and warnings."""
+def warnings_of(facts: ServerFacts, wish: AdviceInput) -> list[str]:
+    """Return errors and warnings."""
     return said(facts, wish, Level.ERROR, Level.WARNING)
 
 
 @pytest.mark.parametrize(("facts", "wish"), [(OLD, DAEMON), (NEW, DAEMON)])
-def test_a_cloud_that_is_as_it_should_be(facts: ServerFacts, wish: AdviceInput) -> None:
-    """Nothing to complain about, and what to do with the other scheduler."""
-    assert wrong(facts, wish) == []
+def test_a_correct_cloud_has_no_warnings(facts: ServerFacts, wish: AdviceInput) -> None:
+    """The other scheduler is mentioned in a note."""
+    assert warnings_of(facts, wish) == []
 
 
-def test_up_to_6_10_the_daemon_acts_and_the_scheduler_is_masked() -> None:
-    """There is nothing else."""
+def test_up_to_6_10_only_the_daemon_mode_works() -> None:
+    """The scheduler must be masked."""
     assert "systemctl mask --now opennebula-scheduler" in said(OLD, DAEMON, Level.NOTE)[0]
     assert ["cloud.mode must be daemon" in one for one in said(OLD, DRIVER, Level.ERROR)] == [True]
 
 
-def test_from_7_on_both_modes_fit() -> None:
-    """With the lines for oned.conf."""
+def test_from_7_on_both_modes_work() -> None:
+    """The note has the lines for oned.conf."""
     note = said(NEW, DAEMON, Level.NOTE)[0]
     assert f'ARGUMENTS = "{OURS}"' in note
-    assert wrong(replace(NEW, clusters=(FULL,)), DRIVER) == []
+    assert warnings_of(replace(NEW, clusters=(FULL,)), DRIVER) == []
 
 
 @pytest.mark.parametrize(
@@ -90,21 +90,21 @@ def test_from_7_on_both_modes_fit() -> None:
         (OLD, replace(DAEMON, markets={"a": frozenset({3})}), "is outside every market"),
     ],
 )
-def test_what_goes_wrong_is_a_warning(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
-    """Merkat can work, but not well."""
+def test_problems_are_warnings(facts: ServerFacts, wish: AdviceInput, words: str) -> None:
+    """Merkat can work, but with restrictions."""
     warnings = said(facts, wish, Level.WARNING)
     assert any(words in one for one in warnings), warnings
     assert said(facts, wish, Level.ERROR) == []
 
 
-def test_oned_that_never_balances_is_no_second_balancer() -> None:
-    """Then the automation of a cluster has no effect."""
-    assert wrong(replace(NEW, clusters=(FULL,), drs_interval_s=-1.0), DAEMON) == []
-    assert wrong(replace(NEW, clusters=(FULL,), drs_interval_s=300.0), DAEMON) != []
+def test_without_automatic_balancing_oned_does_not_compete() -> None:
+    """The cluster's automation then has no effect."""
+    assert warnings_of(replace(NEW, clusters=(FULL,), drs_interval_s=-1.0), DAEMON) == []
+    assert warnings_of(replace(NEW, clusters=(FULL,), drs_interval_s=300.0), DAEMON) != []
 
 
 def test_two_markets_on_one_cluster_are_an_error() -> None:
-    """Each would sell all of it."""
+    """Each would sell the whole cluster."""
     wish = replace(DAEMON, markets={"a": frozenset({"default"}), "b": frozenset({0, 1})})
     assert "belongs to the markets a, b" in said(OLD, wish, Level.ERROR)[0]
 
@@ -116,15 +116,15 @@ def test_simulated_hosts_of_a_real_server_are_an_error() -> None:
     assert said(replace(OLD, embedded=True), wish, Level.ERROR) == []
 
 
-def test_versions_of_all_kinds() -> None:
+def test_versions_are_compared_by_two_numbers() -> None:
     """Only the first two numbers count."""
     assert release("6.10.0.1") == (6, 10)
     assert release("7") == (7, 0)
     assert release("beta") == (0, 0)
 
 
-def as_(bench: Bench, session: str) -> Call:
-    """Calls of a user, straight into the cloud."""
+def call_as(bench: Bench, session: str) -> Call:
+    """Return a function that calls the cloud as a user."""
 
     def call(method: str, *arguments: Any) -> Any:
         answer = bench.raw(method, *arguments, session=session)
@@ -135,28 +135,28 @@ def as_(bench: Bench, session: str) -> Call:
     return call
 
 
-def test_an_administrators_server_is_found_out() -> None:
-    """All in a few calls."""
+def test_an_administrators_server_is_inspected() -> None:
+    """All facts need few calls."""
     bench = Bench(hosts=3, settings=EmbeddedSettings(version="7.4.0"))
-    facts = inquire(as_(bench, ADMIN))
+    facts = inquire(call_as(bench, ADMIN))
     assert (facts.version, facts.user, facts.missing) == ("7.4.0", 0, ())
     assert facts.drivers == ()
     assert [(one.id, one.name, one.hosts) for one in facts.clusters] == [(0, "default", 3)]
     bench.ok("one.cluster.update", 0, 'ONE_DRS=[AUTOMATION="Full"]', 1)
-    assert inquire(as_(bench, ADMIN)).clusters[0].automation == "full"
+    assert inquire(call_as(bench, ADMIN)).clusters[0].automation == "full"
     bench.cloud.close()
 
 
 def _rules_first() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Until the rules can be read, nothing is known of the other rights."""
+    """Yield the rights, starting with the one to read the rules."""
     yield from sorted(NEEDED, key=lambda one: one[0] != ("ACL",))
 
 
-def test_another_login_is_told_which_rights_it_lacks_and_then_has_them() -> None:
-    """Each as a word for oneacl; with them nothing is missing."""
+def test_missing_rights_are_named_as_commands() -> None:
+    """Each is an oneacl command, and afterwards nothing is missing."""
     bench = Bench(hosts=3)
     user = bench.ok("one.user.allocate", "merkat", "secret", "core")
-    facts = inquire(as_(bench, "merkat:secret"))
+    facts = inquire(call_as(bench, "merkat:secret"))
     assert facts.missing == ("ACL/* MANAGE",)
     kinds = {"VM": 36, "HOST": 37, "NET": 38, "USER": 40, "GROUP": 42, "ACL": 43, "ZONE": 47}
     kinds |= {"DATASTORE": 44, "CLUSTER": 45, "VMGROUP": 53}
@@ -167,26 +167,26 @@ def test_another_login_is_told_which_rights_it_lacks_and_then_has_them() -> None
         resource = sum(1 << kinds[name] for name in names) + 0x400000000
         numbers = (0x100000000 + user, resource, sum(rights[one] for one in needed), 0x400000000)
         bench.ok("one.acl.addrule", *(f"{number:x}" for number in numbers))
-        facts = inquire(as_(bench, "merkat:secret"))
+        facts = inquire(call_as(bench, "merkat:secret"))
         assert len(facts.missing) == len(NEEDED) - 1 - given
         rule = f"oneacl create '#{user} VM/* USE+MANAGE+ADMIN'"
         error = Finding(Level.ERROR, f"the login lacks a right: {rule} gives it")
         assert (error in findings(facts, DAEMON)) == (names == ("ACL",))
-    facts = inquire(as_(bench, "merkat:secret"))
+    facts = inquire(call_as(bench, "merkat:secret"))
     assert facts.missing == ()
     assert said(facts, DAEMON, Level.ERROR) == []
     bench.cloud.close()
 
 
-def test_nobody_listens_there() -> None:
-    """An error of the operating system, as it is."""
+def test_an_unreachable_server_is_an_error() -> None:
+    """It is the operating system's own error."""
     server = calling("http://127.0.0.1:1/RPC2", ADMIN, 1.0)
     with server as call, pytest.raises(ConnectionRefusedError):
         call("one.system.version")
 
 
-def test_a_scheduler_among_processes_is_found(tmp_path: Path) -> None:
-    """By its name, in the folder where the system shows them."""
+def test_a_running_scheduler_is_found(tmp_path: Path) -> None:
+    """It is found by its process name."""
     for number, name in ((12, "mm_sched"), (7, "oned"), (99, "mm_sched")):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "comm").write_text(f"{name}\n")

@@ -1,4 +1,4 @@
-"""The plan as oned parses it: whole numbers everywhere, and lines that it takes for its logs."""
+"""Plans in the form that oned parses: whole numbers, and lines for its log."""
 
 import re
 from typing import Any
@@ -16,12 +16,12 @@ ONEDS_LINE = re.compile(r"^(ERROR|INFO|WARN|DEBUG):\s+(\d+)?\s*(.*)$")
 
 
 def parsed(text: str) -> Any:
-    """The last line, as XML."""
+    """Return the last line, parsed."""
     return etree.fromstring(text.splitlines()[-1])
 
 
 def test_every_action_has_all_its_numbers() -> None:
-    """Datastores are chosen among those that match: usable by the host's cluster, most room."""
+    """The datastore is usable in the host's cluster and has the most room."""
     action = DriverRequest(
         stores={3: frozenset({100, 101, 102}), 4: frozenset()},
         networks={3: {0: frozenset({7, 5})}},
@@ -46,7 +46,7 @@ def test_every_action_has_all_its_numbers() -> None:
     )
 
 
-def test_a_plan_of_a_cluster_has_its_id() -> None:
+def test_a_plan_for_a_cluster_has_its_id() -> None:
     """Migrations need no datastore."""
     found = parsed(
         plan([Migrate(period=1, vm=3, source=0, host=1, reason="")], DriverRequest(), 12)
@@ -56,14 +56,14 @@ def test_a_plan_of_a_cluster_has_its_id() -> None:
     assert found.findtext("ACTION/DS_ID") == "-1"
 
 
-def test_the_empty_plan() -> None:
-    """The same for every question."""
+def test_the_empty_plan_is_constant() -> None:
+    """It is the same for every request."""
     assert plan([], DriverRequest(), None) == plan([], DriverRequest(), 4) == EMPTY
     assert EMPTY == "<PLAN><ID>-1</ID></PLAN>"
 
 
-def test_who_gets_no_place_is_told_why() -> None:
-    """ERROR and the VM's id: oned shows it to the owner."""
+def test_a_vm_without_a_place_has_a_reason() -> None:
+    """The line has ERROR and the VM's id, and oned shows it to the owner."""
     handed = DelegatedPlan(reasons={8: "no host\nhas room", 5: "too large"})
     first, second, last = answer(handed, DriverRequest(), None).splitlines()
     assert (first, second) == ("ERROR: 5 too large", "ERROR: 8 no host has room")
@@ -71,8 +71,8 @@ def test_who_gets_no_place_is_told_why() -> None:
 
 
 @given(st.text(max_size=600), st.none() | st.integers(0, 10**6))
-def test_any_reason_is_one_line_that_oned_understands(text: str, vm: int | None) -> None:
-    """Whatever somebody has named a VM."""
+def test_any_reason_is_one_line_that_oned_parses(text: str, vm: int | None) -> None:
+    """The name of a VM may contain anything."""
     said = line("ERROR", text, vm)
     assert len(said.splitlines()) == 1
     match = ONEDS_LINE.match(said)

@@ -1,4 +1,4 @@
-"""Commands believe a server as the daemon does: by the authorities of the configuration."""
+"""Commands trust a server like the daemon does: by the configured authorities."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ authorities = "{folder}/{authorities}.pem"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """Behind https, with its authority and a stranger in files of their names."""
+    """Yield an https server, with files of its authority and a foreign one."""
     authority, time = Authority(), RealTime()
     (tmp_path / "ours.pem").write_bytes(authority.pem)
     (tmp_path / "stranger.pem").write_bytes(Authority("stranger").pem)
@@ -37,15 +37,17 @@ def server(tmp_path: Path) -> Iterator[Server]:
     time.close()
 
 
-def test_a_server_that_the_file_vouches_for(server: Server, tmp_path: Path) -> None:
-    """The call comes through; the system's authorities would not have let it."""
+def test_a_server_of_the_configured_authority_is_called(server: Server, tmp_path: Path) -> None:
+    """The system's authorities alone would not accept it."""
     with calling(server.endpoint, ADMIN, 5.0, tmp_path / "ours.pem") as call:
         assert call("one.system.version") == "7.4.0"
 
 
 @pytest.mark.parametrize("name", [None, "stranger"])
-def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path, name: str | None) -> None:
-    """It never sees the password."""
+def test_a_server_of_an_unknown_authority_is_not_called(
+    server: Server, tmp_path: Path, name: str | None
+) -> None:
+    """It never receives the password."""
     authorities = None if name is None else tmp_path / f"{name}.pem"
     server_calls = calling(server.endpoint, ADMIN, 5.0, authorities)
     with server_calls as call, pytest.raises(OSError, match="certificate verify failed"):
@@ -57,8 +59,8 @@ def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path, name: 
     ("name", "why"),
     [("empty", "contains no certificate"), ("nobody", "can't be read: No such file")],
 )
-def test_what_is_no_file_of_authorities(tmp_path: Path, name: str, why: str) -> None:
-    """It is said before anything is sent."""
+def test_an_invalid_file_of_authorities_is_an_error(tmp_path: Path, name: str, why: str) -> None:
+    """Nothing is sent before."""
     (tmp_path / "empty.pem").touch()
     calls = calling("https://127.0.0.1:1/", ADMIN, 5.0, tmp_path / f"{name}.pem")
     with pytest.raises(CallRefusedError, match=f"{name}.pem: {why}"):
@@ -69,14 +71,14 @@ def test_what_is_no_file_of_authorities(tmp_path: Path, name: str, why: str) -> 
     ("authorities", "said"),
     [("ours", "an answer is not XML"), ("stranger", "certificate verify failed")],
 )
-def test_merkatd_check_believes_whom_the_configuration_believes(
+def test_merkatd_check_uses_the_configured_authorities(
     server: Server,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     authorities: str,
     said: str,
 ) -> None:
-    """The file's authorities vouch for the server, or it isn't spoken to."""
+    """A server of another authority is not called."""
     text = CONFIG.format(endpoint=server.endpoint, folder=tmp_path, authorities=authorities)
     (tmp_path / "merkatd.toml").write_text(text)
     assert main(["check", "--config", str(tmp_path / "merkatd.toml")]) == 1

@@ -14,20 +14,20 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def oned() -> Iterator[Oned]:
-    """Three hosts, and a daemon that hands over what OpenNebula carries out."""
+    """Yield three hosts and a daemon that lets OpenNebula execute its steps."""
     frontend = Frontend(handing=True)
     yield Oned(frontend)
     frontend.close()
 
 
 def steps(frontend: Frontend, kind: str) -> list[tuple[int, str]]:
-    """By VM: the states of all steps of a kind, oldest first."""
+    """Return VMs and states of all steps of a kind, oldest first."""
     rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind=kind), 100))
     return [(row.step.vm, str(row.state)) for row in reversed(rows)]
 
 
-def test_periods_leave_placing_to_oned_and_do_all_the_rest(oned: Oned) -> None:
-    """VMs wait until it asks; then they are placed, limited, charged once, and confirmed."""
+def test_periods_leave_placement_to_oned(oned: Oned) -> None:
+    """VMs wait for oned's request; then they are placed, limited, charged and confirmed."""
     frontend = oned.frontend
     ann = frontend.user("ann")
     vms = [frontend.vm(1.0 + at, owner=ann) for at in range(4)]
@@ -53,8 +53,8 @@ def test_periods_leave_placing_to_oned_and_do_all_the_rest(oned: Oned) -> None:
     frontend.agree()
 
 
-def test_a_question_between_two_periods_charges_nothing_twice(oned: Oned) -> None:
-    """What is paid is for the time that passed, however often oned asks."""
+def test_a_request_between_two_periods_charges_nothing_twice(oned: Oned) -> None:
+    """Charges are for the passed time, however often oned asks."""
     asked, left_alone = oned, Oned(Frontend(handing=True))
     for each in (asked, left_alone):
         frontend = each.frontend
@@ -76,8 +76,8 @@ def test_a_question_between_two_periods_charges_nothing_twice(oned: Oned) -> Non
     asked.frontend.agree()
 
 
-def test_only_hosts_that_oned_has_matched_are_chosen(oned: Oned) -> None:
-    """It knows requirements and rights; market strategies choose among what is left."""
+def test_only_hosts_matched_by_oned_are_chosen(oned: Oned) -> None:
+    """Oned checks requirements and rights, and strategies choose among the rest."""
     vms = [oned.frontend.vm() for _ in range(3)]
     oned.place({vm: [2] for vm in vms})
     oned.frontend.clock.advance(60)
@@ -85,8 +85,8 @@ def test_only_hosts_that_oned_has_matched_are_chosen(oned: Oned) -> None:
     assert [oned.frontend.host_of(vm) for vm in vms] == [2, 2, 2]
 
 
-def test_a_vm_without_a_host_is_told_so(oned: Oned) -> None:
-    """On a line that oned makes a message of; the others are placed."""
+def test_a_vm_without_a_host_gets_a_message(oned: Oned) -> None:
+    """It is in a line for oned, and the other VMs are placed."""
     small, large = oned.frontend.vm(), oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=50_000)
     answer = oned.ask(None, oned.question(PENDING))
     errors = [one for one in answer.splitlines() if one.startswith("ERROR: ")]
@@ -94,8 +94,8 @@ def test_a_vm_without_a_host_is_told_so(oned: Oned) -> None:
     assert f"<VM_ID>{small}</VM_ID>" in answer
 
 
-def test_who_reserves_more_than_there_is_is_told_what_there_is(oned: Oned) -> None:
-    """By OpenNebula's account, which shares do not change; so is who matches no host at all."""
+def test_a_vm_that_reserves_too_much_gets_the_available_amounts(oned: Oned) -> None:
+    """They are OpenNebula's; a VM that matches no host gets a message too."""
     large = oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=500)
     lost = oned.frontend.vm()
     answer = oned.ask(None, oned.question(PENDING, {lost: []}))
@@ -107,8 +107,8 @@ def test_who_reserves_more_than_there_is_is_told_what_there_is(oned: Oned) -> No
     assert told[str(lost)] == "OpenNebula finds no host that meets all its requirements"
 
 
-def test_oned_is_handed_nothing_that_it_would_refuse() -> None:
-    """It deploys up to the full size of VMs, however shares would fit more."""
+def test_plans_contain_nothing_that_oned_would_reject() -> None:
+    """Oned deploys up to the full size of VMs, even if shares would fit more."""
     frontend = Frontend(hosts=2, size=HostSize(200, 8192), handing=True)
     oned = Oned(frontend)
     vms = [frontend.vm(VCPU=1) for _ in range(6)]
@@ -123,8 +123,8 @@ def test_oned_is_handed_nothing_that_it_would_refuse() -> None:
     frontend.close()
 
 
-def test_a_plan_that_was_lost_is_given_again(oned: Oned) -> None:
-    """The same places, and no second step in the journal."""
+def test_a_lost_plan_is_given_again(oned: Oned) -> None:
+    """It has the same places, and no second step in the journal."""
     vms = [oned.frontend.vm() for _ in range(2)]
     lost = oned.place(lost=True)
     oned.frontend.clock.advance(60)
@@ -143,8 +143,8 @@ def test_a_plan_that_was_lost_is_given_again(oned: Oned) -> None:
     oned.frontend.agree()
 
 
-def test_what_nobody_waits_for_is_not_handed_over(oned: Oned) -> None:
-    """The driver had given up: nothing is left on record as sent."""
+def test_an_abandoned_request_leaves_no_steps(oned: Oned) -> None:
+    """If the driver has given up, no step counts as sent."""
     oned.frontend.vm()
     question = oned.question(PENDING)
     oned.waits = False
@@ -152,8 +152,8 @@ def test_what_nobody_waits_for_is_not_handed_over(oned: Oned) -> None:
     assert oned.frontend.outstanding() == 0
 
 
-def test_a_cluster_is_optimised_within_itself() -> None:
-    """Crowded VMs are migrated where oned asks for it, and only in that cluster."""
+def test_a_cluster_is_optimized_within_itself() -> None:
+    """Crowded VMs migrate only in the cluster that oned asks about."""
     frontend = Frontend(hosts=4, handing=True)
     oned = Oned(frontend)
     other = frontend.bench.ok("one.cluster.allocate", "other")
@@ -180,8 +180,8 @@ def test_a_cluster_is_optimised_within_itself() -> None:
     frontend.close()
 
 
-def test_paused_it_hands_over_nothing_and_says_so(oned: Oned) -> None:
-    """No period begins for oned's sake either."""
+def test_a_paused_daemon_answers_with_an_empty_plan(oned: Oned) -> None:
+    """It starts no period for the request."""
     oned.frontend.vm()
     oned.frontend.order(Order.PAUSE)
     answer = oned.ask(None, oned.question(PENDING))
@@ -190,14 +190,14 @@ def test_paused_it_hands_over_nothing_and_says_so(oned: Oned) -> None:
 
 
 def test_garbage_is_answered_with_the_empty_plan(oned: Oned) -> None:
-    """And with the reason."""
+    """The answer has the reason."""
     said, plan = oned.ask(None, b"????").splitlines()
     assert said.startswith("WARN: merkatd can't read the question")
     assert plan == EMPTY
 
 
-def test_a_cloud_that_can_not_be_seen_is_no_reason_to_fail(oned: Oned) -> None:
-    """Nothing is placed until it can."""
+def test_an_unreachable_cloud_gives_the_empty_plan(oned: Oned) -> None:
+    """Nothing is placed until it is readable."""
     oned.frontend.vm()
     question = oned.question(PENDING)
     oned.frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.*pool*"})
@@ -206,8 +206,8 @@ def test_a_cloud_that_can_not_be_seen_is_no_reason_to_fail(oned: Oned) -> None:
     assert plan == EMPTY
 
 
-def test_where_merkat_acts_itself_the_driver_does_nothing() -> None:
-    """So that the same driver stands in for the scheduler that must not run."""
+def test_in_daemon_mode_the_driver_does_nothing() -> None:
+    """So the same driver can replace the scheduler that must not run."""
     frontend = Frontend()
     frontend.vm()
     oned = Oned(frontend)

@@ -1,8 +1,8 @@
-"""What a real oned 7.4 asked, and what it was answered and carried out, once more.
+"""Recorded requests of a real oned 7.4, and the answers that it executed.
 
-Recorded with three hosts of the dummy drivers (their PCI devices are left out): oned asked for
-places by itself, and `onecluster optimize` asked what to migrate. It deployed and migrated just
-as it was answered, leased the address, and showed the error as the VM's SCHED_MESSAGE.
+They were recorded with three hosts of the dummy drivers, without PCI devices. Oned asked for places
+by itself, and `onecluster optimize` asked for migrations. It executed the answers, leased the
+address, and showed the error as the VM's SCHED_MESSAGE.
 """
 
 import base64
@@ -28,14 +28,14 @@ LAN = 'NAME="lan"\nVN_MAD="dummy"\nBRIDGE="br0"\nAR=[TYPE="IP4",IP="10.0.0.1",SI
 
 VMS = [(SMALL, 1), (TOO_LARGE, None), (WIDE, 1), (WIDE, 0), (WIDE, 0), (AUTOMATIC, None),
        (OTHER_FORM, None), (GREEDY, 0), (GREEDY, 0), (GREEDY, 0)]  # fmt: skip
-"""In the order of their ids: what they say, and the host that they were on when oned asked."""
+"""By id: template and host at the time of the request."""
 AT_FIRST = 7
-"""VMs that there were when oned asked for places."""
+"""Number of VMs when oned asked for places."""
 
 
 @pytest.fixture
 def oned() -> Iterator[Oned]:
-    """The same hosts, VMs and network on the embedded cloud."""
+    """Yield the same hosts, VMs and network on the embedded cloud."""
     frontend = Frontend(hosts=3, size=HostSize(800, 16384), handing=True)
     frontend.bench.ok("one.vn.allocate", LAN)
     made = Oned(frontend)
@@ -45,7 +45,7 @@ def oned() -> Iterator[Oned]:
 
 
 def add(oned: Oned, vms: list[tuple[str, int | None]]) -> None:
-    """Make these VMs, and bring them where they were."""
+    """Create these VMs on their hosts."""
     for template, host in vms:
         vm = oned.frontend.bench.ok("one.vm.allocate", template)
         if host is not None:
@@ -54,29 +54,29 @@ def add(oned: Oned, vms: list[tuple[str, int | None]]) -> None:
 
 
 def question(name: str) -> bytes:
-    """As oned handed it over."""
+    """Return a request of oned."""
     return base64.b64encode((RECORDED / f"{name}74_merkat.xml").read_bytes())
 
 
 def answer(name: str) -> str:
-    """What the driver wrote on standard error and on standard output."""
+    """Return the driver's standard error and standard output."""
     return (RECORDED / f"{name}74_merkat.answer").read_text().rstrip("\n")
 
 
-def test_places(oned: Oned) -> None:
-    """Two VMs get a host, a datastore and a network; the third can be nowhere and is told why."""
+def test_recorded_places_are_repeated(oned: Oned) -> None:
+    """Two VMs get host, datastore and network; the third fits nowhere and gets a reason."""
     assert oned.ask(None, question("place")) == answer("place")
 
 
-def test_migrations(oned: Oned) -> None:
-    """Off the host that three new VMs crowd, in the cluster that was asked about."""
+def test_recorded_migrations_are_repeated(oned: Oned) -> None:
+    """VMs leave the host that three new VMs crowd, within the cluster."""
     oned.carry_out(oned.plan(oned.ask(None, question("place"))))
     add(oned, VMS[AT_FIRST:])
     assert oned.ask(0, question("optimize")) == answer("optimize")
 
 
-def test_what_oned_says_besides() -> None:
-    """Where networks and datastores can be used, and what hosts have left."""
+def test_other_facts_of_the_request_are_read() -> None:
+    """These are clusters of networks and datastores, and free capacity of hosts."""
     action = read_action(question("place"))
     every = frozenset({0, 1, 2})
     assert action.hosts == {1: every, 5: every, 6: every}

@@ -1,6 +1,6 @@
-"""A VM that OpenNebula does not deploy, though it asked for its place, costs neighbours nothing.
+"""A VM that OpenNebula does not deploy after its request costs its neighbours nothing.
 
-OpenNebula tells nobody that it refused.
+OpenNebula does not report the rejection.
 """
 
 import pytest
@@ -16,12 +16,12 @@ BID = 20.0
 PERIOD_S = 60.0
 PERIODS = 20
 CREDITS = 1e6
-"""Each tenant starts with so many."""
+"""The starting credits of each tenant."""
 
 
 @pytest.mark.parametrize("bid", [20.0, 9_000.0])
-def test_what_neighbours_lose_by_a_vm_that_is_never_deployed_is_paid_for(bid: float) -> None:
-    """Its owner pays for each period that made room for it; in all others they have all cores."""
+def test_a_vm_that_is_never_deployed_pays_for_its_neighbours_loss(bid: float) -> None:
+    """Its owner pays for each period that kept room; in the others neighbours have all cores."""
     frontend = Frontend(hosts=1, size=HostSize(CORES * 100, 65_536), handing=True)
     oned = Oned(frontend)
     honest = [frontend.user(name) for name in ("ann", "bob")]

@@ -1,4 +1,4 @@
-"""The scripts that oned runs: a plan and exit code 0, whatever the daemon does."""
+"""The scripts that oned runs always print a plan and exit with 0."""
 
 import base64
 import contextlib
@@ -32,13 +32,13 @@ class Scripts:
         self.directory = folder / "merkat"
         assert main(["driver", str(self.directory), "--config", str(self.config)]) == 0
         self.socket = folder / "driver.sock"
-        # As in /usr/bin, but of the Python that runs the tests.
+        # As in /usr/bin, but with the Python that runs the tests.
         for name in ("place", "optimize"):
             script = self.directory / name
             script.write_text(script.read_text().replace("/usr/bin/python3", sys.executable))
 
     def run(self, *words: str) -> tuple[str, str]:
-        """Standard output and error; it must end well."""
+        """Return standard output and error; the exit code must be 0."""
         done = subprocess.run(
             [self.directory / words[0], *words[1:]], input=QUESTION, capture_output=True, check=True
         )
@@ -47,7 +47,7 @@ class Scripts:
 
 @pytest.fixture
 def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Scripts:
-    """With little patience."""
+    """Return scripts with a short deadline."""
     made = Scripts(tmp_path, "500ms")
     assert "driver.sock" in capsys.readouterr().out
     return made
@@ -55,7 +55,7 @@ def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Scripts:
 
 @contextlib.contextmanager
 def daemon(path: Path, answer: Callable[[socket.socket], None]) -> Iterator[list[bytes]]:
-    """Something that answers one question; what it was asked."""
+    """Run a server that answers one request, and record the request."""
     asked: list[bytes] = []
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
@@ -77,14 +77,14 @@ def daemon(path: Path, answer: Callable[[socket.socket], None]) -> Iterator[list
         thread.join()
 
 
-def reads(connection: socket.socket) -> None:
-    """All of the question, without an answer before the other side gives up."""
+def read_forever(connection: socket.socket) -> None:
+    """Read the whole request without answering."""
     while connection.recv(1 << 16):
         pass
 
 
-def test_the_answer_is_handed_on(scripts: Scripts) -> None:
-    """Lines for the log on standard error, the plan alone on standard output."""
+def test_the_answer_is_forwarded(scripts: Scripts) -> None:
+    """Log lines go to standard error, and the plan alone to standard output."""
     said = f"ERROR: 8 too large\nINFO: all else is well\n{PLAN}\n".encode()
     with daemon(scripts.socket, lambda connection: connection.sendall(said)) as asked:
         out, err = scripts.run("place")
@@ -94,7 +94,7 @@ def test_the_answer_is_handed_on(scripts: Scripts) -> None:
 
 
 def test_a_cluster_is_named(scripts: Scripts) -> None:
-    """Its id is the only word of `optimize`."""
+    """Its id is the only argument of `optimize`."""
     with daemon(
         scripts.socket, lambda connection: connection.sendall(f"{EMPTY}\n".encode())
     ) as asked:
@@ -102,17 +102,17 @@ def test_a_cluster_is_named(scripts: Scripts) -> None:
     assert asked == [f"optimize 12 {len(QUESTION)}\n".encode()]
 
 
-def test_without_a_daemon_nothing_is_to_be_done(scripts: Scripts) -> None:
-    """The reason goes to oned's log."""
+def test_without_a_daemon_the_plan_is_empty(scripts: Scripts) -> None:
+    """Oned's log gets the reason."""
     out, err = scripts.run("place")
     assert out == f"{EMPTY}\n"
     assert err.startswith("WARN: merkatd can't be asked: ")
     assert err.count("\n") == 1
 
 
-def test_a_daemon_that_is_slow_is_not_waited_for(scripts: Scripts) -> None:
-    """Longer than its deadline."""
-    with daemon(scripts.socket, reads):
+def test_a_slow_daemon_is_abandoned(scripts: Scripts) -> None:
+    """The script does not wait beyond its deadline."""
+    with daemon(scripts.socket, read_forever):
         out, err = scripts.run("place")
     assert out == f"{EMPTY}\n"
     assert err == "WARN: merkatd did not answer in time; nothing is done\n"
@@ -131,16 +131,16 @@ def test_a_daemon_that_is_slow_is_not_waited_for(scripts: Scripts) -> None:
         f"chatter\n{PLAN}\n".encode(),
     ],
 )
-def test_garbage_is_not_handed_on(scripts: Scripts, said: bytes) -> None:
-    """The whole plan would be rejected, or worse."""
+def test_garbage_is_not_forwarded(scripts: Scripts, said: bytes) -> None:
+    """Oned would reject the whole plan, or misunderstand it."""
     with daemon(scripts.socket, lambda connection: connection.sendall(said)):
         out, err = scripts.run("place")
     assert out == f"{EMPTY}\n"
     assert err == "WARN: merkatd's answer can't be understood; nothing is done\n"
 
 
-def test_a_driver_that_is_broken_prints_a_plan_too(scripts: Scripts) -> None:
-    """Without its configuration, and without its Python."""
+def test_a_broken_driver_prints_a_plan_too(scripts: Scripts) -> None:
+    """Its configuration or its Python file is missing."""
     (scripts.directory / "merkat.conf").unlink()
     assert scripts.run("place")[0] == f"{EMPTY}\n"
     (scripts.directory / "ask.py").unlink()

@@ -1,4 +1,4 @@
-"""The driver's socket: a question with its length, an answer, and the end of the connection."""
+"""The driver's socket: a request with its length, an answer, and the end of the connection."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from merkatd.opennebula.driver.driver_socket import LONGEST_QUESTION, _Question
 
 
 class Asked:
-    """Somebody at the other end."""
+    """A client of the socket."""
 
     def __init__(self) -> None:
         self.questions: list[tuple[int | None, bytes]] = []
@@ -34,13 +34,13 @@ class Asked:
 
     @property
     def said(self) -> str:
-        """What came back."""
+        """Return the received answer."""
         return str(self.transport.value().decode())
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_a_question_in_pieces_is_put_together(size: int) -> None:
-    """However the socket cuts it."""
+def test_a_request_in_pieces_is_assembled(size: int) -> None:
+    """The size of the pieces does not matter."""
     asked = Asked()
     data = b"optimize 12 10\n0123456789"
     for at in range(0, len(data), size):
@@ -52,8 +52,8 @@ def test_a_question_in_pieces_is_put_together(size: int) -> None:
     assert asked.transport.disconnecting
 
 
-def test_whether_somebody_still_waits_is_known() -> None:
-    """A plan that nobody takes must not be on record as handed over."""
+def test_a_closed_connection_is_detected() -> None:
+    """A plan that no client receives must not count as sent."""
     asked = Asked()
     asked.protocol.dataReceived(b"place 0\n")
     assert asked.questions == [(None, b"")]
@@ -77,8 +77,8 @@ def test_whether_somebody_still_waits_is_known() -> None:
         b"x" * 200,
     ],
 )
-def test_what_is_no_question_is_answered_with_the_empty_plan(head: bytes) -> None:
-    """At once, and nobody is asked."""
+def test_an_invalid_request_is_answered_with_the_empty_plan(head: bytes) -> None:
+    """The answer is immediate, and the scheduler is not asked."""
     asked = Asked()
     asked.protocol.dataReceived(head)
     assert asked.said.startswith("WARN: merkatd: expected a line `place LENGTH` or ")
@@ -89,8 +89,8 @@ def test_what_is_no_question_is_answered_with_the_empty_plan(head: bytes) -> Non
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=6))
-def test_any_bytes_at_all_are_no_harm(pieces: list[bytes]) -> None:
-    """An answer, or nothing yet."""
+def test_any_bytes_get_an_answer_or_none_yet(pieces: list[bytes]) -> None:
+    """No input causes another reaction."""
     asked = Asked()
     asked.answer.callback(EMPTY)
     for piece in pieces:

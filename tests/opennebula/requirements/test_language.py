@@ -1,4 +1,4 @@
-"""The language of requirements: what OpenNebula's scheduler makes of each expression."""
+"""The language of requirements, compared with OpenNebula's scheduler."""
 
 import pytest
 
@@ -35,14 +35,14 @@ VMS = frozenset({3, 17})
         ("  ", True),
         ('ARCH = "x86_64"', True),
         ("ARCH = x86_64", True),
-        ("arch = x86_64", False),  # names are upper-case, and compared as they stand
+        ("arch = x86_64", False),  # names are upper-case and compared unchanged
         ("ARCH = X86_64", False),
         ('ARCH = "x86*"', True),
         ('ARCH = "x??_64"', True),
         ('ARCH = "[a-x]86_6[!5]"', True),
         ('ARCH != "arm*"', True),
         ('ARCH = ""', False),
-        ('ARCH != ""', False),  # an empty text is nothing to compare with
+        ('ARCH != ""', False),  # an empty text has nothing to compare with
         ('SLASH = "a*b"', True),
         ('EMPTY = "*"', True),
         ("MISSING = 1", False),
@@ -55,7 +55,7 @@ VMS = frozenset({3, 17})
         ("CORES = 16.0", True),
         ("CORES > 15", True),
         ("CORES < 16", False),
-        ("LOAD = 0", True),  # a whole number is read as far as it goes
+        ("LOAD = 0", True),  # a whole number is read up to its last digit
         ("LOAD > 0", False),
         ("LOAD > 0.25", True),
         ("LOAD = 0.5", True),
@@ -65,7 +65,7 @@ VMS = frozenset({3, 17})
         ("MIXED = 9", False),
         ("MIXED @> 9", True),
         ('MIXED @> "no*"', True),
-        ('MIXED = "7"', False),  # texts compare the first value alone
+        ('MIXED = "7"', False),  # texts compare only the first value
         ('"CLUSTERS/ID" @> 100', True),
         ('"CLUSTERS/ID" @> 5', False),
         ('"CLUSTERS/ID" @ > 100', True),
@@ -79,18 +79,18 @@ VMS = frozenset({3, 17})
         ("!CORES = 16", False),
         ("!!CORES = 16", True),
         ("!CORES = 16 | CORES = 16", True),
-        # & and | bind alike, from left to right
+        # & and | have equal precedence, from left to right
         ("CORES = 16 | CORES = 1 & CORES = 1", False),
         ("CORES = 16 | (CORES = 1 & CORES = 1)", True),
         ("CORES = 1 & CORES = 1 | CORES = 16", True),
-        # what the scanner does not know it passes over
+        # the scanner skips unknown characters
         ("CORES = 16;", True),
         ('ARCH = "x86_64', True),
         ("CORES\n= 16", True),
     ],
 )
-def test_what_a_host_satisfies(text: str, answer: bool) -> None:
-    """Asked alone and in columns."""
+def test_requirements_are_evaluated_like_by_opennebula(text: str, answer: bool) -> None:
+    """Single hosts and columns of hosts give the same result."""
     expression = parse(text)
     assert holds(expression, HOST, VMS) is answer
     table = FactTable([{}, HOST], [frozenset(), VMS])
@@ -117,8 +117,8 @@ def test_what_a_host_satisfies(text: str, answer: bool) -> None:
         ("(" * 200 + "A = 1" + ")" * 200, 102, "nested at most 100 deep"),
     ],
 )
-def test_an_error_names_the_place_and_what_is_right(text: str, at: int, word: str) -> None:
-    """What OpenNebula refuses is refused, with words that help."""
+def test_errors_name_the_place_and_the_accepted_form(text: str, at: int, word: str) -> None:
+    """Texts that OpenNebula rejects are rejected with a helpful message."""
     with pytest.raises(RequirementError) as error:
         parse(text)
     assert f"at character {at}:" in str(error.value)
@@ -137,8 +137,8 @@ def test_an_error_names_the_place_and_what_is_right(text: str, at: int, word: st
         ("(CORES + 2) * 3", 54),
         ("CORES - 2 - 3", 11),
         ("CORES / 4 / 2", 2),
-        ("CORES / - 4 / 2", -8),  # a minus takes all factors that follow
-        ("LOAD * 3", 1),  # cut off
+        ("CORES / - 4 / 2", -8),  # a minus applies to all factors that follow
+        ("LOAD * 3", 1),  # truncated
         ("- LOAD * 3", -1),
         ("CORES / 0", 2**31 - 1),
         ("0 / 0", -(2**31)),
@@ -146,15 +146,15 @@ def test_an_error_names_the_place_and_what_is_right(text: str, at: int, word: st
         ("MIXED + CORES", 23),
     ],
 )
-def test_what_a_host_is_worth(text: str, value: int) -> None:
-    """Asked alone and in columns."""
+def test_ranks_are_evaluated_like_by_opennebula(text: str, value: int) -> None:
+    """Single hosts and columns of hosts give the same result."""
     assert rank_of(parse_rank(text), HOST) == value
     assert host_ranks_of(parse_rank(text), FactTable([HOST, HOST])).tolist() == [value, value]
 
 
 @pytest.mark.parametrize("text", ["CORES-3", "CORES -3", "+", "(1", "A B", "A = 1", '""', "1 ^ 2"])
-def test_a_rank_that_is_none(text: str) -> None:
-    """A minus right before a digit belongs to the number, as in OpenNebula."""
+def test_invalid_ranks_are_rejected(text: str) -> None:
+    """A minus directly before a digit belongs to the number, as in OpenNebula."""
     with pytest.raises(RequirementError):
         parse_rank(text)
 
@@ -184,12 +184,12 @@ def test_a_rank_that_is_none(text: str) -> None:
     ],
 )
 def test_globs_are_those_of_c(pattern: str, text: str, answer: bool) -> None:
-    """`fnmatch` without flags: a star crosses slashes and leading dots."""
+    """They follow `fnmatch` without flags: a star matches slashes and leading dots."""
     assert glob(pattern)(text) is answer
 
 
-def test_a_glob_of_many_stars_is_quick() -> None:
-    """Nobody holds a scheduler up with a pattern."""
+def test_a_glob_with_many_stars_is_fast() -> None:
+    """No pattern delays the scheduler."""
     assert not glob("*a" * 100 + "b")("a" * 2000)
 
 
@@ -212,9 +212,9 @@ def test_a_glob_of_many_stars_is_quick() -> None:
         ("9" * 400, None, None),
     ],
 )
-def test_numbers_are_read_as_by_a_stream_of_c(
+def test_numbers_are_read_like_by_a_c_stream(
     text: str, number: int | None, fraction: float | None
 ) -> None:
-    """As far as they go; what does not fit is none."""
+    """Reading stops at the first other character, and too large numbers are none."""
     assert whole(text) == number
     assert decimal(text) == fraction

@@ -1,4 +1,4 @@
-"""Any text is read or refused, and columns say what single hosts say."""
+"""Any text is read or rejected, and columns equal single hosts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,8 +93,8 @@ HOSTS = st.lists(
 
 
 @given(st.text() | st.text(alphabet='AB12 .&|!=<>@()"-*/+^\\', max_size=30))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    """Nothing else ever happens, whatever somebody wrote."""
+def test_any_text_is_read_or_rejected(text: str) -> None:
+    """No other exception occurs."""
     for read in (parse, parse_rank):
         try:
             tree = read(text)
@@ -104,10 +104,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @given(EXPRESSIONS, HOSTS)
-def test_columns_say_what_single_hosts_say(
+def test_columns_equal_single_hosts(
     expression: Expression, hosts: list[tuple[dict[str, list[str]], frozenset[int]]]
 ) -> None:
-    """And what is written down reads as the same tree."""
+    """A printed expression parses to the same tree."""
     assert repr(parse(str(expression))) == repr(expression)
     values, vms = [host[0] for host in hosts], [host[1] for host in hosts]
     alone = [holds(expression, *host) for host in hosts]
@@ -115,8 +115,10 @@ def test_columns_say_what_single_hosts_say(
 
 
 @given(RANKS, HOSTS)
-def test_ranks_too(rank: Rank, hosts: list[tuple[dict[str, list[str]], frozenset[int]]]) -> None:
-    """To the last digit."""
+def test_ranks_of_columns_equal_single_hosts(
+    rank: Rank, hosts: list[tuple[dict[str, list[str]], frozenset[int]]]
+) -> None:
+    """They are equal to the last digit."""
     assert repr(parse_rank(str(rank))) == repr(rank)
     values = [host[0] for host in hosts]
     alone = [rank_of(rank, one) for one in values]

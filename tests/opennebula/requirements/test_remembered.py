@@ -1,4 +1,4 @@
-"""A text is worked out once per change of it, or of what it asks about; and it is bounded."""
+"""A text is evaluated once per change of the text or of its attributes; the cache is limited."""
 
 from typing import Any
 from unittest.mock import patch
@@ -24,22 +24,22 @@ from merkatd.opennebula.requirements import (
     parse_rank,
     ranked,
 )
-from tests.opennebula.constraints.clouds import Vm, datastore, host, network, why
+from tests.opennebula.constraints.clouds import Vm, datastore, host, network, reason
 from tests.opennebula.requirements.test_language_always import EXPRESSIONS, HOSTS, RANKS
 
 Hosts = list[tuple[dict[str, list[str]], frozenset[int]]]
 
 
 def table(hosts: Hosts, before: FactTable | None = None) -> FactTable:
-    """The facts of these hosts."""
+    """Return the facts of these hosts."""
     return FactTable([one[0] for one in hosts], [one[1] for one in hosts], before)
 
 
 @given(EXPRESSIONS, RANKS, st.lists(HOSTS, min_size=2, max_size=4), st.booleans())
-def test_what_is_remembered_is_what_would_be_found_anew(
+def test_cached_results_equal_fresh_ones(
     expression: Expression, rank: Rank, moments: list[Hosts], same: bool
 ) -> None:
-    """However hosts change from one period to the next, or do not."""
+    """This holds for any changes of hosts between periods."""
     before: FactTable | None = None
     for hosts in [moments[0], *moments] if same else moments:
         now = table(hosts, before)
@@ -51,8 +51,8 @@ def test_what_is_remembered_is_what_would_be_found_anew(
 
 
 @given(st.data())
-def test_a_change_of_one_value_is_noticed(data: st.DataObject) -> None:
-    """Where one host out of some says something else about what is asked."""
+def test_a_change_of_one_value_is_detected(data: st.DataObject) -> None:
+    """One of several hosts changes a value that the text uses."""
     hosts: Hosts = [({"A": ["1"]}, frozenset()) for _ in range(4)]
     before = table(hosts)
     assert answered("A = 1", OF_USERS, before).holds.all()
@@ -63,12 +63,12 @@ def test_a_change_of_one_value_is_noticed(data: st.DataObject) -> None:
 
 
 class TestOnce:
-    """Per change of the text, or of hosts."""
+    """Evaluation once per change of the text or of hosts."""
 
     TEXT = "ARCH = x86 & !(CORES < 4)"
 
     def evaluations(self, *moments: list[HostFacts], text: str = TEXT) -> list[int]:
-        """How often a comparison was made in each period."""
+        """Return the number of comparisons in each period."""
         vm, before, counts = Vm(wants=VmRequirements(requirements=text)), None, []
         for facts in moments:
             hosts = [host(0), host(1)]
@@ -82,27 +82,27 @@ class TestOnce:
 
     @staticmethod
     def facts(cores: str = "8", load: str = "1") -> list[HostFacts]:
-        """Two hosts."""
+        """Return two hosts."""
         values = {"ARCH": ["x86"], "CORES": [cores], "LOAD": [load]}
         return [HostFacts(row, 0, values) for row in range(2)]
 
-    def test_nothing_is_compared_again_while_nothing_changes(self) -> None:
-        """Also where a host says something new of which nobody asks."""
+    def test_nothing_is_evaluated_again_without_changes(self) -> None:
+        """Changed attributes that no text uses do not count."""
         moments = (self.facts(), self.facts(), self.facts(load="2"), self.facts(load="3"))
         assert self.evaluations(*moments) == [2, 0, 0, 0]
 
-    def test_only_what_changed_is_compared_again(self) -> None:
-        """Of two comparisons the one whose attribute changed."""
+    def test_only_changed_parts_are_evaluated_again(self) -> None:
+        """Of two comparisons, only the one with the changed attribute is repeated."""
         assert self.evaluations(self.facts(), self.facts(cores="16"), self.facts()) == [2, 1, 1]
 
-    def test_a_text_that_is_refused_is_read_once(self) -> None:
-        """It is remembered as well as one that is not."""
+    def test_an_invalid_text_is_parsed_once(self) -> None:
+        """Its error is cached like a result."""
         with patch.object(evaluate, "parse", wraps=parse) as read:
             self.evaluations(self.facts(), self.facts(load="2"), text="ARCH =")
         assert read.call_count == 1
 
-    def test_what_nobody_asks_any_more_is_forgotten(self) -> None:
-        """Memory does not grow with the texts that there were."""
+    def test_unused_results_are_dropped(self) -> None:
+        """Memory does not grow with the number of earlier texts."""
         before = judge_feasibility([], [], SiteFacts()).tables
         for number in range(20):
             vm = Vm(wants=VmRequirements(requirements=f"A = {number}", rank=f"A + {number}"))
@@ -113,29 +113,29 @@ class TestOnce:
 
 
 class TestBounds:
-    """What a user may write."""
+    """Limits of users' texts."""
 
-    def test_as_many_terms_as_there_may_be(self) -> None:
-        """And one more is refused, with the number that is right."""
+    def test_the_number_of_terms_is_limited(self) -> None:
+        """One more term is rejected with the limit."""
         parse(" & ".join(["A = 1"] * OF_USERS.terms))
         parse_rank(" + ".join(["A"] * OF_USERS.terms))
         for read, joint, term in ((parse, " & ", "A = 1"), (parse_rank, " + ", "A")):
             with pytest.raises(RequirementError, match=f"more than {OF_USERS.terms} terms"):
                 read(joint.join([term] * (OF_USERS.terms + 1)))
 
-    def test_as_long_as_it_may_be(self) -> None:
-        """And one character more is refused."""
+    def test_the_length_is_limited(self) -> None:
+        """One more character is rejected."""
         parse("A = 1".ljust(OF_USERS.characters))
         with pytest.raises(RequirementError, match=f"more than {OF_USERS.characters} characters"):
             parse("A = 1".ljust(OF_USERS.characters + 1))
         with pytest.raises(RequirementError, match=f"at most {OF_USERS.text} characters"):
             parse(f'A = "{"a" * (OF_USERS.text + 1)}"')
 
-    def test_oned_may_name_every_cluster_of_a_large_cloud(self) -> None:
-        """What it writes itself is not a user's."""
+    def test_oneds_own_requirements_have_larger_limits(self) -> None:
+        """Oned may list every cluster of a large cloud."""
         text = " | ".join(f"CLUSTER_ID = {number}" for number in range(1, 5_000)) + " | ID = 0"
         assert len(text) < OF_ONED.characters
-        assert why([host(0)], wants=VmRequirements(automatic=text)) == ""
+        assert reason([host(0)], wants=VmRequirements(automatic=text)) == ""
 
     @pytest.mark.parametrize(
         ("wants", "name"),
@@ -148,10 +148,10 @@ class TestBounds:
             ),
         ],
     )
-    def test_the_owner_is_told_why(self, wants: dict[str, Any], name: str) -> None:
-        """With the attribute, and what it may be at most."""
+    def test_the_owner_gets_the_reason(self, wants: dict[str, Any], name: str) -> None:
+        """It has the attribute and the limit."""
         estate = SiteFacts(datastores=[datastore(5, "a")], networks=[network(1, "lan")])
-        said = why([host(0)], estate, wants=VmRequirements(**wants))
+        said = reason([host(0)], estate, wants=VmRequirements(**wants))
         assert said.startswith(f"{name} can't be understood: ")
         assert "the most that are accepted" in said
         assert len(said) < 200
