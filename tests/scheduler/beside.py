@@ -1,4 +1,4 @@
-"""An executor that knows whether a call runs beside the reactor."""
+"""An executor that records whether a call runs beside the reactor."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,13 +11,13 @@ Result = TypeVar("Result")
 
 
 class Beside(Inline):
-    """Runs calls at once, and knows when it does."""
+    """Run calls at once, and set `busy` during each call."""
 
     def __init__(self) -> None:
         self.busy = False
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Run the call here and now."""
+        """Run the call immediately, in this thread."""
         self.busy = True
         try:
             return super().run(call)

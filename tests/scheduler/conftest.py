@@ -9,7 +9,7 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """Three hosts of four cores and 8 GiB, nothing on them."""
+    """Return a frontend with three empty hosts of four cores and 8 GiB."""
     made = Frontend()
     yield made
     made.close()

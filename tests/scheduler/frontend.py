@@ -33,20 +33,20 @@ from merkatd.scheduler.phases.announce import Announcement
 from tests.embedded.support import Bench
 from tests.migrated import migrated
 
-PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as a test
+PASSWORD = "secret"  # noqa: S105 - of a cloud that lives for one test
 SESSION = f"oneadmin:{PASSWORD}"
 START_S = 1_000_000.0
 
 
 PAPER_MARKET = MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
-"""Under this rule every bid costs something, also without a rival."""
+"""Under this rule every bid has a price, even without a competing bid."""
 
 
 class Frontend:
-    """Everything a daemon has, but for the process."""
+    """Everything that a daemon has, except the process."""
 
     database = Database
-    """How transactions are run."""
+    """The class that runs the transactions."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Frontend:
         **world: Any,
     ) -> None:
         self.placed_again: set[int] = set()
-        """VMs that a test has stopped."""
+        """VMs that a test has stopped and that may be deployed again."""
         self.clock = Clock()
         self.clock.advance(START_S)
         self.bench = Bench.__new__(Bench)
@@ -77,7 +77,7 @@ class Frontend:
         self.start_daemon()
 
     def start_daemon(self) -> None:
-        """A daemon, the first or after one was killed: it has the database, nothing else."""
+        """Start a daemon that has only the database, as the first one or after a kill."""
         client = self.client = Client(self.transport, SESSION, self.clock)
         rng = np.random.default_rng(3)
         world = PeriodContext(
@@ -92,11 +92,11 @@ class Frontend:
         self.scheduler = Scheduler(replace(world, **self.world_settings))
 
     def wall_s(self) -> float:
-        """What the daemon's wall clock says; nothing sets it here."""
+        """Return the daemon's wall-clock time; no test changes it here."""
         return self.clock.seconds()
 
     def vm(self, cpu_bid: float = 1.0, owner: str = SESSION, **attributes: Any) -> int:
-        """A pending VM of two cores and 2 GiB that bids, and burns what it gets."""
+        """Create a pending VM of two cores and 2 GiB that bids and uses all it gets."""
         values = {
             "CPU": 1,
             "VCPU": 2,
@@ -109,72 +109,72 @@ class Frontend:
         return self.bench.new("\n".join([*lines, embedded]), session=owner)
 
     def user(self, name: str) -> str:
-        """A new user's session."""
+        """Create a user and return a session for it."""
         self.bench.ok("one.user.allocate", name, PASSWORD, "core")
         return f"{name}:{PASSWORD}"
 
     def stopped(self) -> Deferred[None]:
-        """Fires when the scheduler has ended."""
+        """Return a deferred that fires when the scheduler has stopped."""
         return ensureDeferred(self.scheduler.stop())
 
     def order(self, what: Order, host: int | None = None) -> bool:
-        """As an administrator orders it."""
+        """Give the scheduler an order as an administrator."""
         new: bool = self.result(ensureDeferred(self.scheduler.order(what, "root", host)))
         return new
 
     def period(self) -> Announcement:
-        """One whole period, now; time passes only where a fault makes it wait."""
+        """Run one whole period now; time passes only when a fault delays it."""
         announcement: Announcement = self.result(ensureDeferred(self.scheduler.period()))
         return announcement
 
     def result(self, running: Deferred[Any]) -> Any:
-        """What a deferred fires with, letting time pass in seconds while it waits."""
+        """Return the result of a deferred; time passes in seconds until it fires."""
         done: list[Any] = []
         running.addBoth(done.append)
         for _ in range(7200):
             if done:
                 break
             self.clock.advance(1.0)
-        assert done, "nothing came of it in two hours"
+        assert done, "no result within two hours"
         if hasattr(done[0], "raiseException"):
             done[0].raiseException()
         return done[0]
 
     def periods(self, count: int, interval_s: float = 60.0) -> Announcement:
-        """So many periods, an interval apart; the last one's announcement."""
+        """Run several periods, an interval apart, and return the last announcement."""
         for _ in range(count):
             latest = self.period()
             self.clock.advance(interval_s)
         return latest
 
     def read(self, work: Any) -> Any:
-        """What a function of a connection returns."""
+        """Return the result of a function of a connection."""
         return transaction(self.engine, work)
 
     def state(self, vm: int) -> str:
-        """The VM's state in the cloud, in OpenNebula's words."""
+        """Return the VM's state in the cloud, under OpenNebula's name."""
         state, lcm = self.bench.state(vm)
         return Lcm(lcm).name if state == OneVmState.ACTIVE else OneVmState(state).name
 
     def host_of(self, vm: int) -> int:
-        """The id of the host the cloud has the VM on."""
+        """Return the id of the VM's host in the cloud."""
         return int(self.bench.vm(vm).history[-1].host)
 
     def limits(self, vm: int) -> Any:
-        """What the VM's host enforces."""
+        """Return the limits that the VM's host enforces."""
         return self.cloud.guests.read([vm])[vm].limits
 
     def balances(self) -> Mapping[int | None, float]:
-        """Credits by owner."""
+        """Return the credits by owner."""
         rows = self.read(lambda c: account_store.every(c, AccountKind.TENANT))
         return {row.owner: row.balance / 1e6 for row in rows}
 
     def outstanding(self) -> int:
-        """How many steps are neither confirmed nor given up."""
+        """Return the number of steps that are neither confirmed nor given up."""
         return len(self.read(journal.outstanding))
 
     def agree(self) -> None:
-        """The cloud and the database say the same, and no credit is lost."""
+        """Check that the cloud and the database agree and that no credit is lost."""
         assert self.read(audit).sound
         newest = self.read(period_store.newest)
         rows = self.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
@@ -183,16 +183,16 @@ class Frontend:
         assert len(deployed) == len(set(deployed)), "a VM was deployed twice"
         for row in rows:
             if row.state in {StepState.PLANNED, StepState.SENT}:
-                assert row.step.period == newest.number, f"{row} should have been judged"
+                assert row.step.period == newest.number, f"{row} is still open after its period"
 
     def close(self) -> None:
-        """Let go of the database and of time."""
+        """Close the cloud and the database."""
         self.cloud.close()
         self.engine.dispose()
 
 
 def entries_by_reference(connection: sa.Connection) -> list[str]:
-    """The references of all transactions."""
+    """Return the references of all transactions."""
     return [row[0] for row in connection.execute(sa.text("SELECT reference FROM transactions"))]
 
 

@@ -1,4 +1,4 @@
-"""Between deciding and acting the world goes on: what comes in between is noticed, and told."""
+"""Changes between a decision and its actions are detected and reported."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.scheduler.frontend import SESSION, Frontend
 
 
 def careful(rhythm: Rhythm | None = None, timeout_s: float = 30.0) -> Frontend:
-    """A frontend whose daemon looks at hosts before it uses them."""
+    """Return a frontend whose daemon checks hosts before it uses them."""
     frontend = Frontend()
     frontend.world_settings = careful_settings(frontend, rhythm or Rhythm(), timeout_s)
     frontend.start_daemon()
@@ -23,7 +23,7 @@ def careful(rhythm: Rhythm | None = None, timeout_s: float = 30.0) -> Frontend:
 
 
 def careful_settings(frontend: Frontend, rhythm: Rhythm, timeout_s: float = 30.0) -> dict[str, Any]:
-    """What such a daemon has, over the frontend's transport as it is now."""
+    """Return the settings of such a daemon, over the frontend's current transport."""
     client = Client(frontend.transport, SESSION, frontend.clock, timeout_s=timeout_s)
 
     async def retry(step: Any) -> Any:
@@ -39,7 +39,7 @@ def careful_settings(frontend: Frontend, rhythm: Rhythm, timeout_s: float = 30.0
 
 
 def before(frontend: Frontend, method: str, what: Any) -> None:
-    """Do something once, just before the first call of this name is carried out."""
+    """Do something once, just before the first call of this method."""
     call = frontend.transport.call
     left = [what]
 
@@ -52,7 +52,7 @@ def before(frontend: Frontend, method: str, what: Any) -> None:
 
 
 def slow(frontend: Frontend, method: str, seconds: float) -> None:
-    """The first call of this name is on its way for so long before it is carried out."""
+    """Delay the first call of this method by some seconds before it is carried out."""
     call = frontend.transport.call
     left = [seconds]
 
@@ -67,21 +67,21 @@ def slow(frontend: Frontend, method: str, seconds: float) -> None:
 
 
 def replies(frontend: Frontend, kind: str = "deploy") -> list[tuple[int, str, str | None]]:
-    """By VM, state and answer: all steps of a kind, oldest first."""
+    """Return the VM, state and reply of all steps of a kind, oldest first."""
     rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(kind=kind), 100))
     return [(row.step.vm, str(row.state), row.reply) for row in reversed(rows)]
 
 
 @pytest.fixture
 def frontend() -> Any:
-    """Three hosts, and a daemon that looks before it acts."""
+    """Return a frontend with three hosts and a daemon that checks before it acts."""
     made = careful()
     yield made
     made.close()
 
 
-def test_a_host_disabled_in_between_takes_nothing(frontend: Frontend) -> None:
-    """OpenNebula would deploy there; the VM goes elsewhere in the next period."""
+def test_a_host_disabled_after_the_decision_receives_no_vm(frontend: Frontend) -> None:
+    """OpenNebula would deploy there; the VM goes to another host in the next period."""
     frontend.vm()
     before(frontend, "one.host.info", lambda: frontend.bench.ok("one.host.status", 0, 1))
     frontend.period()
@@ -95,10 +95,10 @@ def test_a_host_disabled_in_between_takes_nothing(frontend: Frontend) -> None:
     frontend.agree()
 
 
-def test_capacity_taken_by_somebody_else_in_between_is_not_taken_twice(
+def test_capacity_taken_after_the_decision_is_not_used_twice(
     frontend: Frontend,
 ) -> None:
-    """A VM that nobody counted has come to the host: the next period counts it."""
+    """A VM outside the plan took the host; the next period counts this VM."""
     stranger = frontend.bench.new("CPU=4\nMEMORY=8000")
     frontend.bench.ok("one.vm.action", "hold", stranger)
     vm = frontend.vm()
@@ -119,8 +119,8 @@ def test_capacity_taken_by_somebody_else_in_between_is_not_taken_twice(
     frontend.agree()
 
 
-def test_a_vm_deleted_between_deciding_and_acting_harms_no_other(frontend: Frontend) -> None:
-    """Its step is refused; the others go their way."""
+def test_a_vm_deleted_after_the_decision_affects_no_other_vm(frontend: Frontend) -> None:
+    """The step of the deleted VM is refused; the other VMs start."""
     vms = [frontend.vm() for _ in range(3)]
     before(
         frontend,
@@ -136,8 +136,8 @@ def test_a_vm_deleted_between_deciding_and_acting_harms_no_other(frontend: Front
     frontend.agree()
 
 
-def test_a_vm_changed_by_its_user_in_between_is_looked_at_again(frontend: Frontend) -> None:
-    """Held back by its owner it is not deployed, nor given up for good."""
+def test_a_vm_held_by_its_owner_after_the_decision_is_reconsidered(frontend: Frontend) -> None:
+    """The held VM is not deployed; after its release a later period places it."""
     vm = frontend.vm()
     before(frontend, "one.vm.info", lambda: frontend.bench.ok("one.vm.action", "hold", vm))
     frontend.period()
@@ -151,8 +151,8 @@ def test_a_vm_changed_by_its_user_in_between_is_looked_at_again(frontend: Fronte
     frontend.agree()
 
 
-def test_whoever_opennebula_refuses_to_deploy_is_told_why(frontend: Frontend) -> None:
-    """In its words, until it does; not where another look is all that is needed."""
+def test_the_owner_reads_why_opennebula_refused_to_deploy(frontend: Frontend) -> None:
+    """The message holds until the VM runs; a refusal that only needs a retry sets none."""
     fault = {"kind": "refuse", "method": "one.vm.deploy"}
     said = "Image Datastore does not support transfer mode: ssh"
     vm = frontend.vm()
@@ -176,8 +176,8 @@ def test_whoever_opennebula_refuses_to_deploy_is_told_why(frontend: Frontend) ->
     assert frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE") == ""
 
 
-def test_a_deploy_that_takes_minutes_delays_neither_others_nor_the_period() -> None:
-    """The period ends with its time for acting; the late answer is taken when it comes."""
+def test_a_deploy_that_takes_minutes_delays_no_other_vm_and_no_period() -> None:
+    """The period ends with its time limit for actions; a late reply is still recorded."""
     frontend = careful(Rhythm(act_limit_s=30.0), timeout_s=1000.0)
     vms = [frontend.vm() for _ in range(4)]
     slow(frontend, "one.vm.deploy", 150.0)
@@ -197,7 +197,7 @@ def test_a_deploy_that_takes_minutes_delays_neither_others_nor_the_period() -> N
 
 
 def test_a_late_refusal_ends_its_step() -> None:
-    """It is known then that it won't happen; nobody waits for its limit to pass."""
+    """The step ends with the refusal and does not wait for its time limit."""
     frontend = careful(Rhythm(act_limit_s=10.0, settle_s=100.0), timeout_s=1000.0)
     vm = frontend.vm()
     slow(frontend, "one.vm.deploy", 40.0)
@@ -211,8 +211,8 @@ def test_a_late_refusal_ends_its_step() -> None:
     frontend.close()
 
 
-def test_steps_whose_turn_does_not_come_in_time_are_known_not_to_be_sent() -> None:
-    """With all turns taken by slow calls the rest is given up, and decided anew."""
+def test_steps_without_a_turn_in_time_are_recorded_as_not_sent() -> None:
+    """Slow calls take all turns; the other steps are given up and decided again."""
     rhythm = Rhythm(act_limit_s=20.0, in_flight=2, in_flight_per_host=2)
     frontend = careful(rhythm, timeout_s=1000.0)
     vms = [frontend.vm() for _ in range(6)]
@@ -233,8 +233,8 @@ def test_steps_whose_turn_does_not_come_in_time_are_known_not_to_be_sent() -> No
     frontend.close()
 
 
-def test_replies_delayed_by_minutes_lose_and_double_nothing() -> None:
-    """Every call for three minutes; periods fail or take long, and all is well afterwards."""
+def test_replies_delayed_by_minutes_lose_and_duplicate_no_step() -> None:
+    """Every call takes three minutes; periods fail or take long, then all VMs run."""
     frontend = careful(timeout_s=30.0)
     vms = [frontend.vm() for _ in range(4)]
     number = frontend.bench.ok(
@@ -252,8 +252,8 @@ def test_replies_delayed_by_minutes_lose_and_double_nothing() -> None:
 
 
 class TestBootFailures:
-    def test_one_is_tried_once_more_where_it_is(self, frontend: Frontend) -> None:
-        """And runs, when the reason has passed."""
+    def test_a_boot_failure_is_retried_once_on_the_same_host(self, frontend: Frontend) -> None:
+        """The VM runs if the cause has passed."""
         vm = frontend.vm()
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
         frontend.periods(2)
@@ -264,10 +264,8 @@ class TestBootFailures:
         assert len(frontend.bench.vm(vm).history) == 1
         frontend.agree()
 
-    def test_one_that_fails_again_is_left_to_people_and_its_owner_is_told(
-        self, frontend: Frontend
-    ) -> None:
-        """Nothing is recreated by ourselves: that would lose its disks."""
+    def test_a_second_boot_failure_is_left_to_an_administrator(self, frontend: Frontend) -> None:
+        """The owner is told; Merkat doesn't recreate the VM, which would lose its disks."""
         vm = frontend.vm()
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT"})
         frontend.periods(6)
@@ -280,8 +278,8 @@ class TestBootFailures:
         assert frontend.state(vm) == "RUNNING"
         frontend.agree()
 
-    def test_what_somebody_else_started_is_not_tried_again(self, frontend: Frontend) -> None:
-        """Whoever deploys by hand has their reasons."""
+    def test_a_vm_deployed_by_hand_is_not_retried(self, frontend: Frontend) -> None:
+        """Merkat retries only its own deployments."""
         vm = frontend.bench.new("CPU=1\nMEMORY=512")
         frontend.bench.ok("one.vm.action", "hold", vm)
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
@@ -293,15 +291,15 @@ class TestBootFailures:
 
 
 def told(frontend: Frontend, vm: int) -> str:
-    """What the VM's owner is shown."""
+    """Return the VM's text, as its owner reads it."""
     text: str = frontend.bench.ok("one.vm.info", vm)
     return text
 
 
-def test_a_period_cut_short_by_a_loss_of_the_cloud_is_charged_all_the_same(
+def test_a_period_interrupted_by_a_cloud_failure_is_charged(
     frontend: Frontend,
 ) -> None:
-    """What was decided was given."""
+    """The allocations were decided, so the tenants received them."""
     for _ in range(2):
         frontend.vm()
     frontend.periods(2)

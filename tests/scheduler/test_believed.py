@@ -1,4 +1,4 @@
-"""Which time is believed: a wall clock that jumps ahead is not, until it has held."""
+"""A wall clock that jumps ahead is believed only after it has held."""
 
 from itertools import accumulate, pairwise
 
@@ -25,10 +25,7 @@ JUMPS = st.one_of(st.just(0.0), st.floats(-1e7, 1e7))
 
 
 def played(steps: list[tuple[float, float]]) -> list[tuple[float, float, Belief]]:
-    """Time passes and the clock is set, look by look: the times that passed, the clock's, beliefs.
-
-    The first look is at 0 on the clock that can't be set.
-    """
+    """Return the time passed, the clock's time and the belief of each look."""
     steady = list(accumulate((step for step, _ in steps), initial=0.0))
     off = list(accumulate((jump for _, jump in steps), initial=0.0))
     belief, found = None, []
@@ -39,39 +36,39 @@ def played(steps: list[tuple[float, float]]) -> list[tuple[float, float, Belief]
     return found
 
 
-def test_a_new_time_holds_for_ten_intervals_or_half_an_hour() -> None:
-    """Whichever is shorter."""
+def test_a_new_time_must_hold_for_ten_intervals_or_half_an_hour() -> None:
+    """The shorter of the two applies."""
     assert patience_s(INTERVAL_S) == HELD_S
     assert patience_s(1_000.0) == LONGEST_S == 1_800.0
 
 
 def test_a_clock_that_is_ahead_for_a_while_is_not_believed() -> None:
-    """Time goes on as it did, and nothing is left of the jump once it is taken back."""
+    """The believed time continues as before, and the jump leaves no trace."""
     steps = [(60.0, 0.0), (60.0, 200 * HOUR_S), *[(60.0, 0.0)] * 5, (60.0, -200 * HOUR_S)]
     for steady_s, _, belief in played(steps):
         assert belief.time_s == BEGUN_S + steady_s
     assert belief.ahead_s == 0.0
 
 
-def test_a_clock_that_stays_ahead_is_believed_once_that_has_held() -> None:
-    """No sooner, and in the very look in which it has."""
+def test_a_clock_that_stays_ahead_is_believed_after_the_patience() -> None:
+    """The belief changes in exactly the look in which the patience ends."""
     beliefs = played([(60.0, 200 * HOUR_S), *[(60.0, 0.0)] * 10])
     assert [belief.ahead_s > 0 for _, _, belief in beliefs] == [False] + [True] * 10 + [False]
     assert beliefs[-1][2].time_s == beliefs[-1][1]
 
 
-def test_a_clock_that_is_set_anew_has_to_hold_anew() -> None:
-    """Ahead, and further ahead before that was believed."""
+def test_a_second_jump_starts_the_patience_again() -> None:
+    """The clock jumps further ahead before the first jump is believed."""
     steps = [(60.0, HOUR_S), *[(60.0, 0.0)] * 8, (60.0, HOUR_S), *[(60.0, 0.0)] * 9]
     assert all(belief.ahead_s > 0 for _, _, belief in played(steps)[1:])
     assert played([*steps, (60.0, 0.0)])[-1][2].ahead_s == 0.0
 
 
 @given(st.lists(st.tuples(STEPS, JUMPS), max_size=60))
-def test_the_believed_time_lies_between_the_time_that_passed_and_the_clock(
+def test_the_believed_time_lies_between_the_time_passed_and_the_clock(
     steps: list[tuple[float, float]],
 ) -> None:
-    """Never later than the clock says, and slower than time by a moment at most."""
+    """It is never later than the clock, and at most slightly slower than real time."""
     looks = played(steps)
     for steady_s, wall_s, belief in looks:
         assert belief.time_s <= wall_s
@@ -83,10 +80,10 @@ def test_the_believed_time_lies_between_the_time_that_passed_and_the_clock(
 
 
 @given(st.lists(st.tuples(STEPS, JUMPS), max_size=40), st.lists(STEPS, min_size=1, max_size=60))
-def test_a_clock_that_goes_on_rightly_is_believed_in_time(
+def test_a_clock_that_runs_correctly_is_believed_after_the_patience(
     steps: list[tuple[float, float]], right: list[float]
 ) -> None:
-    """After so much time, whatever was done to it before."""
+    """This holds after any earlier jumps."""
     looks = played([*steps, *((step, 0.0) for step in right)])
     since_s = looks[len(steps)][0]
     for steady_s, _, belief in looks[len(steps) :]:
@@ -95,8 +92,8 @@ def test_a_clock_that_goes_on_rightly_is_believed_in_time(
 
 
 @given(st.lists(st.tuples(STEPS, st.floats(-1.0, 1 / 12)), max_size=60))
-def test_a_clock_that_is_adjusted_is_believed_throughout(parts: list[tuple[float, float]]) -> None:
-    """By as much as a time server makes it faster, or set by a moment, or back."""
+def test_a_clock_that_is_adjusted_is_always_believed(parts: list[tuple[float, float]]) -> None:
+    """A time server makes it slightly faster, or sets it by a moment or back."""
     looks = played(
         [(step, step * part + (MOMENT_S / 2 if part > 0 else 0)) for step, part in parts]
     )
@@ -105,35 +102,33 @@ def test_a_clock_that_is_adjusted_is_believed_throughout(parts: list[tuple[float
 
 
 @given(st.lists(st.tuples(STEPS, st.floats(0.0, 1e7)), min_size=1, max_size=30), STEPS)
-def test_a_jump_is_never_gone_along_with_at_once(
-    steps: list[tuple[float, float]], last_s: float
-) -> None:
-    """The believed time goes no further than a moment beyond the time that passed."""
+def test_a_jump_is_never_followed_at_once(steps: list[tuple[float, float]], last_s: float) -> None:
+    """The believed time exceeds the time passed by at most a moment."""
     looks = played([*steps, (last_s, 1e6)])
     before, after = looks[-2][2], looks[-1][2]
     assert after.time_s - before.time_s <= last_s * 1.1 + MOMENT_S
 
 
 class TestAtTheFirstLook:
-    """Earlier periods' observations stand in for the clock that can't be set."""
+    """The observations of earlier periods replace the steady clock."""
 
     @staticmethod
     def past(count: int, end_s: float = BEGUN_S) -> list[float]:
-        """One an interval up to then."""
+        """Return the times of earlier observations, one each interval until the end."""
         return [end_s - INTERVAL_S * (count - one - 1) for one in range(count)]
 
     @pytest.mark.parametrize("gap_s", [-HOUR_S, 0.0, 10.0, HELD_S])
-    def test_a_short_stop_is_not_doubted(self, gap_s: float) -> None:
-        """Nor one after which the clock was set back."""
+    def test_a_short_stop_is_believed(self, gap_s: float) -> None:
+        """So is a stop after which the clock was set back."""
         belief = first_belief(self.past(5), BEGUN_S + gap_s, 7.0, HELD_S)
         assert belief == Belief(7.0, BEGUN_S + gap_s)
 
-    def test_without_a_past_the_clock_is_believed(self) -> None:
-        """There is nothing that it could end wrongly."""
+    def test_without_earlier_periods_the_clock_is_believed(self) -> None:
+        """Without earlier periods no deadline can end too early."""
         assert first_belief([], BEGUN_S, 7.0, HELD_S) == Belief(7.0, BEGUN_S)
 
     def test_a_long_gap_is_doubted_for_as_long_as_a_jump(self) -> None:
-        """And no longer: a deadline that passed meanwhile counts soon after."""
+        """A deadline that passed during the gap counts after the patience."""
         belief = first_belief(self.past(5), BEGUN_S + HOUR_S, 7.0, HELD_S)
         assert (belief.time_s, belief.ahead_s) == (BEGUN_S, HOUR_S)
         for passed_s in range(60, 600, 60):
@@ -144,7 +139,7 @@ class TestAtTheFirstLook:
         assert next_belief(belief, wall_s, 7.0 + HELD_S, HELD_S) == Belief(7.0 + HELD_S, wall_s)
 
     @pytest.mark.parametrize("count", [1, 5, 9])
-    def test_a_restart_in_doubt_neither_ends_nor_prolongs_it(self, count: int) -> None:
+    def test_a_restart_during_doubt_leaves_its_length_unchanged(self, count: int) -> None:
         """The periods since the gap count."""
         since_s = BEGUN_S + 200 * HOUR_S
         there = self.past(count, since_s + INTERVAL_S * (count - 1))
@@ -156,7 +151,7 @@ class TestAtTheFirstLook:
             after = next_belief(belief, wall_s, 7.0 + later_s, HELD_S)
             assert (after.ahead_s > 0.0) is doubted
 
-    def test_a_jump_that_has_held_before_the_restart_is_over(self) -> None:
+    def test_a_jump_that_held_before_the_restart_is_believed(self) -> None:
         """Only the last minutes are doubted."""
         there = self.past(12, BEGUN_S + HOUR_S + 11 * INTERVAL_S)
         belief = first_belief([*self.past(20), *there], there[-1] + 5.0, 7.0, HELD_S)

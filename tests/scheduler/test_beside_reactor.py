@@ -1,4 +1,4 @@
-"""What goes through all VMs of a cloud runs beside the reactor, which answers others meanwhile."""
+"""Work on all VMs runs beside the reactor, which answers requests meanwhile."""
 
 from collections import Counter
 from typing import Any
@@ -18,14 +18,14 @@ from tests.scheduler.frontend import Frontend
 
 
 class Watch:
-    """Counts the calls of functions: by name, and whether they ran beside the reactor."""
+    """Count function calls by name and by whether they ran beside the reactor."""
 
     def __init__(self, executor: Beside, patch: pytest.MonkeyPatch) -> None:
         self.calls: Counter[tuple[str, bool]] = Counter()
         self._executor, self._patch = executor, patch
 
     def of(self, where: Any, name: str) -> None:
-        """Count the calls of this one too."""
+        """Count the calls of this function too."""
         real = getattr(where, name)
 
         def counted(*arguments: Any, **named: Any) -> Any:
@@ -35,12 +35,12 @@ class Watch:
         self._patch.setattr(where, name, counted)
 
     def on_the_reactor(self) -> list[str]:
-        """Return the names of those that ran on the reactor's thread."""
+        """Return the names of the functions that ran on the reactor's thread."""
         return [name for name, beside in self.calls if not beside]
 
 
-def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns of use, recent use, reasons, steps by VM, and what became of them."""
+def test_a_period_processes_all_vms_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Usage columns, recent use, reasons, steps by VM, and their results."""
     beside = Beside()
     watch = Watch(beside, monkeypatch)
     functions: list[tuple[object, str]] = [
@@ -67,7 +67,7 @@ def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.Mo
 def test_rows_of_libvirt_hosts_become_columns_beside_the_reactor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Grouping by host as well."""
+    """The grouping by host runs beside the reactor too."""
     beside = Beside()
     watch = Watch(beside, monkeypatch)
     watch.of(libvirt_adapter, "use_of")

@@ -1,4 +1,4 @@
-"""Migrations that last: both hosts are kept for the VM until it is seen to have arrived."""
+"""During a long migration both hosts keep room for the VM."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ USED = 512
 
 @pytest.fixture
 def slow() -> Iterator[Frontend]:
-    """Three hosts with room for two VMs each. A migration takes four and a half minutes."""
+    """Return three hosts with room for two VMs each; a migration takes 4.5 minutes."""
     frontend = Frontend(hosts=3, size=HostSize(1600, HOST))
     world = frontend.cloud.world
     world.settings = replace(world.settings, delays=Delays(memory_mib_s=30.0))
@@ -28,7 +28,7 @@ def slow() -> Iterator[Frontend]:
 
 
 def guest(frontend: Frontend, hosts: Sequence[int], more: str = "") -> int:
-    """A VM that holds 8,192 MiB where it can, uses little, and may be on these hosts."""
+    """Create a VM of 8,192 MiB that uses little and is restricted to these hosts."""
     may = " | ".join(f"ID={host}" for host in hosts)
     return frontend.bench.new(
         f'CPU="1"\nVCPU="2"\nMEMORY="{SIZE}"\nMERKAT_BID_CPU="1"\nMERKAT_BID_MEMORY="10"\n'
@@ -38,13 +38,13 @@ def guest(frontend: Frontend, hosts: Sequence[int], more: str = "") -> int:
 
 
 def held(frontend: Frontend, vms: Sequence[int], host: int) -> float:
-    """MiB that the guests on the host hold."""
+    """Return the MiB that the guests on the host hold."""
     guests = frontend.cloud.guests.read(vms).values()
     return sum(one.balloon_mib for one in guests if one.host == host)
 
 
 def watched(frontend: Frontend, vms: Sequence[int], host: int, periods: int) -> list[float]:
-    """What the guests on the host hold at the end of each of so many periods."""
+    """Run several periods; return the MiB held on the host after each."""
     found = []
     for _ in range(periods):
         frontend.period()
@@ -53,13 +53,13 @@ def watched(frontend: Frontend, vms: Sequence[int], host: int, periods: int) -> 
     return found
 
 
-def on_its_way(frontend: Frontend, vm: int) -> bool:
-    """Whether the cloud is migrating it."""
+def is_migrating(frontend: Frontend, vm: int) -> bool:
+    """Return whether the cloud is migrating the VM."""
     return frontend.state(vm) == "MIGRATE"
 
 
-def test_others_do_not_grow_into_the_memory_of_a_vm_that_leaves(slow: Frontend) -> None:
-    """Three VMs share a host, and one leaves it: the others get its memory once it has gone."""
+def test_vms_do_not_grow_into_the_memory_of_a_vm_that_leaves(slow: Frontend) -> None:
+    """Three VMs share a host and one leaves; the others get its memory once it has left."""
     vms = [guest(slow, may) for may in ([0, 1], [0], [0])]
     slow.bench.ok("one.host.status", 1, 1)
     slow.periods(8)
@@ -67,14 +67,14 @@ def test_others_do_not_grow_into_the_memory_of_a_vm_that_leaves(slow: Frontend) 
     slow.bench.ok("one.host.status", 1, 0)
     slow.bench.ok("one.vm.action", "resched", vms[0])
     during = watched(slow, vms, 0, 3)
-    assert on_its_way(slow, vms[0])
+    assert is_migrating(slow, vms[0])
     assert max(during) <= HOST
     watched(slow, vms, 0, 6)
     assert held(slow, vms[1:], 0) == HOST
     assert slow.host_of(vms[0]) == 1
 
 
-def test_a_new_vm_gets_no_memory_that_a_migration_that_fails_brings_back(slow: Frontend) -> None:
+def test_a_new_vm_gets_no_memory_that_a_failed_migration_needs_again(slow: Frontend) -> None:
     """The host that the first VM leaves is the only one for the new VM."""
     vms = [guest(slow, [0, 1]), guest(slow, [0])]
     slow.bench.ok("one.host.status", 1, 1)
@@ -84,17 +84,15 @@ def test_a_new_vm_gets_no_memory_that_a_migration_that_fails_brings_back(slow: F
     slow.bench.ok("one.vm.action", "resched", vms[0])
     slow.period()
     slow.clock.advance(10)
-    assert on_its_way(slow, vms[0])
+    assert is_migrating(slow, vms[0])
     vms.append(guest(slow, [0]))
     assert max(watched(slow, vms, 0, 8)) <= HOST
     assert slow.state(vms[2]) == "RUNNING"
 
 
 @pytest.mark.parametrize("given_up", [False, True])
-def test_the_target_of_a_migration_that_is_not_ours_keeps_room(
-    slow: Frontend, given_up: bool
-) -> None:
-    """An administrator ordered it, or it was ours and took longer than its limit."""
+def test_the_target_of_a_foreign_migration_keeps_room(slow: Frontend, given_up: bool) -> None:
+    """An administrator ordered the migration, or Merkat's own one exceeded its limit."""
     if given_up:
         slow.world_settings = {"rhythm": Rhythm(migration_limit_s=30.0)}
         slow.start_daemon()
@@ -109,10 +107,10 @@ def test_the_target_of_a_migration_that_is_not_ours_keeps_room(
     else:
         slow.bench.ok("one.vm.migrate", vms[0], 1, True)
     slow.clock.advance(5)
-    assert on_its_way(slow, vms[0])
+    assert is_migrating(slow, vms[0])
     vms += [guest(slow, [1]), guest(slow, [1])]
     during = [0.0]
-    while on_its_way(slow, vms[0]):
+    while is_migrating(slow, vms[0]):
         during += watched(slow, vms, 1, 1)
     assert held(slow, vms[:1], 1) == SIZE
     assert [slow.state(vm) for vm in vms] == ["RUNNING"] * 3
@@ -120,10 +118,10 @@ def test_the_target_of_a_migration_that_is_not_ours_keeps_room(
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_a_vm_comes_to_neither_host_of_one_that_it_must_be_apart_from(
+def test_a_vm_avoids_both_hosts_of_a_migrating_vm_it_must_be_apart_from(
     slow: Frontend, ours: bool
 ) -> None:
-    """It waits until the first member has arrived, and goes to the host that this one left."""
+    """The VM waits until the first member has arrived, then takes the host it left."""
     group = slow.bench.ok("one.vmgroup.allocate", 'NAME="g"\nROLE=[NAME="w",POLICY="ANTI_AFFINED"]')
     member = f'VMGROUP=[VMGROUP_ID="{group}",ROLE="w"]'
     first = guest(slow, [0, 1], member)
@@ -136,7 +134,7 @@ def test_a_vm_comes_to_neither_host_of_one_that_it_must_be_apart_from(
         slow.bench.ok("one.vm.migrate", first, 1 - left, True)
     slow.clock.advance(5)
     second = guest(slow, [0, 1], member)
-    while on_its_way(slow, first):
+    while is_migrating(slow, first):
         slow.period()
         assert slow.state(second) == "PENDING"
         slow.clock.advance(60)
@@ -144,8 +142,8 @@ def test_a_vm_comes_to_neither_host_of_one_that_it_must_be_apart_from(
     assert [slow.host_of(vm) for vm in (first, second)] == [1 - left, left]
 
 
-def test_a_vm_stands_where_a_migration_that_is_not_ours_takes_it(slow: Frontend) -> None:
-    """As with our own ones: it is left alone, and both hosts keep its floor."""
+def test_a_vm_under_a_foreign_migration_counts_on_both_hosts(slow: Frontend) -> None:
+    """As with Merkat's own migrations, the VM is left alone and both hosts keep its floor."""
     vm = guest(slow, [0, 1], 'MERKAT_MIN_MEMORY="4096"')
     slow.bench.ok("one.host.status", 1, 1)
     slow.periods(4)
@@ -159,8 +157,8 @@ def test_a_vm_stands_where_a_migration_that_is_not_ours_takes_it(slow: Frontend)
     assert snapshot.hosts.reserved[:, 1].tolist() == [4096, 0, 0]
 
 
-def test_a_vm_that_goes_to_a_host_without_an_answer_stays_where_it_is(slow: Frontend) -> None:
-    """It runs, and is charged, where it is; such a migration mostly fails."""
+def test_a_vm_that_migrates_to_an_unreachable_host_counts_on_its_source(slow: Frontend) -> None:
+    """It runs and is charged on its source, because such a migration usually fails."""
     vm = guest(slow, [0])
     slow.periods(3)
     slow.bench.ok("one.vm.migrate", vm, 1, True)

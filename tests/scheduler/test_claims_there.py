@@ -1,4 +1,4 @@
-"""A VM that waits goes to no host on which it could have a claim that its bid does not pay for."""
+"""A waiting VM goes to no host where its claim would exceed what its bid pays for."""
 
 from collections.abc import Sequence
 
@@ -25,10 +25,7 @@ def waiting(
     *,
     bound: bool = False,
 ) -> Snapshot:
-    """Two hosts; VMs with bids for all cores of the first one, then those that wait.
-
-    `bound`: those may go to the first one alone.
-    """
+    """Return two hosts with VMs that bid for all cores of the first, and waiting VMs."""
     count = len(on_first) + len(bids)
     floor = np.zeros((count, 2))
     floor[: len(on_first), 0] = claimed
@@ -50,7 +47,7 @@ def waiting(
 
 
 def judged(snapshot: Snapshot, vm: int) -> tuple[float, list[bool]]:
-    """What a VM claims of the cores, and which hosts remain for it."""
+    """Return the VM's claim to the cores and the hosts that remain for it."""
     found = claims_of_waiting_vms(snapshot, np.zeros_like(snapshot.vms.bid), BOUND)
     required = int(found.vms.requirement[vm])
     allowed = [True, True] if required < 0 else found.requirements.allowed[required].tolist()
@@ -58,10 +55,10 @@ def judged(snapshot: Snapshot, vm: int) -> tuple[float, list[bool]]:
 
 
 @given(st.floats(0.1, 200.0), st.floats(1.0, CORES), st.lists(st.floats(0.1, 100.0), min_size=1))
-def test_a_host_remains_exactly_where_its_share_would_be_the_claim(
+def test_a_host_remains_only_if_the_vms_share_covers_its_claim(
     bid: float, claim: float, others: list[float]
 ) -> None:
-    """Of bids that divide the first host if nobody claims anything; the second one is empty."""
+    """The bids divide the first host as if no VM had a claim; the second host is empty."""
     rows = np.array([*others, bid])
     none, caps = np.zeros_like(rows), np.full_like(rows, CORES)
     pool = np.zeros(len(rows), dtype=np.int64)
@@ -74,10 +71,10 @@ def test_a_host_remains_exactly_where_its_share_would_be_the_claim(
 
 
 @given(st.floats(0.1, 200.0), st.floats(1.0, CORES), st.lists(st.floats(0.1, 100.0), min_size=1))
-def test_where_no_host_is_left_it_claims_what_its_bid_buys(
+def test_a_vm_without_a_suitable_host_claims_only_its_share(
     bid: float, claim: float, others: list[float]
 ) -> None:
-    """The first host's neighbours use all that they bid for; its requirements leave that alone."""
+    """The VM requires the first host, whose other VMs use all that they bid for."""
     claims, hosts = judged(waiting([bid], [claim], others, bound=True), len(others))
     assert hosts[0]
     has = CORES * bid / (bid + sum(others))
@@ -85,7 +82,7 @@ def test_where_no_host_is_left_it_claims_what_its_bid_buys(
 
 
 def test_a_host_without_room_for_the_claim_remains() -> None:
-    """The VM waits there for room, and is told so."""
+    """The VM waits for room on this host, and its owner is told."""
     full = waiting([1.0], [500.0], [50.0], claimed=400.0)
     assert judged(full, 1) == (500.0, [True, True])
     assert judged(waiting([1.0], [500.0], [50.0], claimed=200.0), 1) == (500.0, [False, True])
@@ -94,8 +91,8 @@ def test_a_host_without_room_for_the_claim_remains() -> None:
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_only_so_many_different_claims_of_an_owner_are_considered(same: bool) -> None:
-    """Those that are alike count once; the others claim nothing until they run."""
+def test_only_a_limited_number_of_claims_of_an_owner_is_considered(same: bool) -> None:
+    """Equal claims count once; VMs with further claims claim nothing until they run."""
     count = MOST_CLAIMS + 5
     claims = [100.0 if same else 100.0 + number for number in range(count)]
     snapshot = waiting([100.0] * count, claims, [1.0])
@@ -103,8 +100,8 @@ def test_only_so_many_different_claims_of_an_owner_are_considered(same: bool) ->
     assert sum(found) == (count if same else MOST_CLAIMS)
 
 
-def test_an_owner_with_many_claims_decides_nothing_for_others() -> None:
-    """Another one's VM with the same bid and the same claim has what its own bid pays for."""
+def test_many_claims_of_an_owner_leave_other_owners_unaffected() -> None:
+    """Another owner's VM with the same bid and claim keeps the claim that its bid covers."""
     count = MOST_CLAIMS + 1
     claims = [100.0 + number for number in range(count)]
     snapshot = waiting(

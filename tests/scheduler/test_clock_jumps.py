@@ -23,7 +23,7 @@ RHYTHM = Rhythm()
 
 
 class Site:
-    """Periods that take no time, by a wall clock that is set."""
+    """Run periods that take no time, by a wall clock that can be set."""
 
     def __init__(self) -> None:
         self._reactor: Any = Clock()
@@ -33,24 +33,24 @@ class Site:
         self.beat.start()
 
     def pass_s(self, seconds: float) -> None:
-        """So much time passes really."""
+        """Let real time pass."""
         self._reactor.pump([5.0] * round(seconds / 5))
 
     def set_clock(self, jump_s: float) -> None:
-        """By so much, forward or back."""
+        """Move the wall clock forward or back."""
         self._set_s += jump_s
 
     @property
     def longest_gap_s(self) -> float:
-        """Between two periods, really."""
+        """Return the longest real time between two periods."""
         return max(after - before for before, after in pairwise(self.ran))
 
     def seconds(self) -> float:
-        """The wall clock's time."""
+        """Return the wall clock's time."""
         return self._set_s + float(self._reactor.seconds())
 
     def callLater(self, delay: float, call: Any, /, *arguments: object) -> Any:  # noqa: N802
-        """After so much real time."""
+        """Call a function after a real delay."""
         return self._reactor.callLater(delay, call, *arguments)
 
     async def _period(self) -> None:
@@ -58,8 +58,8 @@ class Site:
 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, -365 * DAY_S, 3600.0, 365 * DAY_S])
-def test_periods_go_on_when_the_clock_is_set(jump_s: float) -> None:
-    """At most an interval is lost."""
+def test_periods_continue_after_the_clock_is_set(jump_s: float) -> None:
+    """At most one interval is lost."""
     site = Site()
     site.pass_s(600.0)
     site.set_clock(jump_s)
@@ -68,8 +68,8 @@ def test_periods_go_on_when_the_clock_is_set(jump_s: float) -> None:
     assert len(site.ran) >= 4200.0 / RHYTHM.interval_s - 1
 
 
-def test_a_clock_that_was_a_year_ahead_for_minutes_stops_nothing() -> None:
-    """Nor does an event wait for the old time."""
+def test_a_clock_that_was_a_year_ahead_for_minutes_stops_no_period() -> None:
+    """An event doesn't wait for the old time either."""
     site = Site()
     site.pass_s(600.0)
     site.set_clock(365 * DAY_S)
@@ -80,8 +80,8 @@ def test_a_clock_that_was_a_year_ahead_for_minutes_stops_nothing() -> None:
     assert site.longest_gap_s <= 2 * RHYTHM.interval_s
 
 
-def test_a_move_that_failed_while_the_clock_was_ahead_keeps_no_vm_in_place() -> None:
-    """It rests for minutes after an attempt, not until that time comes."""
+def test_a_migration_that_failed_while_the_clock_was_ahead_pins_no_vm() -> None:
+    """The VM rests for minutes after the attempt, not until the wrong time is reached."""
     moves = RecentMigrations(
         failing={7: FailingVm(1, 365 * DAY_S, "no space"), 8: FailingVm(1, 40.0, "no")}
     )
@@ -90,11 +90,11 @@ def test_a_move_that_failed_while_the_clock_was_ahead_keeps_no_vm_in_place() -> 
 
 
 class TestWhatIsDeleted:
-    """History goes by age, and what is deleted never comes back."""
+    """History is deleted by age and can't be restored."""
 
     @staticmethod
     def left(jump_s: float) -> tuple[list[str], float]:
-        """The notes of 24 days of which ten are kept, and how old the oldest detail may be."""
+        """Return the notes that remain of 24 days, and the greatest age of a detail."""
         kept = Rhythm(interval_s=DAY_S / 2, keep_history_s=10 * DAY_S, keep_allocations=8)
         frontend = Frontend(rhythm=kept)
         try:
@@ -114,8 +114,8 @@ class TestWhatIsDeleted:
         finally:
             frontend.close()
 
-    def test_a_clock_that_is_a_year_ahead_deletes_nothing_that_is_kept(self) -> None:
-        """Nor one that is days ahead; with the right time what is old goes."""
+    def test_a_clock_that_is_a_year_ahead_deletes_no_recent_history(self) -> None:
+        """A clock that is days ahead doesn't either; at the right time old history is deleted."""
         right, details_s = self.left(0.0)
         assert len(right) == 10
         assert details_s == 4 * DAY_S
@@ -125,8 +125,8 @@ class TestWhatIsDeleted:
             assert details_s >= 0.0
 
     @pytest.mark.parametrize("every_s", [60.0, 10.0])
-    def test_details_are_kept_as_long_where_periods_begin_early(self, every_s: float) -> None:
-        """What is kept is a time; as many periods are kept in any case."""
+    def test_early_periods_do_not_shorten_how_long_details_are_kept(self, every_s: float) -> None:
+        """Details are kept for a time, and for a minimum number of periods."""
         frontend = Frontend(rhythm=Rhythm(interval_s=60.0, keep_allocations=8))
         try:
             frontend.periods(round(960.0 / every_s), every_s)

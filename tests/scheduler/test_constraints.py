@@ -1,4 +1,4 @@
-"""What OpenNebula's scheduler would honour, by the whole period on the embedded cloud."""
+"""OpenNebula's placement rules, tested with whole periods on the embedded cloud."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ from tests.scheduler.told import Told, flags
 
 
 class Site:
-    """A frontend with three hosts, and what is said there."""
+    """A frontend with three hosts, and the facts that its cloud reports."""
 
     def __init__(self, **world: Any) -> None:
         self.frontend = Frontend(**world)
@@ -36,33 +36,33 @@ class Site:
         self.frontend.start_daemon()
 
     def vm(self, wants: VmRequirements | None = None, **attributes: Any) -> int:
-        """A pending VM that wants something."""
+        """Create a pending VM with requirements."""
         vm = self.frontend.vm(**attributes)
         if wants is not None:
             self.told.wants[vm] = wants
         return vm
 
     def where(self, *vms: int) -> list[int]:
-        """The hosts of these VMs, -1 for those that wait."""
+        """Return the hosts of these VMs, -1 for waiting VMs."""
         waits = {vm for vm in vms if self.frontend.state(vm) == "PENDING"}
         return [-1 if vm in waits else self.frontend.host_of(vm) for vm in vms]
 
     def after(self, periods: int, *vms: int) -> list[int]:
-        """The same after so many periods."""
+        """Return the hosts of these VMs after several periods."""
         self.frontend.periods(periods)
         return self.where(*vms)
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """One market that has every cluster."""
+    """Return a site with one market over all clusters."""
     made = Site()
     yield made
     made.frontend.close()
 
 
-def test_requirements_are_kept_and_the_reason_is_told_and_withdrawn(site: Site) -> None:
-    """On the host that meets them; one that none meets waits until somebody changes it."""
+def test_requirements_are_met_and_the_message_is_shown_and_removed(site: Site) -> None:
+    """A VM without a suitable host waits until its requirements change."""
     first = site.vm(VmRequirements(requirements='NAME = "*2"'))
     other = site.vm(VmRequirements(requirements="RACK = 7"))
     assert site.after(2, first, other) == [2, -1]
@@ -74,8 +74,8 @@ def test_requirements_are_kept_and_the_reason_is_told_and_withdrawn(site: Site) 
     assert site.told.shown[other] == ""
 
 
-def test_a_bad_bid_is_withdrawn_when_it_is_right(site: Site) -> None:
-    """What would be right is told for as long as it is not."""
+def test_the_message_about_a_bad_bid_is_removed_after_a_correction(site: Site) -> None:
+    """The message names the accepted values until the bid is valid."""
     vm = site.vm(MERKAT_BID_CPU="lots")
     site.frontend.periods(1)
     assert "a number from 0" in site.told.shown[vm]
@@ -84,23 +84,23 @@ def test_a_bad_bid_is_withdrawn_when_it_is_right(site: Site) -> None:
     assert site.told.shown[vm] == ""
 
 
-def test_more_than_fifty_messages_are_told_one_period_after_the_other(site: Site) -> None:
-    """Nobody is left without a reason because others have one already."""
+def test_more_than_fifty_messages_are_shown_over_several_periods(site: Site) -> None:
+    """VMs without a message come before VMs that have one."""
     vms = [site.vm(VmRequirements(requirements="RACK = 7")) for _ in range(60)]
     site.frontend.periods(2)
     assert set(site.told.shown) == set(vms)
 
 
-def test_rank_chooses_among_equals(site: Site) -> None:
-    """Empty hosts are equally good."""
+def test_rank_decides_between_equal_hosts(site: Site) -> None:
+    """All empty hosts are equal."""
     vm = site.vm(VmRequirements(rank="ID"))
     for host in range(3):
         site.told.facts[host] = HostFacts(host, 0, {"ID": [str(host)]})
     assert site.after(2, vm) == [2]
 
 
-def test_a_rank_that_can_t_be_read_is_told_and_keeps_nobody_waiting(site: Site) -> None:
-    """The VM is placed as one without a rank; its owner reads what is wrong until it is right."""
+def test_an_invalid_rank_is_reported_and_delays_no_vm(site: Site) -> None:
+    """The VM is placed without a rank; the message stays until the rank is valid."""
     vm = site.vm(VmRequirements(rank="FREE_CPU +"))
     assert site.after(2, vm) != [-1]
     assert "SCHED_RANK" in site.told.shown[vm]
@@ -109,16 +109,16 @@ def test_a_rank_that_can_t_be_read_is_told_and_keeps_nobody_waiting(site: Site) 
     assert site.told.shown[vm] == ""
 
 
-def test_priority_decides_who_starts_first(site: Site) -> None:
-    """There is room for the floors of three."""
+def test_the_priority_decides_which_vms_start_first(site: Site) -> None:
+    """The hosts have room for the floors of three VMs."""
     vms = [site.vm(MEMORY=8192, MERKAT_MIN_MEMORY=5000) for _ in range(4)]
     site.told.more["vm_priority"] = lambda seen: np.isin(seen.vm_id, vms[2:]).astype(float)
     waiting = [vm for vm, host in zip(vms, site.after(2, *vms), strict=True) if host == -1]
     assert waiting == [vms[1]]
 
 
-def test_resched_moves_a_vm_away(site: Site) -> None:
-    """Though there is nothing against its host."""
+def test_resched_moves_a_vm_to_another_host(site: Site) -> None:
+    """The VM could otherwise stay on its host."""
     vm = site.vm()
     (host,) = site.after(2, vm)
     site.told.more["vm_leaves"] = flags(vm)
@@ -127,8 +127,8 @@ def test_resched_moves_a_vm_away(site: Site) -> None:
     assert site.after(1, vm) != [host]
 
 
-def test_the_last_lease_is_given_once(site: Site) -> None:
-    """The others wait for the next period, and for what it shows."""
+def test_the_last_lease_is_given_to_one_vm(site: Site) -> None:
+    """The other VMs wait for the next observation."""
     vms = [site.vm(VmRequirements(nics=(NicWant(0),))) for _ in range(4)]
     site.told.estate = SiteFacts(networks=[network(0, "red", free=2)])
     assert [host == -1 for host in site.after(1, *vms)] == [False, False, True, True]
@@ -137,8 +137,8 @@ def test_the_last_lease_is_given_once(site: Site) -> None:
     )
 
 
-def test_a_device_is_given_once(site: Site) -> None:
-    """And on its host, and to the VM of the higher priority."""
+def test_a_device_is_given_to_one_vm(site: Site) -> None:
+    """The VM of the higher priority gets it, on the device's host."""
     wants = VmRequirements(pcis=(PciWant(vendor="10de"),))
     vms = [site.vm(wants) for _ in range(2)]
     site.told.facts[1] = HostFacts(1, 0, {}, pcis=[PciDevice("10de", "1", "3", "01:00")])
@@ -147,8 +147,8 @@ def test_a_device_is_given_once(site: Site) -> None:
     assert "no PCI device left (vendor 10de)" in site.told.shown[vms[0]]
 
 
-def test_space_on_a_datastore_is_given_once(site: Site) -> None:
-    """Two of 40 GiB do not fit into 60."""
+def test_space_on_a_datastore_is_given_to_one_vm(site: Site) -> None:
+    """Two VMs of 40 GiB don't fit into 60 GiB."""
     vms = [site.vm(VmRequirements(system_mib=40_960)) for _ in range(2)]
     store = datastore(0, "fast", 61_440.0)
     site.told.estate = SiteFacts(datastores=[store])
@@ -156,8 +156,8 @@ def test_space_on_a_datastore_is_given_once(site: Site) -> None:
     assert "datastore fast has no room left" in site.told.shown[vms[1]]
 
 
-def test_rights_on_hosts(site: Site) -> None:
-    """A user without any waits; the administrator's VM does not."""
+def test_vms_are_placed_only_where_their_owner_has_rights(site: Site) -> None:
+    """A user without rights waits; the administrator's VM doesn't."""
     ann = site.frontend.user("ann")
     mine, root = site.vm(owner=ann), site.vm()
     owner = site.frontend.bench.vm(mine).uid
@@ -170,8 +170,8 @@ def test_rights_on_hosts(site: Site) -> None:
     assert site.after(2, mine) == [2]
 
 
-def test_roles_of_a_vm_group(site: Site) -> None:
-    """Apart from each other, together with others, on their own hosts."""
+def test_the_roles_of_a_vm_group_are_respected(site: Site) -> None:
+    """Roles keep members apart, together, or on given hosts."""
     rules = GroupRule(
         1,
         "shop",
@@ -189,8 +189,8 @@ def test_roles_of_a_vm_group(site: Site) -> None:
     assert site.where(*db) == [1, 1]
 
 
-def test_no_tenant_takes_a_vm_out_of_the_market(site: Site) -> None:
-    """Set on a running VM it changed nothing: it is limited and charged, and its owner is told."""
+def test_a_tenant_cannot_take_a_vm_out_of_the_market(site: Site) -> None:
+    """The attribute changes nothing on a running VM: it is limited and charged as before."""
     ann = site.frontend.user("ann")
     vm = site.vm(owner=ann, MERKAT_BID_CPU=3, VCPU=4, MERKAT_MAX_CPU=100)
     site.vm(MERKAT_BID_CPU=1, VCPU=4)
@@ -206,8 +206,8 @@ def test_no_tenant_takes_a_vm_out_of_the_market(site: Site) -> None:
     assert site.after(3, new) != [-1]
 
 
-def test_an_administrator_takes_a_group_out_of_the_market() -> None:
-    """Its VMs are neither placed nor charged, and keep their full size where they run."""
+def test_an_administrator_can_take_a_group_out_of_the_market() -> None:
+    """Its VMs are neither placed nor charged; running VMs keep their full size."""
     site = Site(markets=(MarketRules(excluded_groups=frozenset({"infra"})),))
     bench = site.frontend.bench
     group = bench.ok("one.group.allocate", "infra")
@@ -228,7 +228,7 @@ def test_an_administrator_takes_a_group_out_of_the_market() -> None:
 
 class TestClusters:
     def site(self, **market: Any) -> Site:
-        """Hosts 0 and 1 in no market, host 2 in the cluster `gpu`."""
+        """Return a site with hosts 0 and 1 in no market and host 2 in cluster `gpu`."""
         site = Site(markets=(MarketRules(name="gpu", **market),))
         bench = site.frontend.bench
         cluster = bench.ok("one.cluster.allocate", "gpu")
@@ -237,23 +237,23 @@ class TestClusters:
         site.told.more["cluster_name"] = {0: "default", cluster: "gpu"}
         return site
 
-    def test_a_market_by_its_clusters_name(self) -> None:
-        """Nothing is placed outside."""
+    def test_a_market_covers_the_clusters_it_names(self) -> None:
+        """No VM is placed outside these clusters."""
         site = self.site(cluster_names=frozenset({"gpu"}))
         vms = [site.vm() for _ in range(3)]
         assert site.after(2, *vms) == [2, 2, 2]
         site.frontend.close()
 
-    def test_who_waits_for_hosts_without_a_market_is_told(self) -> None:
-        """And left alone."""
+    def test_a_vm_that_needs_a_host_without_a_market_gets_a_message(self) -> None:
+        """Merkat leaves the VM alone."""
         site = self.site(cluster_names=frozenset({"gpu"}))
         vm = site.vm(VmRequirements(requirements='NAME != "*2"'))
         assert site.after(2, vm) == [-1]
         assert "are in clusters without a market; Merkat leaves it alone" in site.told.shown[vm]
         site.frontend.close()
 
-    def test_a_vm_goes_to_the_market_that_has_a_host_for_it(self) -> None:
-        """Where it names none itself."""
+    def test_a_vm_goes_to_the_market_with_a_suitable_host(self) -> None:
+        """The VM itself names no market."""
         gpu = MarketRules(name="gpu", cluster_names=frozenset({"gpu"}))
         site = Site(markets=(gpu, MarketRules(name="rest")))
         bench = site.frontend.bench
@@ -268,8 +268,8 @@ class TestClusters:
         site.frontend.close()
 
 
-def test_a_group_has_a_bid_of_its_own() -> None:
-    """What it leaves out is the market's default."""
+def test_a_group_can_have_its_own_default_bid() -> None:
+    """Goods without a group bid use the market's default bid."""
     market = MarketRules(
         group_bids={"users": {"cpu": 7.0}}, default_bid={"cpu": 1.0, "memory": 2.0}
     )
@@ -284,7 +284,7 @@ def test_a_group_has_a_bid_of_its_own() -> None:
     site.frontend.close()
 
 
-def test_nobody_is_left_behind_by_what_was_postponed(site: Site) -> None:
+def test_postponed_vms_have_no_effect_on_shares_and_prices(site: Site) -> None:
     """Shares and prices are those of the plan that is carried out."""
     for _ in range(3):
         site.vm(VmRequirements(system_mib=40_960))

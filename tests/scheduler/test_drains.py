@@ -1,4 +1,4 @@
-"""A drain ends: a host is emptied whenever the others have room for the floors of its VMs."""
+"""A drain ends: the host is emptied if the other hosts have room for its VMs' floors."""
 
 import random
 
@@ -11,8 +11,8 @@ from tests.scheduler.frontend import Frontend
 
 
 def settled(seed: int) -> tuple[Frontend, list[int], int]:
-    """A small cloud after its first periods: the VMs, and the number of hosts."""
-    rng = random.Random(seed)  # noqa: S311 - the same clouds in each run
+    """Return a small cloud after its first periods, its VMs and its number of hosts."""
+    rng = random.Random(seed)  # noqa: S311 - reproducible clouds
     hosts = rng.randint(3, 5)
     money = MoneySettings(supply=1_000_000_000, renewal_s=1e9)
     frontend = Frontend(hosts=hosts, size=HostSize(800, 8192), money=money)
@@ -32,8 +32,8 @@ def settled(seed: int) -> tuple[Frontend, list[int], int]:
 
 
 @pytest.mark.parametrize("seed", [*range(8), 50])
-def test_a_drained_host_is_empty_in_the_end(seed: int) -> None:
-    """No VM stays on a drained host while other hosts could take it."""
+def test_a_drained_host_becomes_empty(seed: int) -> None:
+    """No VM stays on a drained host while another host could take it."""
     frontend, vms, hosts = settled(seed)
     last = hosts - 1
     frontend.order(Order.DRAIN, last)

@@ -1,4 +1,4 @@
-"""Each kind of call of a busy daemon fails once, before or after it took effect."""
+"""Each kind of call of a busy daemon fails once, before or after it takes effect."""
 
 import contextlib
 import itertools
@@ -49,7 +49,7 @@ CALLS = frozenset({
     "one.vmpool.infoset",
     "one.vnpool.info",
 })  # fmt: skip
-"""All that a busy daemon says."""
+"""All methods that a busy daemon calls."""
 
 ANN = 2
 MOST_PERIODS = 40
@@ -58,7 +58,7 @@ _STEPS = {VmState.SUSPENDED: Suspend, VmState.RUNNING: Resume, VmState.ABSENT: S
 
 
 class Tenant:
-    """Wants one more VM, and others in certain states."""
+    """Request one more VM, and certain states for other VMs."""
 
     def __init__(self, owner: int) -> None:
         self.owner = owner
@@ -66,7 +66,7 @@ class Tenant:
         self.doomed: int | None = None
 
     async def proposals(self, _database: Transactions, seen: Observed) -> Sequence[Step]:
-        """What is still to be done, of VMs about which nothing is under way."""
+        """Return the remaining steps for VMs that have no step under way."""
         observed, period = seen.observation, seen.period
         busy = {one.step.vm for one in seen.verdicts.waiting}
         state = dict(zip(observed.vm_id.tolist(), observed.vm_state.tolist(), strict=True))
@@ -88,22 +88,19 @@ Fate = Callable[..., Awaitable[list[Any]]]
 
 
 async def refused(_call: Call, method: str, *_arguments: Any) -> list[Any]:
-    """Nothing was done, and the server says so."""
+    """Refuse the call without any effect."""
     return [False, f"[{method}] Not now", 8192, -1, -1]
 
 
 async def unsent(call: Call, method: str, *arguments: Any) -> list[Any]:
-    """Nothing was done, and nobody knows.
-
-    An attempt to boot is the exception: that none was made can't be seen, and it counts as one.
-    """
+    """Lose the connection before the call takes effect."""
     if method == "one.vm.recover":
         return await call(method, *arguments)
     raise ConnectionDropped("the connection was lost")
 
 
 async def unanswered(call: Call, method: str, *arguments: Any) -> list[Any]:
-    """It was done, and nobody knows."""
+    """Lose the connection after the call took effect, before the answer."""
     await call(method, *arguments)
     raise ConnectionDropped("the connection was lost before the answer")
 
@@ -116,7 +113,7 @@ class Once:
         self.called: set[str] = set()
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """As it fares."""
+        """Make the first call of a method fail, and pass on the later ones."""
         if method in self.called:
             return await self._transport.call(method, *arguments)
         self.called.add(method)
@@ -139,7 +136,7 @@ class Busy:
         self.frontend.start_daemon()
 
     def live(self) -> None:
-        """Until everything is as it was wanted, in three steps."""
+        """Run periods until every VM is in its requested state, in three stages."""
         new = self.frontend.vm
         vms = {name: new() for name in ("moves", "sleeps", "wakes", "stops", "ends", "boots late")}
         vms["leased"] = self.frontend.bench.new(LEASED)
@@ -160,7 +157,7 @@ class Busy:
         self.tenant.goals[vms["wakes"]] = VmState.RUNNING
         self._until(vms, asleep | {"wakes": "RUNNING", "moves": "RUNNING", "leased": "RUNNING"})
         bench = self.frontend.bench
-        # It may have moved for gain before it was to leave; to leave, it moves once.
+        # A migration for gain may come first; to leave its host the VM migrates once.
         assert len(bench.vm(vms["moves"]).history) == before + 1
         self._moved_as_planned()
         assert bench.cloud.world.networks.rows[0].leases == [vms["leased"]]
@@ -172,7 +169,7 @@ class Busy:
         self.frontend.agree()
 
     def _moved_as_planned(self) -> None:
-        """Every change of a host is a migration of the journal, and happened once."""
+        """Check that every change of host is one migration of the journal."""
         rows = self.frontend.read(lambda c: journal.recent(c, journal.StepFilter(), 100_000))
         planned = Counter(
             one.step.vm for one in rows if one.step.kind == "migrate" and one.state == "confirmed"
@@ -194,8 +191,8 @@ class Busy:
 
 
 @pytest.mark.parametrize("fate", [refused, unsent, unanswered], ids=lambda fate: fate.__name__)
-def test_all_comes_right_where_each_kind_of_call_fails_once(fate: Fate) -> None:
-    """Nothing is doubled, and nobody is forgotten."""
+def test_the_cloud_recovers_after_each_kind_of_call_fails_once(fate: Fate) -> None:
+    """No call is duplicated and no VM is forgotten."""
     busy = Busy(fate)
     busy.live()
     assert busy.transport.called == CALLS

@@ -1,4 +1,4 @@
-"""Failed VMs: what OpenNebula charges their hosts for stays theirs, and a retry finds its room."""
+"""Failed VMs keep the capacity that OpenNebula charges, and a retry finds its room."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ FLOOR_MIB = 5000
 
 
 def hosts_of(count: int) -> Frontend:
-    """So many hosts, and a daemon that can start a failed VM again."""
+    """Return hosts and a daemon that can retry failed VMs."""
     frontend = Frontend(hosts=count, size=HostSize(400, HOST_MIB))
     frontend.world_settings = careful_settings(frontend, Rhythm())
     frontend.start_daemon()
@@ -24,22 +24,22 @@ def hosts_of(count: int) -> Frontend:
 
 
 def heavy(frontend: Frontend, **more: Any) -> int:
-    """A VM that can't live with less than 5,000 MiB."""
+    """Create a VM that needs at least 5,000 MiB."""
     return frontend.vm(MEMORY=6000, MERKAT_MIN_MEMORY=FLOOR_MIB, **more)
 
 
 def fail_boots(frontend: Frontend, count: int) -> None:
-    """The next boots fail."""
+    """Make the next boots fail."""
     frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": count})
 
 
 def used_mib(frontend: Frontend, host: int) -> float:
-    """The floors of all VMs that OpenNebula charges the host for, and that run there."""
+    """Return the floors of all running VMs that OpenNebula charges to the host."""
     return FLOOR_MIB * len(frontend.cloud.guests.on_host(host))
 
 
-def with_one_that_failed() -> tuple[Frontend, int]:
-    """A host, and a VM whose first boot there failed."""
+def host_with_failed_vm() -> tuple[Frontend, int]:
+    """Return a host and a VM whose first boot there failed."""
     frontend = hosts_of(1)
     first = heavy(frontend)
     fail_boots(frontend, 1)
@@ -48,9 +48,9 @@ def with_one_that_failed() -> tuple[Frontend, int]:
     return frontend, first
 
 
-def test_the_room_of_a_failed_vm_is_not_given_away() -> None:
-    """Two floors of 5,000 don't fit on 8,192 MiB: the other VM waits, and the retry succeeds."""
-    frontend, first = with_one_that_failed()
+def test_the_room_of_a_failed_vm_stays_reserved() -> None:
+    """Two floors of 5,000 don't fit on 8,192 MiB: the other VM waits, the retry succeeds."""
+    frontend, first = host_with_failed_vm()
     assert frontend.state(first) == "BOOT_FAILURE"
     second = heavy(frontend, cpu_bid=100.0)
     for _ in range(4):
@@ -65,8 +65,8 @@ def test_the_room_of_a_failed_vm_is_not_given_away() -> None:
 
 
 def test_a_retry_is_counted_once() -> None:
-    """A host of 8,192 MiB has room for the VM that is tried again and for one of 3,000 more."""
-    frontend, first = with_one_that_failed()
+    """A host of 8,192 MiB has room for the retried VM and for another one of 3,000."""
+    frontend, first = host_with_failed_vm()
     second = frontend.vm(MEMORY=3100, MERKAT_MIN_MEMORY=3000)
     frontend.periods(3)
     assert [frontend.state(vm) for vm in (first, second)] == ["RUNNING", "RUNNING"]
@@ -74,7 +74,7 @@ def test_a_retry_is_counted_once() -> None:
     frontend.close()
 
 
-def test_what_is_on_no_host_takes_no_room_from_a_retry() -> None:
+def test_a_vm_without_a_host_takes_no_room_from_a_retry() -> None:
     """An undeployed VM is charged to no host, whatever its floor."""
     frontend = hosts_of(1)
     resting = heavy(frontend)
@@ -94,8 +94,8 @@ def test_what_is_on_no_host_takes_no_room_from_a_retry() -> None:
 
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
-    """Another VM took the room meanwhile, by an administrator's hand: nothing is overfilled."""
-    frontend, first = with_one_that_failed()
+    """An administrator deployed another VM there; the host is not overcommitted."""
+    frontend, first = host_with_failed_vm()
     if by_hand:
         other = heavy(frontend)
         frontend.bench.ok("one.vm.deploy", other, 0)
@@ -112,9 +112,9 @@ def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
     frontend.close()
 
 
-def test_a_retry_waits_until_balloons_gave_back_its_memory() -> None:
-    """A VM that was put there by hand holds more than its floor: floors fit, memory does not."""
-    frontend, first = with_one_that_failed()
+def test_a_retry_waits_until_balloons_release_its_memory() -> None:
+    """A VM deployed by hand holds more than its floor: floors fit, memory doesn't."""
+    frontend, first = host_with_failed_vm()
     assert frontend.state(first) == "BOOT_FAILURE"
     other = frontend.vm(MEMORY=6000, MERKAT_MIN_MEMORY=3000)
     frontend.bench.ok("one.vm.deploy", other, 0)
@@ -134,8 +134,8 @@ def test_a_retry_waits_until_balloons_gave_back_its_memory() -> None:
     frontend.close()
 
 
-def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
-    """A migration can fail; then the VM is where it was, and must still fit there."""
+def test_the_floor_stays_at_the_source_during_a_migration() -> None:
+    """A failed migration leaves the VM on its source, so it must still fit there."""
     frontend = hosts_of(2)
     first = heavy(frontend)
     frontend.periods(2)
@@ -151,7 +151,7 @@ def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
 
 
 def test_a_retry_waits_for_the_memory_of_a_vm_that_leaves() -> None:
-    """The VM on its way has a floor of 3,000 and holds 6,000 until it has gone."""
+    """The migrating VM has a floor of 3,000 and holds 6,000 until it has left."""
     frontend = hosts_of(2)
     world = frontend.cloud.world
     world.settings = replace(world.settings, delays=Delays(memory_mib_s=30.0))
@@ -177,7 +177,7 @@ def test_a_retry_waits_for_the_memory_of_a_vm_that_leaves() -> None:
 
 
 def test_a_failed_vm_claims_no_cpu() -> None:
-    """It bids nothing: what it claimed beyond the memory for its next start is free for others."""
+    """It bids nothing, so other VMs can use the cores that it claimed."""
     frontend = hosts_of(1)
     honest = frontend.vm(MEMORY=1000, VCPU=4, cpu_bid=5.0)
     frontend.period()

@@ -1,4 +1,4 @@
-"""A strategy that fails ends nobody else's period, and is noticed."""
+"""The failure of a strategy is reported and affects no other market."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _ENABLED, _OFFLINE = 0, 2
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
-    """Whether strategy `tabu` fails now; other strategies never do."""
+    """Return a switch that makes strategy `tabu` fail; other strategies never fail."""
     now = {"fails": False}
     real = StrategyEntry.decide
 
@@ -32,7 +32,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
 
 
 def two_markets() -> Frontend:
-    """Host 0 is in the default market, host 1 in another one, with another strategy."""
+    """Return host 0 in the default market and host 1 in another, with another strategy."""
     other = MarketRules(name="other", strategy="paper", cluster_names=frozenset({"other"}))
     frontend = Frontend(hosts=2, markets=(MarketRules(), other))
     bench = frontend.bench
@@ -43,12 +43,14 @@ def two_markets() -> Frontend:
 
 
 def broken(*_given: Any) -> Any:
-    """Fail, whatever is asked."""
+    """Raise an error for any arguments."""
     raise ValueError("broken")
 
 
-def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> None:
-    """In the market of the strategy nothing is placed or moved, until it works again."""
+def test_a_failed_strategy_leaves_vms_in_place_and_other_markets_running(
+    failing: dict[str, bool],
+) -> None:
+    """Its market places and migrates no VM until the strategy works again; VMs still pay."""
     frontend = two_markets()
     here = frontend.vm(SCHED_REQUIREMENTS="ID = 0")
     frontend.periods(2)
@@ -73,8 +75,8 @@ def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> N
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_no_strategy_fails_where_no_host_is_left(name: str) -> None:
-    """VMs wait or stay, and go on when the hosts are back."""
+def test_no_strategy_fails_without_an_open_host(name: str) -> None:
+    """VMs wait or stay, and continue when the hosts are back."""
     frontend = Frontend(hosts=2, markets=(MarketRules(strategy=name),))
     vms = []
     for _ in range(5):
@@ -92,10 +94,10 @@ def test_no_strategy_fails_where_no_host_is_left(name: str) -> None:
     frontend.close()
 
 
-def test_where_hosts_cannot_be_divided_vms_keep_their_limits(
+def test_vms_keep_their_limits_where_hosts_cannot_be_divided(
     failing: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The strategy and the division without it fail in one market; the other goes on."""
+    """The strategy and its replacement fail in one market; the other market continues."""
     frontend = two_markets()
     cheap, dear = (frontend.vm(bid, SCHED_REQUIREMENTS="ID = 0", VCPU=4) for bid in (1, 3))
     frontend.periods(4)
@@ -123,7 +125,7 @@ def test_where_hosts_cannot_be_divided_vms_keep_their_limits(
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("text", ["why_pending", "why_stays", "why_deployed", "why_migrated"])
-def test_a_reason_that_fails_costs_no_decision(
+def test_a_failure_in_a_reason_stops_no_decision(
     name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decision is carried out; the text says that no reason is available."""
@@ -146,8 +148,8 @@ def test_a_reason_that_fails_costs_no_decision(
     frontend.close()
 
 
-def test_other_texts_that_fail_cost_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log has the failure."""
+def test_a_failure_in_another_text_stops_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log contains the failure."""
     frontend = Frontend(hosts=1)
     monkeypatch.setattr(deciding, "outside_markets", broken)
     new = frontend.vm()
@@ -161,7 +163,7 @@ def test_other_texts_that_fail_cost_no_decision(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("disabled", [False, True], ids=["one host", "one open host"])
 @pytest.mark.parametrize("classes", [False, True], ids=["without classes", "with a stranger's"])
-def test_a_vm_that_is_to_leave_the_only_open_host_stays(
+def test_a_vm_that_should_leave_the_only_open_host_stays(
     name: str, disabled: bool, classes: bool
 ) -> None:
     """Its reason names no other VM's requirement, and new VMs start."""
@@ -181,8 +183,8 @@ def test_a_vm_that_is_to_leave_the_only_open_host_stays(
     frontend.close()
 
 
-def test_a_vm_that_is_to_leave_the_only_host_that_it_requires_stays() -> None:
-    """Its own requirement is named, and that it asks for another host."""
+def test_a_vm_that_should_leave_the_only_host_it_requires_stays() -> None:
+    """The reason names its own requirement and its request for another host."""
     frontend = Frontend(hosts=2)
     stays = frontend.vm(SCHED_REQUIREMENTS="ID = 0")
     frontend.periods(2)

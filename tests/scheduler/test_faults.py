@@ -1,4 +1,4 @@
-"""Whatever the cloud does wrong, the next good periods put everything right."""
+"""After any fault of the cloud, the next good periods repair everything."""
 
 import contextlib
 from typing import Any
@@ -14,7 +14,7 @@ BAD_PERIODS = 4
 
 
 def live(frontend: Frontend, count: int) -> None:
-    """Periods of which any may fail to reach the cloud."""
+    """Run periods; each may fail to reach the cloud."""
     for _ in range(count):
         with contextlib.suppress(CloudUnreachableError):
             frontend.period()
@@ -38,8 +38,8 @@ def live(frontend: Frontend, count: int) -> None:
     ],
     ids=lambda fault: "-".join(str(value) for value in fault.values()),
 )
-def test_after_any_fault_the_cloud_is_put_right(frontend: Frontend, fault: dict[str, Any]) -> None:
-    """All VMs run in the end that could boot at all, none was deployed twice, no credit is lost."""
+def test_the_cloud_recovers_after_any_fault(frontend: Frontend, fault: dict[str, Any]) -> None:
+    """All bootable VMs run, none was deployed twice, and no credit is lost."""
     vms = [frontend.vm(1.0 + at) for at in range(6)]
     number = frontend.bench.ok("embedded.fault.add", fault)
     live(frontend, BAD_PERIODS)
@@ -47,7 +47,7 @@ def test_after_any_fault_the_cloud_is_put_right(frontend: Frontend, fault: dict[
     for vm in vms:
         if frontend.state(vm) == "BOOT_FAILURE":
             frontend.bench.ok("one.vm.recover", vm, 2)
-    # Deployments that were refused several times are tried again after some periods only.
+    # VMs whose deployment was refused several times wait some periods before a retry.
     live(frontend, 14 if fault.get("code") == 8192 else 4)
     assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
     assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
@@ -55,8 +55,8 @@ def test_after_any_fault_the_cloud_is_put_right(frontend: Frontend, fault: dict[
     frontend.agree()
 
 
-def test_a_lying_pool_makes_nobody_deploy_twice(frontend: Frontend) -> None:
-    """A server that goes on showing VMs as pending is asked again only once limits have passed."""
+def test_outdated_answers_of_a_pool_cause_no_second_deployment(frontend: Frontend) -> None:
+    """The server shows VMs as pending; they are deployed again only after the time limit."""
     vms = [frontend.vm() for _ in range(3)]
     for vm in vms:
         frontend.bench.ok("embedded.fault.lie", "vm", vm, 400)
@@ -66,10 +66,10 @@ def test_a_lying_pool_makes_nobody_deploy_twice(frontend: Frontend) -> None:
     frontend.agree()
 
 
-def test_a_host_that_dies_is_left_out_and_its_vms_are_placed_when_they_can_be(
+def test_a_failed_host_is_excluded_and_its_vms_are_placed_again(
     frontend: Frontend,
 ) -> None:
-    """The others are served meanwhile."""
+    """The other VMs are placed meanwhile."""
     vms = [frontend.vm() for _ in range(6)]
     live(frontend, 3)
     lost = [vm for vm in vms if frontend.host_of(vm) == 1]
@@ -85,8 +85,8 @@ def test_a_host_that_dies_is_left_out_and_its_vms_are_placed_when_they_can_be(
     frontend.agree()
 
 
-def test_a_failed_migration_leaves_the_vm_where_it_was_and_is_told(frontend: Frontend) -> None:
-    """It is tried again once its hold time is over, if it is still worth it."""
+def test_a_failed_migration_leaves_the_vm_on_its_source_and_is_reported(frontend: Frontend) -> None:
+    """It is retried after its hold time if it is still worthwhile."""
     vms = [frontend.vm(1.0, VCPU=4, MEMORY=1024) for _ in range(3)]
     live(frontend, 3)
     for vm in vms[1:]:
@@ -103,8 +103,8 @@ def test_a_failed_migration_leaves_the_vm_where_it_was_and_is_told(frontend: Fro
     frontend.agree()
 
 
-def test_a_daemon_killed_between_any_two_calls_goes_on_where_it_was(frontend: Frontend) -> None:
-    """Killed at the n-th call for every n: nothing doubled, nothing lost."""
+def test_a_daemon_killed_between_any_two_calls_continues(frontend: Frontend) -> None:
+    """The daemon is killed at every call in turn; no step is lost or duplicated."""
     vms = [frontend.vm(1.0 + at) for at in range(4)]
     call = frontend.transport.call
     for deadline in range(1, 40):

@@ -1,4 +1,4 @@
-"""A first look at a living cloud, before any period: nobody has an account yet."""
+"""A first observation of a running cloud, before any period and any account."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def living() -> Iterator[Frontend]:
-    """Two VMs run on one host, one waits, and the daemon has only just begun."""
+    """Return two VMs running on one host, a waiting VM and a new daemon."""
     frontend = Frontend()
     for _ in range(2):
         frontend.bench.ok("one.vm.deploy", frontend.vm(VCPU=4), 0)
@@ -23,8 +23,8 @@ def living() -> Iterator[Frontend]:
     frontend.close()
 
 
-def test_a_plan_can_be_seen_before_the_first_period(living: Frontend) -> None:
-    """What would be done, for VMs that run already too; nothing is sent and nothing stored."""
+def test_a_plan_can_be_shown_before_the_first_period(living: Frontend) -> None:
+    """The plan covers running VMs too; no call is sent and nothing is stored."""
     plan = living.result(ensureDeferred(dry_run(living.scheduler.world)))
     assert [one.step.kind for one in plan.steps if one.step.kind == "deploy"] == ["deploy"]
     assert living.state(2) == "PENDING"

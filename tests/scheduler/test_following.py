@@ -1,4 +1,4 @@
-"""VMs that begin to run between two periods get their limits within seconds, each once."""
+"""VMs that start to run between two periods get their limits once, within seconds."""
 
 from collections import Counter
 from dataclasses import replace
@@ -16,23 +16,23 @@ LOOK_S = QUICK.arrival_look_s
 
 
 def site(**settings: Any) -> Frontend:
-    """One host, on which two VMs contend."""
+    """Return one host on which two VMs contend."""
     return Frontend(hosts=1, size=HostSize(200, 8192), markets=(PAPER_MARKET,), **settings)
 
 
 def limited(frontend: Frontend, vm: int) -> bool:
-    """Whether the VM's host enforces a quota."""
+    """Return whether the VM's host enforces a quota."""
     return bool(frontend.limits(vm).vcpu_quota > 0)
 
 
 def pass_by(frontend: Frontend, seconds: float) -> None:
-    """In steps of a second."""
+    """Let time pass in steps of a second."""
     for _ in range(round(seconds)):
         frontend.clock.advance(1)
 
 
 def until_it_runs(frontend: Frontend, vm: int) -> None:
-    """Let time pass till the VM's guest runs."""
+    """Let time pass until the VM's guest runs."""
     for _ in range(60):
         if vm in frontend.cloud.guests.read([vm]) and frontend.state(vm) == "RUNNING":
             return
@@ -41,15 +41,15 @@ def until_it_runs(frontend: Frontend, vm: int) -> None:
 
 
 def limits_sent(frontend: Frontend) -> Counter[int]:
-    """How many limit steps are confirmed, by VM."""
+    """Return the number of confirmed limit steps by VM."""
     rows = frontend.read(lambda c: journal.recent(c, journal.StepFilter(), 1_000))
     return Counter(
         row.step.vm for row in rows if row.step.kind == "limit" and row.state == "confirmed"
     )
 
 
-def reads(frontend: Frontend) -> list[list[int]]:
-    """Fill this list with the VMs of each reading of hosts from now on."""
+def record_reads(frontend: Frontend) -> list[list[int]]:
+    """Return a list that collects the VMs of each later reading of hosts."""
     found: list[list[int]] = []
     hypervisors = frontend.scheduler.world.hypervisors
     real = hypervisors.read
@@ -62,8 +62,8 @@ def reads(frontend: Frontend) -> list[list[int]]:
     return found
 
 
-def test_a_vm_that_is_placed_is_limited_within_seconds() -> None:
-    """And its host is read no more once it is, nor told twice."""
+def test_a_placed_vm_is_limited_within_seconds() -> None:
+    """Afterwards its host is not read again, and the limit is not sent twice."""
     frontend = site()
     vms = [frontend.vm(), frontend.vm()]
     frontend.period()
@@ -71,7 +71,7 @@ def test_a_vm_that_is_placed_is_limited_within_seconds() -> None:
     pass_by(frontend, LOOK_S + 1)
     assert all(limited(frontend, vm) for vm in vms)
     assert limits_sent(frontend) == dict.fromkeys(vms, 1)
-    found = reads(frontend)
+    found = record_reads(frontend)
     pass_by(frontend, 30)
     assert found == []
     frontend.agree()
@@ -79,8 +79,8 @@ def test_a_vm_that_is_placed_is_limited_within_seconds() -> None:
 
 
 @pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
-def test_a_vm_that_its_owner_resumes_is_limited_within_seconds(away: str) -> None:
-    """To what its bid buys."""
+def test_a_vm_resumed_by_its_owner_is_limited_within_seconds(away: str) -> None:
+    """The limit is the share that its bid buys."""
     frontend = site()
     other, vm = frontend.vm(), frontend.vm()
     frontend.periods(2)
@@ -96,15 +96,15 @@ def test_a_vm_that_its_owner_resumes_is_limited_within_seconds(away: str) -> Non
     pass_by(frontend, LOOK_S + 1)
     assert limited(frontend, vm)
     assert limits_sent(frontend)[vm] == before + 1
-    # It bids as much as its neighbour, so it weighs as much.
+    # Equal bids have equal weights.
     assert frontend.limits(vm).cpu_shares == frontend.limits(other).cpu_shares
     frontend.agree()
     frontend.close()
 
 
 @pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
-def test_a_running_vm_that_its_owner_starts_anew_is_limited_each_time(away: str) -> None:
-    """To the share that the period gave it, as often as it begins to run in a period."""
+def test_a_running_vm_restarted_by_its_owner_is_limited_each_time(away: str) -> None:
+    """Each start within a period sets the share of that period again."""
     frontend = site()
     vms = [frontend.vm(), frontend.vm()]
     frontend.periods(2)
@@ -126,8 +126,8 @@ def test_a_running_vm_that_its_owner_starts_anew_is_limited_each_time(away: str)
 
 
 @pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
-def test_a_vm_that_is_turned_off_or_boots_while_a_period_looks_is_limited(away: str) -> None:
-    """It is busy then, and gets no limits from that period itself."""
+def test_a_vm_that_stops_or_boots_during_an_observation_is_limited(away: str) -> None:
+    """The VM is busy in the observation, so the period itself sends it no limits."""
     frontend = site()
     vms = [frontend.vm(), frontend.vm()]
     frontend.periods(2)
@@ -146,8 +146,8 @@ def test_a_vm_that_is_turned_off_or_boots_while_a_period_looks_is_limited(away: 
 
 
 @pytest.mark.parametrize("away", ["", "poweroff-hard"])
-def test_the_memory_of_a_guest_that_boots_is_told_within_seconds(away: str) -> None:
-    """It boots with all of its size, also where its owner starts it anew; its share is less."""
+def test_the_memory_of_a_booting_guest_is_set_within_seconds(away: str) -> None:
+    """The guest boots with its full size, also after a restart; its share is smaller."""
     frontend = site()
     vms = [frontend.vm(MEMORY=8192, MERKAT_BID_MEMORY=1) for _ in range(2)]
     frontend.period()
@@ -171,8 +171,8 @@ def test_the_memory_of_a_guest_that_boots_is_told_within_seconds(away: str) -> N
 
 
 @pytest.mark.parametrize("away", ["poweroff-hard", "suspend"])
-def test_the_memory_of_vms_that_were_off_is_told_within_seconds(away: str) -> None:
-    """They were off when the period looked, and come back with all of their size."""
+def test_the_memory_of_vms_that_were_off_is_set_within_seconds(away: str) -> None:
+    """They were off in the observation and return with their full size."""
     frontend = site()
     vms = [frontend.vm(MEMORY=6000, MERKAT_BID_MEMORY=1) for _ in range(2)]
     frontend.periods(3)
@@ -188,18 +188,18 @@ def test_the_memory_of_vms_that_were_off_is_told_within_seconds(away: str) -> No
     pass_by(frontend, LOOK_S + 1)
     told = [frontend.limits(vm).memory_mib for vm in vms]
     assert sum(told) <= 8192
-    assert min(told) > 3000  # the host is theirs alone
+    assert min(told) > 3000  # no other VM uses the host
     frontend.agree()
     frontend.close()
 
 
-def test_hosts_are_read_only_where_a_guest_began_to_run() -> None:
-    """A look at guests that all go on asks hosts for their domains, and nothing else."""
+def test_hosts_are_read_only_where_a_guest_started() -> None:
+    """For unchanged guests a look asks the hosts only for their domains."""
     frontend = site()
     vms = [frontend.vm(), frontend.vm()]
     frontend.periods(2)
     frontend.period()
-    found = reads(frontend)
+    found = record_reads(frontend)
     pass_by(frontend, 30)
     assert found == []
     frontend.bench.ok("one.vm.action", "poweroff-hard", vms[0])
@@ -210,8 +210,8 @@ def test_hosts_are_read_only_where_a_guest_began_to_run() -> None:
     frontend.close()
 
 
-def test_a_paused_daemon_tells_hosts_nothing() -> None:
-    """Also between two periods."""
+def test_a_paused_daemon_sends_no_limits() -> None:
+    """This includes the time between two periods."""
     frontend = site()
     vm = frontend.vm()
     frontend.period()
@@ -222,12 +222,12 @@ def test_a_paused_daemon_tells_hosts_nothing() -> None:
     frontend.close()
 
 
-def test_nothing_is_read_where_the_interval_is_none() -> None:
-    """`period.arrival_look = 0`: the next period sets the limits."""
+def test_no_host_is_read_if_the_interval_is_zero() -> None:
+    """With `period.arrival_look = 0` the next period sets the limits."""
     frontend = site(rhythm=replace(QUICK, arrival_look_s=0.0))
     vm = frontend.vm()
     frontend.period()
-    found = reads(frontend)
+    found = record_reads(frontend)
     pass_by(frontend, 50)
     assert found == []
     assert not limited(frontend, vm)
@@ -237,8 +237,8 @@ def test_nothing_is_read_where_the_interval_is_none() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_daemon_that_dies_while_it_tells_a_host_leaves_it_to_the_next(when: str) -> None:
-    """The step is given up, the limit is set by the next period, and nothing is left open."""
+def test_a_daemon_that_dies_while_it_sends_a_limit_leaves_it_to_the_next(when: str) -> None:
+    """The step is given up, the next period sets the limit, and no step stays open."""
     frontend = site()
     vm = frontend.vm()
     frontend.period()
@@ -264,10 +264,8 @@ def test_a_daemon_that_dies_while_it_tells_a_host_leaves_it_to_the_next(when: st
 
 
 @pytest.mark.parametrize(("takes_s", "early_s"), [(0.0, 20.0), (3.0, 40.0)])
-def test_a_guest_that_is_gone_begins_a_period_early_but_no_cloud_does_nothing_else(
-    takes_s: float, early_s: float
-) -> None:
-    """Its neighbours have its part soon; after a period that took long it is longer until then."""
+def test_a_stopped_guest_begins_a_period_early(takes_s: float, early_s: float) -> None:
+    """Its neighbours get its share soon; after a long period the wait is longer."""
     frontend = site()
     vms = [frontend.vm(), frontend.vm()]
     frontend.periods(2)

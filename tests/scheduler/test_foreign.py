@@ -1,4 +1,4 @@
-"""Placements that are not this daemon's: noticed, told once, and put down to the likely cause."""
+"""Foreign placements: they are detected, reported once and attributed to a likely cause."""
 
 from dataclasses import replace
 
@@ -11,17 +11,17 @@ from tests.scheduler.frontend import Frontend
 
 
 def said(events: object) -> list[str]:
-    """The lines about it."""
+    """Return the log lines about foreign placements."""
     return [line for line in map(formatEvent, events) if "not by this daemon" in line]  # type: ignore[call-overload]
 
 
 def waiting(frontend: Frontend) -> int:
-    """A VM that no host can take, as far as this daemon goes."""
+    """Create a VM that this daemon can place on no host."""
     return frontend.vm(SCHED_REQUIREMENTS="ID = 99")
 
 
-def test_our_own_placements_are_not_foreign(frontend: Frontend) -> None:
-    """Deployments, migrations from a drained host, and what comes late."""
+def test_merkats_own_placements_are_not_foreign(frontend: Frontend) -> None:
+    """They are deployments, migrations from a drained host, and late results."""
     for _ in range(6):
         frontend.vm()
     frontend.periods(3)
@@ -31,8 +31,8 @@ def test_our_own_placements_are_not_foreign(frontend: Frontend) -> None:
     assert (foreign.why, foreign.deployments, foreign.migrations) == (None, 0, 0)
 
 
-def test_a_second_scheduler_is_noticed_and_told_once(frontend: Frontend) -> None:
-    """As the built-in scheduler deploys: a VM each minute. One line, and the state stays."""
+def test_a_second_scheduler_is_detected_and_reported_once(frontend: Frontend) -> None:
+    """It deploys a VM each minute: the log gets one line, and the state remains."""
     vms = [waiting(frontend) for _ in range(4)]
     frontend.periods(2)
     with capturedLogs() as logged:
@@ -49,16 +49,18 @@ def test_a_second_scheduler_is_noticed_and_told_once(frontend: Frontend) -> None
     assert frontend.scheduler.foreign.why is None
 
 
-def test_a_vm_that_is_made_and_deployed_between_two_looks_is_noticed(frontend: Frontend) -> None:
-    """It was never seen waiting."""
+def test_a_vm_created_and_deployed_between_two_looks_is_detected(frontend: Frontend) -> None:
+    """No observation showed it waiting."""
     frontend.periods(2)
     frontend.bench.ok("one.vm.deploy", waiting(frontend), 1)
     frontend.periods(1)
     assert frontend.scheduler.foreign.deployments == 1
 
 
-def test_a_migration_is_put_down_to_onedrs_or_to_an_administrator(frontend: Frontend) -> None:
-    """By what the host's cluster says."""
+def test_a_foreign_migration_is_attributed_to_onedrs_or_an_administrator(
+    frontend: Frontend,
+) -> None:
+    """The cause depends on the host's cluster."""
     vm = frontend.vm()
     frontend.periods(3)
     one = frontend.host_of(vm)
@@ -77,8 +79,8 @@ def test_a_migration_is_put_down_to_onedrs_or_to_an_administrator(frontend: Fron
     assert frontend.scheduler.foreign.migrations == 2
 
 
-def test_onedrs_is_named_for_migrations_in_its_own_clusters_only(frontend: Frontend) -> None:
-    """A deployment in a cluster that OneDRS balances is none of its migrations."""
+def test_onedrs_is_named_only_for_migrations_in_its_own_clusters(frontend: Frontend) -> None:
+    """A deployment in a cluster that OneDRS balances is not attributed to OneDRS."""
     for _ in range(3):
         frontend.vm()
     seen = frontend.periods(3).seen.observation
@@ -91,7 +93,7 @@ def test_onedrs_is_named_for_migrations_in_its_own_clusters_only(frontend: Front
         assert likely in str(foreign.why)
 
 
-def test_what_happens_during_a_pause_is_not_foreign(frontend: Frontend) -> None:
+def test_placements_during_a_pause_are_not_foreign(frontend: Frontend) -> None:
     """An administrator who paused the daemon places VMs by hand."""
     vm = waiting(frontend)
     frontend.scheduler.start()
@@ -107,8 +109,8 @@ def test_what_happens_during_a_pause_is_not_foreign(frontend: Frontend) -> None:
     frontend.result(frontend.stopped())
 
 
-def test_a_vm_that_the_market_leaves_alone_is_anybody_s_to_place(frontend: Frontend) -> None:
-    """An administrator wanted it so; only VMs of a market count."""
+def test_placing_an_unmanaged_vm_is_not_foreign(frontend: Frontend) -> None:
+    """Only VMs of a market count."""
     vm = waiting(frontend)
     before = frontend.periods(1).seen.observation
     frontend.bench.ok("one.vm.deploy", vm, 1)

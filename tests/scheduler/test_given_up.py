@@ -1,4 +1,4 @@
-"""A period that fails says why in the database; work between periods waits for the one in hand."""
+"""A failed period stores its reason; work between periods waits for the running period."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """With a VM."""
+    """Return a frontend with a VM."""
     made = Frontend()
     made.vm()
     yield made
@@ -23,7 +23,7 @@ def frontend() -> Iterator[Frontend]:
 
 
 def failed(frontend: Frontend, error: Exception) -> PeriodRow:
-    """How a period is stored in which this was raised."""
+    """Run a period that raises this error, and return its stored row."""
 
     async def raising(*_: Any) -> tuple[()]:
         raise error
@@ -39,21 +39,21 @@ def failed(frontend: Frontend, error: Exception) -> PeriodRow:
     return found
 
 
-def test_a_period_that_fails_says_why(frontend: Frontend) -> None:
-    """The next one is a period like any other."""
+def test_a_failed_period_stores_its_reason(frontend: Frontend) -> None:
+    """The next period runs as usual."""
     found = failed(frontend, RuntimeError("no plan"))
     assert (found.state, found.failure) == (PeriodState.FAILED, "RuntimeError: no plan")
     assert frontend.period().period == found.number + 1
 
 
-def test_a_daemon_that_lost_its_lease_writes_nothing_more(frontend: Frontend) -> None:
-    """The database is another's now."""
+def test_a_daemon_that_lost_its_lease_stops_writing(frontend: Frontend) -> None:
+    """Another daemon owns the database now."""
     found = failed(frontend, LeaseLostError("another daemon has it"))
     assert (found.state, found.failure) == (PeriodState.OBSERVED, None)
 
 
-def test_what_is_done_between_periods_waits_for_the_one_in_hand(frontend: Frontend) -> None:
-    """For as long as it has patience; then nothing of it is done."""
+def test_work_between_periods_waits_for_the_running_period(frontend: Frontend) -> None:
+    """After its patience the work is dropped."""
     frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.vmpool.*", "count": 1})
     done: list[str] = []
 

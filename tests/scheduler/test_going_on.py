@@ -1,4 +1,4 @@
-"""What a period gave is paid for until another one decides, whatever fails between the two."""
+"""Tenants pay for a period's allocations until the next decision, whatever fails."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,16 +21,16 @@ from tests.scheduler.frontend import PAPER_MARKET, Frontend, entries_by_referenc
 
 MONEY = MoneySettings(supply=1e6, starting_credits=1e5)
 COST = 20.0
-"""Of each VM and period: under the paper's rule a VM pays what it bids, for CPU alone here."""
+"""The cost of each VM per period: under the paper's rule a VM pays its CPU bid."""
 
 
 class Failing(Database):
-    """A database whose transactions can fail, before they are committed or after it."""
+    """A database whose transactions can fail before or after the commit."""
 
     fails: Callable[[], str | None] = staticmethod(lambda: None)
 
     async def run(self, work: Any, *arguments: Any, **more: Any) -> Any:
-        """As the daemon calls it."""
+        """Run a transaction as the daemon does, with the chosen fault."""
         how = type(self).fails()
         if how == "before":
             raise RuntimeError("the disk is full")
@@ -41,14 +41,14 @@ class Failing(Database):
 
 
 class Breaking(Frontend):
-    """A frontend with such a database."""
+    """A frontend whose transactions can fail."""
 
     database = Failing
 
 
 @pytest.fixture
 def frontend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Frontend]:
-    """A host that is large enough for the VMs of two tenants, which run."""
+    """Return a frontend whose host runs the VMs of two tenants without contention."""
     monkeypatch.setattr(Failing, "fails", staticmethod(lambda: None))
     made = Breaking(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=MONEY)
     for name in ("ann", "bob"):
@@ -60,12 +60,12 @@ def frontend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Frontend]:
 
 
 def balance(frontend: Frontend) -> float:
-    """Of both tenants."""
+    """Return the credits of both tenants together."""
     return sum(credits_ for owner, credits_ in frontend.balances().items() if owner)
 
 
-def lost_decision(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A period that charges, and fails as it decides; it takes an interval."""
+def lose_decision(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a period that charges but fails in its decision; it takes an interval."""
     with monkeypatch.context() as patched:
         patched.setattr("merkatd.scheduler.phases.decide.decided_unstored", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -74,25 +74,25 @@ def lost_decision(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 5])
-def test_time_after_a_lost_decision_is_paid_for(
+def test_time_after_a_lost_decision_is_charged(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    """Each period is charged up to the next one, also if several decide nothing in a row."""
+    """Each period is charged up to the next, also after several lost decisions."""
     frontend.period()
     frontend.clock.advance(60)
     before = balance(frontend)
     for _ in range(lost):
-        lost_decision(frontend, monkeypatch)
+        lose_decision(frontend, monkeypatch)
     frontend.periods(1)
     assert before - balance(frontend) == pytest.approx(2 * COST * (lost + 1))
 
 
-def test_a_period_without_a_decision_says_why_and_can_be_void(
+def test_a_period_without_a_decision_stores_its_reason_and_can_be_voided(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its charge stands under its own number."""
+    """Its charge is stored under its own number."""
     frontend.periods(1)
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     found = frontend.read(period_store.newest)
     assert (found.state, found.failure) == (
         PeriodState.CONTINUED,
@@ -110,12 +110,12 @@ def test_a_period_without_a_decision_says_why_and_can_be_void(
     assert frontend.read(void) == round(2 * COST * 1e6)
 
 
-def test_a_quarantined_one_that_is_void_stays_so(
+def test_a_voided_quarantined_period_is_never_charged(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not charged later, though its columns are kept."""
+    """Its columns are kept."""
     frontend.periods(1)
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     number = frontend.read(period_store.newest).number
     frontend.read(lambda c: period_store.quarantine(c, number, 1.0, "why"))
     frontend.read(lambda c: ledger.release(c, number, 1.0))
@@ -127,8 +127,10 @@ def test_a_quarantined_one_that_is_void_stays_so(
     assert before - balance(frontend) == pytest.approx(2 * COST)
 
 
-def test_its_cost_is_reserved(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a decision: no tenant can move its credits away before the charge."""
+def test_the_cost_of_a_period_without_a_decision_is_reserved(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a decision, no tenant can transfer its credits away before the charge."""
     frontend.periods(1)
 
     def reserved() -> dict[int, int]:
@@ -137,21 +139,21 @@ def test_its_cost_is_reserved(frontend: Frontend, monkeypatch: pytest.MonkeyPatc
         return found
 
     decided = reserved()
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     assert reserved() == decided
     assert len(decided) == 2
     frontend.periods(1)
     assert reserved() == decided
 
 
-def test_a_reservation_is_free_for_the_decision_of_its_own_period(
+def test_a_reservation_counts_as_free_for_its_own_periods_decision(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where its charge is run again, as no answer came: else its bids would be lowered."""
+    """This also holds if the charge is repeated after a lost answer; bids are not lowered."""
     frontend.periods(1)
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     number = frontend.read(period_store.newest).number
-    world, seen = frontend.scheduler.world, frontend.result(observed(frontend))
+    world, seen = frontend.scheduler.world, frontend.result(observe_cloud(frontend))
 
     def free(deciding: int | None) -> float:
         purse = frontend.read(lambda c: payer_funds(c, world, seen, deciding=deciding))
@@ -161,13 +163,13 @@ def test_a_reservation_is_free_for_the_decision_of_its_own_period(
     assert free(None) == pytest.approx(balance(frontend) - 2 * 2 * COST)
 
 
-def observed(frontend: Frontend) -> Any:
-    """What the cloud shows."""
+def observe_cloud(frontend: Frontend) -> Any:
+    """Return a deferred with an observation of the cloud."""
     return ensureDeferred(frontend.scheduler.world.cloud.observe())
 
 
-def test_a_poor_tenant_owes_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that could pay for some periods only, and bids less as soon as a period decides."""
+def test_a_tenant_with_too_few_credits_goes_into_debt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can pay for some periods only, and bids less once a period decides again."""
     money = MoneySettings(supply=1e6, starting_credits=100)
     made = Frontend(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=money)
     made.vm(COST, owner=made.user("ann"), MERKAT_BID_MEMORY=0)
@@ -178,7 +180,7 @@ def test_a_poor_tenant_owes_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> No
     made.clock.advance(60)
     before = balance(made)
     for _ in range(11):
-        lost_decision(made, monkeypatch)
+        lose_decision(made, monkeypatch)
     made.period()
     (debt,) = made.read(ledger.debts_of).values()
     assert before - balance(made) + debt / 1e6 == pytest.approx(12 * most / 2e6)
@@ -188,10 +190,10 @@ def test_a_poor_tenant_owes_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_wherever_a_period_breaks_each_second_is_paid_once(
+def test_each_second_is_paid_once_wherever_a_period_fails(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """It fails or is killed at each of its transactions in turn; a new daemon goes on."""
+    """Each transaction fails or is killed in turn; a new daemon continues."""
     count = turn = 0
     broke = True
 
@@ -223,13 +225,10 @@ def test_wherever_a_period_breaks_each_second_is_paid_once(
     assert frontend.read(period_store.newest).number > first
 
 
-def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
+def test_vms_that_stop_and_start_around_a_lost_decision_are_charged_once(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is off and on again before a lost decision, the other after it: each second counts once.
-
-    That a VM began anew is charged for once, too.
-    """
+    """One VM stops and starts before the lost decision, the other after it."""
     first, second = sorted(frontend.cloud.world.vms.rows)
     frontend.periods(1)
     since = frontend.read(period_store.newest).number
@@ -241,10 +240,10 @@ def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
         frontend.clock.advance(20)
 
     off_and_on(first)
-    lost_decision(frontend, monkeypatch)
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     off_and_on(second)
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     frontend.period()
     until = frontend.clock.seconds()
     began = frontend.read(lambda c: period_store.get(c, since)).observed_s
@@ -262,7 +261,7 @@ def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
 
 
 def test_use_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where use is charged the counters of the look count, in which nothing was decided."""
+    """If use is charged, the counters of the observation without a decision count."""
     paid = []
     for loses in (False, True):
         made = Frontend(hosts=1, markets=(MarketRules(strategy="groups"),), money=MONEY)
@@ -271,7 +270,7 @@ def test_use_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         before = balance(made)
         for turn in range(4):
             if loses and turn % 2:
-                lost_decision(made, monkeypatch)
+                lose_decision(made, monkeypatch)
             else:
                 made.periods(1)
         made.period()
@@ -282,14 +281,14 @@ def test_use_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert paid[1] == pytest.approx(paid[0])
 
 
-def test_where_nothing_is_carried_out_nothing_goes_on(
+def test_a_dry_run_continues_no_allocation(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon only looks on now: the last period that acted is charged, and nothing else."""
+    """Only the last period that acted is charged."""
     frontend.periods(1)
     frontend.world_settings |= {"acting": ActingSettings(mode=Mode.DRY)}
     frontend.start_daemon()
     before = balance(frontend)
-    lost_decision(frontend, monkeypatch)
+    lose_decision(frontend, monkeypatch)
     frontend.periods(2)
     assert before - balance(frontend) == pytest.approx(2 * COST)

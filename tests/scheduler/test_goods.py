@@ -1,4 +1,4 @@
-"""Network and disk as goods: the whole daemon on the embedded cloud, in virtual time."""
+"""Network and disk as goods, tested with the whole daemon on the embedded cloud."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,37 +26,37 @@ ONES = dict.fromkeys(BOTH.resources, 1.0)
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """One host; network and disk are sold."""
+    """Return a frontend with one host that sells network and disk."""
     made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(MarketRules(default_bid=ONES),))
     yield made
     made.close()
 
 
 def ask(frontend: Frontend, question: str, **arguments: Any) -> Any:
-    """The daemon's answer."""
+    """Return the daemon's answer to a question."""
     questions = questions_at(frontend.scheduler)
     return frontend.result(ensureDeferred(questions.answer(question, arguments)))
 
 
-def ran(frontend: Frontend, periods: int) -> Announcement:
-    """So many periods, the last of which can be asked about."""
+def run(frontend: Frontend, periods: int) -> Announcement:
+    """Run several periods and make the last one the subject of questions."""
     frontend.scheduler.latest = latest = frontend.periods(periods)
     return latest
 
 
-def throttled(frontend: Frontend, vm: int) -> tuple[int, int]:
-    """The VM's limits of network and disk on its host."""
+def network_and_disk_limits(frontend: Frontend, vm: int) -> tuple[int, int]:
+    """Return the VM's limits of network and disk on its host."""
     limits = frontend.limits(vm)
     return limits.network_kb_s, limits.disk_kib_s
 
 
 def test_bids_divide_a_hosts_bandwidth(frontend: Frontend) -> None:
-    """1 to 3: that is what the host enforces, and it is said why."""
+    """The host enforces a ratio of 1 to 3, and `explain` gives the reason."""
     light = frontend.vm(MERKAT_BID_NETWORK=1)
     heavy = frontend.vm(MERKAT_BID_NETWORK=3)
-    ran(frontend, 3)
-    assert throttled(frontend, light) == (250 * 125, 100 * 1024)
-    assert throttled(frontend, heavy) == (750 * 125, 100 * 1024)
+    run(frontend, 3)
+    assert network_and_disk_limits(frontend, light) == (250 * 125, 100 * 1024)
+    assert network_and_disk_limits(frontend, heavy) == (750 * 125, 100 * 1024)
     explained = ask(frontend, "explain", vm=str(heavy))["resources"]
     (part,) = [one for one in explained if one["resource"] == "network"]
     assert part["share"] == pytest.approx(750.0)
@@ -72,11 +72,11 @@ def test_bids_divide_a_hosts_bandwidth(frontend: Frontend) -> None:
     frontend.agree()
 
 
-def test_all_goods_are_charged_and_accounted_for(frontend: Frontend) -> None:
-    """What a VM bids of each is what it pays where it gets its share, on the statement too."""
+def test_all_goods_are_charged_and_recorded(frontend: Frontend) -> None:
+    """A VM that gets its share pays its bid for each good; the statement agrees."""
     frontend.vm(2.0, owner=frontend.user("ann"), MERKAT_BID_NETWORK=3, MERKAT_BID_DISK=4)
     frontend.vm(2.0, owner=frontend.user("bob"), VCPU=4)
-    ran(frontend, 12)
+    run(frontend, 12)
     ann = next(owner for owner in frontend.balances() if owner)
     month = month_of(frontend.clock.seconds())
     found = frontend.read(lambda c: statement(c, ann, month))
@@ -86,66 +86,66 @@ def test_all_goods_are_charged_and_accounted_for(frontend: Frontend) -> None:
     assert line.disk_cost == pytest.approx(4 * 1e6 * line.seconds / 60, rel=1e-6)
     assert line.network_mbit == pytest.approx(750 * line.seconds, rel=1e-6)
     assert line.disk_mib == pytest.approx(160 * line.seconds, rel=1e-6)
-    assert line.cost > line.network_cost + line.disk_cost, "together they ask for six cores"
+    assert line.cost > line.network_cost + line.disk_cost, "together they request six cores"
     assert found.charged == 10_000_000_000 - round(frontend.balances()[ann] * 1e6)
     frontend.agree()
 
 
-def test_a_host_says_what_it_has_and_a_vm_what_it_can_use(frontend: Frontend) -> None:
-    """MERKAT_NETWORK and MERKAT_DISK of a host; a claim (MIN) holds as far as the bid pays."""
+def test_hosts_and_vms_can_set_their_capacity_and_limits(frontend: Frontend) -> None:
+    """They are MERKAT_NETWORK, MERKAT_DISK and MAX; the bid bounds a claim (MIN)."""
     frontend.bench.ok("one.host.update", 0, 'MERKAT_NETWORK="400"\nMERKAT_DISK="none"', 1)
     capped = frontend.vm(MERKAT_BID_NETWORK=9, MERKAT_MAX_NETWORK=50, MERKAT_MIN_DISK=150)
     rest = frontend.vm(MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=9)
-    ran(frontend, 3)
-    assert throttled(frontend, capped) == (50 * 125, 20 * 1024)
-    assert throttled(frontend, rest) == (350 * 125, 180 * 1024)
+    run(frontend, 3)
+    assert network_and_disk_limits(frontend, capped) == (50 * 125, 20 * 1024)
+    assert network_and_disk_limits(frontend, rest) == (350 * 125, 180 * 1024)
 
 
-def test_a_vm_that_is_resumed_between_two_periods_is_limited_within_seconds(
+def test_a_vm_resumed_between_two_periods_is_limited_within_seconds(
     frontend: Frontend,
 ) -> None:
-    """To what its bids buy, though it has no share; it would have the whole host's otherwise."""
+    """The limit is what its bids buy; without one the VM could use the whole host."""
     off = frontend.vm(MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=1)
     frontend.vm(MERKAT_BID_NETWORK=3, MERKAT_BID_DISK=3)
-    ran(frontend, 3)
+    run(frontend, 3)
     frontend.bench.ok("one.vm.action", "poweroff-hard", off)
-    ran(frontend, 3)
+    run(frontend, 3)
     frontend.bench.ok("one.vm.action", "resume", off)
     for _ in range(4):
         frontend.clock.advance(5)
-    network, disk = throttled(frontend, off)
+    network, disk = network_and_disk_limits(frontend, off)
     assert 0 < network <= 350 * 125
     assert 0 < disk <= 70 * 1024
 
 
-def test_who_bids_nothing_is_not_cut_off(frontend: Frontend) -> None:
-    """A Mbit/s is left: it can still be reached."""
+def test_a_vm_that_bids_nothing_stays_reachable(frontend: Frontend) -> None:
+    """It keeps one Mbit/s."""
     silent = frontend.vm(MERKAT_BID_NETWORK=0)
     frontend.vm(MERKAT_BID_NETWORK=1)
-    ran(frontend, 3)
-    assert throttled(frontend, silent)[0] == 125
+    run(frontend, 3)
+    assert network_and_disk_limits(frontend, silent)[0] == 125
 
 
-def test_bids_and_quotes_speak_of_all_goods(frontend: Frontend) -> None:
-    """What the quote said is what the bid gets, and the next period makes it so."""
+def test_bids_and_quotes_cover_all_goods(frontend: Frontend) -> None:
+    """The bid gets what the quote promised, and the next period applies it."""
     vm = frontend.vm(MERKAT_BID_NETWORK=1)
     frontend.vm(MERKAT_BID_NETWORK=3)
-    ran(frontend, 3)
+    run(frontend, 3)
     quoted = ask(frontend, "quote", vm=str(vm), want_network=500.0)
     (part,) = [one for one in quoted["resources"] if one["resource"] == "network"]
     assert part["bid"] == pytest.approx(3.0)
     ask(frontend, "bid", vm=str(vm), network=3.0)
-    ran(frontend, 2)
-    assert throttled(frontend, vm)[0] == 500 * 125
+    run(frontend, 2)
+    assert network_and_disk_limits(frontend, vm)[0] == 500 * 125
     prices = {row["resource"]: row["price"] for row in ask(frontend, "price")}
     assert prices["network"] == pytest.approx(6 / 1000)
     assert prices["disk"] == pytest.approx(2 / 200)
 
 
-def test_tables_show_what_is_sold(frontend: Frontend) -> None:
-    """And nothing of what is not: with CPU and memory alone they are as they always were."""
+def test_tables_show_only_goods_that_are_sold(frontend: Frontend) -> None:
+    """With CPU and memory alone they have no further columns."""
     frontend.vm(MERKAT_BID_NETWORK=3)
-    ran(frontend, 3)
+    run(frontend, 3)
     sold = ask(frontend, "overview")
     text = "\n".join(frame(sold, 300, None))
     assert "NETWORK" in text
@@ -161,49 +161,49 @@ def test_tables_show_what_is_sold(frontend: Frontend) -> None:
     assert names == [column.name for column in VMS.default() if not column.sometimes]
 
 
-def test_what_others_change_is_put_right(frontend: Frontend) -> None:
-    """In the next period."""
+def test_a_limit_changed_on_the_host_is_restored(frontend: Frontend) -> None:
+    """The next period restores it."""
     vm = frontend.vm()
-    ran(frontend, 3)
+    run(frontend, 3)
     frontend.cloud.guests.set_limits(vm, network_kb_s=-1, disk_kib_s=7)
-    ran(frontend, 1)
-    assert throttled(frontend, vm) == (1000 * 125, 200 * 1024)
+    run(frontend, 1)
+    assert network_and_disk_limits(frontend, vm) == (1000 * 125, 200 * 1024)
 
 
-def test_release_takes_them_off(frontend: Frontend) -> None:
-    """Nothing of ours is left on the host."""
+def test_release_removes_the_limits(frontend: Frontend) -> None:
+    """None of Merkat's limits remains on the host."""
     vm = frontend.vm()
-    ran(frontend, 3)
+    run(frontend, 3)
     ask(frontend, "release")
     ask(frontend, "release", vms=[vm])
-    assert throttled(frontend, vm) == (-1, -1)
+    assert network_and_disk_limits(frontend, vm) == (-1, -1)
 
 
-def test_without_them_nothing_is_sold_or_set() -> None:
-    """Then later they are: what templates say of them counts, though it was said before."""
+def test_without_further_goods_none_is_sold_or_limited() -> None:
+    """Once the goods are enabled, bids that templates already contain count."""
     plain = Frontend(hosts=1, money=MONEY)
     try:
         light, heavy = plain.vm(MERKAT_BID_NETWORK=1), plain.vm(MERKAT_BID_NETWORK=3)
-        seen = ran(plain, 3).seen
+        seen = run(plain, 3).seen
         assert seen.snapshot.resources == ("cpu", "memory")
-        assert throttled(plain, heavy) == (-1, -1)
+        assert network_and_disk_limits(plain, heavy) == (-1, -1)
         with pytest.raises(InvalidRequestError, match="network is not sold; sold: cpu, memory"):
             ask(plain, "bid", vm=str(light), network=3.0)
         assert "network" not in ask(plain, "vms")[0]
         plain.world_settings |= {"goods": BOTH, "markets": (MarketRules(default_bid=ONES),)}
         plain.start_daemon()
-        seen = ran(plain, 3).seen
+        seen = run(plain, 3).seen
         assert seen.snapshot.resources == ("cpu", "memory", "network", "disk")
         assert np.array_equal(seen.snapshot.vms.bid[:, 2], [1.0, 3.0])
-        assert throttled(plain, light)[0] == 250 * 125
-        assert throttled(plain, heavy)[0] == 750 * 125
+        assert network_and_disk_limits(plain, light)[0] == 250 * 125
+        assert network_and_disk_limits(plain, heavy)[0] == 750 * 125
         plain.agree()
     finally:
         plain.close()
 
 
-def test_one_good_alone() -> None:
-    """Disk without network: its charges are its own."""
+def test_one_further_good_can_be_enabled_alone() -> None:
+    """Disk is enabled without network and has its own charges."""
     made = Frontend(
         hosts=1,
         goods=GoodsSettings(disk=True),
@@ -213,8 +213,8 @@ def test_one_good_alone() -> None:
     try:
         vm = made.vm(owner=made.user("ann"), MERKAT_BID_DISK=5)
         made.vm(owner=made.user("bob"), MERKAT_BID_DISK=5)
-        ran(made, 12)
-        assert throttled(made, vm) == (-1, 100 * 1024)
+        run(made, 12)
+        assert network_and_disk_limits(made, vm) == (-1, 100 * 1024)
         ann = next(owner for owner in made.balances() if owner)
         month = month_of(made.clock.seconds())
         found = made.read(lambda c: statement(c, ann, month))
@@ -226,23 +226,23 @@ def test_one_good_alone() -> None:
         made.close()
 
 
-def test_a_vm_of_any_market_can_use_what_the_largest_of_its_hosts_has() -> None:
-    """And nothing of what hosts of another market, or of none, have."""
+def test_a_vm_of_any_market_can_use_as_much_as_its_largest_host_has() -> None:
+    """Hosts of another market, or of none, don't count."""
     first, second = MarketRules(name="first", clusters=frozenset({9})), MarketRules(name="second")
     made = Frontend(hosts=2, goods=BOTH, money=MONEY, markets=(first, second))
     vm = made.vm(MERKAT_MARKET="second", MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=1)
-    ran(made, 3)
-    assert throttled(made, vm) == (1000 * 125, 200 * 1024)
-    allocation = ran(made, 1).decided.decision.allocations[0]
+    run(made, 3)
+    assert network_and_disk_limits(made, vm) == (1000 * 125, 200 * 1024)
+    allocation = run(made, 1).decided.decision.allocations[0]
     assert allocation[2:].tolist() == [1000.0, 200.0]
     made.close()
 
 
-def test_a_spending_rate_is_all_that_is_bid_where_a_market_goes_by_use() -> None:
-    """Memory is not divided by it; network and disk follow the rate of CPU."""
+def test_a_spending_rate_replaces_bids_in_a_market_that_charges_use() -> None:
+    """It doesn't divide memory; network and disk follow the rate of CPU."""
     made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(MarketRules(strategy="groups"),))
     made.vm(3.0, MERKAT_BID_MEMORY=7, MERKAT_BID_NETWORK=9)
-    bid = ran(made, 2).seen.snapshot.vms.bid[0]
+    bid = run(made, 2).seen.snapshot.vms.bid[0]
     assert bid[0] > 0
     assert bid.tolist() == [bid[0], 0.0, bid[0], bid[0]]
     made.close()

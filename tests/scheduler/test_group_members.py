@@ -1,4 +1,4 @@
-"""VM groups: every member counts, also those that Merkat does not place."""
+"""Every member of a VM group counts, including members that Merkat does not place."""
 
 import pytest
 
@@ -9,27 +9,27 @@ LEFT_ALONE = "left-alone"
 
 
 def group(frontend: Frontend, policy: str) -> dict[str, str]:
-    """A VM group with one role of this policy, as an attribute of VMs."""
+    """Create a VM group with one role of this policy; return the attribute for VMs."""
     words = f'NAME="g"\nROLE=[NAME="web",POLICY="{policy}"]'
     number = frontend.bench.ok("one.vmgroup.allocate", words)
     return {"VMGROUP": f'[VMGROUP_ID="{number}",ROLE="web"]'}
 
 
 def member(frontend: Frontend, of: dict[str, str], **more: object) -> int:
-    """A pending VM of the group."""
+    """Create a pending VM of the group."""
     lines = {"CPU": 1, "VCPU": 1, "MEMORY": 512, "MERKAT_BID_CPU": 1} | more
     text = "\n".join(f'{name}="{value}"' for name, value in lines.items())
     return frontend.bench.new(f"{text}\nVMGROUP={of['VMGROUP']}")
 
 
-def by_hand(frontend: Frontend, vm: int, host: int) -> None:
+def deploy_by_hand(frontend: Frontend, vm: int, host: int) -> None:
     """Deploy the VM as an administrator does."""
     frontend.bench.ok("one.vm.deploy", vm, host)
     frontend.clock.advance(60)
 
 
 def where(policy: str) -> tuple[int, int]:
-    """The host of the other member, and the right one for ours: not the one taken by default."""
+    """Return the other member's host and the correct, non-default host for Merkat's VM."""
     return (1, 1) if policy == "AFFINED" else (0, 1)
 
 
@@ -37,7 +37,7 @@ def where(policy: str) -> tuple[int, int]:
 @pytest.mark.parametrize("strategy", ["tabu", "paper", "groups"])
 class TestMembers:
     def test_an_unmanaged_member_counts(self, policy: str, strategy: str) -> None:
-        """Its group is taken out of the market; it runs, and stays where it is."""
+        """It belongs to an excluded group, runs, and stays on its host."""
         market = MarketRules(strategy=strategy, excluded_groups=frozenset({LEFT_ALONE}))
         frontend = Frontend(hosts=3, markets=(market,))
         number = frontend.bench.ok("one.group.allocate", LEFT_ALONE)
@@ -45,7 +45,7 @@ class TestMembers:
         other = member(frontend, of)
         frontend.bench.ok("one.vm.chown", other, -1, number)
         there, right = where(policy)
-        by_hand(frontend, other, there)
+        deploy_by_hand(frontend, other, there)
         ours = member(frontend, of)
         frontend.periods(4)
         assert frontend.state(ours) == "RUNNING"
@@ -54,13 +54,13 @@ class TestMembers:
         frontend.close()
 
     def test_a_failed_member_counts(self, policy: str, strategy: str) -> None:
-        """An administrator may start it again where it is at any time."""
+        """An administrator can restart it there at any time."""
         frontend = Frontend(hosts=3, markets=(MarketRules(strategy=strategy),))
         of = group(frontend, policy)
         other = member(frontend, of)
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
         there, right = where(policy)
-        by_hand(frontend, other, there)
+        deploy_by_hand(frontend, other, there)
         assert frontend.state(other) == "BOOT_FAILURE"
         ours = member(frontend, of)
         frontend.periods(4)
@@ -72,11 +72,8 @@ class TestMembers:
         frontend.close()
 
 
-def test_members_in_two_markets_are_one_group() -> None:
-    """VMs that must share a host can't, where their markets have none in common: one waits.
-
-    Both are new, and decided in one period, market by market.
-    """
+def test_members_in_two_markets_form_one_group() -> None:
+    """They must share a host, but their markets share none: one member waits."""
     frontend = Frontend(
         hosts=3,
         markets=(MarketRules(), MarketRules(name="gold", cluster_names=frozenset({"gold"}))),

@@ -1,4 +1,4 @@
-"""Calls that are never answered: the calls beside them go on."""
+"""Calls without an answer do not delay other calls."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ IN_FLIGHT = 16
 
 
 class Counted:
-    """A transport that counts the calls of each method that are under way."""
+    """A transport that counts the calls in flight for each method."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
@@ -26,7 +26,7 @@ class Counted:
         self._now: dict[str, int] = {}
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """As the other transport."""
+        """Pass the call on and count it."""
         now = self._now[method] = self._now.get(method, 0) + 1
         self.most[method] = max(self.most.get(method, 0), now)
         try:
@@ -37,27 +37,27 @@ class Counted:
 
 @pytest.fixture
 def frontend() -> Any:
-    """A host for each VM, so that hosts' own limits hold nothing up."""
+    """Return one host for each VM, so that limits per host delay no call."""
     made = Frontend(HOSTS, HostSize(200, 2048), rhythm=Rhythm(in_flight=IN_FLIGHT))
     counted = Counted(made.transport)
-    made.transport = counted  # type: ignore[assignment]  # it is called like the other
+    made.transport = counted  # type: ignore[assignment]  # it has the same `call`
     made.start_daemon()
     yield made, counted
     made.close()
 
 
 def begin(frontend: Frontend) -> Deferred[Any]:
-    """A period that is under way; its reads, and all that is answered at once, are behind it."""
+    """Start a period; all reads and immediate answers are already complete."""
     return ensureDeferred(frontend.scheduler.period())
 
 
 def running(frontend: Frontend, vms: list[int]) -> int:
-    """How many of these VMs have a host."""
+    """Return how many of these VMs have a host."""
     return sum(bool(frontend.bench.vm(vm).history) for vm in vms)
 
 
-def proposing(steps: Sequence[Step]) -> Any:
-    """Asks the period for these steps."""
+def propose(steps: Sequence[Step]) -> Any:
+    """Return a function that proposes these steps to the period."""
 
     async def proposals(_database: object, seen: Any) -> Sequence[Step]:
         return [replace(step, period=seen.period) for step in steps]
@@ -65,8 +65,8 @@ def proposing(steps: Sequence[Step]) -> Any:
     return proposals
 
 
-def test_deploys_that_hang_hold_up_no_other_deploy(frontend: tuple[Frontend, Counted]) -> None:
-    """Eight of 24 hang: the other sixteen are made before any of the eight is given up."""
+def test_hanging_deploys_delay_no_other_deploy(frontend: tuple[Frontend, Counted]) -> None:
+    """Eight of 24 hang; the other sixteen finish before any of the eight is given up."""
     site, _ = frontend
     vms = [site.vm() for _ in range(HOSTS)]
     site.cloud.faults.add(Fault(FaultKind.HANG, "one.vm.deploy", count=8))
@@ -77,10 +77,10 @@ def test_deploys_that_hang_hold_up_no_other_deploy(frontend: tuple[Frontend, Cou
     site.result(period)
 
 
-def test_as_many_calls_are_in_flight_as_the_configuration_says(
+def test_as_many_calls_are_in_flight_as_configured(
     frontend: tuple[Frontend, Counted],
 ) -> None:
-    """`period.in_flight` is the bound, and is reached; reads and messages go on beside them."""
+    """`period.in_flight` is the bound and is reached; reads and messages don't count."""
     site, counted = frontend
     vms = [site.vm() for _ in range(HOSTS)]
     site.cloud.faults.add(Fault(FaultKind.HANG, "one.vm.deploy"))
@@ -97,10 +97,10 @@ def test_as_many_calls_are_in_flight_as_the_configuration_says(
     site.result(period)
 
 
-def test_steps_of_vms_on_different_hosts_do_not_share_the_turns_of_one_host(
+def test_steps_of_vms_on_different_hosts_use_separate_turns(
     frontend: tuple[Frontend, Counted],
 ) -> None:
-    """Terminations name no host; two that hang hold up none of a VM on another host."""
+    """Terminations name no host; two that hang delay no VM on another host."""
     site, _ = frontend
     owner = site.user("ann")
     vms = [site.vm(owner=owner) for _ in range(8)]
@@ -108,7 +108,7 @@ def test_steps_of_vms_on_different_hosts_do_not_share_the_turns_of_one_host(
     steps = [Suspend(period=99, vm=vm, reason="a test") for vm in vms]
     for vm in vms[:2]:
         site.cloud.faults.add(Fault(FaultKind.HANG, "one.vm.action", vm=vm))
-    site.scheduler.world = replace(site.scheduler.world, proposals=proposing(steps))
+    site.scheduler.world = replace(site.scheduler.world, proposals=propose(steps))
     period = begin(site)
     site.clock.pump([0.1] * 20)
     assert [vm for vm in vms if site.state(vm) == "RUNNING"] == vms[:2]

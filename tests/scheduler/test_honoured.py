@@ -1,4 +1,4 @@
-"""What OpenNebula's pools say about places, from the words in them to where VMs are."""
+"""OpenNebula's placement rules, from its pools to the hosts of VMs."""
 
 from xml.etree import ElementTree as ET
 
@@ -8,12 +8,12 @@ from tests.scheduler.frontend import Frontend
 
 
 def told(frontend: Frontend, vm: int) -> str:
-    """What the VM's owner reads."""
+    """Return the message that the VM's owner reads."""
     return frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE", "")
 
 
-def test_requirements_are_kept_told_and_withdrawn(frontend: Frontend) -> None:
-    """From the template to the host, or to the reason."""
+def test_requirements_are_met_reported_and_removed(frontend: Frontend) -> None:
+    """The template's requirement leads to a host or to a message with the reason."""
     frontend.bench.ok("one.host.update", 1, 'RACK="7"', 1)
     there = frontend.vm(SCHED_REQUIREMENTS="RACK = 7")
     waits = frontend.vm(SCHED_REQUIREMENTS="RACK > 9")
@@ -28,8 +28,8 @@ def test_requirements_are_kept_told_and_withdrawn(frontend: Frontend) -> None:
     assert (frontend.host_of(waits), told(frontend, waits)) == (2, "")
 
 
-def test_rank_and_priority(frontend: Frontend) -> None:
-    """Of equal hosts the highest rank; of VMs that wait the highest priority."""
+def test_rank_and_priority_are_respected(frontend: Frontend) -> None:
+    """The highest rank decides between equal hosts, the highest priority between VMs."""
     frontend.bench.ok("one.host.update", 2, 'SPEED="9"', 1)
     vm = frontend.vm(SCHED_RANK="SPEED")
     frontend.periods(2)
@@ -41,10 +41,10 @@ def test_rank_and_priority(frontend: Frontend) -> None:
     assert frontend.state(urgent) == "RUNNING"
 
 
-def test_the_users_rights(frontend: Frontend) -> None:
-    """Without a rule for hosts nobody but an administrator has any."""
+def test_a_users_rights_are_respected(frontend: Frontend) -> None:
+    """Without a rule for hosts only an administrator has rights."""
     mine, root = frontend.vm(owner=frontend.user("ann")), frontend.vm()
-    pool = ET.fromstring(frontend.bench.ok("one.acl.info"))  # noqa: S314 - our own cloud's
+    pool = ET.fromstring(frontend.bench.ok("one.acl.info"))  # noqa: S314 - trusted XML
     for rule in pool.findall("ACL"):
         frontend.bench.ok("one.acl.delrule", int(rule.findtext("ID", "")))
     frontend.periods(2)
@@ -53,8 +53,8 @@ def test_the_users_rights(frontend: Frontend) -> None:
 
 
 @pytest.mark.parametrize(("policy", "hosts"), [("ANTI_AFFINED", 3), ("AFFINED", 1)])
-def test_vm_groups(frontend: Frontend, policy: str, hosts: int) -> None:
-    """Members of a role apart, or together."""
+def test_vm_groups_are_respected(frontend: Frontend, policy: str, hosts: int) -> None:
+    """The members of a role are placed apart or together."""
     template = f'NAME="g"\nROLE=[NAME="web",POLICY="{policy}"]'
     group = frontend.bench.ok("one.vmgroup.allocate", template)
     member = f'CPU="1"\nVCPU="1"\nMEMORY="512"\nVMGROUP=[VMGROUP_ID="{group}",ROLE="web"]'

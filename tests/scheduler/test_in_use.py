@@ -1,4 +1,4 @@
-"""Memory in use beyond what is paid for: who keeps it, for how long, and what its owner is told."""
+"""Memory in use beyond the paid share: which VM keeps it, for how long, and the message."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ AMOUNTS = st.floats(0, 20_000)
 def kept(
     use: list[float], paid: list[float], for_now: list[float], wish: list[float], capacity: float
 ) -> list[float]:
-    """Of VMs that are all on one host."""
+    """Return the amounts that VMs on one host keep."""
     host, room = np.zeros(len(use), dtype=np.int64), np.array([capacity])
     found = kept_in_use(
         np.array(use), np.array(paid), np.array(for_now), np.array(wish), host, room
@@ -31,13 +31,13 @@ def kept(
     return amounts
 
 
-def test_where_no_vm_asks_for_it_a_vm_keeps_all_that_it_uses() -> None:
-    """Whatever it pays."""
+def test_a_vm_keeps_all_memory_in_use_if_no_vm_requests_it() -> None:
+    """This holds whatever the VM pays."""
     assert kept([8192, 64], [256, 64], [0, 0], [0, 5000], 16384) == [8192, 64]
 
 
-def test_vms_that_do_not_pay_divide_what_bids_leave() -> None:
-    """Of 16,384 MiB bids ask for 10,000; in the first period a VM has nine tenths for now."""
+def test_vms_that_do_not_pay_divide_the_memory_without_bids() -> None:
+    """Bids request 10,000 of 16,384 MiB; a VM keeps nine tenths in the first period."""
     found = kept([8000, 0, 0], [256, 0, 0], [7200, 0, 0], [0, 5000, 5000], 16384)
     assert found == pytest.approx([7200, 0, 0])
     found = kept([8000, 0, 0], [256, 0, 0], [5000, 0, 0], [0, 5000, 5000], 16384)
@@ -46,8 +46,8 @@ def test_vms_that_do_not_pay_divide_what_bids_leave() -> None:
     assert found == pytest.approx([2256, 2256, 0])
 
 
-def test_where_bids_ask_for_more_than_there_is_only_what_is_paid_for_is_left() -> None:
-    """To who bids too little as to who bids nothing."""
+def test_under_contention_a_vm_keeps_only_the_memory_it_pays_for() -> None:
+    """A VM with a low bid is treated like one without a bid."""
     found = kept([8000, 3000], [256, 2000], [0, 0], [0, 8192], 8192)
     assert found == pytest.approx([256, 2000])
 
@@ -56,10 +56,10 @@ def test_where_bids_ask_for_more_than_there_is_only_what_is_paid_for_is_left() -
     rows=st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS), min_size=1, max_size=5),
     capacity=AMOUNTS,
 )
-def test_what_is_kept_lies_between_what_is_paid_for_and_what_is_used(
+def test_the_kept_memory_lies_between_paid_and_used_memory(
     rows: list[tuple[float, float, float, float]], capacity: float
 ) -> None:
-    """And a host is not overfull for its sake."""
+    """It never overcommits a host."""
     use, paid, for_now, wish = (list(one) for one in zip(*rows, strict=True))
     use = [max(one, other) for one, other in zip(use, paid, strict=True)]
     found = kept(use, paid, for_now, wish, capacity)
@@ -71,14 +71,14 @@ def test_what_is_kept_lies_between_what_is_paid_for_and_what_is_used(
 
 @pytest.fixture
 def memory() -> Memory:  # type: ignore[misc]
-    """A host of 16 GiB under the clearing rule."""
+    """Return a host of 16 GiB under the clearing rule."""
     made = Memory(PriceRule.CLEARING)
     yield made
     made.close()
 
 
-def test_periods_that_begin_early_shrink_it_no_faster(memory: Memory) -> None:
-    """A tenth in an interval, however many periods that has."""
+def test_early_periods_shrink_the_memory_no_faster(memory: Memory) -> None:
+    """It shrinks by a tenth in an interval, whatever the number of periods."""
     site = memory.site
     vm = memory.vm("eve", 60, USE_MIB)
     site.periods(4)
@@ -95,8 +95,8 @@ def test_periods_that_begin_early_shrink_it_no_faster(memory: Memory) -> None:
     assert 0.9**3 * before * 0.97 <= after <= 0.9 * before
 
 
-def test_a_vm_that_its_own_group_keeps_out_takes_no_memory(memory: Memory) -> None:
-    """Its VM group forbids the only host, so no room is made for it there."""
+def test_a_vm_excluded_by_its_own_group_takes_no_memory(memory: Memory) -> None:
+    """Its VM group forbids the only host, so no room is made there."""
     honest = memory.vm("ann", 0.5, USE_MIB)
     memory.site.periods(2)
     bench, eve = memory.site.bench, f"eve:{PASSWORD}"
@@ -113,8 +113,8 @@ def test_a_vm_that_its_own_group_keeps_out_takes_no_memory(memory: Memory) -> No
     assert memory.site.cloud.guests.read([honest])[honest].balloon_mib >= USE_MIB
 
 
-def test_a_vm_that_pays_finds_room_where_others_do_not_pay_for_theirs(memory: Memory) -> None:
-    """Two VMs use all of the host, and bid nothing: they make room until it can come."""
+def test_a_vm_that_pays_gets_memory_from_vms_that_do_not(memory: Memory) -> None:
+    """Two VMs use the whole host and bid nothing; they shrink until the new VM fits."""
     site = memory.site
     hoards = [memory.vm("eve", 60, USE_MIB) for _ in range(2)]
     site.periods(4)
@@ -131,8 +131,8 @@ def test_a_vm_that_pays_finds_room_where_others_do_not_pay_for_theirs(memory: Me
     assert site.state(comer) == "RUNNING"
 
 
-def test_its_owner_is_told_before_and_while_it_shrinks(memory: Memory) -> None:
-    """In `explain` and SCHED_MESSAGE, with the bid that keeps it; that bid then keeps it."""
+def test_the_owner_is_told_before_and_while_a_vm_shrinks(memory: Memory) -> None:
+    """`explain` and SCHED_MESSAGE name the bid that keeps the memory; that bid keeps it."""
     site = memory.site
     vm = memory.vm("eve", 60, USE_MIB)
     site.periods(4)
@@ -162,8 +162,8 @@ def test_its_owner_is_told_before_and_while_it_shrinks(memory: Memory) -> None:
     assert held >= 0.9 * kept_mib
 
 
-def test_a_quote_is_what_is_charged_while_memory_is_held(memory: Memory) -> None:
-    """Of a VM that shrinks, to the micro-credit."""
+def test_a_quote_equals_the_charge_while_memory_is_kept(memory: Memory) -> None:
+    """They agree to the micro-credit for a VM that shrinks."""
     site = memory.site
     vm = memory.vm("eve", 0.3, USE_MIB)
     site.periods(4)
@@ -179,10 +179,8 @@ def test_a_quote_is_what_is_charged_while_memory_is_held(memory: Memory) -> None
 
 
 @pytest.mark.parametrize(("bought", "keeps"), [(5000.0, np.nan), (100.0, 110.0)])
-def test_only_a_vm_whose_bid_pays_too_little_is_told_what_it_keeps(
-    bought: float, keeps: float
-) -> None:
-    """A VM that pays for all that it holds gives memory in ordinary steps, as far as it may."""
+def test_only_a_vm_with_a_low_bid_is_told_what_it_keeps(bought: float, keeps: float) -> None:
+    """A VM that pays for all its memory returns memory in ordinary steps."""
     size, held = np.array([[100.0, 256.0]] * 2), np.array([[np.nan, 256.0]] * 2)
     vms = vms_table([0, 0], [[1.0, 1.0], [9.0, 9.0]], size, held=held)
     snapshot = cloud(hosts_table(np.array([[400.0, 464.0]])), vms)

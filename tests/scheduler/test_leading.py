@@ -1,4 +1,4 @@
-"""Two daemons on one cloud and one database, in virtual time: at most one acts in a period."""
+"""Two daemons on one cloud and one database: at most one of them acts in each period."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ TWO_ATTEMPTS = Backoff(first_s=0.05, longest_s=2.0, retries=1)
 
 
 class Slow:
-    """A clock of a daemon's own: it may be off, run fast or slow, and be stopped."""
+    """A daemon's own clock: it can be off, fast, slow or stopped."""
 
     def __init__(self, frontend: Frontend, offset_s: float, rate: float) -> None:
         self._clock = frontend.clock
@@ -35,11 +35,11 @@ class Slow:
         self.stopped = False
 
     def seconds(self) -> float:
-        """Now, by this clock."""
+        """Return the time by this clock."""
         return START_S + self._offset_s + (self._clock.seconds() - START_S) * self._rate
 
     def callLater(self, delay: float, call: Callable[..., object], *arguments: object) -> Any:  # noqa: N802
-        """Call it after so many of its own seconds."""
+        """Call it after a delay by this clock."""
 
         def due() -> None:
             if self.stopped:
@@ -50,13 +50,13 @@ class Slow:
         return self._clock.callLater(delay / self._rate, due)
 
     def going_on(self) -> Deferred[None]:
-        """Nothing leaves a stopped process, and it reads no answer."""
+        """Return a deferred that fires after the stop; until then no call or answer passes."""
         waiting: Deferred[None] = Deferred()
         self._late.append(lambda: waiting.callback(None))
         return waiting
 
     def go_on(self) -> None:
-        """After a stop: all that should have been done meanwhile is done now."""
+        """End the stop, and make all calls that became due meanwhile."""
         self.stopped = False
         late, self._late = self._late, []
         for call in late:
@@ -64,7 +64,7 @@ class Slow:
 
 
 class Daemon:
-    """A scheduler with a lease of its own on the frontend's database and cloud."""
+    """A scheduler with its own lease on the frontend's database and cloud."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Daemon:
         await self.leading.certain()
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """As the transport, with a record of what changes anything."""
+        """Pass the call on, and record each call that changes something."""
         if self.clock.stopped:
             await self.clock.going_on()
         if method.startswith(("one.vm.deploy", "one.vm.migrate", "embedded.limits.set")):
@@ -125,18 +125,18 @@ class Daemon:
         return answer
 
     def kill(self) -> None:
-        """It does nothing more, and gives nothing back."""
+        """Stop the daemon without releasing its lease."""
         self.clock.stopped = True
 
     def end(self) -> None:
-        """It ends in order."""
+        """Stop the daemon in order."""
         self._frontend.result(ensureDeferred(self.scheduler.stop()))
         self._frontend.result(ensureDeferred(self.leading.stop()))
 
 
 @pytest.fixture
 def cloud() -> Iterator[Frontend]:
-    """A cloud with a few VMs that wait."""
+    """Return a cloud with a few waiting VMs."""
     made = Frontend()
     for at in range(4):
         made.vm(1.0 + at)
@@ -150,16 +150,16 @@ def pass_(frontend: Frontend, seconds: float) -> None:
 
 
 def periods_of(connection: sa.Connection) -> list[int]:
-    """The numbers of all periods that came to act."""
+    """Return the numbers of all periods that acted."""
     return sorted(one.number for one in period_store.recent(connection, 1000) if one.acted_s)
 
 
 @pytest.mark.parametrize("offset_s", [0.0, 86_400.0, -3600.0])
 @pytest.mark.parametrize("rate", [1.0, 1.1, 0.92])
-def test_the_standby_never_acts_beside_the_holder(
+def test_the_standby_never_acts_beside_the_leader(
     cloud: Frontend, offset_s: float, rate: float
 ) -> None:
-    """Whatever their clocks say: off by any amount, a tenth faster or slower."""
+    """Their clocks may be off by any amount, or a tenth faster or slower."""
     first = Daemon(cloud, "first")
     pass_(cloud, 7)
     second = Daemon(cloud, "second", offset_s, rate)
@@ -177,7 +177,7 @@ def test_the_standby_never_acts_beside_the_holder(
 def test_the_standby_takes_over_within_two_periods_of_a_kill(
     cloud: Frontend, moment_s: float
 ) -> None:
-    """Whenever that was; VMs and credits go on where they were."""
+    """This holds for any moment; VMs and credits continue unchanged."""
     first = Daemon(cloud, "first")
     pass_(cloud, 20)
     second = Daemon(cloud, "second", offset_s=500.0)
@@ -192,8 +192,8 @@ def test_the_standby_takes_over_within_two_periods_of_a_kill(
     cloud.agree()
 
 
-def test_the_standby_takes_over_at_once_from_one_that_ends_in_order(cloud: Frontend) -> None:
-    """The lease was given back: a tenth of a period is enough."""
+def test_the_standby_takes_over_at_once_after_an_orderly_stop(cloud: Frontend) -> None:
+    """The leader released the lease: a tenth of a period is enough."""
     first = Daemon(cloud, "first")
     second = Daemon(cloud, "second")
     pass_(cloud, 130)
@@ -204,13 +204,10 @@ def test_the_standby_takes_over_at_once_from_one_that_ends_in_order(cloud: Front
 
 
 @pytest.mark.parametrize("interval_s", [INTERVAL_S, 6 * INTERVAL_S, INTERVAL_S / 6])
-def test_a_daemon_that_slept_through_its_successors_beginning_sends_nothing(
+def test_a_daemon_stopped_during_a_takeover_sends_no_call(
     cloud: Frontend, interval_s: float
 ) -> None:
-    """Stopped in the middle of a period, it wakes up with steps in its hands.
-
-    Also where it was told another interval, of which the other one never heard.
-    """
+    """It stops within a period and continues with open steps, under any lease length."""
     first = Daemon(cloud, "first")
     second = Daemon(cloud, "second")
     pass_(cloud, 3)
@@ -239,8 +236,8 @@ def test_a_daemon_that_slept_through_its_successors_beginning_sends_nothing(
     cloud.agree()
 
 
-def test_what_the_loser_still_has_in_hand_is_not_sent(cloud: Frontend) -> None:
-    """The lease is looked at again before each call, where it is not surely one's own."""
+def test_a_daemon_that_lost_its_lease_sends_no_open_step(cloud: Frontend) -> None:
+    """It checks the lease before each call unless the lease is certain."""
     first = Daemon(cloud, "first")
     pass_(cloud, 130)
     cloud.vm(5.0)
@@ -262,8 +259,8 @@ def test_what_the_loser_still_has_in_hand_is_not_sent(cloud: Frontend) -> None:
     assert "another daemon has the lease" in (first.scheduler.standby or "")
 
 
-def test_a_lease_that_was_shortened_is_waited_for_as_long_as_before(cloud: Frontend) -> None:
-    """Its holder may go by the long one still; whoever never had that waits for its own."""
+def test_the_standby_waits_for_a_shortened_lease_as_long_as_before(cloud: Frontend) -> None:
+    """The leader may still use the long one; a standby without it waits for its own lease."""
     first, second = Daemon(cloud, "first"), Daemon(cloud, "second")
     pass_(cloud, 130)
     second.leading.adopt(lease_s_of(INTERVAL_S / 6))
@@ -274,8 +271,8 @@ def test_a_lease_that_was_shortened_is_waited_for_as_long_as_before(cloud: Front
     assert second.acted != []
 
 
-def test_a_lease_that_was_lengthened_is_waited_for(cloud: Frontend) -> None:
-    """Its holder is sure of it for no longer than before, but the next one is more patient."""
+def test_the_standby_waits_for_a_lengthened_lease(cloud: Frontend) -> None:
+    """The leader relies on the short lease, but the standby waits for the long one."""
     first, second = Daemon(cloud, "first"), Daemon(cloud, "second")
     pass_(cloud, 130)
     second.leading.adopt(lease_s_of(2 * INTERVAL_S))
@@ -286,8 +283,8 @@ def test_a_lease_that_was_lengthened_is_waited_for(cloud: Frontend) -> None:
     assert second.acted != []
 
 
-def test_a_daemon_of_an_older_version_acts_no_more_on_a_newer_schema(cloud: Frontend) -> None:
-    """Neither the one that acts, nor one that stands by and would take over."""
+def test_a_daemon_of_an_older_version_stops_acting_on_a_newer_schema(cloud: Frontend) -> None:
+    """This holds for the leader and for a standby that would take over."""
     known = migrations.newest()
     first = Daemon(cloud, "first", revision=known)
     second = Daemon(cloud, "second", revision=known)
@@ -306,7 +303,7 @@ def test_a_daemon_of_an_older_version_acts_no_more_on_a_newer_schema(cloud: Fron
 
 
 def test_in_a_zone_only_the_leaders_daemon_acts(cloud: Frontend) -> None:
-    """When another server leads, its daemon follows within two periods, and the first rests."""
+    """When another server leads, its daemon acts within two periods and the first one stops."""
     first, second = Daemon(cloud, "first"), Daemon(cloud, "second")
     second.leads = False
     pass_(cloud, 130)
@@ -320,8 +317,8 @@ def test_in_a_zone_only_the_leaders_daemon_acts(cloud: Frontend) -> None:
     assert first.scheduler.standby == "another server leads the zone"
 
 
-def test_a_restarted_daemon_need_not_wait_for_its_own_lease(cloud: Frontend) -> None:
-    """Its state directory is its own: whoever had it before is dead."""
+def test_a_restarted_daemon_does_not_wait_for_its_own_lease(cloud: Frontend) -> None:
+    """Its state directory is locked, so the previous owner of the lease has ended."""
     first = Daemon(cloud, "first")
     pass_(cloud, 70)
     first.kill()
@@ -330,8 +327,8 @@ def test_a_restarted_daemon_need_not_wait_for_its_own_lease(cloud: Frontend) -> 
     assert len(again.acted) == 1
 
 
-def test_a_lease_is_surely_ones_own_for_less_time_than_others_wait(cloud: Frontend) -> None:
-    """A daemon that goes on after a stop knows that at once, without asking."""
+def test_a_leader_is_certain_of_its_lease_for_less_time_than_others_wait(cloud: Frontend) -> None:
+    """After a stop a daemon knows at once, without a query, that its lease is uncertain."""
     rng = np.random.default_rng(1)
     database = Database(cloud.engine, Inline(), cloud.clock, rng, TWO_ATTEMPTS)
     away_s = 0.0
@@ -353,8 +350,8 @@ def test_a_lease_is_surely_ones_own_for_less_time_than_others_wait(cloud: Fronte
     assert not certainly_leads([leading])
 
 
-def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud: Frontend) -> None:
-    """Calls to OpenNebula are many; what was proved a moment ago holds for each of them."""
+def test_a_lease_that_was_just_renewed_needs_no_transaction_for_each_call(cloud: Frontend) -> None:
+    """Many calls to OpenNebula share one recent check."""
     rng = np.random.default_rng(1)
     database = Database(cloud.engine, Inline(), cloud.clock, rng, TWO_ATTEMPTS)
     leading = Leadership(database, cloud.clock, "one", lease_s_of(INTERVAL_S))
@@ -370,10 +367,10 @@ def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud:
 
 
 @pytest.mark.parametrize("loses", [True, False])
-def test_who_asked_is_told_once_when_the_lease_is_lost_or_given_back(
+def test_listeners_are_notified_once_when_the_lease_is_lost_or_released(
     cloud: Frontend, loses: bool
 ) -> None:
-    """Whatever was in hand for it ends then."""
+    """Their work in progress ends then."""
     daemon = Daemon(cloud, "first")
     told: list[bool] = []
     daemon.leading.when_lost(lambda: told.append(daemon.leading.acting))

@@ -1,4 +1,4 @@
-"""Two daemons on one real MariaDB, each with connections of its own: one acts in each period."""
+"""Two daemons on one real MariaDB, each with its own connections."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.servers import MariaDb
 
 @pytest.fixture
 def engines(mariadb: MariaDb) -> Iterator[list[sa.Engine]]:
-    """Three ways to one database: the tests' own, and one for each daemon."""
+    """Return three engines of one database: one for the test and one for each daemon."""
     url = mariadb.make("two_daemons")
     made = [make_engine(url) for _ in range(3)]
     yield made
@@ -22,10 +22,10 @@ def engines(mariadb: MariaDb) -> Iterator[list[sa.Engine]]:
     mariadb.drop("two_daemons")
 
 
-def test_one_acts_in_each_period_and_the_other_follows_within_two(
+def test_one_daemon_acts_in_each_period_and_the_other_follows_within_two(
     engines: list[sa.Engine],
 ) -> None:
-    """Beside each other, after a kill, and when the first comes back: nothing is done twice."""
+    """They run together, after a kill, and after the first returns; no step is repeated."""
     cloud = Frontend(engine=engines[0])
     vms = [cloud.vm(1.0 + at) for at in range(4)]
     first = Daemon(cloud, "first", engine=engines[1])

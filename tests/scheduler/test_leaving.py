@@ -1,4 +1,4 @@
-"""Leaving a host: a disabled host keeps its VMs, and only an order to empty it moves them."""
+"""A disabled host keeps its VMs; only an order to empty it moves them."""
 
 import itertools
 from typing import Any
@@ -18,7 +18,7 @@ from tests.scheduler.frontend import Frontend
 
 
 def placed(frontend: Frontend, count: int = 6) -> list[int]:
-    """So many VMs, all running."""
+    """Return several running VMs."""
     vms = [frontend.vm() for _ in range(count)]
     frontend.periods(3)
     assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
@@ -26,12 +26,12 @@ def placed(frontend: Frontend, count: int = 6) -> list[int]:
 
 
 def on(frontend: Frontend, host: int, vms: list[int]) -> list[int]:
-    """Those of the VMs that are on the host."""
+    """Return the VMs that are on the host."""
     return [vm for vm in vms if frontend.host_of(vm) == host]
 
 
 def disable(frontend: Frontend, host: int) -> None:
-    """`onehost disable`."""
+    """Disable the host as `onehost disable` does."""
     frontend.bench.ok("one.host.status", host, 1)
 
 
@@ -49,8 +49,8 @@ class TestDisabled:
         assert on(frontend, 0, vms) == there
         frontend.agree()
 
-    def test_not_even_for_gain_is_a_vm_moved_off_a_disabled_host(self, frontend: Frontend) -> None:
-        """However crowded it is: an administrator who disables a host wants it left alone."""
+    def test_no_vm_leaves_a_disabled_host_for_gain(self, frontend: Frontend) -> None:
+        """An administrator who disables a crowded host wants it left alone."""
         vms = [frontend.vm(cpu_bid=5.0, VCPU=4) for _ in range(3)]
         for vm in vms:
             frontend.bench.ok("one.vm.deploy", vm, 0)
@@ -63,7 +63,7 @@ class TestDisabled:
         assert on(frontend, 0, vms) != vms
 
     def test_an_order_to_drain_empties_a_disabled_host(self, frontend: Frontend) -> None:
-        """`merkatd host drain`, on top of `onehost disable`."""
+        """`merkatd host drain` follows `onehost disable`."""
         vms = placed(frontend)
         disable(frontend, 0)
         frontend.period()
@@ -86,7 +86,7 @@ WORDS = "[one.vm.migrate] Cannot migrate: the CPU model differs"
 
 
 def crowd(count: int = 12) -> tuple[Frontend, list[int]]:
-    """Two hosts, of which one runs all the VMs."""
+    """Return three hosts, one of which runs all the VMs."""
     frontend = Frontend(hosts=3)
     vms = [frontend.vm(VCPU=1, MEMORY=256) for _ in range(count)]
     for vm in vms:
@@ -96,7 +96,7 @@ def crowd(count: int = 12) -> tuple[Frontend, list[int]]:
 
 
 def refuse(frontend: Frontend, vms: list[int]) -> None:
-    """OpenNebula refuses to migrate these VMs."""
+    """Make OpenNebula refuse to migrate these VMs."""
     for vm in vms:
         frontend.cloud.faults.add(
             Fault(FaultKind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=WORDS)
@@ -104,20 +104,20 @@ def refuse(frontend: Frontend, vms: list[int]) -> None:
 
 
 def migrations(frontend: Frontend, vm: int) -> list[Any]:
-    """Its migrations, oldest first."""
+    """Return the VM's migrations, oldest first."""
     rows = frontend.read(lambda c: journal.history(c, vm, 1000))
     return [row for row in reversed(rows) if row.step.kind == "migrate"]
 
 
 def shown(frontend: Frontend, latest: Announcement) -> dict[int, Any]:
-    """By host id: what `merkatd list hosts` notes."""
+    """Return the notes of `merkatd list hosts` by host id."""
     drained = frontend.scheduler.drained
     rows = host_rows(present(latest, frontend.scheduler.world.markets), drained)
     return {row.id: row.use.note for row in rows if row.use is not None}
 
 
 class TestFailing:
-    def test_vms_that_fail_to_leave_keep_no_other_from_leaving(self) -> None:
+    def test_vms_that_fail_to_leave_delay_no_other_vm(self) -> None:
         """Eight VMs with the lowest ids can't move; the limit is five migrations a period."""
         frontend, vms = crowd(12)
         refuse(frontend, vms[:8])
@@ -133,8 +133,8 @@ class TestFailing:
         frontend.agree()
         frontend.close()
 
-    def test_moves_for_gain_go_on_beside_vms_that_fail_to_leave(self) -> None:
-        """What may be migrated in a period is not spent on VMs that failed in the last one."""
+    def test_migrations_for_gain_continue_beside_vms_that_fail_to_leave(self) -> None:
+        """VMs that failed in the last period don't use up the limit of migrations."""
         frontend, vms = crowd(8)
         refuse(frontend, vms)
         frontend.order(Order.DRAIN, 0)
@@ -147,8 +147,8 @@ class TestFailing:
         assert on(frontend, 2, busy)
         frontend.close()
 
-    def test_each_attempt_comes_later_than_the_one_before(self) -> None:
-        """Two periods, then twice as long, but never longer than an hour."""
+    def test_each_attempt_waits_longer_than_the_previous_one(self) -> None:
+        """The first wait is two periods; each wait doubles, up to an hour."""
         frontend, vms = crowd(1)
         refuse(frontend, vms)
         frontend.order(Order.DRAIN, 0)
@@ -158,8 +158,8 @@ class TestFailing:
         assert gaps == [120.0, 240.0, 480.0, 960.0, 1920.0, LONGEST_REST_S]
         frontend.close()
 
-    def test_a_vm_that_leaves_at_last_is_told_nothing_more(self) -> None:
-        """The message goes, and what failed before counts no more."""
+    def test_the_message_is_removed_once_the_vm_leaves(self) -> None:
+        """Earlier failures no longer count."""
         frontend, vms = crowd(1)
         refuse(frontend, vms)
         frontend.order(Order.DRAIN, 0)
@@ -173,8 +173,8 @@ class TestFailing:
         assert shown(frontend, latest)[0] == "drained and empty"
         frontend.close()
 
-    def test_what_a_driver_reported_is_said(self) -> None:
-        """A live migration that fails on its way leaves ERROR in the VM's template."""
+    def test_a_drivers_error_is_reported(self) -> None:
+        """A failed live migration leaves ERROR in the VM's template."""
         frontend, vms = crowd(1)
         frontend.cloud.faults.add(Fault(FaultKind.FAIL, vm=vms[0], lcm="MIGRATE"))
         frontend.bench.ok("one.vm.update", vms[0], 'ERROR="Error live migrating: no bridge"', 1)
@@ -186,11 +186,11 @@ class TestFailing:
 
 
 class TestTogether:
-    """VMs of an AFFINED role leave a host one by one, and are together again after that."""
+    """VMs of an AFFINED role leave a host one by one and meet again on the next host."""
 
     @staticmethod
     def role(frontend: Frontend, memory_mib: int) -> list[int]:
-        """Two VMs of such a role."""
+        """Create two VMs of such a role."""
         text = 'NAME="g"\nROLE=[NAME="a",POLICY="AFFINED"]'
         group = frontend.bench.ok("one.vmgroup.allocate", text)
         text = (
@@ -199,8 +199,8 @@ class TestTogether:
         )
         return [frontend.bench.new(text) for _ in range(2)]
 
-    def test_they_leave_a_drained_host(self) -> None:
-        """The first goes where all find room, and the others follow it."""
+    def test_the_members_leave_a_drained_host(self) -> None:
+        """The first goes to a host with room for all, and the others follow."""
         frontend = Frontend(hosts=3)
         vms = self.role(frontend, 512)
         frontend.periods(4)
@@ -212,8 +212,8 @@ class TestTogether:
         frontend.agree()
         frontend.close()
 
-    def test_none_goes_where_not_all_find_room(self) -> None:
-        """They stay together, and their owners read why."""
+    def test_no_member_goes_to_a_host_without_room_for_all(self) -> None:
+        """The members stay together, and their owners read the reason."""
         frontend = Frontend(hosts=2)
         vms = self.role(frontend, 3000)
         frontend.periods(4)
@@ -230,8 +230,8 @@ class TestTogether:
 
 
 class TestHeld:
-    def test_confirmed_migrations_hold_and_others_do_not(self) -> None:
-        """The journal knows both for as long as they count, whatever came in between."""
+    def test_confirmed_migrations_hold_a_vm_and_failed_ones_do_not(self) -> None:
+        """The journal keeps both for as long as they count."""
         frontend, vms = crowd(6)
         refuse(frontend, vms[:2])
         frontend.order(Order.DRAIN, 0)
@@ -259,7 +259,7 @@ class TestHeld:
 
 
 @pytest.mark.parametrize("state", HostState)
-def test_each_state_of_a_host_has_a_name_of_its_own(state: HostState) -> None:
-    """In `merkatd list hosts`."""
+def test_each_state_of_a_host_has_its_own_name(state: HostState) -> None:
+    """`merkatd list hosts` shows the name."""
     assert len({HOST_STATES[one] for one in HostState}) == len(HostState)
     assert HOST_STATES[state]

@@ -1,4 +1,4 @@
-"""A VM whose texts are too long to be read pays and is limited like its neighbour."""
+"""A VM whose texts are too long to read is charged and limited like its neighbour."""
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, OpenNebulaCloud
@@ -7,7 +7,7 @@ from tests.scheduler.frontend import PAPER_MARKET, SESSION, Frontend
 
 
 def frontend(vms_bytes: int) -> Frontend:
-    """A daemon that takes no longer texts about VMs."""
+    """Return a daemon with a limit on the size of VM texts."""
     made = Frontend(hosts=1)
     client = Client(made.transport, SESSION, made.clock, vms_bytes=vms_bytes)
     made.world_settings = {
@@ -18,8 +18,8 @@ def frontend(vms_bytes: int) -> Frontend:
     return made
 
 
-def test_long_texts_are_no_way_not_to_pay() -> None:
-    """Two VMs that run and bid the same; one gets a text of two MiB that no period reads."""
+def test_long_texts_do_not_avoid_charges() -> None:
+    """Two VMs bid the same; one gets a text of two MiB that no period reads."""
     made = frontend(LONG // 2)
     honest, other = made.user("honest"), made.user("other")
     vms = [made.vm(400, honest), made.vm(400, other)]

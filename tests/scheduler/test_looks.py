@@ -1,4 +1,4 @@
-"""VMs whose texts are too long: the numbers of their records say which of them may have run."""
+"""VMs with long texts: the numbers of their records show which of them may have run."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +29,7 @@ FORGED = (
 
 
 def looked(at_s: float, *, runs: bool, number: int, shown: bool = False) -> Look:
-    """A look at one VM; it was shown with a record, or hidden with the record's number alone."""
+    """Return a look at one VM, with its record or with the record's number alone."""
     record = GuestRecord(number, 100, 200)
     return Look(
         at_s,
@@ -53,10 +53,10 @@ def looked(at_s: float, *, runs: bool, number: int, shown: bool = False) -> Look
         (False, UNKNOWN, False, UNKNOWN, True),
     ],
 )
-def test_one_that_rested_is_not_asked_for_its_history(
+def test_no_history_is_requested_for_a_vm_that_rested(
     *, ran: bool, old: int, runs: bool, new: int, asked: bool
 ) -> None:
-    """Nor one that ran at both looks; without a history all others count as running."""
+    """Nor for one that ran at both looks; without a history all others count as running."""
     before, now = looked(1_000, runs=ran, number=old), looked(1_060, runs=runs, number=new)
     assert lacking(before, now, np.array([True])) == [VM] * asked
     rests = not (asked or ran)
@@ -65,8 +65,8 @@ def test_one_that_rested_is_not_asked_for_its_history(
     assert starts(before, now, {}) == found
 
 
-def test_what_its_history_says_counts() -> None:
-    """Where it can be read."""
+def test_a_readable_history_decides() -> None:
+    """The history overrides the estimate from the numbers."""
     before, now = looked(1_000, runs=False, number=0), looked(1_060, runs=False, number=1)
     history = {VM: [GuestRecord(0, 100, 200), GuestRecord(1, 1_010, 1_040)]}
     assert seconds_run(before, now, history).tolist() == [30]
@@ -74,7 +74,7 @@ def test_what_its_history_says_counts() -> None:
 
 
 def test_a_text_that_becomes_long_while_the_vm_is_off_costs_nothing() -> None:
-    """The number is that of the record that was shown."""
+    """The number is that of the earlier record."""
     before = looked(1_000, runs=False, number=3, shown=True)
     assert lacking(before, looked(1_060, runs=False, number=3), np.array([True])) == []
     changed = looked(1_060, runs=False, number=4)
@@ -90,8 +90,8 @@ def test_a_text_that_becomes_long_while_the_vm_is_off_costs_nothing() -> None:
         ("", UNKNOWN),
     ],
 )
-def test_the_end_of_an_outline_has_the_number(end: str, number: int) -> None:
-    """Whatever an owner wrote before it."""
+def test_the_end_of_an_outline_contains_the_number(end: str, number: int) -> None:
+    """The owner's text before it doesn't matter."""
     closed = end and not end.endswith("POOL>")
     whole = end + "<ACTION>0</ACTION></HISTORY></HISTORY_RECORDS></VM></VM_POOL>" * bool(closed)
     text = f"<USER_TEMPLATE><A>]]>{FORGED}</A></USER_TEMPLATE>{whole}" if end else ""
@@ -102,7 +102,7 @@ def test_the_end_of_an_outline_has_the_number(end: str, number: int) -> None:
 
 @pytest.fixture
 def site() -> Iterator[Frontend]:
-    """An OpenNebula with one tenant's VMs, each with a text that no period reads."""
+    """Return a cloud for one tenant's VMs with texts that no period reads."""
     made = Frontend(hosts=4)
     made.world_settings = {"markets": (PAPER_MARKET,), "rhythm": replace(QUICK, interval_s=60)}
     made.start_daemon()
@@ -110,8 +110,8 @@ def site() -> Iterator[Frontend]:
     made.close()
 
 
-def histories_asked(site: Frontend, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many VMs the next period asks about one by one."""
+def count_histories_read(site: Frontend, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many VM histories the next period requests."""
     asked, real = [], site.client.vm
 
     async def vm(number: int) -> str:
@@ -127,7 +127,7 @@ def histories_asked(site: Frontend, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_few_histories_of_an_owner_are_read(
     site: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of VMs at rest, and a few of those that ran meanwhile."""
+    """The period reads none of VMs at rest, and a few of VMs that ran meanwhile."""
     vms = [site.vm(VCPU=1, MEMORY=128) for _ in range(FEW + 3)]
     site.periods(3)
     act = partial(site.bench.ok, "one.vm.action")
@@ -136,10 +136,10 @@ def test_few_histories_of_an_owner_are_read(
         act("poweroff-hard", vm)
     site.clock.advance(10)
     site.periods(2)
-    assert histories_asked(site, monkeypatch) == 0
+    assert count_histories_read(site, monkeypatch) == 0
     for action in ("resume", "poweroff-hard"):
         for vm in vms:
             act(action, vm)
         site.clock.advance(10)
-    assert histories_asked(site, monkeypatch) == FEW
-    assert histories_asked(site, monkeypatch) == 0
+    assert count_histories_read(site, monkeypatch) == FEW
+    assert count_histories_read(site, monkeypatch) == 0

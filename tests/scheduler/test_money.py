@@ -1,4 +1,4 @@
-"""Money in the period, in virtual time: incomes, poverty, and floors nobody pays for."""
+"""Money in the period: incomes, poverty, and floors without payment."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ DAY_S = 86_400.0
 
 @pytest.fixture
 def made() -> Iterator[Callable[..., Frontend]]:
-    """Frontends with money as each test wants it."""
+    """Return a function that makes frontends with the money of each test."""
     all_: list[Frontend] = []
 
     def make(money: MoneySettings, *markets: MarketRules) -> Frontend:
@@ -38,12 +38,12 @@ def made() -> Iterator[Callable[..., Frontend]]:
 
 
 def owner_of(frontend: Frontend, vm: int) -> int:
-    """The user whose VM it is."""
+    """Return the owner of the VM."""
     return int(frontend.bench.vm(vm).uid)
 
 
 def bid(frontend: Frontend, vm: int) -> float:
-    """What the VM bids for CPU in a period now."""
+    """Return the VM's bid for CPU in a period now."""
     snapshot = frontend.period().seen.snapshot
     frontend.clock.advance(60)
     return float(snapshot.vms.bid[snapshot.vm_row(vm), 0])
@@ -51,7 +51,7 @@ def bid(frontend: Frontend, vm: int) -> float:
 
 class TestIncomes:
     def test_a_renewal_tops_up_by_weight(self, made: Callable[..., Frontend]) -> None:
-        """After the interval and not before; what was spent comes back, what was saved counts."""
+        """It comes after the interval; spent credits are restored, saved credits count."""
         frontend = made(MoneySettings(supply=900.0, starting_credits=0.0, renewal_s=600.0))
         for owner, weight in ((5, 2.0), (6, 1.0)):
             frontend.read(
@@ -70,10 +70,10 @@ class TestIncomes:
         assert frontend.balances() == {5: 600.0, 6: 300.0}
         frontend.agree()
 
-    def test_where_no_supply_is_set_a_renewal_surprises_nobody(
+    def test_a_renewal_without_a_supply_restores_the_starting_credits(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """Everybody is topped up to what they started with, newcomers and weights included."""
+        """It tops up every tenant by its weight, including new tenants."""
         frontend = made(MoneySettings(starting_credits=100.0, renewal_s=600.0))
         first = owner_of(frontend, frontend.vm(1.0, owner=frontend.user("ann")))
         frontend.periods(5)
@@ -89,7 +89,7 @@ class TestIncomes:
         frontend.agree()
 
     def test_the_supply_follows_the_configuration(self, made: Callable[..., Frontend]) -> None:
-        """From the next period on, and it is written down why."""
+        """It changes in the next period, and the ledger notes the reason."""
         frontend = made(MoneySettings(supply=900.0, starting_credits=0.0))
         frontend.periods(1)
         frontend.world_settings["money"] = MoneySettings(supply=500.0, starting_credits=0.0)
@@ -99,10 +99,8 @@ class TestIncomes:
         (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
         assert "supply 900.000000 -> 500.000000 credits: the configured supply is" in note.text
 
-    def test_the_supply_follows_prices_where_that_is_wanted(
-        self, made: Callable[..., Frontend]
-    ) -> None:
-        """Four days of prices, the last two three times as high: a step down, announced."""
+    def test_the_supply_follows_prices_if_configured(self, made: Callable[..., Frontend]) -> None:
+        """Prices triple in the last two of four days: the supply falls by a step, announced."""
         policy = SupplyPolicy(enabled=True, days=2)
         frontend = made(MoneySettings(supply=1e7, starting_credits=1e6, policy=policy))
         vm = frontend.vm(1.0, VCPU=8, MEMORY=8192)
@@ -126,8 +124,10 @@ class TestIncomes:
 
 
 class TestPoverty:
-    def test_who_is_short_bids_what_it_has(self, made: Callable[..., Frontend]) -> None:
-        """And is told so; the bid itself is not forgotten."""
+    def test_a_tenant_short_of_credits_bids_what_it_has(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """The tenant is told, and its original bid is kept."""
         frontend = made(MoneySettings(supply=1e6, starting_credits=16.0))
         vm = frontend.vm(6.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.vm(6.0, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0, VCPU=4)
@@ -137,7 +137,7 @@ class TestPoverty:
         for _ in range(6):
             bids.append(bid(frontend, vm))
             held.append(frontend.balances()[owner])
-        # A charge can be for two periods: half of what there is pays for one.
+        # A charge can cover two periods: half of the credits pay for one.
         assert bids == pytest.approx([min(6.0, balance / 2.0) for balance in held])
         assert bids[0] > 1.5
         assert bids[-1] < 1.0
@@ -147,10 +147,10 @@ class TestPoverty:
         frontend.agree()
 
     @pytest.mark.parametrize("rule", PriceRule)
-    def test_a_bid_counts_in_the_price_as_far_as_its_payer_can_pay(
+    def test_a_bid_affects_the_price_only_as_far_as_its_payer_can_pay(
         self, made: Callable[..., Frontend], rule: PriceRule
     ) -> None:
-        """A million credits that do not exist leave the price where 16 credits put it."""
+        """A bid of a million credits leaves the price where 16 real credits put it."""
         prices = []
         for boast in (8.0, 1_000_000.0):
             market = MarketRules(pricing=Pricing(rule=rule, reserve={"cpu": 0.001}))
@@ -159,14 +159,14 @@ class TestPoverty:
             poor = frontend.vm(boast, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0, VCPU=4)
             prices.append([frontend.periods(1).prices["default"]["cpu"] for _ in range(4)])
             assert frontend.state(poor) == "RUNNING"
-        # A charge can be for two periods: 16 credits pay for a bid of 8.
+        # A charge can cover two periods: 16 credits pay for a bid of 8.
         assert prices[0][0] == pytest.approx(9 / 400)
         assert prices[1] == pytest.approx(prices[0])
 
-    def test_a_vm_that_waits_lowers_no_bid_of_one_that_runs(
+    def test_a_waiting_vm_lowers_no_bid_of_a_running_vm(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """However much it bids; among the VMs that wait, what is left is divided."""
+        """This holds for any bid; waiting VMs divide the remaining credits."""
         frontend = made(MoneySettings(supply=1e6, starting_credits=49.0, renewal_s=1e9))
         ann = frontend.user("ann")
         runs = frontend.vm(1.0, owner=ann, MERKAT_BID_MEMORY=0)
@@ -181,15 +181,15 @@ class TestPoverty:
         assert "credits are running out" not in str(frontend.bench.vm(runs).user_template)
         frontend.agree()
 
-    def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:
-        """A day, six hours and an hour before the end, and not before."""
+    def test_owners_are_warned_in_advance(self, made: Callable[..., Frontend]) -> None:
+        """The warnings come a day, six hours and an hour before the credits end."""
         paper = MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
         frontend = made(MoneySettings(supply=1e6, starting_credits=2000.0), paper)
         vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.periods(3)
         owner = owner_of(frontend, vm)
         assert "less than" not in str(frontend.bench.vm(vm).user_template)
-        # It bids a credit and pays half of it, which is the whole market's price for what it uses.
+        # It bids a credit and pays half of it, the market's full price for its use.
         for left, hours in ((719, "24 hours"), (179, "6 hours"), (29, "1 hour")):
             held = frontend.read(lambda c: tenant(c, owner)).balance
             taken = left * 10**6 - held
@@ -200,7 +200,7 @@ class TestPoverty:
     def test_an_owner_whose_vms_cost_nothing_is_not_warned(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """Nor is one whose VMs run already when the first period decides: no cost is known yet."""
+        """Nor are owners of VMs that ran before the first decision: no cost is known yet."""
         frontend = made(MoneySettings(supply=1e6, starting_credits=3.0, renewal_s=1e9))
         vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.bench.ok("one.vm.deploy", vm, 0, False, -1)
@@ -211,10 +211,10 @@ class TestPoverty:
             assert "less than" not in str(frontend.bench.vm(vm).user_template)
 
     @pytest.mark.parametrize("rule", PriceRule)
-    def test_a_floor_that_nobody_pays_for_is_suspended_after_ten_periods(
+    def test_a_floor_without_payment_is_suspended_after_ten_periods(
         self, made: Callable[..., Frontend], rule: PriceRule
     ) -> None:
-        """Warned from the first; others who pay are left alone; with credits it may go on."""
+        """Warnings start at once; paying VMs are unaffected; with credits the VM may resume."""
         reserve = {"cpu": 0.001, "memory": 0.0001}
         market = MarketRules(pricing=Pricing(rule=rule, reserve=reserve))
         frontend = made(MoneySettings(supply=1e6, starting_credits=0.0, renewal_s=1e9), market)
@@ -253,8 +253,8 @@ class TestPoverty:
         frontend.agree()
 
 
-def test_what_can_t_be_counted_is_bounded() -> None:
-    """An infinite price, or bid, makes nobody owe more than can be counted."""
+def test_amounts_too_large_to_count_are_bounded() -> None:
+    """An infinite price or bid causes no uncountable debt."""
     arrays = {
         "vm": np.array([4]),
         "market": np.array([0]),
@@ -272,10 +272,10 @@ def test_what_can_t_be_counted_is_bounded() -> None:
     assert most_owed(arrays, clearing, 2.0) == {3: 2**61}
 
 
-def test_a_period_reads_the_accounts_of_those_who_pay_and_no_others(
+def test_a_period_reads_only_the_accounts_of_payers(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many tenants there are; all of them are read for a renewal, when it is due."""
+    """Only a renewal reads all accounts."""
     frontend.vm()
     frontend.periods(2)
 

@@ -1,4 +1,4 @@
-"""A host whose memory is taken: nobody waits for its cores, or pays for them, without coming."""
+"""A VM neither waits for nor pays for the cores of a host whose memory is taken."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ WALL_MIB = 8192 - 100
 
 @pytest.fixture
 def walled() -> Frontend:
-    """Five VMs contend for host 0; the cores of host 1 are nearly free, its memory is not."""
+    """Return five VMs contending for host 0; host 1 has idle cores but no memory."""
     market = MarketRules(pricing=Pricing(rule=PriceRule.PAPER))
     frontend = Frontend(hosts=2, markets=(market,))
     wall = frontend.vm(
@@ -39,13 +39,13 @@ def walled() -> Frontend:
     return frontend
 
 
-def test_a_vm_that_finds_no_memory_pays_for_where_it_is(walled: Frontend) -> None:
-    """Its neighbours pay the same as it does, and the other host's VM has that host's cores."""
+def test_a_vm_that_finds_no_memory_pays_on_its_own_host(walled: Frontend) -> None:
+    """Its neighbours pay the same, and the other host's VM gets that host's cores."""
     walled.periods(6)
     announcement = walled.period()
     decided: PeriodDecision = announcement.decided
     vms = announcement.seen.snapshot.vms
-    assert decided.limits.postponed  # a strategy goes by floors, and VMs bring what they hold
+    assert decided.limits.postponed  # floors fit, but the memory in use does not
     assert not decided.decision.plan.of(Migrate)
     share = decided.decision.allocations[:, 0]
     on_0 = vms.host == 0
@@ -56,11 +56,11 @@ def test_a_vm_that_finds_no_memory_pays_for_where_it_is(walled: Frontend) -> Non
 
 
 class TestTurns:
-    """How a decision is taken again, with a strategy that always wants the same."""
+    """Repeated decisions, with a strategy that always returns the same plan."""
 
     @staticmethod
     def turns(walled: Frontend, hopeless: int) -> tuple[list[tuple[int, int]], PeriodDecision]:
-        """How many VMs may move and how many hosts take some, each turn; the first are hopeless."""
+        """Return the movable VMs and open hosts of each round; the first rounds are hopeless."""
         decided: PeriodDecision = walled.period().decided
         moves = Plan(
             tuple(Migrate(period=1, vm=vm, host=1, source=0, reason="", gain=1.0) for vm in (1, 2))
@@ -79,16 +79,14 @@ class TestTurns:
         decision, limits = within_memory(snapshot, decide)
         return seen, replace(decided, decision=decision, limits=limits)
 
-    def test_a_decision_without_fault_is_taken_once(self, walled: Frontend) -> None:
-        """Nobody decides anew without a reason."""
+    def test_a_feasible_decision_is_taken_once(self, walled: Frontend) -> None:
+        """It needs no second round."""
         seen, decided = self.turns(walled, 0)
         assert seen == [(6, 2)]
         assert 1 not in decided.limits.postponed
 
-    def test_first_the_vm_stays_then_the_host_is_closed_then_all_stay(
-        self, walled: Frontend
-    ) -> None:
-        """And it ends, whatever a strategy does."""
+    def test_the_vm_stays_then_the_host_closes_then_all_vms_stay(self, walled: Frontend) -> None:
+        """The rounds end, whatever a strategy does."""
         seen, decided = self.turns(walled, 1)
         assert seen == [(6, 2), (5, 2)]
         assert decided.limits.postponed[1] == "full"
@@ -97,7 +95,7 @@ class TestTurns:
 
 
 def _shrinking(rule: PriceRule) -> tuple[Frontend, int]:
-    """A large VM is to go to a host of idle cores, where a balloon makes room only slowly."""
+    """Return a large VM that must wait for a host where a balloon shrinks slowly."""
     market = MarketRules(pricing=Pricing(rule=rule))
     frontend = Frontend(hosts=2, size=HostSize(800, 64 * 1024), markets=(market,))
 
@@ -124,8 +122,8 @@ def _shrinking(rule: PriceRule) -> tuple[Frontend, int]:
 
 
 @pytest.mark.parametrize("rule", PriceRule)
-def test_a_vm_for_which_room_is_made_pays_for_where_it_is(rule: PriceRule) -> None:
-    """It has its share there, and its limits, until it moves."""
+def test_a_vm_waiting_for_room_pays_on_its_own_host(rule: PriceRule) -> None:
+    """It has its share and its limits there until it migrates."""
     frontend, large = _shrinking(rule)
     waited = 0
     for _ in range(12):
@@ -146,8 +144,8 @@ def test_a_vm_for_which_room_is_made_pays_for_where_it_is(rule: PriceRule) -> No
     frontend.close()
 
 
-def test_a_vm_for_which_room_is_made_has_limits_when_it_starts_again() -> None:
-    """Its host still has to give it what it pays for there."""
+def test_a_vm_waiting_for_room_has_limits_after_a_restart() -> None:
+    """Its host must still give it the share that it pays for there."""
     frontend, large = _shrinking(PriceRule.CLEARING)
     announcement = frontend.period()
     assert large in announcement.decided.limits.postponed

@@ -1,4 +1,4 @@
-"""One plan: a VM that is to end is not started, and what is scarce is decided in few rounds."""
+"""A VM that must end is not started, and scarce capacity is decided in few rounds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +14,8 @@ from tests.scheduler.frontend import Frontend
 NONE_LEFT = "no device is left"
 
 
-def test_a_vm_that_is_to_end_is_not_started_before() -> None:
-    """It waits, and its group is deleted: its end is the only step of the plan."""
+def test_a_vm_that_must_end_is_not_started_first() -> None:
+    """Its group is deleted while it waits: its end is the only step of the plan."""
 
     async def proposals(_database: Any, seen: Any) -> Sequence[Terminate]:
         return [Terminate(period=seen.period, vm=0, reason="its group is deleted")]
@@ -34,13 +34,13 @@ def test_a_vm_that_is_to_end_is_not_started_before() -> None:
 
 
 class _First:
-    """Stock that the VM with the lowest id of each round finds empty."""
+    """Stock that is empty for the VM with the lowest id in each round."""
 
     def __init__(self) -> None:
         self._asked = False
 
     def take(self, vm: int, host: int) -> str | None:
-        """Refuse the first one that asks."""
+        """Refuse the first request."""
         del vm, host
         first, self._asked = not self._asked, True
         return NONE_LEFT if first else None
@@ -52,8 +52,8 @@ def _deploy_all(snapshot: Snapshot) -> Decision:
     return Decision(Plan(tuple(steps)), np.zeros((60, 2)), np.zeros((1, 2)), {})
 
 
-def test_what_is_scarce_is_decided_in_few_rounds() -> None:
-    """However many VMs turn out to be late one by one; none gets what there is not."""
+def test_scarce_capacity_is_decided_in_few_rounds() -> None:
+    """This holds for many refused VMs; none gets capacity that is missing."""
     snapshot = cloud(
         hosts_table(np.full((1, 2), 1e4)),
         vms_table(np.full(60, -1), np.ones((60, 2)), np.ones((60, 2))),

@@ -1,4 +1,4 @@
-"""A VM for which one host can never have the memory goes to another host that has it."""
+"""A VM that can never get memory on one host goes to another host."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.scheduler.frontend import Frontend
 def guest(
     frontend: Frontend, host: int | None, bid: float, memory_mib: int, use_mib: int, floor_mib: int
 ) -> int:
-    """A VM of four virtual CPUs that computes, on this host if one is given."""
+    """Create a VM of four busy virtual CPUs, on this host if one is given."""
     lines = {
         "CPU": 0.1,
         "VCPU": 4,
@@ -29,10 +29,10 @@ def guest(
 
 @pytest.fixture(params=["tabu", "paper"])
 def cloud(request: pytest.FixtureRequest) -> Frontend:
-    """Three hosts of 2 GiB. Host 1 has idle cores, and no memory but by its guests' floors.
+    """Return three hosts of 2 GiB; host 1 has idle cores, and memory only by floors.
 
-    Its twelve guests use little, but their balloons leave each the margin of 128 MiB. Hosts 0
-    and 2 are crowded and have memory.
+    Its twelve guests use little, but each keeps a balloon margin of 128 MiB. Hosts 0 and 2 are
+    crowded and have memory.
     """
     frontend = Frontend(
         hosts=3, size=HostSize(400, 2048), markets=(MarketRules(strategy=request.param),)
@@ -47,8 +47,8 @@ def cloud(request: pytest.FixtureRequest) -> Frontend:
     return frontend
 
 
-def test_a_new_vm_starts_on_the_host_that_has_memory(cloud: Frontend) -> None:
-    """A new VM does not wait for a host that can never take it while another host can."""
+def test_a_new_vm_starts_on_the_host_with_memory(cloud: Frontend) -> None:
+    """It doesn't wait for a host that can never take it while another host can."""
     new = guest(cloud, None, 50.0, 1024, 512, 900)
     latest = cloud.periods(3)
     assert cloud.state(new) == "RUNNING", latest.decided.limits.postponed
@@ -56,8 +56,8 @@ def test_a_new_vm_starts_on_the_host_that_has_memory(cloud: Frontend) -> None:
     cloud.close()
 
 
-def test_a_drain_ends_on_the_host_that_has_memory(cloud: Frontend) -> None:
-    """A VM leaves a drained host for one that can take it, however idle another host is."""
+def test_a_drain_ends_on_the_host_with_memory(cloud: Frontend) -> None:
+    """A VM leaves a drained host for one that can take it, whatever host has idle cores."""
     large = guest(cloud, 0, 50.0, 1024, 700, 900)
     cloud.clock.advance(60)
     cloud.periods(2)

@@ -1,4 +1,4 @@
-"""A server that goes away: one line in the log, and another one when it is back."""
+"""A server outage causes one line in the log, and another one when it ends."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from tests.scheduler.test_leading import Daemon
 
 
 def lines(events: Sequence[dict[str, object]]) -> list[str]:
-    """What an administrator reads."""
+    """Return the lines that an administrator reads."""
     return [formatEvent(one) for one in events if one["log_level"] >= LogLevel.info]
 
 
-def test_an_outage_of_opennebula_is_two_lines_however_long_it_lasts(frontend: Frontend) -> None:
-    """Ten periods and a hundred looks at the lease fail meanwhile; all are counted."""
+def test_an_outage_of_opennebula_of_any_length_is_two_log_lines(frontend: Frontend) -> None:
+    """Ten periods and a hundred lease checks fail meanwhile; all are counted."""
     daemon = Daemon(frontend, "first")
     frontend.clock.pump([1.0] * 120)
     frontend.cloud.faults.add(Fault(FaultKind.LOSE))
@@ -23,7 +23,7 @@ def test_an_outage_of_opennebula_is_two_lines_however_long_it_lasts(frontend: Fr
         frontend.clock.pump([1.0] * 600)
     said = lines(logged)
     assert sum("OpenNebula is away: " in line for line in said) == 1, said
-    assert len(said) <= 2, said  # the other one: the lease is given back
+    assert len(said) <= 2, said  # the other line: the lease is released
     assert daemon.scheduler.failures >= 9
     frontend.cloud.faults.clear()
     with capturedLogs() as logged:

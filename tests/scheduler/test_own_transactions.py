@@ -1,4 +1,4 @@
-"""Periods use transactions of their own, which tenants' reads never hold up."""
+"""Periods use separate transactions, which tenants' reads never delay."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,10 +12,10 @@ from tests.scheduler.frontend import Frontend
 
 
 class Full:
-    """A database whose threads are all taken."""
+    """A database whose threads are all in use."""
 
     async def run(self, _work: Callable[[sa.Connection], Any]) -> Any:
-        """Never returns."""
+        """Wait forever."""
         never: Deferred[Any] = Deferred()
         return await never
 
@@ -24,14 +24,14 @@ class Full:
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """A host."""
+    """Return a frontend with one host."""
     made = Frontend(hosts=1)
     yield made
     made.close()
 
 
-def test_a_period_ends_while_the_database_answers_nobody_else(frontend: Frontend) -> None:
-    """A whole period, from its orders to its charges, waits for no thread that tenants use."""
+def test_a_period_ends_while_the_tenants_database_threads_are_busy(frontend: Frontend) -> None:
+    """From its orders to its charges a period waits for no thread that tenants use."""
     frontend.vm()
     world = frontend.scheduler.world
     frontend.scheduler.world = replace(world, database=Full(), first=world.database)

@@ -1,4 +1,4 @@
-"""The period on the embedded cloud, in virtual time: it places, shares, limits, charges, tells."""
+"""The period on the embedded cloud: placement, shares, limits, charges and messages."""
 
 import os
 import time
@@ -20,8 +20,8 @@ PERIODS = 1_000 if "MERKAT_SOAK" in os.environ else 200
 
 
 class TestOnePeriod:
-    def test_pending_vms_are_placed_and_confirmed_by_what_is_seen(self, frontend: Frontend) -> None:
-        """Sent in the first period, confirmed in the next, never by the answer alone."""
+    def test_pending_vms_are_placed_and_confirmed_by_observation(self, frontend: Frontend) -> None:
+        """Steps are confirmed in the next period, never by the answer alone."""
         vms = [frontend.vm() for _ in range(6)]
         frontend.period()
         assert frontend.outstanding() == 6
@@ -33,7 +33,7 @@ class TestOnePeriod:
         frontend.agree()
 
     def test_hosts_enforce_the_shares(self, frontend: Frontend) -> None:
-        """Bids of 1 and 3 on a contended host: quotas of one core and three, of four."""
+        """Bids of 1 and 3 on a contended host of four cores: quotas of one core and three."""
         frontend.close()
         frontend.__init__(hosts=1)  # type: ignore[misc]
         cheap = frontend.vm(1.0, VCPU=4)
@@ -43,7 +43,7 @@ class TestOnePeriod:
         assert 4 * frontend.limits(dear).vcpu_quota == pytest.approx(300_000, rel=0.03)
 
     def test_an_application_slows_when_its_share_falls(self, frontend: Frontend) -> None:
-        """What a guest really did follows the bids."""
+        """The guest's actual work follows the bids."""
         frontend.close()
         frontend.__init__(hosts=1)  # type: ignore[misc]
         vms = [frontend.vm(bid, VCPU=4) for bid in (1.0, 3.0)]
@@ -55,10 +55,8 @@ class TestOnePeriod:
         assert fast / slow == pytest.approx(3.0, rel=0.05)
         assert fast + slow == pytest.approx(600 * 4, rel=0.02)
 
-    def test_a_period_is_charged_at_the_next_for_the_time_that_passed(
-        self, frontend: Frontend
-    ) -> None:
-        """Price x allocation, of the VMs that ran at both observations."""
+    def test_a_period_is_charged_at_the_next_for_the_time_passed(self, frontend: Frontend) -> None:
+        """The cost is price times allocation, for VMs that ran at both observations."""
         frontend.close()
         frontend.__init__(hosts=1)  # type: ignore[misc]
         ann = frontend.user("ann")
@@ -74,8 +72,8 @@ class TestOnePeriod:
         assert cost > 1.0
         assert before[owner] - frontend.balances()[owner] == pytest.approx(cost, rel=1e-6)
 
-    def test_prices_are_announced_and_kept(self, frontend: Frontend) -> None:
-        """To listeners, and in the database."""
+    def test_prices_are_announced_and_stored(self, frontend: Frontend) -> None:
+        """Listeners receive them, and the database keeps them."""
         frontend.close()
         frontend.__init__(hosts=1)  # type: ignore[misc]
         heard: list[Announcement] = []
@@ -92,7 +90,7 @@ class TestOnePeriod:
         frontend.result(frontend.stopped())
 
     def test_an_owner_is_told_why_a_vm_stays_pending(self, frontend: Frontend) -> None:
-        """Where OpenNebula shows a scheduler's message, and once is enough."""
+        """The reason is set once, where OpenNebula shows a scheduler's message."""
         vm = frontend.vm(MERKAT_MIN_MEMORY=9000, MEMORY=10000)
         frontend.period()
         message = frontend.bench.vm(vm).user_template
@@ -103,8 +101,8 @@ class TestOnePeriod:
         frontend.period()
         assert frontend.cloud.requests - requests == 2 * again
 
-    def test_a_bad_bid_is_answered_with_what_would_be_right(self, frontend: Frontend) -> None:
-        """And the VM goes on with the default bid."""
+    def test_a_bad_bid_is_answered_with_the_accepted_values(self, frontend: Frontend) -> None:
+        """The VM uses the default bid meanwhile."""
         vm = frontend.vm(MERKAT_BID_CPU="lots")
         frontend.periods(2)
         assert "MERKAT_BID_CPU" in str(frontend.bench.vm(vm).user_template)
@@ -114,13 +112,13 @@ class TestOnePeriod:
 
 class TestBids:
     def bid(self, frontend: Frontend, vm: int) -> float:
-        """What the VM bids for CPU in a period now."""
+        """Return the VM's bid for CPU in a period now."""
         snapshot = frontend.period().seen.snapshot
         frontend.clock.advance(60)
         return float(snapshot.vms.bid[snapshot.vm_row(vm), 0])
 
-    def test_the_newest_word_wins(self, frontend: Frontend) -> None:
-        """A template counts at first sight, and again only when its text changes."""
+    def test_the_most_recent_bid_applies(self, frontend: Frontend) -> None:
+        """A template's bid counts at first sight, and again only when its text changes."""
         vm = frontend.vm(2.0)
         assert self.bid(frontend, vm) == 2.0
         word = Bid(vm=vm, bid={"cpu": 7.0, "memory": 1.0}, source=BidSource.XMLRPC,
@@ -131,10 +129,10 @@ class TestBids:
         frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="4"', 1)
         assert self.bid(frontend, vm) == 4.0
 
-    def test_a_word_said_during_the_look_is_newer_than_the_template(
+    def test_a_bid_made_during_the_observation_is_newer_than_the_template(
         self, frontend: Frontend
     ) -> None:
-        """What the look finds was written before, and is not read again."""
+        """The template was written before the bid and is not read again."""
         vm = frontend.vm(2.0)
         assert self.bid(frontend, vm) == 2.0
         frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="4"', 1)
@@ -154,8 +152,8 @@ class TestBids:
         frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="5"', 1)
         assert self.bid(frontend, vm) == 5.0
 
-    def test_a_clock_that_is_set_back_leaves_bids_to_their_owners(self) -> None:
-        """A template that is changed afterwards counts."""
+    def test_a_clock_set_back_leaves_owners_in_control_of_bids(self) -> None:
+        """A template changed afterwards counts."""
         off_s = 0.0
         frontend = Frontend(hosts=1)
         try:
@@ -173,15 +171,15 @@ class TestBids:
         finally:
             frontend.close()
 
-    def test_a_vm_nobody_spoke_of_bids_the_default(self, frontend: Frontend) -> None:
-        """So that a mixed cloud works."""
+    def test_a_vm_without_a_bid_uses_the_default_bid(self, frontend: Frontend) -> None:
+        """VMs without Merkat attributes can run beside others."""
         vm = frontend.vm(MERKAT_BID_CPU=None, MERKAT_BID_MEMORY=None)
         assert self.bid(frontend, vm) == 1.0
 
 
 class TestRhythm:
     def test_a_period_that_overruns_is_not_started_twice(self, frontend: Frontend) -> None:
-        """The next one begins at the next full interval."""
+        """The next one starts at the next full interval."""
         frontend.vm()
         frontend.bench.ok(
             "embedded.fault.add",
@@ -195,8 +193,8 @@ class TestRhythm:
         assert [start - first for start in starts] == pytest.approx([0, 60, 120], abs=1.5)
         frontend.result(frontend.stopped())
 
-    def test_paused_means_that_nothing_is_done(self, frontend: Frontend) -> None:
-        """Until it is told to go on."""
+    def test_a_paused_daemon_acts_on_no_vm(self, frontend: Frontend) -> None:
+        """It acts again after `resume`."""
         vm = frontend.vm()
         frontend.order(Order.PAUSE)
         frontend.scheduler.start()
@@ -207,10 +205,10 @@ class TestRhythm:
         assert frontend.state(vm) == "RUNNING"
         frontend.result(frontend.stopped())
 
-    def test_one_that_fails_leaves_the_cloud_as_it_was_and_the_next_goes_on(
+    def test_a_failed_period_leaves_the_cloud_unchanged_and_the_next_runs(
         self, frontend: Frontend, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It says in the database why."""
+        """The database stores the reason."""
         vm = frontend.vm()
         with monkeypatch.context() as patched:
             patched.setattr("merkatd.scheduler.phases.decide.decided_unstored", lambda *_: 1 / 0)
@@ -223,10 +221,10 @@ class TestRhythm:
         frontend.periods(2)
         assert frontend.state(vm) == "RUNNING"
 
-    def test_the_first_error_is_raised_where_it_cannot_be_stored(
+    def test_the_first_error_is_raised_if_it_cannot_be_stored(
         self, frontend: Frontend, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The error of storing the failure is logged beside it."""
+        """The log contains the storage error too."""
 
         def away(*_: object) -> None:
             raise ConnectionError("the database is away")
@@ -241,7 +239,7 @@ class TestRhythm:
         frontend.periods(1)
 
     def test_many_periods_in_virtual_time(self, frontend: Frontend) -> None:
-        """Tenants come and go all the while; in the end every step and credit is accounted for."""
+        """Tenants come and go; in the end every step and credit is accounted for."""
         rng = np.random.default_rng(5)
         sessions = [frontend.user(name) for name in ("ann", "bob", "eve")]
         alive: list[int] = []
@@ -268,8 +266,8 @@ class TestRhythm:
         assert time.process_time() - begin < 0.3 * PERIODS
 
 
-def test_an_hour_by_itself() -> None:
-    """Started once and left alone: who bids more gets more done, everybody pays, nothing drifts."""
+def test_an_hour_without_intervention() -> None:
+    """Higher bids get more work done, every tenant pays, and nothing drifts."""
     frontend = Frontend(hosts=2, size=HostSize(400, 16384))
     owners = {name: frontend.user(name) for name in ("ann", "bob")}
     vms = {

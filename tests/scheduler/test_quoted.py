@@ -1,4 +1,4 @@
-"""Under `clearing` a quote is what the bid is then charged, to the micro-credit."""
+"""Under `clearing` a quote equals the later charge, to the micro-credit."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ RESERVE = PRICING.reserve_prices(("cpu", "memory"))
 
 
 def still(snapshot: Snapshot) -> Snapshot:
-    """The same cloud; no VM waits or moves, so that the bid alone changes."""
+    """Return the same cloud without waiting or movable VMs, so that only the bid changes."""
     vms = snapshot.vms
     waits = vms.state == VmState.PENDING
     state = np.where(waits, int(VmState.ABSENT), vms.state)
@@ -33,8 +33,8 @@ def still(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, vms=replace(vms, state=state, movable=fixed))
 
 
-def charged(snapshot: Snapshot, row: int) -> int:
-    """What the daemon charges this VM for the period that it decides now, in micro-credits."""
+def charge_for(snapshot: Snapshot, row: int) -> int:
+    """Return the daemon's charge for this VM in the current period, in micro-credits."""
     settings_ = MarketSettings(pricing=PRICING)
     decision = paper(snapshot, settings_, {}, np.random.default_rng(0))
     vms = snapshot.vms
@@ -61,8 +61,8 @@ def charged(snapshot: Snapshot, row: int) -> int:
     pick=st.floats(0, 1, exclude_max=True),
     bid=st.tuples(*[st.one_of(st.just(0.0), st.floats(1e-6, 1e3))] * 2),
 )
-def test_a_quote_is_what_is_charged(seed: int, pick: float, bid: tuple[float, float]) -> None:
-    """On clouds with every kind of host, VM and state."""
+def test_a_quote_equals_the_charge(seed: int, pick: float, bid: tuple[float, float]) -> None:
+    """This holds on clouds with every kind of host, VM and state."""
     snapshot = still(tangled(seed) if seed % 2 else crowded(4, seed))
     vms, hosts = snapshot.vms, snapshot.hosts
     here = np.where(vms.host >= 0, hosts.market[vms.host], -1)
@@ -78,7 +78,7 @@ def test_a_quote_is_what_is_charged(seed: int, pick: float, bid: tuple[float, fl
     quoted = [round(one.cost * MICRO) for one in quotes.quote(place, bid)]
     bids = vms.bid.copy()
     bids[row] = bid
-    found = charged(replace(snapshot, vms=replace(vms, bid=bids)), row)
+    found = charge_for(replace(snapshot, vms=replace(vms, bid=bids)), row)
     assert abs(found - sum(quoted)) <= 2, (found, quoted)
     most = np.maximum(bid, RESERVE * np.array(place.floor)).sum()
     assert found <= round(most * MICRO) + 2
@@ -86,10 +86,10 @@ def test_a_quote_is_what_is_charged(seed: int, pick: float, bid: tuple[float, fl
 
 @pytest.mark.parametrize("claim", [300, 800])
 @pytest.mark.parametrize("others", [(20.0, 20.0), (5.0, 20.0, 20.0)])
-def test_a_quote_of_a_vm_with_a_claim_is_what_that_bid_gets(
+def test_a_quote_for_a_vm_with_a_claim_equals_what_the_bid_gets(
     claim: int, others: tuple[float, ...]
 ) -> None:
-    """A claim holds as far as the bid in question pays for it, not as the present one does."""
+    """The quoted bid bounds the claim, not the present one."""
     frontend = Frontend(hosts=1, markets=(MarketRules(pricing=PRICING),))
     ann, bob = frontend.user("ann"), frontend.user("bob")
     vm = frontend.vm(79.0, owner=ann, VCPU=8, MERKAT_MIN_CPU=claim)
@@ -118,8 +118,8 @@ def test_a_quote_of_a_vm_with_a_claim_is_what_that_bid_gets(
     assert cpu(ask("explain", vm=str(vm)))["share"] == pytest.approx(100.0, rel=1e-4)
 
 
-def test_a_claim_of_a_new_vm_takes_a_bid() -> None:
-    """No VM has half of a host for nothing beside four bids of 20."""
+def test_a_claim_of_a_new_vm_needs_a_bid() -> None:
+    """Beside four bids of 20 no VM gets half of a host for free."""
     frontend = Frontend(hosts=1, markets=(MarketRules(pricing=PRICING),))
     bob = frontend.user("bob")
     for _ in range(4):
@@ -136,8 +136,8 @@ def test_a_claim_of_a_new_vm_takes_a_bid() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_a_wish_takes_is_what_it_costs(seed: int) -> None:
-    """`quote --want-cpu 300`, the bid that it names, and the ledger a period later."""
+def test_the_bid_quoted_for_a_wanted_share_costs_what_the_quote_said(seed: int) -> None:
+    """`quote --want-cpu`, the bid it names, and the ledger of the next period agree."""
     rng = np.random.default_rng(seed)
     frontend = Frontend(hosts=1, markets=(MarketRules(pricing=PRICING),))
     ann = frontend.user("ann")

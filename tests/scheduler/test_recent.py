@@ -1,4 +1,4 @@
-"""What guests really used is remembered over the last looks, and told where it is asked for."""
+"""The recent use of guests is kept over the last looks and shown on request."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _UNREAD: Any = None
 
 
 def look(at_s: float, hosts: Sequence[int], vm_hosts: Mapping[int, int]) -> Observation:
-    """So much of a look as use is told by."""
+    """Return the part of an observation that recent use needs."""
     seen: Observation = object.__new__(Observation)
     for name, value in {
         "at_s": at_s,
@@ -32,7 +32,7 @@ def look(at_s: float, hosts: Sequence[int], vm_hosts: Mapping[int, int]) -> Obse
 
 
 def use(seconds: Mapping[int, float], mib: Mapping[int, float], *away: int) -> GuestUse:
-    """What hosts say of guests."""
+    """Return what hosts report about guests."""
     vms = sorted(seconds)
     return GuestUse(
         vm_id=np.array(vms, dtype=np.int64),
@@ -44,8 +44,8 @@ def use(seconds: Mapping[int, float], mib: Mapping[int, float], *away: int) -> G
     )
 
 
-def test_cpu_is_what_counters_rose_by_and_memory_what_guests_say() -> None:
-    """A core for a minute is a hundred percent; what nobody said is not known."""
+def test_cpu_use_comes_from_counters_and_memory_use_from_guests() -> None:
+    """A core for a minute is 100 percent; a missing report is unknown."""
     recent, at = RecentUse(), {7: 1, 9: 2}
     recent.met(look(0.0, [1, 2], at), use({7: 5.0, 9: 100.0}, {7: 300.0}))
     seen = look(60.0, [1, 2], at)
@@ -58,8 +58,8 @@ def test_cpu_is_what_counters_rose_by_and_memory_what_guests_say() -> None:
     np.testing.assert_array_equal(history.hosts[1], [[100.0, 310.0], [50.0, UNKNOWN]])
 
 
-def test_a_counter_that_went_back_says_nothing_until_the_next_look() -> None:
-    """The guest was started anew or has migrated: it is not known when."""
+def test_after_a_counter_reset_cpu_use_is_unknown_until_the_next_look() -> None:
+    """The guest restarted or migrated at an unknown time."""
     recent, at = RecentUse(), {7: 1}
     for at_s, seconds in ((0.0, 500.0), (60.0, 3.0), (120.0, 33.0)):
         recent.met(look(at_s, [1], at), use({7: seconds}, {}))
@@ -68,8 +68,8 @@ def test_a_counter_that_went_back_says_nothing_until_the_next_look() -> None:
     np.testing.assert_array_equal(history.vms[:, 0, 0], [UNKNOWN, UNKNOWN, 50.0])
 
 
-def test_nothing_is_known_of_hosts_that_are_away() -> None:
-    """Their guests look as they did; that they are idle nobody may believe."""
+def test_use_on_unreachable_hosts_is_unknown() -> None:
+    """Their guests look unchanged, but are not assumed to be idle."""
     recent, at = RecentUse(), {7: 1, 9: 2}
     for at_s, away in ((0.0, ()), (60.0, (2,)), (120.0, (2,))):
         recent.met(look(at_s, [1, 2, 3], at), use({7: at_s, 9: 40.0}, {9: 64.0}, *away))
@@ -79,7 +79,7 @@ def test_nothing_is_known_of_hosts_that_are_away() -> None:
     np.testing.assert_array_equal(history.hosts[2][:, 0], [100.0, UNKNOWN, 0.0])
 
 
-def test_rows_are_those_of_whoever_is_there_now() -> None:
+def test_the_history_covers_the_current_vms_and_hosts() -> None:
     """VMs and hosts come and go between looks."""
     recent = RecentUse()
     recent.met(look(0.0, [1, 2], {3: 1, 7: 2}), use({3: 0.0, 7: 0.0}, {3: 10.0, 7: 20.0}))
@@ -91,8 +91,8 @@ def test_rows_are_those_of_whoever_is_there_now() -> None:
     np.testing.assert_array_equal(history.hosts[:, :, 1], [[20.0, UNKNOWN], [21.0, UNKNOWN]])
 
 
-def test_a_dozen_looks_are_remembered() -> None:
-    """Older ones are dropped, and a look that is no later than the one before is none."""
+def test_a_dozen_looks_are_kept() -> None:
+    """Older looks are dropped, and a look no later than the previous one is ignored."""
     recent, at = RecentUse(), {7: 1}
     for number in range(3 * SAMPLES):
         for _ in range(2):
@@ -103,13 +103,13 @@ def test_a_dozen_looks_are_remembered() -> None:
     assert history.vms[:, 0, 0].tolist() == [pytest.approx(10.0)] * SAMPLES
 
 
-def test_before_the_first_look_there_is_no_history() -> None:
-    """None, which strategies know."""
+def test_without_a_look_there_is_no_history() -> None:
+    """The history is None, which strategies accept."""
     assert RecentUse().history(look(0.0, [1], {}), RESOURCES) is None
 
 
-def test_a_period_sees_and_explains_what_guests_used() -> None:
-    """A guest that wants one of its two cores uses that, however much it is given."""
+def test_a_period_observes_and_explains_the_use_of_guests() -> None:
+    """A guest that needs one of its two cores uses one, whatever its share."""
     frontend = Frontend()
     vm = frontend.vm(5.0)
     frontend.bench.ok(
@@ -129,7 +129,7 @@ def test_a_period_sees_and_explains_what_guests_used() -> None:
     frontend.engine.dispose()
 
 
-def test_looks_of_a_clock_that_was_ahead_are_forgotten() -> None:
+def test_looks_from_a_clock_that_was_ahead_are_dropped() -> None:
     """Use is known again from the second look on."""
     recent, at = RecentUse(), {7: 1}
     for at_s, seconds in ((90_000.0, 3.0), (90_060.0, 5.0), (60.0, 7.0), (120.0, 37.0)):

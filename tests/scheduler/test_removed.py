@@ -1,4 +1,4 @@
-"""Users that OpenNebula has removed: seen twice and never assumed, then retired."""
+"""Users removed from OpenNebula: a second look confirms the removal, then they are retired."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ vms = 1
 
 @pytest.fixture
 def made() -> Iterator[Frontend]:
-    """A frontend with money, and endings of platforms and groups."""
+    """Return a frontend with money that ends platforms and groups of removed users."""
     endings = (platforms.end_of_removed, groups.end_of_removed)
     one = Frontend(money=MONEY, endings=endings, markets=(PAPER_MARKET,))
     asks = partial(missing_users, one.client)
@@ -50,8 +50,8 @@ def made() -> Iterator[Frontend]:
     one.close()
 
 
-def known(frontend: Frontend, name: str) -> int:
-    """A tenant whose VM came and went."""
+def make_tenant(frontend: Frontend, name: str) -> int:
+    """Return a tenant whose only VM has ended."""
     vm = frontend.vm(owner=frontend.user(name))
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(2)
@@ -61,18 +61,18 @@ def known(frontend: Frontend, name: str) -> int:
 
 
 def standing(frontend: Frontend, owner: int) -> ledger.TenantAccount:
-    """What the books say."""
+    """Return the tenant's account."""
     return frontend.read(lambda c: ledger.tenant(c, owner))  # type: ignore[no-any-return]
 
 
 def remove(frontend: Frontend, owner: int) -> None:
-    """As an administrator does."""
+    """Remove the user as an administrator does."""
     frontend.bench.ok("one.user.delete", owner)
 
 
-def test_two_looks_and_then_its_credits_are_the_treasury_s(made: Frontend) -> None:
-    """The supply no longer counts it; the log, the notes and the metrics tell of it."""
-    owner, other = known(made, "ann"), known(made, "bob")
+def test_after_two_looks_the_treasury_gets_the_credits(made: Frontend) -> None:
+    """The supply excludes them; the log, the notes and the metrics report the removal."""
+    owner, other = make_tenant(made, "ann"), make_tenant(made, "bob")
     made.periods(2)
     supply = made.read(ledger.supply_of)
     remove(made, owner)
@@ -93,9 +93,9 @@ def test_two_looks_and_then_its_credits_are_the_treasury_s(made: Frontend) -> No
     made.agree()
 
 
-def test_an_error_and_an_unread_pool_say_nothing(made: Frontend) -> None:
-    """Neither a user that can't be read, nor one that oned shows by its id, is removed."""
-    owner = known(made, "ann")
+def test_an_error_or_an_unread_pool_removes_no_user(made: Frontend) -> None:
+    """A user that can't be read, or is shown by its id, is not removed."""
+    owner = make_tenant(made, "ann")
     real = made.scheduler.world.missing_users
 
     async def fails(_users: Collection[int]) -> frozenset[int]:
@@ -115,14 +115,16 @@ def test_an_error_and_an_unread_pool_say_nothing(made: Frontend) -> None:
     made.periods(1)
     made.scheduler.adopt(replace(made.scheduler.world, missing_users=real))
     made.periods(1)
-    assert standing(made, owner).retired_s is None, "two looks in a row are two that answered"
+    assert standing(made, owner).retired_s is None, (
+        "a failed look must not count as one of two in a row"
+    )
     made.periods(1)
     assert standing(made, owner).retired_s is not None
 
 
-def test_one_whose_end_fails_keeps_no_other_from_its_end(made: Frontend) -> None:
-    """The period goes on; the daemon says of the one that fails why it waits."""
-    first, second = known(made, "ann"), known(made, "bob")
+def test_a_removed_user_whose_end_fails_delays_no_other(made: Frontend) -> None:
+    """The period continues, and the daemon reports why the user waits."""
+    first, second = make_tenant(made, "ann"), make_tenant(made, "bob")
     fails = [True]
 
     def ending(_connection: sa.Connection, owner: int, _at_s: float) -> str | None:
@@ -143,9 +145,9 @@ def test_one_whose_end_fails_keeps_no_other_from_its_end(made: Frontend) -> None
     assert standing(made, first).retired_s is not None
 
 
-def test_most_at_once_are_another_opennebula_until_a_day_has_passed(made: Frontend) -> None:
-    """One that was put back to an older state, or is not ours: credits and platforms stay."""
-    owners = [known(made, f"user{number}") for number in range(5)]
+def test_the_removal_of_most_users_counts_only_after_a_day(made: Frontend) -> None:
+    """It may be a restored or foreign OpenNebula: credits and platforms stay."""
+    owners = [make_tenant(made, f"user{number}") for number in range(5)]
     for owner in owners[:4]:
         remove(made, owner)
     with capturedLogs() as logged:
@@ -167,8 +169,8 @@ def test_most_at_once_are_another_opennebula_until_a_day_has_passed(made: Fronte
     assert standing(made, owners[4]).retired_s is None
 
 
-def test_only_the_code_1024_says_that_a_user_is_missing(made: Frontend) -> None:
-    """Not a refusal."""
+def test_only_error_1024_means_that_a_user_is_missing(made: Frontend) -> None:
+    """A refusal doesn't."""
     stranger = made.user("eve")
     client = type(made.client)(made.transport, stranger, made.clock)
     asked = made.result(ensureDeferred(missing_users(client, [0, 987])))
@@ -176,8 +178,8 @@ def test_only_the_code_1024_says_that_a_user_is_missing(made: Frontend) -> None:
 
 
 def test_platforms_and_groups_end_first(made: Frontend) -> None:
-    """And the tenant is retired when they are over."""
-    owner = known(made, "ann")
+    """The tenant is retired after they have ended."""
+    owner = make_tenant(made, "ann")
     given = Submission(
         token="t",  # noqa: S106 - no password
         owner=owner,
@@ -208,11 +210,11 @@ def test_platforms_and_groups_end_first(made: Frontend) -> None:
 
 
 def test_a_new_user_of_the_same_name_is_a_new_tenant(made: Frontend) -> None:
-    """With another id, and what a new tenant starts with."""
-    owner = known(made, "ann")
+    """It has another id and gets the starting credits."""
+    owner = make_tenant(made, "ann")
     remove(made, owner)
     made.periods(3)
-    again = known(made, "ann")
+    again = make_tenant(made, "ann")
     assert again != owner
     assert standing(made, again).holdings > 99 * ledger.MICRO
     assert standing(made, owner).holdings == 0
@@ -221,10 +223,10 @@ def test_a_new_user_of_the_same_name_is_a_new_tenant(made: Frontend) -> None:
     made.agree()
 
 
-def test_a_late_refund_goes_on_to_the_treasury(made: Frontend) -> None:
-    """Of a period that a retired tenant had paid for."""
+def test_a_late_refund_goes_to_the_treasury(made: Frontend) -> None:
+    """It refunds a period that a retired tenant paid for."""
     made.vm(owner=made.user("bob"))
-    owner = known(made, "ann")
+    owner = make_tenant(made, "ann")
     made.periods(4)
     remove(made, owner)
     made.periods(3)

@@ -1,4 +1,4 @@
-"""What a decision reserves can't be moved away before it is charged; debts follow their owner."""
+"""Credits reserved by a decision can't be moved before the charge; debts follow the owner."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -42,11 +42,11 @@ RESERVE = {"cpu": 0.001, "memory": 0.0005}
 
 @pytest.fixture
 def made() -> Iterator[Callable[..., Frontend]]:
-    """Frontends with money as each test wants it."""
+    """Return a function that makes frontends with the money of each test."""
     all_: list[Frontend] = []
 
     def make(money: MoneySettings, **world: Any) -> Frontend:
-        # Under this rule every bid costs something, also without a rival.
+        # Under this rule every bid has a price, even without a competing bid.
         world.setdefault(
             "markets", (MarketRules(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True)),)
         )
@@ -61,26 +61,26 @@ def made() -> Iterator[Callable[..., Frontend]]:
 
 @pytest.fixture
 def paid_by(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
-    """By VM: the application that it belongs to, as a platform would have it."""
+    """Return the application of each VM, as a platform would set it."""
     belongs: dict[int, int] = {}
     monkeypatch.setattr(fleet_store, "applications", lambda _connection: dict(belongs))
     return belongs
 
 
 def account_of(connection: sa.Connection, owner: int) -> account_store.AccountRow:
-    """The tenant's own account."""
+    """Return the tenant's own account."""
     found = account_store.find(connection, AccountKind.TENANT, owner)
     assert found is not None
     return found
 
 
-def missing(connection: sa.Connection) -> int:
-    """All that charges could not take so far."""
+def sum_shortfalls(connection: sa.Connection) -> int:
+    """Return the sum of all amounts that charges could not collect."""
     numbers = [one.number for one in period_store.recent(connection, 1000)]
     return sum(sum(charge_store.shortfalls(connection, number).values()) for number in numbers)
 
 
-def test_credits_moved_to_the_other_payer_pay_all_the_same(
+def test_credits_moved_between_payers_still_pay(
     made: Callable[..., Frontend], paid_by: dict[int, int]
 ) -> None:
     """After each decision the tenant moves what it can to the payer that owes less."""
@@ -110,13 +110,13 @@ def test_credits_moved_to_the_other_payer_pay_all_the_same(
     for number in range(12):
         frontend.periods(1)
         frontend.read(lambda c, n=number: moved(c, n))
-    assert frontend.read(missing) == 0
+    assert frontend.read(sum_shortfalls) == 0
     assert frontend.read(lambda c: tenant(c, owner)).holdings < 60_000 * MICRO
     assert len(refusals) == sum("are reserved" in text for text in refusals) > 0
 
 
-def test_nothing_leaves_an_account_but_what_is_free(made: Callable[..., Frontend]) -> None:
-    """Grants back, and budgets, are refused with both amounts; what is free goes."""
+def test_only_free_credits_leave_an_account(made: Callable[..., Frontend]) -> None:
+    """Larger grants back and budgets are refused, with both amounts in the message."""
     frontend = made(MoneySettings(supply=1e6, starting_credits=100.0))
     session = frontend.user("ann")
     vm = frontend.vm(10.0, owner=session, MERKAT_BID_MEMORY=0)
@@ -136,13 +136,13 @@ def test_nothing_leaves_an_account_but_what_is_free(made: Callable[..., Frontend
         taken(held.free + 1)
     assert taken(held.free) == held.reserved
     frontend.periods(1)
-    assert frontend.read(missing) == 0
+    assert frontend.read(sum_shortfalls) == 0
 
 
-def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_back(
+def test_an_application_that_ends_pays_its_last_period_and_returns_the_rest(
     made: Callable[..., Frontend], paid_by: dict[int, int]
 ) -> None:
-    """What is reserved stays until the charge; nothing is left behind, also after a refund."""
+    """Reserved credits stay until the charge; no rest remains, also after a refund."""
     frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     session = frontend.user("ann")
     vm = frontend.vm(10.0, owner=session)
@@ -159,7 +159,7 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
     assert back > 0
     frontend.periods(1)
     assert frontend.read(lambda c: account_store.get(c, [application]))[application].balance == 0
-    assert frontend.read(missing) == 0
+    assert frontend.read(sum_shortfalls) == 0
     assert f"charge/{number}/{application}" in frontend.read(entries_by_reference)
     assert frontend.read(lambda c: usage_store.has_details(c, number))
     before = frontend.read(lambda c: tenant(c, owner)).balance
@@ -169,8 +169,8 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
     assert frontend.read(lambda c: tenant(c, owner)).balance == before + given
 
 
-def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend]) -> None:
-    """Void again it moves nothing; before its charge it can't be void."""
+def test_a_voided_period_is_refunded_once(made: Callable[..., Frontend]) -> None:
+    """A second void moves no credits, and an uncharged period can't be voided."""
     frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
@@ -190,8 +190,8 @@ def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend])
     assert entries <= 1_000 * MICRO
 
 
-def test_watching_reserves_nothing(made: Callable[..., Frontend]) -> None:
-    """A period of a dry run is never charged, so its tenants may move everything."""
+def test_a_dry_run_reserves_no_credits(made: Callable[..., Frontend]) -> None:
+    """A dry run is never charged, so its tenants can move all their credits."""
     frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
@@ -204,7 +204,7 @@ def test_watching_reserves_nothing(made: Callable[..., Frontend]) -> None:
 
 class TestDebts:
     def poor(self, made: Callable[..., Frontend], unpaid: int = 10) -> tuple[Frontend, int, str]:
-        """A frontend with an owner that can't pay for the memory that its VM needs."""
+        """Return a frontend with an owner that can't pay for its VM's memory."""
         money = MoneySettings(
             supply=1e6, starting_credits=1.0, renewal_s=1e9, unpaid_periods=unpaid
         )
@@ -213,22 +213,22 @@ class TestDebts:
         vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0)
         return frontend, int(frontend.bench.vm(vm).uid), session
 
-    def test_what_is_missing_is_owed_and_collected(self, made: Callable[..., Frontend]) -> None:
-        """From whatever comes in next, once; the statement says what is owed."""
+    def test_missing_credits_become_a_debt_and_are_collected_once(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """The next income pays the debt; the statement shows it."""
         frontend, owner, _ = self.poor(made)
         frontend.periods(10)
         owed = frontend.read(lambda c: tenant(c, owner)).debt
-        assert 0 < owed == frontend.read(missing)
+        assert 0 < owed == frontend.read(sum_shortfalls)
         month = month_of(frontend.clock.seconds())
         assert frontend.read(lambda c: statement(c, owner, month)).debt == owed
         after = frontend.read(lambda c: grant(c, owner, owed + 70, "g", "root", 0.0))
         assert (after.debt, after.balance) == (0, 70)
         assert frontend.read(lambda c: statement(c, owner, month)).difference == 0
 
-    def test_a_void_period_takes_its_part_off_the_debt_once(
-        self, made: Callable[..., Frontend]
-    ) -> None:
-        """What of it was collected is given back; void again, neither is."""
+    def test_a_voided_period_reduces_the_debt_once(self, made: Callable[..., Frontend]) -> None:
+        """Its collected part is refunded; a second void does neither."""
         frontend, owner, _ = self.poor(made)
         frontend.periods(10)
         owed = frontend.read(lambda c: tenant(c, owner)).debt
@@ -249,10 +249,10 @@ class TestDebts:
         (part,) = frontend.read(lambda c: charge_store.shortfalls(c, late)).values()
         assert [again() for _ in range(2)] == [(part, 0, part), (0, 0, part)]
 
-    def test_a_lock_keeps_no_floor_that_is_not_paid_for(
+    def test_a_locked_vm_with_an_unpaid_floor_is_stopped(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """A locked VM gives its host back like any other: administrators can take a lock away."""
+        """It releases its host like any other VM: administrators can remove a lock."""
         frontend, _, session = self.poor(made, unpaid=2)
         frontend.periods(2)
         vm = max(frontend.cloud.world.vms.rows)
@@ -261,10 +261,10 @@ class TestDebts:
         assert frontend.state(vm) == "STOPPED"
 
     @pytest.mark.parametrize("every_s", [60.0, 10.0, 7.0])
-    def test_patience_lasts_as_long_where_periods_begin_early(
+    def test_early_periods_do_not_shorten_the_patience(
         self, made: Callable[..., Frontend], every_s: float
     ) -> None:
-        """It is a time: whose VMs make periods begin early ends nobody's sooner."""
+        """It is a time: VMs that make periods begin early end no VM sooner."""
         frontend, owner, _ = self.poor(made, unpaid=5)
         frontend.periods(2)
         (vm,) = frontend.cloud.world.vms.rows
@@ -273,13 +273,13 @@ class TestDebts:
         began_s = frontend.clock.seconds()
         while frontend.state(vm) == "RUNNING":
             frontend.periods(1, every_s)
-        # The first debt can be that of a whole interval.
+        # The first debt can cover a whole interval.
         assert 3.5 * 60.0 <= frontend.clock.seconds() - began_s <= 6 * 60.0
 
-    def test_a_debt_is_the_owner_s_whichever_account_was_short(
+    def test_a_debt_belongs_to_the_owner_of_any_short_account(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """Credits parked in an application that runs nothing pay for the tenant's own VM."""
+        """Credits kept in an idle application pay for the tenant's own VM."""
         frontend, owner, _ = self.poor(made)
         frontend.read(
             lambda c: open_tenant(
@@ -295,7 +295,7 @@ class TestDebts:
         assert frontend.read(charge_store.load) == {}
 
     def test_no_new_vm_of_an_owner_in_debt_is_placed(self, made: Callable[..., Frontend]) -> None:
-        """It waits, and its owner reads why; paid, it is placed."""
+        """It waits and its owner reads the reason; after the payment it is placed."""
         frontend, owner, session = self.poor(made)
         frontend.periods(10)
         new = frontend.vm(1.0, owner=session)
@@ -307,10 +307,8 @@ class TestDebts:
         frontend.periods(4)
         assert frontend.state(new) == "RUNNING"
 
-    def test_a_vm_that_is_made_anew_starts_no_new_count(
-        self, made: Callable[..., Frontend]
-    ) -> None:
-        """Ended before the tenth period and made again: it is not placed, nothing is held."""
+    def test_a_recreated_vm_starts_no_new_count(self, made: Callable[..., Frontend]) -> None:
+        """A VM ended before the tenth period and created again is not placed."""
         frontend, owner, session = self.poor(made)
         ran = 0
         vm = 0
@@ -333,10 +331,10 @@ class TestDebts:
         sa.exc.OperationalError("UPDATE", {}, Exception(1690, "damaged: out of range")),
     ],
 )
-def test_a_period_that_can_t_be_charged_is_put_aside(
+def test_a_period_that_cannot_be_charged_is_quarantined(
     error: Exception, made: Callable[..., Frontend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Later periods are decided and charged, and an administrator sees which one is left."""
+    """Later periods are decided and charged, and an administrator sees the period."""
     frontend = made(MoneySettings(supply=1e6, starting_credits=1_000.0))
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
@@ -368,8 +366,8 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
     assert frontend.read(supply_of) == 1_000_000 * MICRO
 
 
-def test_a_period_keeps_the_terms_that_it_is_charged_by(made: Callable[..., Frontend]) -> None:
-    """A configuration that is read before the charge could exceed the reservation."""
+def test_a_period_keeps_the_terms_of_its_charge(made: Callable[..., Frontend]) -> None:
+    """A new configuration before the charge could otherwise exceed the reservation."""
     clearing = MarketRules(pricing=Pricing(rule=PriceRule.CLEARING))
     paper = MarketRules(pricing=Pricing(rule=PriceRule.PAPER))
     frontend = made(MoneySettings(supply=1e6), markets=(clearing,))

@@ -1,4 +1,4 @@
-"""Guests whose balloon does not work hold their memory: no plan counts on it."""
+"""Guests without a working balloon hold their memory: no plan relies on shrinking them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ SMALL_MIB = 256
 
 
 class Rack:
-    """Two hosts of 32 GiB that are nearly full of guests which use little of what they hold."""
+    """Two hosts of 32 GiB, nearly full of guests that use little of what they hold."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.frontend = Frontend(hosts=2, size=HostSize(3200, 32 * 1024))
@@ -32,7 +32,7 @@ class Rack:
         patched.setattr(hypervisors, "read", read)
 
     def vm(self, memory_mib: int, host: str = "ID < 9", bid: float = 1.0) -> int:
-        """A new VM that uses a twelfth of its memory."""
+        """Create a VM that uses a twelfth of its memory."""
         lines = {
             "CPU": 0.1,
             "VCPU": 1,
@@ -45,8 +45,8 @@ class Rack:
         use = f'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="{memory_mib // 12}"]'
         return self.frontend.bench.new(f"{text}\n{use}")
 
-    def on(self, host: int, count: int) -> list[int]:
-        """So many guests without a balloon run on the host from now on."""
+    def deploy_rigid(self, host: int, count: int) -> list[int]:
+        """Deploy guests without a balloon on the host and return them."""
         found = [self.vm(RIGID_MIB, "ID < 9" if host == 0 else "ID = 1") for _ in range(count)]
         self.rigid.update(found)
         for vm in found:
@@ -56,16 +56,16 @@ class Rack:
 
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch) -> Rack:
-    """Room for one guest more on either."""
+    """Return a rack with room for one more guest on each host."""
     found = Rack(monkeypatch)
-    found.on(0, 20)
-    found.on(1, 20)
+    found.deploy_rigid(0, 20)
+    found.deploy_rigid(1, 20)
     found.frontend.clock.advance(10)
     return found
 
 
-def test_a_drain_moves_the_vms_for_which_there_is_room(rack: Rack) -> None:
-    """The others stay, and keep no small one from leaving."""
+def test_a_drain_moves_the_vms_that_fit_elsewhere(rack: Rack) -> None:
+    """The others stay and delay no small VM."""
     frontend = rack.frontend
     small = [rack.vm(SMALL_MIB) for _ in range(3)]
     for vm in small:
@@ -78,8 +78,8 @@ def test_a_drain_moves_the_vms_for_which_there_is_room(rack: Rack) -> None:
     frontend.close()
 
 
-def test_large_vms_that_wait_keep_no_small_one_waiting(rack: Rack) -> None:
-    """No host has room for them, however many there are and however little guests use."""
+def test_large_waiting_vms_delay_no_small_vm(rack: Rack) -> None:
+    """No host has room for them, whatever their number and the use of guests."""
     frontend = rack.frontend
     crowd = [rack.vm(16 * 1024, bid=0.1) for _ in range(60)]
     small = [rack.vm(SMALL_MIB) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Room first: what starts on a host finds the memory free that it takes at once."""
+"""A VM that starts finds its memory free on the host."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from tests.scheduler.frontend import Frontend
 
 HOST_MIB = 8192
 BALLOON_S = 10.0
-"""So long a guest takes at most to give back what its balloon was told to."""
+"""The longest time that a guest takes to return memory to the host."""
 
 
 class Orders:
-    """Steps that a test asks for, in every period until they are in the journal."""
+    """Steps that a test requests in every period until the journal has them."""
 
     def __init__(self) -> None:
         self.resume: list[int] = []
@@ -27,12 +27,12 @@ class Orders:
 
 
 def held_mib(frontend: Frontend, host: int = 0) -> float:
-    """What all guests on the host hold."""
+    """Return the MiB that all guests on the host hold."""
     return sum(guest.balloon_mib for guest in frontend.cloud.guests.on_host(host))
 
 
 def resumes(frontend: Frontend, vm: int) -> list[str]:
-    """The states of its resume steps, oldest first."""
+    """Return the states of the VM's resume steps, oldest first."""
     rows = frontend.read(lambda c: journal.history(c, vm, 100))
     return [str(row.state) for row in reversed(rows) if row.step.kind == "resume"]
 
@@ -40,9 +40,9 @@ def resumes(frontend: Frontend, vm: int) -> list[str]:
 @pytest.mark.parametrize("most", [None, 1024], ids=["without a cap", "with a cap"])
 @pytest.mark.parametrize("action", ["suspend", "poweroff"])
 def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -> None:
-    """A VM that was suspended or switched off comes back with all of its memory.
+    """A VM that was suspended or powered off returns with all of its memory.
 
-    Also if its owner caps what it keeps.
+    This also holds if its owner set a cap.
     """
     orders = Orders()
     frontend = Frontend(hosts=1, proposals=orders)
@@ -76,7 +76,7 @@ def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -
 
 @pytest.mark.parametrize("most", [None, 256, 8])
 def test_a_cap_keeps_no_balloon_up(most: int | None) -> None:
-    """A guest gives back a quarter of its own memory in a period, however small its cap is."""
+    """A guest returns up to a quarter of its memory in a period, even with a small cap."""
     frontend = Frontend(hosts=2)
     large = frontend.vm(MEMORY=8192, MERKAT_MAX_MEMORY=most, MERKAT_BID_MEMORY=5)
     others = [frontend.vm(MEMORY=4096) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""A connection is lost between a commit and its confirmation: the transaction is run once more."""
+"""A transaction runs again if the connection is lost between its commit and the reply."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,20 +26,20 @@ from tests.platforms.site import BOB, Site
 Result = TypeVar("Result")
 
 EVERY = 4
-"""Each play repeats one transaction in so many; in turn all are repeated."""
+"""Each play repeats one of this many transactions; the plays together repeat all."""
 
 STORED = (ACCOUNTS, ENTRIES, RESERVATIONS, ARREARS, COMPARISONS)
 
 
 class Unconfirmed(Database):
-    """Runs some transactions twice: the first time they are committed, and nobody is told."""
+    """Run some transactions twice; the first commit gets no reply."""
 
     count = 0
     repeated = -1
-    """Which of each few, from 0 on; none if below."""
+    """The position of the repeated transaction, or a negative number for none."""
 
     async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What the last run returns."""
+        """Return the result of the last run."""
         self.count += 1
         if self.count % EVERY == self.repeated:
             await super().run(work)
@@ -60,7 +60,7 @@ class Play(Site):
         self.told: list[object] = []
 
     def play(self, repeated: int) -> None:
-        """Some periods in which VMs come, bid, move and are suspended."""
+        """Run periods in which VMs arrive, bid, migrate and are suspended."""
         database = self.scheduler.world.database
         assert isinstance(database, Unconfirmed)
         poor = self.user("poor")
@@ -82,7 +82,7 @@ class Play(Site):
         self.transactions = database.count
 
     def _told(self, found: Any) -> None:
-        """What everybody learned of a period."""
+        """Record all that listeners and owners learn from a period."""
         verdicts = found.seen.verdicts
         self.told += [
             (found.period, found.prices, found.acted.sent, found.acted.not_done),
@@ -91,7 +91,7 @@ class Play(Site):
         ]
 
     def _approve(self) -> None:
-        """Of the plan that waits, as an administrator does."""
+        """Approve the waiting plan as an administrator does."""
 
         def give(connection: sa.Connection) -> None:
             plan = plan_store.newest(connection)
@@ -101,7 +101,7 @@ class Play(Site):
         self.read(give)
 
     def outcome(self) -> dict[str, Any]:
-        """All that anybody could notice of it."""
+        """Return all results that can be observed."""
         names = ("id", "kind", "vm", "state", "planned_s", "sent_s", "ended_s", "reply")
         steps = sa.select(*(STEPS.c[name] for name in names)).order_by(STEPS.c.id)
         found = {one.name: self._rows(sa.select(one)) for one in STORED}
@@ -119,12 +119,12 @@ class Play(Site):
         }
 
     def _rows(self, query: sa.Executable) -> list[str]:
-        """As they are stored, in some order."""
+        """Return the rows as stored, sorted."""
         return sorted(map(repr, self.read(lambda c: c.execute(query).all())))
 
 
-def played(mode: Mode, repeated: int = -1) -> dict[str, Any]:
-    """What a play comes to."""
+def run_play(mode: Mode, repeated: int = -1) -> dict[str, Any]:
+    """Return the outcome of a play."""
     site = Play(mode)
     try:
         site.play(repeated)
@@ -135,8 +135,8 @@ def played(mode: Mode, repeated: int = -1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", [Mode.ON, Mode.ASK, Mode.SHADOW])
-def test_whatever_is_run_twice_comes_to_the_same(mode: Mode) -> None:
-    """Steps, periods, money, platforms and bids are as if every answer had come."""
-    clean = played(mode)
+def test_a_repeated_transaction_changes_no_result(mode: Mode) -> None:
+    """Steps, periods, money, platforms and bids equal those of a play without repeats."""
+    clean = run_play(mode)
     for repeated in range(EVERY):
-        assert played(mode, repeated) == clean
+        assert run_play(mode, repeated) == clean

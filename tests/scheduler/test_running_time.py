@@ -1,4 +1,4 @@
-"""A VM is charged for as long as it ran between two observations: each second once."""
+"""A VM is charged for its running time between two observations, each second once."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -35,7 +35,7 @@ NEVER = GuestRecord(-1)
 
 
 def looked(at_s: float, *vms: tuple[int, bool, GuestRecord], ended: Any = None) -> Look:
-    """A look at VMs: their ids, whether each runs, and their last records."""
+    """Return a look at VMs: their ids, whether each runs, and their last records."""
     return Look(
         at_s,
         np.array([vm for vm, _, _ in vms], dtype=np.int64),
@@ -56,18 +56,18 @@ def looked(at_s: float, *vms: tuple[int, bool, GuestRecord], ended: Any = None) 
         (GuestRecord(0, 900, 950), False, GuestRecord(0, 900, 950), False, 0),
         (GuestRecord(0, 900, 950), False, GuestRecord(1, 1005), True, 55),
         (GuestRecord(0, 900, 950), False, GuestRecord(1, 1005, 1055), False, 50),
-        # A VM that was off is moved: OpenNebula writes RETIME once more.
+        # A VM that was off is migrated: OpenNebula sets RETIME again.
         (GuestRecord(0, 900, 950), False, GuestRecord(0, 900, 1040), False, 0),
-        # OpenNebula knows nothing of it now (UNKNOWN), and may never do again.
+        # OpenNebula reports UNKNOWN now, perhaps forever.
         (GuestRecord(0, 900), True, GuestRecord(0, 900), False, 60),
         (GuestRecord(0, 900), False, GuestRecord(0, 900), False, 0),
         (GuestRecord(0, 900), False, GuestRecord(0, 900), True, 60),
     ],
 )
-def test_the_last_record_says_how_long_a_vm_ran(
+def test_the_last_record_gives_the_running_time(
     old: GuestRecord, ran: bool, new: GuestRecord, runs: bool, seconds: float
 ) -> None:
-    """Where it is the one that was seen before, or follows one that was closed."""
+    """It must be the earlier record, or follow one that was closed."""
     before, now = looked(1000, (7, ran, old)), looked(1060, (7, runs, new))
     assert lacking(before, now, np.array([True])) == []
     assert seconds_run(before, now, {}).tolist() == [seconds]
@@ -83,21 +83,21 @@ def test_the_last_record_says_how_long_a_vm_ran(
             [GuestRecord(0, 900, 1010), GuestRecord(1, 1040)],
             30,
         ),
-        # Moved without a break,
+        # A migration without a break,
         (
             GuestRecord(0, 900),
             GuestRecord(1, 1030),
             [GuestRecord(0, 900, 1030), GuestRecord(1, 1030)],
             60,
         ),
-        # and a move under way at the first look.
+        # and a migration under way at the first look.
         (
             GuestRecord(1, 0),
             GuestRecord(1, 1030),
             [GuestRecord(0, 900, 1030), GuestRecord(1, 1030)],
             60,
         ),
-        # On and off twice, from off.
+        # On and off twice, starting from off.
         (
             GuestRecord(3, 800, 850),
             GuestRecord(5, 1030, 1040),
@@ -106,27 +106,27 @@ def test_the_last_record_says_how_long_a_vm_ran(
         ),
     ],
 )
-def test_more_records_are_read_where_more_happened(
+def test_further_records_are_read_after_several_starts(
     old: GuestRecord, new: GuestRecord, history: list[GuestRecord], seconds: float
 ) -> None:
-    """And each is counted as far as it lies between the two observations."""
+    """Each record counts for its part between the two observations."""
     runs = old.ran_until_s == 0
     before, now = looked(1000, (7, runs, old)), looked(1060, (7, runs, new))
     assert lacking(before, now, np.array([True])) == [7]
-    # The move under way began before the first look: its record is older.
+    # The migration under way began before the first look: its record is older.
     assert seconds_run(before, now, {7: history}).tolist() == [seconds]
 
 
-def test_a_vm_that_is_gone_ran_until_its_end() -> None:
-    """By the page of VMs that ended last, or by its history."""
+def test_a_vm_that_ended_ran_until_its_end() -> None:
+    """The page of recently ended VMs or the VM's history shows the end."""
     before = looked(1000, (7, True, GuestRecord(0, 900)), (8, True, GuestRecord(0, 900)))
     now = looked(1060, ended={7: GuestRecord(0, 900, 1020)})
     assert lacking(before, now, np.array([True, True])) == [8]
     assert seconds_run(before, now, {8: [GuestRecord(0, 900, 1005)]}).tolist() == [20, 5]
 
 
-def test_records_are_kept_of_all_vms_that_could_be_read() -> None:
-    """Of these no history is asked for; what is hidden is known by its name alone."""
+def test_records_are_kept_of_all_readable_vms() -> None:
+    """They need no history; a hidden VM is known by its id alone."""
     frontend = site()
     vms = [frontend.vm() for _ in range(2)]
     observation = frontend.periods(2).seen.observation
@@ -141,23 +141,23 @@ def test_records_are_kept_of_all_vms_that_could_be_read() -> None:
     frontend.close()
 
 
-def test_what_no_record_says_counts_as_running() -> None:
-    """If the VM ran before: hiding a VM makes it no cheaper."""
+def test_a_running_vm_without_a_record_counts_as_running() -> None:
+    """Hiding a VM makes it no cheaper."""
     before = looked(1000, (7, True, GuestRecord(0, 900)), (8, False, GuestRecord(0, 900, 910)))
     assert seconds_run(before, looked(1060), {}).tolist() == [60, 0]
 
 
-def test_what_was_placed_and_can_never_be_read_counts_as_running() -> None:
-    """A text that is too long to be read makes no VM free."""
+def test_a_placed_vm_that_can_never_be_read_counts_as_running() -> None:
+    """A text that is too long makes no VM free."""
     before = looked(1000, (7, False, NEVER), (8, False, NEVER))
     placed = np.array([True, False])
     assert seconds_run(before, looked(1060), {}, placed).tolist() == [60, 0]
-    # A page that was read and has no record is of a VM that never ran.
+    # A page without a record for a VM means that it never ran.
     assert seconds_run(before, looked(1060), {7: []}, placed).tolist() == [0, 0]
 
 
-def test_a_vm_that_could_not_be_read_moves_no_other_vms_time() -> None:
-    """What its record says is as old as it was, and no difference of clocks."""
+def test_an_unreadable_vm_changes_no_other_vms_time() -> None:
+    """Its record is outdated and shows no difference of clocks."""
     before = replace(
         looked(1000, (7, False, NEVER), (8, True, GuestRecord(0, 500))),
         records=LastRecords.of({7: NEVER}),
@@ -172,7 +172,7 @@ def test_a_vm_that_could_not_be_read_moves_no_other_vms_time() -> None:
 
 @pytest.mark.parametrize("differ_s", [-86_400, -300, 0, 1, 300, 86_400])
 def test_clocks_may_differ(differ_s: int) -> None:
-    """Over several observations no second is lost or paid twice, but for those of one interval."""
+    """Over several looks no second is lost or paid twice, up to one interval."""
     zero_s = 1_000_000
     begun, ended = zero_s + 20 + differ_s, zero_s + 150 + differ_s
     looks = [
@@ -191,12 +191,12 @@ def test_clocks_may_differ(differ_s: int) -> None:
     [
         # It migrates again, an hour after the last time.
         [GuestRecord(0, 100, 500), GuestRecord(1, 500), GuestRecord(2)],
-        # Its image has been copied to its host since a while.
+        # Its image has been copied to its host for a while.
         [GuestRecord(0, 100, 500), GuestRecord(1, 600, 700), GuestRecord(2)],
     ],
 )
-def test_a_vm_that_is_being_copied_moves_no_other_vms_time(helper: list[GuestRecord]) -> None:
-    """Its older records were closed long ago, which says nothing of any clock."""
+def test_a_vm_being_copied_changes_no_other_vms_time(helper: list[GuestRecord]) -> None:
+    """Its older records were closed long ago and show no clock difference."""
     before = looked(1_000, (1, True, helper[-1]), (2, False, NEVER), (3, True, GuestRecord(0, 900)))
     now = looked(
         1_060,
@@ -211,8 +211,8 @@ def test_a_vm_that_is_being_copied_moves_no_other_vms_time(helper: list[GuestRec
     assert seconds[0] == (60 if helper[1].ran_until_s == 0 else 0)
 
 
-def test_a_time_to_come_moves_no_vms_time_once_opennebulas_clock_was_set_back() -> None:
-    """A VM started while it was an hour ahead; what begins and ends since then is as it is said."""
+def test_a_time_in_the_future_changes_no_vms_time_after_the_clock_is_set_back() -> None:
+    """One VM started while the clock was ahead; later records count as they are."""
     before = looked(
         1_000, (1, True, GuestRecord(0, 4_500)), (2, False, NEVER), (3, True, GuestRecord(0, 900))
     )
@@ -226,23 +226,23 @@ def test_a_time_to_come_moves_no_vms_time_once_opennebulas_clock_was_set_back() 
 
 
 @pytest.mark.parametrize("odd", [400, 4_600])
-def test_times_that_contradict_each_other_move_nothing(odd: int) -> None:
-    """No difference of clocks makes both fit between the two looks."""
+def test_contradictory_times_change_no_other_vms_time(odd: int) -> None:
+    """No difference of clocks places both between the two looks."""
     before = looked(1_000, (1, False, NEVER), (2, False, NEVER))
     now = looked(1_060, (1, True, GuestRecord(0, odd)), (2, False, GuestRecord(0, 1_005, 1_035)))
     assert seconds_run(before, now, {})[1] == 30
 
 
 @pytest.mark.parametrize(("begun", "seconds"), [(999, 9), (998, 9), (997, 12)])
-def test_whole_seconds_are_no_difference_of_clocks(begun: int, seconds: float) -> None:
-    """A record of up to two seconds before the last look is rounded; an older one is not."""
+def test_rounding_to_seconds_is_no_difference_of_clocks(begun: int, seconds: float) -> None:
+    """A record up to two seconds before the last look is rounded; an older one is not."""
     before = looked(1000, (7, False, NEVER))
     now = looked(1060, (7, False, GuestRecord(0, begun, 1009)))
     assert seconds_run(before, now, {}).tolist() == [seconds]
 
 
-def test_a_clock_that_goes_back_charges_nothing() -> None:
-    """For that one interval."""
+def test_a_clock_that_goes_back_charges_no_time() -> None:
+    """This holds for one interval."""
     before, now = (
         looked(1000, (7, True, GuestRecord(0, 900))),
         looked(400, (7, True, GuestRecord(0, 900))),
@@ -250,24 +250,24 @@ def test_a_clock_that_goes_back_charges_nothing() -> None:
     assert seconds_run(before, now, {}).tolist() == [0]
 
 
-def test_a_vm_that_ran_at_all_is_charged_for_the_least_time() -> None:
-    """Unless no more time passed."""
+def test_a_vm_that_ran_at_all_is_charged_for_the_minimum_time() -> None:
+    """The time between the looks is the upper bound."""
     assert at_least(np.array([0.0, 1.0, 30.0]), 10, 60).tolist() == [0, 10, 30]
     assert at_least(np.array([0.0, 1.0]), 10, 5).tolist() == [0, 5]
 
 
-# -- the whole ----------------------------------------------------------------------------------
+# -- whole periods ------------------------------------------------------------------------------
 
 QUIET = replace(QUICK, least_charge_s=10.0)
 
 
 def site(**settings: Any) -> Frontend:
-    """One host, and a price that is always the same."""
+    """Return one host with a constant price."""
     return Frontend(hosts=1, markets=(PAPER_MARKET,), **settings)
 
 
 def seconds_paid(frontend: Frontend, vm: int) -> list[float]:
-    """What each period charged the VM for, oldest first; periods that didn't are left out."""
+    """Return the charged seconds of the VM by period, oldest first, without zero charges."""
 
     def read(connection: Any) -> list[float]:
         found = []
@@ -282,14 +282,14 @@ def seconds_paid(frontend: Frontend, vm: int) -> list[float]:
 
 
 def truth(frontend: Frontend, vm: int) -> float:
-    """For how long the VM ran, as OpenNebula's records have it."""
+    """Return the VM's running time from OpenNebula's records."""
     records = frontend.bench.vm(vm).history
     now = frontend.cloud.world.stamp()
     return float(sum((one.retime or now) - one.rstime for one in records if one.rstime))
 
 
-def test_a_vm_placed_by_one_period_and_ended_before_the_next_pays() -> None:
-    """For the time that it ran."""
+def test_a_vm_placed_and_ended_between_two_looks_pays() -> None:
+    """It pays for the time that it ran."""
     frontend = site()
     vm = frontend.vm()
     frontend.period()
@@ -304,8 +304,8 @@ def test_a_vm_placed_by_one_period_and_ended_before_the_next_pays() -> None:
 
 
 @pytest.mark.parametrize("away", ["suspend", "poweroff-hard", "stop", "undeploy-hard"])
-def test_a_vm_that_is_away_at_each_observation_pays(away: str) -> None:
-    """For all the time that it ran, whatever the observations showed."""
+def test_a_vm_that_is_off_at_each_observation_pays(away: str) -> None:
+    """It pays for all its running time, whatever the observations showed."""
     frontend = site()
     vm = frontend.vm()
     frontend.periods(2)
@@ -322,8 +322,8 @@ def test_a_vm_that_is_away_at_each_observation_pays(away: str) -> None:
     frontend.close()
 
 
-def test_a_vm_that_is_off_at_both_observations_pays_for_each_time_that_it_ran_between() -> None:
-    """Its last record alone does not say so: the others are asked for."""
+def test_a_vm_off_at_both_observations_pays_for_each_run_between_them() -> None:
+    """Its last record is not enough: the earlier ones are read."""
     frontend = site()
     vm = frontend.vm()
     frontend.periods(2)
@@ -344,8 +344,8 @@ def test_a_vm_that_is_off_at_both_observations_pays_for_each_time_that_it_ran_be
     frontend.close()
 
 
-def test_a_vm_that_ran_for_a_moment_pays_for_the_least_time() -> None:
-    """A guest that is ended soon after its boot costs as much as one that ran for ten seconds."""
+def test_a_vm_that_ran_for_a_moment_pays_for_the_minimum_time() -> None:
+    """A guest ended soon after its boot costs as much as ten seconds."""
     frontend = site(rhythm=QUIET)
     vm = frontend.vm()
     frontend.periods(2)
@@ -363,8 +363,8 @@ def test_a_vm_that_ran_for_a_moment_pays_for_the_least_time() -> None:
     frontend.close()
 
 
-def test_a_migration_costs_no_second_more_or_less() -> None:
-    """Each second is paid by one period."""
+def test_a_migration_changes_no_charged_second() -> None:
+    """Each second is paid in one period."""
     frontend = Frontend(hosts=2, markets=(PAPER_MARKET,))
     vm = frontend.vm()
     frontend.periods(2)
@@ -377,7 +377,7 @@ def test_a_migration_costs_no_second_more_or_less() -> None:
     frontend.close()
 
 
-def test_a_vm_that_is_being_copied_does_not_pay_yet() -> None:
+def test_a_vm_being_copied_does_not_pay_yet() -> None:
     """It pays from its boot on."""
     frontend = site()
     vm = frontend.vm()
@@ -388,8 +388,8 @@ def test_a_vm_that_is_being_copied_does_not_pay_yet() -> None:
     frontend.close()
 
 
-def test_nothing_is_charged_while_opennebula_does_not_say_how_long_vms_ran() -> None:
-    """The next period charges it, once."""
+def test_no_charge_is_made_until_opennebula_reports_running_times() -> None:
+    """The next period charges the time, once."""
     frontend = site()
     vm = frontend.vm()
     frontend.periods(2)
@@ -419,7 +419,7 @@ def test_nothing_is_charged_while_opennebula_does_not_say_how_long_vms_ran() -> 
 
 
 def test_after_an_hour_without_a_daemon_two_periods_are_charged() -> None:
-    """Nothing was decided for the rest."""
+    """No decision covers the rest of the hour."""
     frontend = site()
     vm = frontend.vm()
     frontend.periods(2)
@@ -434,8 +434,8 @@ def test_after_an_hour_without_a_daemon_two_periods_are_charged() -> None:
 LONG = "x" * 10_500_000
 
 
-def test_a_text_too_long_moves_no_other_vms_time() -> None:
-    """One VM is hidden for some looks; a neighbour pays for what it runs meanwhile."""
+def test_a_text_that_is_too_long_changes_no_other_vms_time() -> None:
+    """One VM is hidden for some looks; a neighbour pays for its own running time."""
     frontend = site()
     hider = frontend.vm()
     frontend.periods(3)
@@ -455,7 +455,7 @@ def test_a_text_too_long_moves_no_other_vms_time() -> None:
 def test_records_too_long_for_one_answer_are_read_one_by_one(
     answer: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what can't be read the VM alone pays, and each period goes on."""
+    """Only the VM whose record is unreadable pays in full, and each period continues."""
     monkeypatch.setattr("merkatd.opennebula.pools.vm_history._FEW", 3)
     frontend = site(size=HostSize(800, 32_768))
     vms = [frontend.vm(VCPU=1, MEMORY=256) for _ in range(5)]
@@ -493,14 +493,14 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
             10,
             False,
         ),
-        # A move whose new guest does not run yet.
+        # A migration whose new guest does not run yet.
         ([GuestRecord(0, 900), GuestRecord(1, 0)], 0, 0, False),
     ],
 )
-def test_records_say_which_guests_began_anew(
+def test_records_show_which_guests_restarted(
     history: list[GuestRecord], before_s: float, since_s: float, moved: bool
 ) -> None:
-    """And for how long each ran before that, and after it."""
+    """They also give the running time before and after the restart."""
     before = looked(1000, (7, True, GuestRecord(0, 900)))
     now = looked(1060, (7, True, history[-1]))
     found = begun_anew(before, now, {7: history})
@@ -513,11 +513,11 @@ VMS = {
     "vcpus": np.full(5, 8),
     "allocation": np.tile([100.0, 512.0], (5, 1)),
 }
-"""Of one core each."""
+"""Each VM has a share of one core."""
 
 
-def test_a_guest_pays_for_what_it_used_before_it_had_limits() -> None:
-    """By its counter, or all its virtual CPUs where nobody saw it; a share is paid for already."""
+def test_a_guest_pays_for_cpu_used_before_it_had_limits() -> None:
+    """Its counter decides, or all its virtual CPUs if unseen; its share is already paid."""
     found = {
         0: Starts(20.0),
         1: Starts(20.0, (30.0, 2.0)),
@@ -528,14 +528,14 @@ def test_a_guest_pays_for_what_it_used_before_it_had_limits() -> None:
     now = CpuCounters(np.array([1, 2, 4, 5]), np.array([50.0, 20.0, 20.0, 400.0]))
     limited = {1: [31.0], 2: [40.0, 25.0], 5: [5.0]}
     used = seconds_beyond_shares(VMS, found, now, NewlyLimited(limited), 5.0)
-    # VM 1: 50 less 20 of its share. VM 2: no more than its share in the last, 40 less 5 in the
-    # guest that was seen, seven cores for 2 s in the one that was not. VM 3: nobody saw it, 5 s.
-    # VM 5: seven cores for all of its 20 s, in which no host could be told anything.
+    # VM 1: 50 less its share of 20. VM 2: no more than its share in the last guest, 40 less 5 in
+    # the observed one, seven cores for 2 s in the unobserved one. VM 3: not observed, 5 s.
+    # VM 5: seven cores for all of its 20 s, in which no host could be reached.
     assert used.tolist() == [30, 35 + 14, 35, 17, 140]
 
 
-def test_a_guest_that_nobody_saw_pays_for_as_long_as_it_ran() -> None:
-    """Where its host answered each look; for five seconds where it did not."""
+def test_an_unobserved_guest_pays_for_its_running_time() -> None:
+    """Its host must have answered each look; otherwise it pays for five seconds."""
     arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
     found = {1: Starts(0.0, (40.0,)), 3: Starts(0.0, (40.0,))}
     limited = NewlyLimited(looked=frozenset({7}))
@@ -543,10 +543,10 @@ def test_a_guest_that_nobody_saw_pays_for_as_long_as_it_ran() -> None:
     assert used.tolist() == [0, 7 * 40, 0, 7 * 5, 0]
 
 
-def test_short_guests_that_were_seen_are_not_taken_for_long_ones() -> None:
-    """A guest that computed 3 core-seconds ran for one second; that of 15 s was not seen.
+def test_short_observed_guests_are_not_mistaken_for_long_ones() -> None:
+    """A guest of 3 core-seconds ran for one second; that of 15 s was not observed.
 
-    Not all of its time is unseen, where its host is asked every ten seconds.
+    A host that is read every ten seconds leaves only part of that time unobserved.
     """
     arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
     found = {1: Starts(0.0, (15.0, 1.0)), 3: Starts(0.0, (15.0, 1.0))}
@@ -556,7 +556,7 @@ def test_short_guests_that_were_seen_are_not_taken_for_long_ones() -> None:
 
 
 def test_starts_are_counted_from_records() -> None:
-    """The first of a VM that waited, each of a VM that was on its host; not one that goes on."""
+    """They are the first of a waiting VM and each of a VM on its host, not a running one's."""
     before = looked(
         1_000,
         (1, True, GuestRecord(0, 900)),

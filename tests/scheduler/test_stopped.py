@@ -1,4 +1,4 @@
-"""Plans that stop anywhere: whatever of a plan is not done, the rest makes no cloud worse."""
+"""A plan that stops at any point leaves no cloud worse than before."""
 
 import itertools
 import os
@@ -31,11 +31,11 @@ CHOICES: dict[str, tuple[str, Any]] = {
 def stops(
     snapshot: Snapshot, name: str, settings: Any, plan: Plan, rng: np.random.Generator
 ) -> Iterator[list[Migrate]]:
-    """What may have been done of a plan when all goes on no further: of each wave any part."""
+    """Return partial executions of a plan: any part of each wave."""
     entry = strategy_named(name)
     measure = entry.harm(entry.settings if settings is None else settings)
     moves = plan.of(Migrate)
-    ready = [step for step in begun(moves) if rng.random() < 0.8]  # the others wait for memory
+    ready = [step for step in begun(moves) if rng.random() < 0.8]  # the others lack memory
     planned = moves if entry.as_planned else ()
     waves = of_market(market_view(snapshot, 0), snapshot, measure, ready, planned)
     done: list[Migrate] = list(waves.first)
@@ -54,8 +54,8 @@ def stops(
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_wherever_a_plan_stops_no_cloud_is_worse_than_before(choice: str) -> None:
-    """`groups` has another measure: it may come to what its whole plan comes to, and no more."""
+def test_a_plan_that_stops_at_any_point_leaves_no_cloud_worse(choice: str) -> None:
+    """`groups` has another measure: a partial plan may reach the value of the whole plan."""
     name, settings = CHOICES[choice]
     entry = strategy_named(name)
     measure = entry.harm(entry.settings if settings is None else settings)

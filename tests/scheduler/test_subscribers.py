@@ -1,4 +1,4 @@
-"""Subscribers to periods: an exception of one disturbs neither the period nor the beat."""
+"""An exception in a subscriber disturbs neither the period nor the timer."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,25 +16,25 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def logged() -> Iterator[Sequence[dict[str, Any]]]:
-    """The events that are logged."""
+    """Return the logged events."""
     with capturedLogs() as events:
         yield events
 
 
 def failing(*_: object) -> None:
-    """A subscriber that always raises an exception."""
+    """Raise an exception, as a faulty subscriber does."""
     raise RuntimeError("no room on the disk")
 
 
-def raised(logged: Sequence[dict[str, Any]]) -> int:
-    """How often the log says so."""
+def count_failures(logged: Sequence[dict[str, Any]]) -> int:
+    """Return how many log events report the exception."""
     return sum("log_failure" in one and "no room" in str(one["log_failure"]) for one in logged)
 
 
-def test_a_listener_that_raises_leaves_the_period_done(
+def test_a_listener_that_raises_leaves_the_period_complete(
     frontend: Frontend, logged: Sequence[dict[str, Any]]
 ) -> None:
-    """The period counts as done, the other listeners hear of it, and the exception is counted."""
+    """The other listeners are notified, and the exception is counted."""
     heard: list[int] = []
     outcomes: list[PeriodOutcome] = []
     frontend.scheduler.listen(failing)
@@ -47,13 +47,13 @@ def test_a_listener_that_raises_leaves_the_period_done(
     assert heard == [1, 2]
     assert frontend.scheduler.failures == 0
     assert frontend.scheduler.subscriber_errors == 2
-    assert raised(logged) == 2
+    assert count_failures(logged) == 2
 
 
-def test_a_counter_that_raises_does_not_end_the_beat(
+def test_a_counter_that_raises_does_not_stop_the_timer(
     frontend: Frontend, logged: Sequence[dict[str, Any]]
 ) -> None:
-    """The next periods begin when they are due, and the other counters hear of each."""
+    """The next periods start on time, and the other counters count each of them."""
     outcomes: list[PeriodOutcome] = []
     frontend.scheduler.count(failing)
     frontend.scheduler.count(lambda outcome, _: outcomes.append(outcome))
@@ -63,11 +63,11 @@ def test_a_counter_that_raises_does_not_end_the_beat(
     frontend.result(frontend.stopped())
     assert outcomes == [PeriodOutcome.DONE] * 4
     assert frontend.scheduler.subscriber_errors == 4
-    assert raised(logged) == 4
+    assert count_failures(logged) == 4
 
 
-def test_a_period_that_raises_does_not_end_the_beat() -> None:
-    """The beat does not depend on what it calls: the next call comes when it is due."""
+def test_a_period_that_raises_does_not_stop_the_timer() -> None:
+    """The next period starts on time."""
     clock, begun = Clock(), []
 
     async def period() -> None:

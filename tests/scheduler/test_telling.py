@@ -1,4 +1,4 @@
-"""Messages of VMs: every VM gets its reason in time, and a call that hangs holds up no other."""
+"""Every VM gets its message in time, and a call that hangs delays no other."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,7 @@ LIMIT_S = 5.0
 
 
 class Server:
-    """An OpenNebula that takes a tenth of a second for each message, and hangs for some."""
+    """An OpenNebula that takes a tenth of a second for each message and hangs for some."""
 
     def __init__(self, hangs: frozenset[int] = frozenset()) -> None:
         self.clock = Clock()
@@ -26,7 +26,7 @@ class Server:
         self._hangs = hangs
 
     async def tell(self, vm: int, message: str) -> None:
-        """As the cloud does."""
+        """Show a message, as the cloud does."""
         self.calls += 1
         if self.away:
             raise CloudUnreachableError("connection refused")
@@ -37,7 +37,7 @@ class Server:
         self.shown[vm] = message
 
     def period(self, telling: MessageWriter, told: dict[int, str]) -> float:
-        """Write the messages of a period; the seconds that this took."""
+        """Write the messages of a period and return the seconds that this took."""
         rhythm = Rhythm(tell_limit_s=LIMIT_S)
         world: Any = SimpleNamespace(clock=self.clock, rhythm=rhythm, cloud=self, executor=Inline())
         begun_s = self.clock.seconds()
@@ -51,7 +51,7 @@ class Server:
 
 
 def test_messages_that_change_in_every_period_reach_every_vm() -> None:
-    """Two hundred VMs are written to in turn each period, however the others' messages change."""
+    """Two hundred VMs get their message in each period, in turn."""
     server, telling = Server(), MessageWriter()
     vms = range(1000)
     written: dict[int, int] = {}
@@ -65,24 +65,24 @@ def test_messages_that_change_in_every_period_reach_every_vm() -> None:
     assert max(written.values()) - min(written.values()) <= 1
 
 
-def test_a_message_that_hangs_holds_up_no_other() -> None:
-    """The others are written meanwhile, and the period goes on when its time is over."""
+def test_a_message_that_hangs_delays_no_other() -> None:
+    """The others are written meanwhile, and the period continues after its time limit."""
     server, telling = Server(frozenset({0, 3})), MessageWriter()
     took_s = server.period(telling, dict.fromkeys(range(50), "no host is free"))
     assert took_s <= LIMIT_S + CALL_S
     assert set(server.shown) == set(range(50)) - {0, 3}
 
 
-def test_a_server_that_is_away_is_not_asked_for_every_vm() -> None:
-    """After the first failure no other message is begun."""
+def test_a_server_that_is_away_gets_no_call_for_every_vm() -> None:
+    """No other message is started after the first failure."""
     server, telling = Server(), MessageWriter()
     server.away = True
     server.period(telling, dict.fromkeys(range(50), "no host is free"))
     assert server.calls <= 4
 
 
-def test_messages_that_stand_there_are_not_written_again() -> None:
-    """Only what is new, and what is to be removed."""
+def test_messages_already_shown_are_not_written_again() -> None:
+    """Only new messages and removals are written."""
     server, telling = Server(), MessageWriter()
     server.period(telling, {1: "no host is free", 2: "its credits are running out"})
     server.period(telling, {1: "no host is free", 2: ""})

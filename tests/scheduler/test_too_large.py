@@ -12,7 +12,7 @@ SMALL, LARGE = HostSize(800, 8_192), HostSize(800, 32_768)
 
 @pytest.fixture
 def site() -> Any:
-    """Two hosts, the second larger."""
+    """Return two hosts, the second one larger."""
     made = Frontend(hosts=1, size=SMALL)
     made.cloud.add_hosts(1, LARGE)
     made.world_settings = {"markets": (PAPER_MARKET,)}
@@ -22,8 +22,10 @@ def site() -> Any:
 
 
 @pytest.mark.parametrize("cap", [{}, {"MERKAT_MAX_MEMORY": 512}])
-def test_it_goes_to_a_host_that_has_as_much(site: Frontend, cap: dict[str, Any]) -> None:
-    """However little of it the guest may keep later; others go anywhere."""
+def test_a_large_guest_goes_to_a_host_with_enough_memory(
+    site: Frontend, cap: dict[str, Any]
+) -> None:
+    """A small cap changes nothing, and small guests can use any host."""
     large = [site.vm(CPU=0.5, VCPU=1, MEMORY=9_000, **cap) for _ in range(2)]
     small = [site.vm(VCPU=1, MEMORY=512) for _ in range(4)]
     site.periods(4)
@@ -31,7 +33,7 @@ def test_it_goes_to_a_host_that_has_as_much(site: Frontend, cap: dict[str, Any])
     assert {site.host_of(vm) for vm in small} == {0, 1}
 
 
-def test_one_that_fits_nowhere_waits_and_its_owner_reads_why(site: Frontend) -> None:
+def test_a_guest_too_large_for_any_host_waits_with_a_message(site: Frontend) -> None:
     """Its neighbours have their memory meanwhile."""
     vm = site.vm(VCPU=1, MEMORY=33_000)
     other = site.vm(VCPU=1, MEMORY=16_000)

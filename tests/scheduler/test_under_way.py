@@ -1,4 +1,4 @@
-"""Steps that were sent and not seen to have happened yet, and hosts that do not answer."""
+"""Steps that were sent but not yet confirmed, and hosts that do not answer."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +12,8 @@ from merkatd.scheduler.phases.decide import _on_hosts_that_answer
 from tests.scheduler.frontend import Frontend
 
 
-def test_a_vm_whose_deployment_is_under_way_is_busy_on_its_host(frontend: Frontend) -> None:
-    """Whatever OpenNebula shows yet: it is not placed again, and its room is taken."""
+def test_a_vm_with_a_deployment_under_way_is_busy_on_its_host(frontend: Frontend) -> None:
+    """Whatever OpenNebula shows, it is not placed again and its room is taken."""
     vm = frontend.vm()
     frontend.bench.ok("embedded.fault.lie", "vm", vm, 400)
     frontend.period()
@@ -26,8 +26,8 @@ def test_a_vm_whose_deployment_is_under_way_is_busy_on_its_host(frontend: Fronte
     assert seen.snapshot.hosts.id[seen.snapshot.vms.host[row]] == host
 
 
-def test_hosts_that_answer_are_told_all_the_same() -> None:
-    """Left out are steps of VMs on a host without an answer, and of those that come to it."""
+def test_hosts_that_answer_get_their_steps() -> None:
+    """Steps are left out for VMs that are on, or move to, a host without an answer."""
 
     def limit(vm: int, *after: str) -> Limit:
         return Limit(
@@ -57,8 +57,8 @@ def test_hosts_that_answer_are_told_all_the_same() -> None:
     assert _on_hosts_that_answer(limits, seen).plan == plan
 
 
-def test_opennebula_is_asked_for_what_nothing_undone_comes_before() -> None:
-    """Steps on hosts are none of its; what comes after one that was not done waits."""
+def test_opennebula_gets_only_steps_without_an_open_predecessor() -> None:
+    """Steps on hosts are not sent to it; a step behind an undone one waits."""
     room, other = (Balloon(period=1, vm=vm, reason="", memory_mib=64) for vm in (0, 1))
     first = Deploy(period=1, vm=2, host=0, reason="")
     behind = Deploy(period=1, vm=3, host=0, reason="", after=(room.id,))

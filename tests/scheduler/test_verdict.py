@@ -1,4 +1,4 @@
-"""What became of a step is judged by what is seen, never by what was answered."""
+"""A step's result is judged by observations, never by the answer to the call."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ CREATE = Create(period=1, key="k", template="", owner=0, reason="")
 def seen(
     at_s: float, state: VmState | None, host: int = -1, keys: Mapping[str, int] | None = None
 ) -> Observation:
-    """A cloud with VM 7 in this state on this host, or without it."""
+    """Return an observation with VM 7 in this state on this host, or without it."""
     there = [] if state is None else [7]
     count = len(there)
     return Observation(
@@ -69,7 +69,7 @@ def verdict(
     after_s: float = 60.0,
     keys: Mapping[str, int] | None = None,
 ) -> tuple[str, Verdicts]:
-    """What is said of one step that was sent so long before the cloud was seen."""
+    """Return the judgement of one step that was sent some time before the observation."""
     stored = StoredStep(
         step=step,
         state=StepState.SENT,
@@ -109,29 +109,29 @@ def verdict(
         (Terminate(period=1, vm=7, reason=""), VmState.RUNNING, 1, "it is WORDS"),
     ],
 )
-def test_a_settled_vm_has_had_its_verdict(
+def test_a_step_of_a_settled_vm_is_judged(
     step: Step, state: VmState | None, host: int, expected: str
 ) -> None:
-    """One in the middle of something is waited for."""
+    """A step of a VM in transition waits."""
     assert verdict(step, state, host)[0] == expected
 
 
 @pytest.mark.parametrize("step", [DEPLOY, MIGRATE])
 @pytest.mark.parametrize("state", [VmState.PENDING, VmState.RUNNING])
-def test_right_after_it_was_sent_nothing_is_proved(step: Step, state: VmState) -> None:
-    """OpenNebula answers first and moves the state later."""
+def test_no_step_is_judged_right_after_it_was_sent(step: Step, state: VmState) -> None:
+    """OpenNebula answers first and changes the state later."""
     assert verdict(step, state, 2, after_s=1.0)[0] == "waiting"
 
 
-def test_what_takes_too_long_is_given_up_with_the_limit_in_the_reason() -> None:
-    """Steps that carry memory are given more time."""
+def test_a_step_that_exceeds_its_limit_is_given_up_with_the_limit_as_reason() -> None:
+    """Steps that move memory have a longer limit."""
     assert verdict(DEPLOY, VmState.BUSY, 2, 301.0)[0] == "not seen to happen within 300 s"
     assert verdict(MIGRATE, VmState.BUSY, 2, 301.0)[0] == "waiting"
     assert verdict(MIGRATE, VmState.BUSY, 2, 1801.0)[0] == "not seen to happen within 1800 s"
 
 
-def test_a_vm_that_can_not_be_read_is_not_taken_for_gone() -> None:
-    """Its steps wait until it can be read again, or their limit has passed."""
+def test_an_unreadable_vm_does_not_count_as_gone() -> None:
+    """Its steps wait until it can be read again, or until their limit."""
     stored = StoredStep(
         step=Terminate(period=1, vm=7, reason=""),
         state=StepState.SENT,
@@ -144,15 +144,15 @@ def test_a_vm_that_can_not_be_read_is_not_taken_for_gone() -> None:
     assert judge_steps([stored], cloud, RHYTHM).waiting == (stored,)
 
 
-def test_a_creation_is_found_by_its_key_at_once_or_given_up() -> None:
-    """The key is in the VM from its first moment on."""
+def test_a_creation_is_found_by_its_key_or_given_up() -> None:
+    """The VM has the key from the moment of its creation."""
     assert verdict(CREATE, None, after_s=0.5, keys={"k": 7})[1].created == {CREATE.id: 7}
     assert verdict(CREATE, None, after_s=0.5)[0] == "waiting"
     assert verdict(CREATE, None)[0] == "no VM with its key was seen"
 
 
-def test_a_creation_that_is_not_its_owners_yet_is_given_up_to_be_repeated() -> None:
-    """Making a VM and giving it away are two calls, and a crash can come between them."""
+def test_a_created_vm_without_its_owner_is_given_up_to_be_retried() -> None:
+    """Creation and change of owner are two calls, and a crash can come between them."""
     other = replace(CREATE, owner=3)
     assert verdict(CREATE, VmState.PENDING, keys={"k": 7})[1].created == {CREATE.id: 7}
     outcome = verdict(other, VmState.PENDING, keys={"k": 7})
@@ -160,8 +160,8 @@ def test_a_creation_that_is_not_its_owners_yet_is_given_up_to_be_repeated() -> N
     assert outcome[1].created == {}
 
 
-def test_a_step_on_a_host_that_a_crash_cut_off_is_given_up() -> None:
-    """What is in force is read back, and told again where it differs."""
+def test_a_step_on_a_host_interrupted_by_a_crash_is_given_up() -> None:
+    """The limits in force are read again and corrected where they differ."""
     limit = Limit(
         period=1,
         vm=7,
@@ -174,7 +174,7 @@ def test_a_step_on_a_host_that_a_crash_cut_off_is_given_up() -> None:
     assert verdict(limit, VmState.RUNNING, 1)[0] == "the daemon ended before the host answered"
 
 
-def test_a_step_of_a_clock_that_was_ahead_is_given_up() -> None:
-    """Otherwise it would hold its VM until that time comes."""
+def test_a_step_from_a_clock_that_was_ahead_is_given_up() -> None:
+    """Otherwise it would block its VM until that time."""
     assert verdict(MIGRATE, VmState.BUSY, 2)[0] == "waiting"
     assert "not seen to happen" in verdict(MIGRATE, VmState.BUSY, 2, after_s=-86_400.0)[0]

@@ -1,4 +1,4 @@
-"""Where something happened the next period begins early, and periods never follow too closely."""
+"""After an event the next period starts early, but never too soon after the last one."""
 
 from itertools import pairwise
 
@@ -7,17 +7,17 @@ import pytest
 from tests.scheduler.frontend import Frontend
 
 
-def starts_of(frontend: Frontend) -> list[float]:
-    """When periods begin from now on, counted from the first."""
+def record_starts(frontend: Frontend) -> list[float]:
+    """Return a list of the start times of the following periods."""
     starts: list[float] = []
     frontend.scheduler.listen(lambda told: starts.append(told.seen.started_s))
     frontend.scheduler.start()
     return starts
 
 
-def test_something_that_happens_is_looked_at_soon(frontend: Frontend) -> None:
-    """The interval counts from there; what happens in between changes nothing."""
-    starts = starts_of(frontend)
+def test_an_event_starts_a_period_soon(frontend: Frontend) -> None:
+    """The next interval begins there; further events meanwhile change nothing."""
+    starts = record_starts(frontend)
     frontend.clock.pump([1.0] * 20)
     frontend.scheduler.wake()
     frontend.clock.pump([1.0] * 65)
@@ -26,9 +26,9 @@ def test_something_that_happens_is_looked_at_soon(frontend: Frontend) -> None:
     frontend.result(frontend.stopped())
 
 
-def test_periods_keep_their_distance(frontend: Frontend) -> None:
-    """However much happens."""
-    starts = starts_of(frontend)
+def test_periods_keep_their_minimum_distance(frontend: Frontend) -> None:
+    """This holds for any number of events."""
+    starts = record_starts(frontend)
     for _ in range(60):
         frontend.clock.advance(0.5)
         frontend.scheduler.wake()
@@ -39,13 +39,13 @@ def test_periods_keep_their_distance(frontend: Frontend) -> None:
     frontend.result(frontend.stopped())
 
 
-def test_what_happens_during_a_period_begins_another(frontend: Frontend) -> None:
-    """It may have come too late for the one under way."""
+def test_an_event_during_a_period_starts_another(frontend: Frontend) -> None:
+    """The running period may have missed it."""
     frontend.bench.ok(
         "embedded.fault.add",
         {"kind": "delay", "method": "one.hostpool.info", "seconds": 10.0, "count": 1},
     )
-    starts = starts_of(frontend)
+    starts = record_starts(frontend)
     frontend.clock.pump([1.0] * 5)
     frontend.scheduler.wake()
     frontend.clock.pump([1.0] * 10)
@@ -53,10 +53,10 @@ def test_what_happens_during_a_period_begins_another(frontend: Frontend) -> None
     frontend.result(frontend.stopped())
 
 
-def test_what_happens_after_the_end_begins_nothing(frontend: Frontend) -> None:
-    """Nor before the beginning."""
+def test_an_event_after_the_stop_starts_no_period(frontend: Frontend) -> None:
+    """Neither does one before the start."""
     frontend.scheduler.wake()
-    starts = starts_of(frontend)
+    starts = record_starts(frontend)
     frontend.clock.pump([1.0] * 5)
     frontend.result(frontend.stopped())
     frontend.scheduler.wake()

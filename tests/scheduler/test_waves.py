@@ -1,4 +1,4 @@
-"""Waves: what OpenNebula refuses of a plan leaves the cloud no worse than it was."""
+"""Waves: a partly refused plan leaves the cloud no worse than before."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from merkatd.market.error import assess_placement
 from tests.scheduler.frontend import Frontend
 
 SEEDS = (157, 158, 182, 183)
-"""Of these clouds the parts that are left would do harm, if all were sent at once."""
+"""In these clouds a partial plan would do harm if all steps were sent at once."""
 
 
 def crowd(seed: int) -> Frontend:
-    """Three hosts on which VMs stand badly: many bids on the first, few on the last."""
+    """Return three hosts with badly placed VMs: many bids on the first, few on the last."""
     rng = np.random.default_rng(seed)
     frontend = Frontend(hosts=3)
     for _ in range(9):
@@ -31,13 +31,13 @@ def crowd(seed: int) -> Frontend:
 
 
 def shortfall(snapshot: Snapshot, host: Any) -> float:
-    """What the market's VMs lack, weighed by bids."""
+    """Return the shortfall of the market's VMs, weighted by bids."""
     return float(assess_placement(snapshot, host).shortfall.sum())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_left_after_refusals_does_no_harm(seed: int) -> None:
-    """OpenNebula refuses to migrate some of the VMs, which nobody knows before."""
+def test_a_partly_refused_plan_does_no_harm(seed: int) -> None:
+    """OpenNebula refuses to migrate some of the VMs, unknown in advance."""
     frontend = crowd(seed)
     rng = np.random.default_rng(seed)
     stubborn = [vm for vm in range(9) if rng.random() < 0.5]

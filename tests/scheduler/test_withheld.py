@@ -1,4 +1,4 @@
-"""Migrations that are planned and not begun: hosts are divided as they are for as long."""
+"""While planned migrations have not started, hosts are divided among their current VMs."""
 
 import numpy as np
 import pytest
@@ -14,23 +14,23 @@ from tests.scheduler.frontend import Frontend
 
 CORES = 400.0
 ROUNDING = 1.02
-"""A limit stays in force while it is within this part of the wanted one."""
+"""A limit stays in force while it is within this factor of the requested one."""
 
 WAITING = {"tabu": (5, 13, 17), "paper": (0, 8, 12), "groups": (7, 12, 16)}
-"""In these clouds migrations wait, and what they were to leave would be given away."""
+"""In these clouds migrations wait, and their VMs' shares could be given away too early."""
 
 CLOUDS = (50, 54, 66, 107, 140, 165, 238, *range(20))
-"""In the first of these parts of a regrouping do more harm than all that is left of it."""
+"""In the first clouds parts of a regrouping do more harm than the rest repairs."""
 
 
 def quota(frontend: Frontend, vm: int) -> float:
-    """What the VM's quota leaves it, in percent of a core."""
+    """Return the VM's quota in percent of a core."""
     vcpus: int = frontend.bench.vm(vm).vcpus
     return float(frontend.limits(vm).vcpu_quota) * vcpus / 1000.0
 
 
 def crowded(seed: int, strategy: str) -> tuple[Frontend, list[int]]:
-    """Hosts whose memory is nearly full, so that migrations wait for each other."""
+    """Return hosts with nearly full memory, so that migrations wait for each other."""
     rng = np.random.default_rng(seed)
     hosts = int(rng.integers(2, 4))
     frontend = Frontend(hosts=hosts, markets=(MarketRules(strategy=strategy),))
@@ -51,7 +51,7 @@ def crowded(seed: int, strategy: str) -> tuple[Frontend, list[int]]:
 
 
 def withheld_periods(seed: int, strategy: str) -> int:
-    """Play some periods in which bids change; check the quotas on hosts of VMs that wait."""
+    """Run periods with changing bids and check the quotas where migrations wait; count them."""
     frontend, vms = crowded(seed, strategy)
     rng, found = np.random.default_rng(seed + 1000), 0
     for number in range(8):
@@ -74,14 +74,14 @@ def withheld_periods(seed: int, strategy: str) -> int:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_quotas_never_pass_a_host_while_migrations_wait(name: str) -> None:
-    """Neighbours of a VM that stays get no part of what it was to leave."""
+def test_quotas_never_exceed_a_host_while_migrations_wait(name: str) -> None:
+    """Neighbours get no part of the share of a VM that has not left."""
     assert sum(withheld_periods(seed, name) for seed in WAITING[name]) >= 3
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_each_migration_that_waits_for_no_other_one_is_in_a_wave(name: str) -> None:
-    """So no plan is made in each period and never begun."""
+def test_each_migration_without_a_predecessor_is_in_a_wave(name: str) -> None:
+    """No plan is repeated in each period without ever starting."""
     entry = strategy_named(name)
     frontend = Frontend(hosts=1, markets=(MarketRules(strategy=name),))
     world, plans = frontend.scheduler.world, 0
@@ -99,7 +99,7 @@ def test_each_migration_that_waits_for_no_other_one_is_in_a_wave(name: str) -> N
 
 @pytest.mark.parametrize("seed", [6, 8, 35])
 def test_a_regrouping_of_idle_vms_is_carried_out(seed: int) -> None:
-    """It is judged by what VMs used lately, when it is planned and when it is sent."""
+    """It is judged by recent use, when it is planned and when it is sent."""
     rng = np.random.default_rng(seed)
     market = MarketRules(strategy="groups")
     frontend = Frontend(hosts=2, size=HostSize(400, 16384), markets=(market,))

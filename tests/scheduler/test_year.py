@@ -1,4 +1,4 @@
-"""Weeks, or a year, of periods with VMs, platforms and groups that come and go: nothing grows.
+"""Weeks or a year of periods with changing VMs, platforms and groups: nothing grows.
 
 `MERKAT_SOAK` makes it a year with a period an hour.
 """
@@ -27,7 +27,7 @@ KEPT_DAYS, HISTORY_DAYS = 3, 6
 
 
 def churn(site: Site, day: int, living: list[tuple[int, int]], rng: np.random.Generator) -> None:
-    """What tenants do in a day: a VM, a platform and a group begin, and older ones end."""
+    """Run a tenant's day: a VM, a platform and a group start, and older ones end."""
     if day % 3 == 0:
         living.append((site.vm(owner=BOB), site.submit(top=f'name = "weather{day}"')))
     at_s = site.clock.seconds()
@@ -43,7 +43,7 @@ def churn(site: Site, day: int, living: list[tuple[int, int]], rng: np.random.Ge
 
 
 def group(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
-    """A group that was made and ended, with its VM."""
+    """Store a group that has ended, with its VM."""
     said: dict[str, Any] = {"token": f"{day}", "name": "g", "owner": owner, "user_group": 1}
     said |= {"permissions": 0, "market": "default", "template": "CPU=1", "spending_rate": 1.0}
     made = group_store.add(connection, GroupRow(**said, nvm=1, created_s=at_s, ended_s=at_s))
@@ -52,13 +52,13 @@ def group(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
 
 
 def rows(connection: sa.Connection) -> dict[str, int]:
-    """How many rows each table has."""
+    """Return the number of rows of each table."""
     count = sa.select(sa.func.count())
     return {table.name: connection.scalar(count.select_from(table)) or 0 for table in TABLES}
 
 
-def test_neither_the_database_nor_the_time_of_a_period_grows() -> None:
-    """The last third of the time has no more rows than the second third, in every table."""
+def test_neither_the_database_nor_the_duration_of_a_period_grows() -> None:
+    """No table has more rows in the last third of the time than in the second third."""
     site = Site(
         rhythm=Rhythm(
             interval_s=INTERVAL_S,
@@ -80,10 +80,10 @@ def test_neither_the_database_nor_the_time_of_a_period_grows() -> None:
     for name in sizes[0]:
         before = max(size[name] for size in sizes[third : 2 * third])
         after = max(size[name] for size in sizes[2 * third :])
-        if after > before * 1.15 + 3:  # rows go in jumps, after each 60th period
+        if after > before * 1.15 + 3:  # rows are deleted only after each 60th period
             grown[name] = (before, after)
     assert grown == {}
-    # The shortest days: others on the machine make any of them longer.
+    # Use the shortest times: other processes can lengthen any of them.
     before_s, after_s = (
         float(np.quantile(part, 0.1)) for part in (took_s[third : 2 * third], took_s[2 * third :])
     )

@@ -1,4 +1,4 @@
-"""A cloud whose users and administrators say who may be where, as a test has them say it."""
+"""A cloud with placement requirements and facts that a test sets."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -22,23 +22,23 @@ Change = Callable[[Observation], Observation]
 
 
 class Told:
-    """Implements `ports.Cloud`: another cloud, and what is said there."""
+    """Implement `ports.Cloud` with another cloud and the test's facts."""
 
     def __init__(self, cloud: CloudPort) -> None:
         self._cloud = cloud
         self.wants: dict[int, VmRequirements] = {}
-        """By VM,"""
+        """The requirements by VM id."""
         self.members: dict[int, RoleMember] = {}
         self.facts: dict[int, HostFacts] = {}
-        """by host."""
+        """The facts by host id."""
         self.estate = SiteFacts()
         self.more: dict[str, Any] = {}
-        """Other fields of the observation, or functions that make them of it."""
+        """Further fields of the observation, or functions that compute them from it."""
         self.shown: dict[int, str] = {}
-        """By VM: what its owner sees."""
+        """The messages that owners see, by VM id."""
 
     async def observe(self) -> Observation:
-        """As the cloud is, with all that was said judged."""
+        """Return the other cloud's observation with all requirements applied."""
         seen = await self._cloud.observe()
         hosts = [
             Host(host, name, self.facts.get(host, HostFacts(host, cluster, {"NAME": [name]})))
@@ -71,11 +71,11 @@ class Told:
         return replace(seen, **{"constraints": judged.constraints, "messages": messages, **more})
 
     async def histories(self, vms: Collection[int], since_s: float) -> Histories:
-        """Of the other cloud."""
+        """Return the other cloud's histories."""
         return await self._cloud.histories(vms, since_s)
 
     async def send(self, step: Step) -> StepReply:
-        """Ask for one step."""
+        """Send one step."""
         return await self._cloud.send(step)
 
     async def tell(self, vm: int, message: str) -> None:
@@ -89,5 +89,5 @@ def _stay(host: int) -> DiskLocation | None:
 
 
 def flags(*vms: int) -> Callable[[Observation], Any]:
-    """[vms]: true for these."""
+    """Return a function that flags these VMs in an observation."""
     return lambda seen: np.isin(seen.vm_id, vms)
