@@ -148,7 +148,7 @@ def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
             if "daemon" in victims:
                 one[0].wait()
                 if rng.random() < 0.5:  # wait until all have ended, or restart at once
-                    until(lambda: not program.marked(str(home)), "nobody left", home)
+                    until(lambda: not program.marked(str(home)), "no process left", home)
                 one[0] = start_daemon(home)
         await_actions(home)
 
@@ -157,7 +157,7 @@ def test_kills_leave_no_process_and_repeat_no_action(home: Path) -> None:
             return bool(kept["seen"])
 
         until(lambda: all(map(watched, range(1, PLATFORMS + 1))), "word of each monitor", home)
-    until(lambda: not program.marked(str(home)), "nobody left", home)
+    until(lambda: not program.marked(str(home)), "no process left", home)
     done = actions(home)
     for row in range(1, PLATFORMS + 1):
         counts = [int(count) for platform, _, count in done if platform == str(row)]
@@ -176,5 +176,5 @@ def test_a_killed_daemon_ends_all_its_processes(home: Path) -> None:
         one[0].kill()
         one[0].wait()
         killed_s = time.monotonic()
-        until(lambda: not program.marked(str(home)), "nobody left", home)
+        until(lambda: not program.marked(str(home)), "no process left", home)
         assert time.monotonic() - killed_s < 5.0

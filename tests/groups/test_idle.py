@@ -35,7 +35,7 @@ def beside_a_rich_vm(
     """Return the core-seconds of two busy VMs in eight periods, and a rich VM's shares and use.
 
     The last two are in percent of a core, summed over the periods. `played` is called in each
-    period with the rich VM; None means that there is no such VM. Its first demand is `begin`.
+    period with the rich VM; None means no rich VM. Its first demand is `begin`.
     """
     site = Site(hosts=1)
     try:

@@ -144,7 +144,7 @@ def test_an_unreachable_host_refuses_every_step(guests: World) -> None:
     steps = [limit(0, 5_000), limit(1, 5_000)]
     refused = guests.run(hosts(guests, vms_per_call=1).apply(steps))
     assert sorted(refused) == sorted(step.id for step in steps)
-    guests.mend()
+    guests.clear_faults()
     assert guests.run(hosts(guests).apply(steps)) == {}
 
 

@@ -27,7 +27,9 @@ def before_it_posts(books: Books, _rng: np.random.Generator) -> Iterator[None]:
     while not found:
         with books.connected() as connection:
             connection.execute(treasury.with_for_update()).all()
-            waiting = until(lambda: _waiting(books), "somebody at the treasury", tick_s=0.0)
+            waiting = until(
+                lambda: _waiting(books), "a transaction waits for the treasury", tick_s=0.0
+            )
             # If no charge was due, the waiting transaction is a replenishment.
             found = waiting == [0]
             if found:

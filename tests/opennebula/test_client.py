@@ -154,9 +154,9 @@ def test_an_error_names_the_remedy(world: World) -> None:
 
 def test_passwords_are_never_revealed(world: World) -> None:
     """Errors with their causes and logs do not contain them."""
-    secret = "hunter2-and-more"  # noqa: S105 - nobody's
+    secret = "hunter2-and-more"  # noqa: S105 - only for this test
     events: list[str] = []
-    observer: Any = lambda event: events.append(repr(event))  # noqa: E731 - to be taken away again
+    observer: Any = lambda event: events.append(repr(event))  # noqa: E731 - removed again below
     globalLogPublisher.addObserver(observer)
     client = world.login(f"oneadmin:{secret}", timeout_s=0.2, attempts=1)
     told = [repr(client)]
@@ -167,7 +167,7 @@ def test_passwords_are_never_revealed(world: World) -> None:
             with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever it is
                 world.run(call)
             told += traceback.format_exception(raised.value)
-        world.mend()
+        world.clear_faults()
     globalLogPublisher.removeObserver(observer)
     assert len(told) > 10
     assert not [text for text in (*told, *events) if secret in text]

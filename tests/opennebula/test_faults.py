@@ -30,7 +30,7 @@ def test_an_unreadable_pool_fails_the_observation(hasty: World, kind: str, metho
     hasty.fault(kind, method, seconds=2.0)
     with pytest.raises(CloudUnreachableError):
         hasty.observe()
-    hasty.mend()
+    hasty.clear_faults()
     hasty.wait(1)
     assert hasty.observe().vm_id.tolist() == [vm]
 
@@ -42,7 +42,7 @@ def test_an_unanswered_step_has_an_unknown_outcome(hasty: World, kind: str) -> N
     hasty.fault(kind, "one.vm.deploy", seconds=2.0)
     with pytest.raises(CloudUnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
         hasty.send(deploy(vm, 1))
-    hasty.mend()
+    hasty.clear_faults()
     hasty.wait()
     assert hasty.words(vm) == ("PENDING" if kind == "hang" else "RUNNING")
 
@@ -71,7 +71,7 @@ def test_a_creation_is_never_doubled(hasty: World, kind: str, *, seen_before: bo
     else:
         with pytest.raises(CloudUnreachableError):
             hasty.send(create("k"))
-    hasty.mend()
+    hasty.clear_faults()
     hasty.wait(1)
     made = {hasty.send(create("k")).vm for _ in range(3)}
     assert len(made) == 1

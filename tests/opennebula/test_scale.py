@@ -117,7 +117,7 @@ class Ticker:
 
 
 def test_the_reactor_is_not_blocked(endpoint: str, real_time: RealTime) -> None:
-    """By no part of an observation over HTTP; machines that others use get some attempts."""
+    """This holds for each part of an observation over HTTP; busy machines get more attempts."""
     threads = Threads(real_time.reactor, 2)
     http = HttpTransport(real_time.reactor, endpoint, threads)
     client = Client(http, ADMIN, real_time.reactor)

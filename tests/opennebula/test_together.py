@@ -14,7 +14,7 @@ from merkatd.scheduler.base.ports import CloudUnreachableError
 from tests.opennebula.worlds import RealTime, World, over_http
 
 HOSTS = 12
-NOBODY: frozenset[int] = frozenset()
+NO_VMS: frozenset[int] = frozenset()
 
 
 @pytest.fixture
@@ -63,19 +63,19 @@ def test_hosts_are_checked_by_one_call(wide: World) -> None:
     """The answer is reused while it is fresh, and never for a later request."""
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     for _ in range(2):
-        why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+        why = wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in range(HOSTS)))
         assert why == [None] * HOSTS
     count = wide.transport.count()
     assert (count["one.host.info"], count["one.hostpool.info"]) == (1, 1)
     since_s = wide.clock.seconds()
-    wide.run(hosts.why_not(3, NOBODY, since_s))
+    wide.run(hosts.why_not(3, NO_VMS, since_s))
     assert wide.transport.count()["one.host.info"] == 2
 
 
 def test_few_hosts_of_a_large_cloud_are_checked_alone(wide: World) -> None:
     """Reading all others would be wasted."""
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: 10_000)
-    wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+    wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in range(HOSTS)))
     count = wide.transport.count()
     assert (count["one.host.info"], count["one.hostpool.info"]) == (HOSTS, 0)
 
@@ -85,7 +85,7 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
     vm = wide.running(5)
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     asked = [*range(HOSTS), 999]
-    why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in asked))
+    why = wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in asked))
     assert why[5] == f"VM {vm} has arrived on host 5 in the meantime"
     assert "host 999 can't be read" in why[-1]
     assert [one for one in why if one is None] == [None] * (HOSTS - 1)
@@ -96,9 +96,9 @@ def test_a_failed_check_ends(wide: World) -> None:
     hosts = HostChecks(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     wide.fault("garbage", "one.host*")
     with pytest.raises(CloudUnreachableError):
-        wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
-    wide.mend()
-    why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+        wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in range(HOSTS)))
+    wide.clear_faults()
+    why = wide.run(in_parallel(hosts.why_not(host, NO_VMS, 0.0) for host in range(HOSTS)))
     assert why == [None] * HOSTS
 
 

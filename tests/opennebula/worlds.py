@@ -162,7 +162,7 @@ class World:
         """Inject a fault."""
         self.call("embedded.fault.add", {"kind": kind, "method": method, **more})
 
-    def mend(self) -> None:
+    def clear_faults(self) -> None:
         """Remove all faults."""
         self.call("embedded.fault.clear")
 

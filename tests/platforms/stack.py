@@ -185,7 +185,7 @@ class Stack(Site):
                 return not left[0]
 
             try:
-                until(settled, "everybody where they should be", tick_s=2 * TICK_S)
+                until(settled, "every member in its expected state", tick_s=2 * TICK_S)
             except AssertionError as error:
                 raise AssertionError(left, self.present()) from error
             done_once(self)

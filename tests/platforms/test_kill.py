@@ -24,7 +24,7 @@ def kill(site: Stack, victim: str) -> None:
         return
     site.kill_daemon()
     if site.rng.random() < 0.5:  # wait until all have ended, or restart at once
-        until(lambda: not program.marked(str(site.home)), "nobody left", tick_s=TICK_S)
+        until(lambda: not program.marked(str(site.home)), "no process left", tick_s=TICK_S)
     site.start_daemon()
 
 
@@ -52,4 +52,4 @@ def test_kills_leave_no_process_and_repeat_no_action(tmp_path: Path) -> None:
         site.await_actions()
         site.check_counts(KILLS)
         site.kill_daemon()
-        until(lambda: not program.marked(str(site.home)), "nobody left", tick_s=TICK_S)
+        until(lambda: not program.marked(str(site.home)), "no process left", tick_s=TICK_S)

@@ -124,10 +124,10 @@ class TestUser:
     def test_a_template_without_user_variables_needs_no_user(self) -> None:
         """It saves a call."""
 
-        async def nobody(*_: Any) -> str:
+        async def unexpected(*_: Any) -> str:
             raise AssertionError
 
-        assert parse(done(vm_template("", Source(SIZE), nobody, admin=False))) == parse(SIZE)
+        assert parse(done(vm_template("", Source(SIZE), unexpected, admin=False))) == parse(SIZE)
 
 
 class TestNetworks:

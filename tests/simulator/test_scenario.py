@@ -54,14 +54,14 @@ def test_a_scenario_defines_cloud_and_applications(tmp_path: Path) -> None:
     cloud = scenario.cloud
     assert (cloud.nodes, cloud.cpu, cloud.period_s, cloud.costs.boot_s) == (3, 400.0, 30.0, 12.0)
     assert cloud.renewal_s == 3600.0
-    everybody = scenario.applications(seed=1, level=0.5)
-    assert len(everybody) == 21
-    assert [one.number for one in everybody] == list(range(21))
-    submitted = [one.submit_s for one in everybody]
+    applications = scenario.applications(seed=1, level=0.5)
+    assert len(applications) == 21
+    assert [one.number for one in applications] == list(range(21))
+    submitted = [one.submit_s for one in applications]
     assert submitted == sorted(submitted)
-    (mine,) = (one for one in everybody if one.tenant is TenantKind.FULL_DEADLINE)
+    (mine,) = (one for one in applications if one.tenant is TenantKind.FULL_DEADLINE)
     assert (mine.submit_s, mine.run_s, mine.deadline_s, mine.budget) == (300, 1200, 3600, 500)
-    drawn = [one for one in everybody if one is not mine]
+    drawn = [one for one in applications if one is not mine]
     assert max(one.submit_s for one in drawn) == pytest.approx(1800.0)
     assert np.mean([one.run_s for one in drawn]) == pytest.approx(600.0, rel=0.02)
     assert all(2 <= one.deadline_s / one.ideal_s <= 3 for one in drawn)

@@ -51,7 +51,7 @@ class TestBids:
         assert bids(site) == before
 
     def test_an_empty_bid_is_an_error(self, site: PageSite) -> None:
-        """The message says what is needed."""
+        """The message names the required fields."""
         assert "at least one" in site.browser(BOB).post("/vms/1/quote", cpu="").text
 
 

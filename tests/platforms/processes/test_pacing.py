@@ -61,7 +61,7 @@ def test_processes_start_a_few_at_a_time(tmp_path: Path) -> None:
         await until(lambda: len(kept.pids) == AT_ONCE, "the first")
         kept.heard(min(kept.pids))
         await until(lambda: len(kept.pids) == AT_ONCE + 1, "one more")
-        assert len(nursery.everybody) == AT_ONCE + 1
+        assert len(nursery.processes) == AT_ONCE + 1
         with capturedLogs():
             os.kill(kept.warden_pid or 0, signal.SIGKILL)
             await until(lambda: len(nursery.ends) == AT_ONCE + 1, "they are gone")
@@ -69,6 +69,6 @@ def test_processes_start_a_few_at_a_time(tmp_path: Path) -> None:
         nursery.clock.advance(LIMIT_S)
         nursery.clock.advance(LIMIT_S)
         await until(lambda: kept.pids.keys() == names, "all")
-        await until(lambda: len(nursery.everybody) == len(names), "each once")
+        await until(lambda: len(nursery.processes) == len(names), "each process once")
 
     in_nursery(tmp_path, story)

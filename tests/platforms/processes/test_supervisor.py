@@ -66,7 +66,7 @@ class Nursery:
     async def started(self, code: str, name: str = "one", **changes: Any) -> int:
         """Start a process and wait for its first output; return its pid."""
         self.supervisor.start(name, self.program(code, **changes))
-        await until(self.said, f"{name} has said something")
+        await until(self.said, f"the first output of {name}")
         return self.supervisor.pids[name]
 
     def said(self) -> str:
@@ -75,7 +75,7 @@ class Nursery:
         return log.read_text() if log.exists() else ""
 
     @property
-    def everybody(self) -> frozenset[int]:
+    def processes(self) -> frozenset[int]:
         """Return all processes wherever they went, except for the warden."""
         return program_module.marked(str(self.home)) - {self.supervisor.warden_pid or 0}
 
@@ -168,12 +168,12 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
 
     async def story(nursery: Nursery) -> None:
         pid = await nursery.started(BRANCHED)
-        await until(lambda: len(nursery.everybody) == 3, "all three")
+        await until(lambda: len(nursery.processes) == 3, "three processes")
         with capturedLogs():
             os.kill(pid, signal.SIGKILL)
             await until(lambda: nursery.ends, "its end")
         assert nursery.ends[0].why == "was killed by signal 9"
-        await until(lambda: not nursery.everybody, "nobody")
+        await until(lambda: not nursery.processes, "no process")
         nursery.clock.advance(8.0)
         await until(lambda: nursery.supervisor.pids, "another")
         assert nursery.supervisor.pids["one"] != pid
@@ -194,7 +194,7 @@ def test_a_stopped_process_may_end_in_order(tmp_path: Path) -> None:
         stopped = nursery.supervisor.stop(["one"], 10.0)
         await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
         assert nursery.said().split() == ["here", "bye"]
-        assert not nursery.everybody
+        assert not nursery.processes
         assert not nursery.ends
         assert not nursery.clock.getDelayedCalls()
 
@@ -208,7 +208,7 @@ def test_a_process_that_does_not_end_is_killed_after_its_grace(tmp_path: Path) -
         await nursery.started(STUBBORN)
         stopped = nursery.supervisor.stop(["one"], 0.1)
         await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        assert not nursery.everybody
+        assert not nursery.processes
 
     in_nursery(tmp_path, story)
 
@@ -233,7 +233,7 @@ def test_a_killed_warden_leaves_no_process_unsupervised(tmp_path: Path) -> None:
 
     async def story(nursery: Nursery) -> None:
         pid = await nursery.started(BRANCHED)
-        await until(lambda: len(nursery.everybody) == 3, "all three")
+        await until(lambda: len(nursery.processes) == 3, "three processes")
         warden = nursery.supervisor.warden_pid
         assert warden is not None
         with capturedLogs():
@@ -395,7 +395,7 @@ def test_processes_of_an_earlier_daemon_are_ended_at_the_start(tmp_path: Path) -
         elsewhere = Nursery(tmp_path / "elsewhere")
         (tmp_path / "elsewhere").mkdir()
         other = await elsewhere.started(SLEEPS)
-        await until(lambda: len(nursery.everybody) == 3, "all three")
+        await until(lambda: len(nursery.processes) == 3, "three processes")
         with capturedLogs():
             second = nursery.another()
             assert not program.marked(str(nursery.home))
