@@ -1,4 +1,4 @@
-"""A snapshot survives both of its forms, and errors name what is wrong."""
+"""A snapshot survives both of its forms, and errors name the invalid part."""
 
 import json
 from collections.abc import Callable

@@ -125,7 +125,7 @@ class PowerCutError(Exception):
 
 
 def interrupt_upgrade(engine: sa.Engine, after: int) -> bool:
-    """Upgrade the schema; return True if it was cut after so many changing statements."""
+    """Upgrade the schema; return True if it stopped after `after` changing statements."""
     left = after
 
     def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -204,7 +204,7 @@ def test_a_table_of_another_program_is_an_error(mariadb: MariaDb) -> None:
 def test_two_daemons_never_change_the_schema_at_once(
     mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second daemon waits for the first, and after some minutes reports what it waits for."""
+    """The second daemon waits for the first, and after some minutes reports the reason."""
     monkeypatch.setattr(migrations, "_WAIT_S", 0)
     engine = make_engine(mariadb.make("twice"))
     with (

@@ -81,7 +81,7 @@ def test_a_real_deadlock_is_resolved_by_a_retry(engine: sa.Engine) -> None:
 
 
 def test_a_connection_cut_inside_a_transaction_is_retried(engine: sa.Engine) -> None:
-    """An administrator who kills the connection costs one attempt."""
+    """A connection killed by an administrator costs one attempt."""
     one, other = transaction(engine, lambda connection: open_accounts(connection, [10, 10]))
     cuts: list[int] = []
 

@@ -17,7 +17,7 @@ FREE = (0, 0)
 
 
 def one_guest(nics: int = 2, disks: int = 2, kind: str = "qemu") -> tuple[Bed, DoubleDomain]:
-    """Return VM 1 with so many devices, read once."""
+    """Return VM 1 with this number of devices, read once."""
     host = DoubleHost(kind)
     domain = host.start(
         1,

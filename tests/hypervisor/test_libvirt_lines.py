@@ -80,7 +80,7 @@ class Machine:
         return max(self.ended_s.values())
 
     def ask(self, host: int, calls: int, progress: CallProgress | None = None) -> None:
-        """Let a host be called so many times, each call with its own duration."""
+        """Call a host several times, each call with its own duration."""
 
         def ended(outcome: Any) -> None:
             self.ended_s[host], self.outcomes[host] = self.now_s, outcome

@@ -62,7 +62,7 @@ class Site(Daemon):
         (place / "money/one_xmlrpc").write_text("http://127.0.0.1/RPC2\n")
 
     def pass_days(self, days: float) -> None:
-        """Run the periods of so many days."""
+        """Run the periods of some days."""
         interval_s = self.config.period.interval_s
         clock = self.frontend.clock
         for _ in range(round(days * DAY_S / interval_s)):

@@ -139,8 +139,8 @@ def _meeting(people: dict[int, Person]) -> Callable[[sa.Connection], None]:
     return lambda c: update_tenants(c, [], MONEY, 11.0, people)
 
 
-def test_a_retired_user_that_opennebula_shows_again_starts_anew(engine: sa.Engine) -> None:
-    """The tenant starts anew each time, and only if OpenNebula names the user."""
+def test_a_retired_user_shown_by_opennebula_becomes_a_tenant_again(engine: sa.Engine) -> None:
+    """The tenant starts again each time, and only if OpenNebula names the user."""
     for at_s in (9.0, 10.0):
         database.transaction(engine, _retiring(at_s))
         database.transaction(engine, lambda c: update_tenants(c, [OWNER], MONEY, 11.0))

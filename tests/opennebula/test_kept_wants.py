@@ -68,7 +68,7 @@ def test_a_too_large_key_is_not_cached_and_displaces_none() -> None:
 
 
 def test_cached_templates_and_requirements_are_limited() -> None:
-    """A tenant who often changes a long template uses no more memory."""
+    """Frequent changes of a long template use no more memory."""
     text = 'CPU=1\nMEMORY=1\nA{}="' + "x" * 60_000 + '"\n'
     for number in range(40):
         assert vm_template_text.template_problem(text.replace("{}", str(number))) is None

@@ -1,4 +1,4 @@
-"""Scheduled actions on old servers: when they are due, and what is recorded afterwards."""
+"""Scheduled actions on old servers: when they are due, and their records afterwards."""
 
 import calendar
 from time import process_time

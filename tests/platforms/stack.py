@@ -204,7 +204,7 @@ class Stack(Site):
             assert steps.count(0) <= kills
 
     def _astray(self) -> str:
-        """Return what is not in its expected state, or ""."""
+        """Return the members in an unexpected state, or ""."""
         if not self._complete():
             return f"processes: {self.present()}"
         stored = {one.id: one for one in self.read(platform_store.listed)}

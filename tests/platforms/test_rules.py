@@ -83,7 +83,7 @@ class TestConditions:
         )
 
     @given(terms_and_offers())
-    def test_a_platform_waits_only_for_what_is_possible(
+    def test_a_platform_waits_only_if_it_can_still_succeed(
         self, given_: tuple[Terms, MarketOffer]
     ) -> None:
         """With less time than the ideal run it is cancelled, and it names its needs."""

@@ -257,7 +257,7 @@ class TestBootFailures:
         vm = frontend.vm()
         frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
         frontend.periods(2)
-        assert "it is retried" in told(frontend, vm)
+        assert "it is retried" in message_of(frontend, vm)
         frontend.periods(2)
         assert frontend.state(vm) == "RUNNING"
         assert [state for _, state, _ in replies(frontend)] == ["expired", "confirmed"]
@@ -271,7 +271,7 @@ class TestBootFailures:
         frontend.periods(6)
         assert frontend.state(vm) == "BOOT_FAILURE"
         assert len(replies(frontend)) == 2
-        assert f"an administrator must recover it (onevm recover {vm})" in told(frontend, vm)
+        assert f"an administrator must recover it (onevm recover {vm})" in message_of(frontend, vm)
         frontend.cloud.faults.clear()
         frontend.bench.ok("one.vm.recover", vm, 2)
         frontend.periods(2)
@@ -290,7 +290,7 @@ class TestBootFailures:
         assert replies(frontend) == []
 
 
-def told(frontend: Frontend, vm: int) -> str:
+def message_of(frontend: Frontend, vm: int) -> str:
     """Return the VM's text, as its owner reads it."""
     text: str = frontend.bench.ok("one.vm.info", vm)
     return text

@@ -94,7 +94,7 @@ def test_onedrs_is_named_only_for_migrations_in_its_own_clusters(frontend: Front
 
 
 def test_placements_during_a_pause_are_not_foreign(frontend: Frontend) -> None:
-    """An administrator who paused the daemon places VMs by hand."""
+    """During a pause an administrator places VMs by hand."""
     vm = waiting(frontend)
     frontend.scheduler.start()
     frontend.clock.pump([10.0] * 12)

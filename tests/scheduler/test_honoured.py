@@ -7,7 +7,7 @@ import pytest
 from tests.scheduler.frontend import Frontend
 
 
-def told(frontend: Frontend, vm: int) -> str:
+def message_of(frontend: Frontend, vm: int) -> str:
     """Return the message that the VM's owner reads."""
     return frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE", "")
 
@@ -19,13 +19,13 @@ def test_requirements_are_met_reported_and_removed(frontend: Frontend) -> None:
     waits = frontend.vm(SCHED_REQUIREMENTS="RACK > 9")
     frontend.periods(2)
     assert frontend.host_of(there) == 1
-    assert told(frontend, waits) == (
+    assert message_of(frontend, waits) == (
         "no host satisfies SCHED_REQUIREMENTS RACK > 9: 2 hosts have no attribute RACK;"
         " existing values: '7'"
     )
     frontend.bench.ok("one.host.update", 2, 'RACK="10"', 1)
     frontend.periods(3)
-    assert (frontend.host_of(waits), told(frontend, waits)) == (2, "")
+    assert (frontend.host_of(waits), message_of(frontend, waits)) == (2, "")
 
 
 def test_rank_and_priority_are_respected(frontend: Frontend) -> None:
@@ -49,7 +49,9 @@ def test_a_users_rights_are_respected(frontend: Frontend) -> None:
         frontend.bench.ok("one.acl.delrule", int(rule.findtext("ID", "")))
     frontend.periods(2)
     assert frontend.state(root) == "RUNNING"
-    assert told(frontend, mine).startswith("user ann may use none of 3 hosts (needs MANAGE on ")
+    assert message_of(frontend, mine).startswith(
+        "user ann may use none of 3 hosts (needs MANAGE on "
+    )
 
 
 @pytest.mark.parametrize(("policy", "hosts"), [("ANTI_AFFINED", 3), ("AFFINED", 1)])

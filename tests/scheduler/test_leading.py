@@ -49,13 +49,13 @@ class Slow:
 
         return self._clock.callLater(delay / self._rate, due)
 
-    def going_on(self) -> Deferred[None]:
+    def until_resumed(self) -> Deferred[None]:
         """Return a deferred that fires after the stop; until then no call or answer passes."""
         waiting: Deferred[None] = Deferred()
         self._late.append(lambda: waiting.callback(None))
         return waiting
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End the stop, and make all calls that became due meanwhile."""
         self.stopped = False
         late, self._late = self._late, []
@@ -116,12 +116,12 @@ class Daemon:
     async def call(self, method: str, *arguments: Any) -> Any:
         """Pass the call on, and record each call that changes something."""
         if self.clock.stopped:
-            await self.clock.going_on()
+            await self.clock.until_resumed()
         if method.startswith(("one.vm.deploy", "one.vm.migrate", "embedded.limits.set")):
             self.calls.append((self._frontend.clock.seconds(), method))
         answer = await self._frontend.transport.call(method, *arguments)
         if self.clock.stopped:
-            await self.clock.going_on()
+            await self.clock.until_resumed()
         return answer
 
     def kill(self) -> None:
@@ -226,7 +226,7 @@ def test_a_daemon_stopped_during_a_takeover_sends_no_call(
     assert len(second.acted) > 2
     assert cloud.state(late) == "RUNNING"
     number, balances = cloud.read(period_store.newest).number, cloud.balances()
-    first.clock.go_on()
+    first.clock.resume()
     assert first.calls == sent
     assert cloud.read(period_store.newest).number == number
     assert cloud.balances() == balances

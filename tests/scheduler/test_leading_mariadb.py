@@ -40,7 +40,7 @@ def test_one_daemon_acts_in_each_period_and_the_other_follows_within_two(
     before = list(first.acted)
     pass_(cloud, 2 * INTERVAL_S)
     assert second.acted
-    first.clock.go_on()
+    first.clock.resume()
     pass_(cloud, 3 * INTERVAL_S)
     assert first.acted == before
     assert first.scheduler.standby == "daemon second has the lease on this database"

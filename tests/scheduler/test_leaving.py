@@ -50,7 +50,7 @@ class TestDisabled:
         frontend.agree()
 
     def test_no_vm_leaves_a_disabled_host_for_gain(self, frontend: Frontend) -> None:
-        """An administrator who disables a crowded host wants it left alone."""
+        """A disabled host is left alone, even a crowded one."""
         vms = [frontend.vm(cpu_bid=5.0, VCPU=4) for _ in range(3)]
         for vm in vms:
             frontend.bench.ok("one.vm.deploy", vm, 0)

@@ -69,7 +69,7 @@ class Play(Site):
         self.submitted = self.submit()
         for number in range(8):
             database.repeated = repeated
-            self._told(self.period())
+            self._record(self.period())
             if number == 1 and self.scheduler.mode is Mode.SHADOW:
                 self.bench.ok("one.vm.deploy", self.bidding[1], 0, False, -1)
             if number == 2:
@@ -81,7 +81,7 @@ class Play(Site):
             self.clock.advance(60)
         self.transactions = database.count
 
-    def _told(self, found: Any) -> None:
+    def _record(self, found: Any) -> None:
         """Record all that listeners and owners learn from a period."""
         verdicts = found.seen.verdicts
         self.told += [

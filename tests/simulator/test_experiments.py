@@ -67,7 +67,7 @@ def test_an_interrupted_sweep_continues(tmp_path: Path) -> None:
 
 
 def test_rows_of_other_options_are_not_mixed_in(tmp_path: Path) -> None:
-    """A sweep with other options starts anew."""
+    """A sweep with other options starts from the beginning."""
     counted, file = Counted(), tmp_path / "rows.jsonl"
     run_sweep(counted, ExperimentOptions(seeds=2), file)
     rows = run_sweep(counted, ExperimentOptions(seeds=2, quick=True), file)

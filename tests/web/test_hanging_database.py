@@ -68,7 +68,7 @@ def test_visited_pages_are_shown_as_old(
     assert "anns-secret-platform" in admin.get(f"/platforms/{site.platform}").text
 
 
-def test_a_new_visitor_gets_what_is_in_memory(
+def test_a_new_visitor_gets_the_state_in_memory(
     frozen: tuple[PageSite, Browser, Browser],
 ) -> None:
     """Hosts, VMs and prices of the last period are shown, and for the rest a sentence."""

@@ -150,7 +150,7 @@ def test_late_pages_of_a_visitor_take_no_places_of_others() -> None:
     tokens = {uid: sessions.begin(str(uid), uid) for uid in (2, 3)}
 
     def look(uid: int, platform: int) -> bytes:
-        """Return the immediate answer to a visitor who opens a platform's page."""
+        """Return the immediate answer to a visitor of a platform's page."""
         cookie = f"Cookie: merkat={tokens[uid]}\r\n"
         return visits.say(
             f"GET /platforms/{platform} HTTP/1.1\r\n{cookie}".encode() + HOST + b"\r\n"

@@ -30,7 +30,7 @@ def test_a_period_is_announced(site: PageSite) -> None:
 
 
 def test_an_order_is_announced_to_other_pages(site: PageSite) -> None:
-    """Each order in one browser is an event for the others, and a quote is none."""
+    """Each order in one browser is an event for the others; a quote is not."""
     ann, admin = site.browser(ANN), site.browser(site.admin)
     with ExitStack() as stack:
         site.pause()

@@ -215,6 +215,6 @@ def test_a_glob_with_many_stars_is_fast() -> None:
 def test_numbers_are_read_like_by_a_c_stream(
     text: str, number: int | None, fraction: float | None
 ) -> None:
-    """Reading stops at the first other character, and too large numbers are none."""
+    """Reading stops at the first other character, and too large numbers are invalid."""
     assert whole(text) == number
     assert decimal(text) == fraction

@@ -21,7 +21,7 @@ from tests.opennebula.constraints.clouds import Host, Vm
 Change = Callable[[Observation], Observation]
 
 
-class Told:
+class ConstrainedCloud:
     """Implement `ports.Cloud` with another cloud and the test's facts."""
 
     def __init__(self, cloud: CloudPort) -> None:
