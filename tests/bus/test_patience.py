@@ -131,7 +131,7 @@ def test_a_failure_of_the_manager_is_reported_and_can_be_retried() -> None:
                 raise OSError("no database")
 
         site.notes.before = fail
-        one, two = await site.join(1), await site.joined(2)
+        one, two = await site.join(1), await site.join(2)
         with capturedLogs() as logged, pytest.raises(MessageRefusedError, match="try again"):
             await one.ask(BIDS, "again")
         assert any("A request of platform" in str(event.get("log_format")) for event in logged)

@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from hypothesis import make_decision, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Ints
@@ -143,7 +143,7 @@ def some_guests(rows: list[dict[str, float]]) -> GuestMemory:
 
 
 @settings(deadline=None)
-@make_decision(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
+@given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
 def test_targets_respect_floors_and_room(rows: list[dict[str, float]], room_mib: int) -> None:
     """Targets are between least and size, and together within the room or all at their least."""
     many = some_guests(rows)
@@ -159,7 +159,7 @@ def test_targets_respect_floors_and_room(rows: list[dict[str, float]], room_mib:
 
 
 @settings(deadline=None)
-@make_decision(st.lists(ROW, min_size=1, max_size=8))
+@given(st.lists(ROW, min_size=1, max_size=8))
 def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]]) -> None:
     """A step never passes the target and exceeds the bound only to reach the least."""
     many = some_guests(rows)
@@ -176,7 +176,7 @@ def test_steps_are_bounded_and_approach_the_target(rows: list[dict[str, float]])
 
 
 @settings(deadline=None)
-@make_decision(
+@given(
     st.integers(64, 20_000),
     st.floats(0.05, 1.0),
     st.floats(0.0, 1.0),

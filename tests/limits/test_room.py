@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import make_decision, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Deploy, Migrate, Resume, Snapshot, VmState
@@ -249,7 +249,7 @@ def test_small_balloon_steps_are_sent_if_they_make_room() -> None:
 
 
 @settings(deadline=None)
-@make_decision(st.integers(1, 63))
+@given(st.integers(1, 63))
 def test_small_balloon_steps_are_sent_if_they_keep_a_floor(missing_mib: int) -> None:
     """A VM below its floor on a full host is raised to it, however small the step is."""
     snapshot = one_host(

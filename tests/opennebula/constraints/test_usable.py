@@ -135,7 +135,7 @@ class TestDatastores:
         )
 
     @pytest.mark.parametrize(
-        ("others", "reason"),
+        ("others", "expected"),
         [
             ({"free_mib": 10240}, "system datastore s: 10.0 GiB free, 40.0 GiB needed"),
             ({"free_mib": 40960}, "system datastore s: 40.0 GiB free, 40.0 GiB needed"),
@@ -145,11 +145,11 @@ class TestDatastores:
             ({"shared": False}, "system datastore s: at most 20.0 GiB free on a host, 40.0 GiB"),
         ],
     )
-    def test_state_kind_and_room_count(self, others: dict[str, object], reason: str) -> None:
+    def test_state_kind_and_room_count(self, others: dict[str, object], expected: str) -> None:
         """Some space must remain, as in oned."""
         hosts = [host(0, disk_mib=20480.0), host(1, datastore_mib={0: 10240.0})]
         estate = SiteFacts(datastores=[datastore(0, "s", **others)])  # type: ignore[arg-type]
-        assert reason(hosts, estate, wants=VmRequirements(system_mib=40960)).startswith(reason)
+        assert reason(hosts, estate, wants=VmRequirements(system_mib=40960)).startswith(expected)
 
     def test_local_space_is_the_hosts(self) -> None:
         """It is the host's report for that datastore, or for its disks."""
