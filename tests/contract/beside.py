@@ -1,4 +1,4 @@
-"""A daemon as a process of its own beside an endpoint, and the wire between the two."""
+"""A daemon in a separate process beside an endpoint, and the connection between the two."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ port = 0
 
 
 class _Wire(ProxyFactory):
-    """Forwards connections, and can be cut."""
+    """Forward connections until the proxy is cut."""
 
     noisy = False
 
@@ -57,7 +57,7 @@ class _Wire(ProxyFactory):
         self.open: list[Any] = []
 
     def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
-        """Remember each connection."""
+        """Record each connection."""
         made: Any = super().buildProtocol(address)
         made.reactor = self._reactor
         self.open.append(made)
@@ -78,7 +78,7 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait for its first period."""
+        """Start the daemon and wait for its first period."""
         values = {"directory": self._directory, "interval": INTERVAL_S, "port": self._number}
         configuration = self._directory / "merkatd.toml"
         configuration.write_text(_CONFIGURATION.format(**values))
@@ -94,17 +94,17 @@ class Daemon:
         self.until(lambda: self.status().get("period"), "the first period")
 
     def close(self) -> None:
-        """End it and the wire."""
+        """Stop the daemon and the proxy."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self.cut()
         self._endpoint.pause()
 
-    # -- the wire -----------------------------------------------------------------------------
+    # -- the connection -----------------------------------------------------------------------
 
     def cut(self) -> None:
-        """From now on the server refuses connections, as a stopped one does."""
+        """Refuse connections from now on, as a stopped server does."""
         self._port.stopListening()
         for one in self._wire.open:
             if one.transport is not None:
@@ -112,16 +112,16 @@ class Daemon:
         self._wire.open.clear()
 
     def join(self) -> None:
-        """The server is back at its port."""
+        """Accept connections at the same port again."""
         self._port = self._listen(self._number)
 
     def _listen(self, port: int) -> Any:
         return self._reactor.listenTCP(port, self._wire, interface="127.0.0.1")
 
-    # -- asking -------------------------------------------------------------------------------
+    # -- questions ----------------------------------------------------------------------------
 
     def ask(self, question: str, **arguments: Any) -> Any:
-        """The daemon's answer; the wire works meanwhile, as it may wait for the server."""
+        """Return the daemon's answer; the proxy forwards meanwhile."""
         found: Future[Any] = Future()
 
         def work() -> None:
@@ -136,7 +136,7 @@ class Daemon:
         return found.result()
 
     def status(self) -> dict[str, Any]:
-        """Its status; empty while it does not answer yet."""
+        """Return the daemon's status, empty until the daemon answers."""
         try:
             found: dict[str, Any] = self.ask("status")
         except ControlError:
@@ -146,11 +146,11 @@ class Daemon:
         return found
 
     def log(self) -> str:
-        """All that it said."""
+        """Return the daemon's log."""
         return (self._directory / "log").read_text()
 
     def metrics(self) -> str:
-        """A scrape."""
+        """Return the text of one scrape."""
         address = self.log().partition("Metrics are served at ")[2].split()[0]
         with urlopen(address, timeout=10) as answer:  # noqa: S310 - the daemon's own port
             return str(answer.read().decode())
@@ -158,7 +158,7 @@ class Daemon:
     # -- waiting ------------------------------------------------------------------------------
 
     def until(self, look: Any, what: str) -> Any:
-        """What `look` sees, once it sees anything; the server answers meanwhile."""
+        """Return the first true result of `look`; the server answers meanwhile."""
         faster = getattr(self._endpoint.drive, "faster", 1)
         waited = 0.0
         while not (found := look()):
@@ -172,6 +172,6 @@ class Daemon:
         self._endpoint.pause(seconds * getattr(self._endpoint.drive, "faster", 1))
 
     def periods(self, count: int) -> None:
-        """Wait for so many more periods, begun from now on."""
+        """Wait for this number of further periods that start from now on."""
         last = int(self.status()["period"]) + count + 1
         self.until(lambda: (self.status().get("period") or 0) >= last, f"period {last}")

@@ -1,4 +1,4 @@
-"""Takes away what tests have made in a cloud that outlives them."""
+"""Remove the objects of tests from a cloud that outlives them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _POOLS = {
 
 
 def refuse_to_harm(endpoint: Endpoint) -> None:
-    """Tests end all VMs there are: they run only where hosts and users are theirs."""
+    """Fail if the cloud has hosts or users that no test created: tests end all VMs."""
     for method in ("one.hostpool.info", "one.userpool.info"):
         names = {row.findtext("NAME") or "" for row in endpoint.pool(method).values()}
         others = {name for name in names - _BORN_WITH if not name.startswith(OURS)}
-        assert not others, f"this cloud is somebody's: {method} shows {sorted(others)}"
+        assert not others, f"this cloud is in use: {method} shows {sorted(others)}"
 
 
 def clean(endpoint: Endpoint, kept: Container[int] = ()) -> None:
-    """End all VMs, remove all hosts but those that are kept, and what else tests have made."""
+    """End all VMs; remove hosts except for the kept ones, and all objects of tests."""
     for vm, row in endpoint.pool("one.vmpool.infoextended", -2, -1, -1, -1).items():
         if row.find("LOCK") is not None:
             endpoint.ok("one.vm.unlock", vm)
@@ -57,7 +57,7 @@ def clean(endpoint: Endpoint, kept: Container[int] = ()) -> None:
 
 
 def _gone(endpoint: Endpoint, method: str, oid: int) -> Callable[[], bool]:
-    """Ask for it until it is done: a network takes its time to come and to go."""
+    """Return a function that repeats the deletion until the object is gone."""
 
     def gone() -> bool:
         answer = endpoint.raw(method, oid)
@@ -73,15 +73,15 @@ def _empty_clusters(endpoint: Endpoint) -> None:
 
 
 def restore(endpoint: Endpoint, templates: dict[int, str]) -> bool:
-    """Make these hosts what they were, by their templates; False where one is gone.
+    """Restore these hosts from their templates; return False if one is gone.
 
-    A real server takes its time until a new host is monitored.
+    A real server needs time until a new host is monitored.
     """
     present = endpoint.pool("one.hostpool.info")
     if not templates.keys() <= present.keys():
         return False
     for host, template in templates.items():
-        # A host that is enabled anew is monitored anew first, which takes seconds.
+        # A host that is enabled again is monitored first, which takes seconds.
         if present[host].findtext("STATE") != MONITORED:
             endpoint.ok("one.host.status", host, _ENABLED)
         endpoint.ok("one.host.update", host, template, _REPLACE)

@@ -1,4 +1,4 @@
-"""The endpoints: the embedded cloud always, and an OpenNebula where the environment names one."""
+"""The endpoints: the embedded cloud, and an OpenNebula if the environment names one."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 REAL = "MERKAT_ONE_ENDPOINT"
 AUTH = "MERKAT_ONE_AUTH"
 DUMMY = "MERKAT_ONE_DUMMY"
-"""The folder from which a real server's dummy driver takes its answers; may be missing."""
+"""The folder of answers for a real server's dummy driver; may be missing."""
 
 HOSTS = 3
 
 _LONG = frozenset({"tests.contract.test_states", "tests.contract.test_capacity"})
-"""What waits most; the way to the embedded cloud is tested enough by the rest."""
+"""The slowest modules; other modules test the embedded cloud over HTTP enough."""
 
 _PROCESSES = "tests.contract.test_processes"
-"""What starts a daemon of its own, which no cloud in memory can be shown to."""
+"""The module that starts a separate daemon, which can't connect to a cloud in memory."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test runs on each endpoint that there is."""
+    """Run each test on each available endpoint."""
     if "endpoint" not in metafunc.fixturenames:
         return
     embedded = ["memory"] if metafunc.module.__name__ in _LONG else ["memory", "http"]
@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def reactor_time() -> Iterator[RealTime]:
-    """One reactor for all tests over HTTP."""
+    """Return one reactor for all tests over HTTP."""
     time = RealTime()
     yield time
     time.close()
@@ -64,7 +64,7 @@ def reactor_time() -> Iterator[RealTime]:
 
 @pytest.fixture
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    """A clean cloud with three hosts of the dummy driver, all monitored."""
+    """Return a clean cloud with three monitored hosts of the dummy driver."""
     if request.param == "memory":
         made = in_memory(EmbeddedSettings())
         made.add_hosts(HOSTS)
@@ -88,7 +88,7 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def old_endpoint() -> Endpoint:
-    """A clean cloud that leaves scheduled actions to its scheduler, as servers up to 6.6 do."""
+    """Return a clean cloud whose scheduler runs scheduled actions, as up to 6.6."""
     made = in_memory(EmbeddedSettings(version="6.6.3"))
     made.add_hosts(HOSTS)
     return made
@@ -96,7 +96,7 @@ def old_endpoint() -> Endpoint:
 
 @pytest.fixture
 def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
-    """The hosts' drivers, which may be made to fail."""
+    """Return the hosts' drivers, which a test can make fail."""
     assert endpoint.drivers is not None
     yield endpoint.drivers
     endpoint.drivers.mend()
@@ -104,7 +104,7 @@ def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
 
 @pytest.fixture
 def daemon(endpoint: Endpoint, tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon of its own process beside the endpoint, with periods of seconds."""
+    """Return a daemon in a separate process beside the endpoint, with short periods."""
     made = Daemon(endpoint, tmp_path)
     try:
         made.start()
@@ -115,18 +115,18 @@ def daemon(endpoint: Endpoint, tmp_path: Path) -> Iterator[Daemon]:
 
 @pytest.fixture
 def merkat(endpoint: Endpoint) -> Iterator[Merkat]:
-    """A daemon's periods, on three hosts that are alike."""
+    """Return a scheduler for three equal hosts."""
     made = Merkat(endpoint)
     yield made
     made.close()
 
 
 _TEMPLATES: dict[int, str] = {}
-"""Of the hosts that a real server keeps from test to test, as they were at first."""
+"""The first templates of the hosts that a real server keeps between tests."""
 
 
 def _found(made: Endpoint) -> None:
-    """Begin with new hosts."""
+    """Start with new hosts."""
     _TEMPLATES.clear()
     clean(made)
     made.add_hosts(HOSTS)
@@ -137,7 +137,7 @@ def _found(made: Endpoint) -> None:
 
 
 def in_memory(settings: EmbeddedSettings) -> Endpoint:
-    """An embedded cloud in this process, in virtual time."""
+    """Return an embedded cloud in this process, in virtual time."""
     clock = Clock()
     clock.advance(1_000.0)  # oned writes 0 for a time that never was
     cloud = make_cloud(clock, 0, settings)
@@ -183,5 +183,5 @@ def _client(
 
 
 def _session(auth: str) -> str:
-    """The session itself, or what the file of this name holds, as with OpenNebula's ONE_AUTH."""
+    """Return the session, or the content of this file, as with OpenNebula's ONE_AUTH."""
     return auth if ":" in auth else Path(auth).read_text().strip()

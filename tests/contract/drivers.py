@@ -17,32 +17,32 @@ LCM_OF = {
     "shutdown": ("SHUTDOWN", "SHUTDOWN_POWEROFF", "SHUTDOWN_UNDEPLOY"),
     "resize": ("HOTPLUG_RESIZE",),
 }
-"""The life-cycle states in which a driver does what."""
+"""The life-cycle states in which a driver carries out each action."""
 
 
 class Drivers(Protocol):
-    """Drivers of an endpoint."""
+    """The drivers of an endpoint."""
 
     def fail(self, action: str) -> None:
-        """From now on the driver fails at this action, a key of LCM_OF."""
+        """Make the driver fail at this action, a key of LCM_OF, from now on."""
 
     def mend(self) -> None:
-        """From now on it fails at nothing."""
+        """Remove all failures."""
 
 
 class EmbeddedDrivers:
-    """Of an embedded cloud in this process."""
+    """The drivers of an embedded cloud in this process."""
 
     def __init__(self, cloud: EmbeddedCloud) -> None:
         self._cloud = cloud
 
     def fail(self, action: str) -> None:
-        """From now on the driver fails at this action."""
+        """Make the driver fail at this action from now on."""
         for lcm in LCM_OF[action]:
             self._cloud.call("embedded.fault.add", self._arguments({"kind": "fail", "lcm": lcm}))
 
     def mend(self) -> None:
-        """From now on it fails at nothing."""
+        """Remove all failures."""
         self._cloud.call("embedded.fault.clear", self._arguments())
 
     def _arguments(self, *arguments: object) -> list[object]:
@@ -50,16 +50,16 @@ class EmbeddedDrivers:
 
 
 class DummyDrivers:
-    """OpenNebula's own: what they answer stands in files of a folder."""
+    """OpenNebula's dummy drivers, which read their answers from files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def fail(self, action: str) -> None:
-        """From now on the driver fails at this action."""
+        """Make the driver fail at this action from now on."""
         (self._folder / action).write_text("failure\n")
 
     def mend(self) -> None:
-        """From now on it fails at nothing."""
+        """Remove all failures."""
         for action in LCM_OF:
             (self._folder / action).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""An endpoint that speaks OpenNebula's XML-RPC, and what tests of the contract ask of it."""
+"""An endpoint of OpenNebula's XML-RPC, with the calls of the contract tests."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Result = TypeVar("Result")
 State = tuple[int, int]
 
 OURS = "contract-"
-"""What the names of everything begin with that tests make and take away again."""
+"""The prefix of the names of all objects that tests create."""
 
 SMALL = "CPU=1\nMEMORY=512\n"
 HOST_CPU, HOST_MIB = 800, 16384
-"""What a host of the dummy driver has."""
+"""The capacity of a host of the dummy driver."""
 
 MONITORED = "2"
 
@@ -42,37 +42,37 @@ class Endpoint:
 
     transport: Transport
     admin: str
-    """oneadmin's session."""
+    """The session of oneadmin."""
     drive: Drive
     clock: Clock
     executor: Executor
     drivers: Drivers | None
-    """The hosts' drivers, where tests may make them fail."""
+    """The hosts' drivers, if tests can make them fail."""
     address: str = ""
-    """Where it answers over HTTP; empty in memory."""
+    """Its address over HTTP; empty in memory."""
     hosts: list[int] = field(default_factory=list)
     rules: list[int] = field(default_factory=list)
-    """Of the access control list, that tests have made."""
+    """The rules of the access control list that tests have created."""
 
     # -- calls --------------------------------------------------------------------------------
 
     def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
-        """What the coroutine returns, or raises."""
+        """Return the result of the coroutine, or raise its exception."""
         return self.drive.run(running)
 
     def raw(self, method: str, *arguments: Any, session: str = "") -> list[Any]:
-        """The whole answer to a call."""
+        """Return the whole answer to a call."""
         return self.run(self.transport.call(method, session or self.admin, *arguments))
 
     def ok(self, method: str, *arguments: Any, session: str = "") -> Any:
-        """The value of a call that must succeed."""
+        """Return the value of a call that must succeed."""
         answer = self.raw(method, *arguments, session=session)
         assert answer[0] is True, answer
         assert answer[2] == 0
         return answer[1]
 
     def refused(self, method: str, *arguments: Any, session: str = "") -> tuple[int, str]:
-        """The code and the text of a call that must fail."""
+        """Return the code and the text of a call that must fail."""
         answer = self.raw(method, *arguments, session=session)
         assert answer[0] is False, answer
         assert len(answer) == 5, answer
@@ -80,19 +80,19 @@ class Endpoint:
         return int(answer[2]), str(answer[1])
 
     def xml(self, method: str, *arguments: Any, session: str = "") -> etree._Element:
-        """The XML that a call answers with."""
+        """Return the XML of a call's answer."""
         return etree.fromstring(
             self.ok(method, *arguments, session=session).encode(), etree.XMLParser(recover=True)
         )
 
     def pool(self, method: str, *arguments: Any, session: str = "") -> dict[int, etree._Element]:
-        """A pool's elements by id, in the pool's order."""
+        """Return a pool's elements by id, in the pool's order."""
         found = self.xml(method, *arguments, session=session)
         return {int(row.findtext("ID") or ""): row for row in found if row.find("NAME") is not None}
 
     @property
     def version(self) -> tuple[int, int]:
-        """Of the server: major and minor."""
+        """Return the server's major and minor version."""
         major, minor, *_ = self.ok("one.system.version").split(".")
         return int(major), int(minor)
 
@@ -103,7 +103,7 @@ class Endpoint:
         self.drive.wait(seconds)
 
     def until(self, look: Callable[[], Result | None], what: str, patience_s: float = 30) -> Result:
-        """What `look` sees, once it sees anything."""
+        """Return the first true result of `look`."""
         waited = 0.0
         while True:
             seen = look()
@@ -114,14 +114,14 @@ class Endpoint:
             waited += 0.02
 
     def reaches(self, vm: int, state: State) -> int:
-        """Wait for a VM to come into a state."""
+        """Wait until a VM is in a state."""
         self.until(lambda: self.state(vm) == state, f"VM {vm} in {state}, not {self.state(vm)}")
         return vm
 
     def path(self, vm: int, end: State) -> list[State]:
-        """The states that a VM is seen in until it is in the last, which is not where it is now.
+        """Return the states that a VM shows until it is in its end state.
 
-        A state that doesn't last may not be seen.
+        The end state must differ from the present state. A short state may be missed.
         """
         seen = [self.state(vm)]
         for _ in range(3_000):
@@ -136,27 +136,27 @@ class Endpoint:
     # -- VMs ----------------------------------------------------------------------------------
 
     def state(self, vm: int) -> State:
-        """STATE and LCM_STATE."""
+        """Return STATE and LCM_STATE."""
         shown = self.xml("one.vm.info", vm)
         return int(shown.findtext("STATE") or ""), int(shown.findtext("LCM_STATE") or "")
 
     def new(self, template: str = SMALL, session: str = "", *, hold: bool = False) -> int:
-        """A new VM, pending or held."""
+        """Create a VM, pending or held."""
         return int(self.ok("one.vm.allocate", template, hold, session=session))
 
     def running(self, host: int = 0, template: str = SMALL, session: str = "") -> int:
-        """A VM that runs on the host with this number among ours."""
+        """Create a VM that runs on the test host with this number."""
         vm = self.new(template, session)
         self.ok("one.vm.deploy", vm, self.hosts[host])
         return self.reaches(vm, RUNNING)
 
     def act(self, vm: int, action: str, end: State) -> int:
-        """Do something to a VM and wait until it is done."""
+        """Carry out an action on a VM and wait until it is complete."""
         self.ok("one.vm.action", action, vm)
         return self.reaches(vm, end)
 
     def in_state(self, state: State) -> int:
-        """A VM brought into a state where it stays; where that has a host, it is the first."""
+        """Create a VM in a stable state; if that state has a host, it is the first."""
         if state in {PENDING, HOLD}:
             return self.new(hold=state == HOLD)
         vm = self.running()
@@ -165,7 +165,7 @@ class Endpoint:
     # -- hosts --------------------------------------------------------------------------------
 
     def add_hosts(self, number: int) -> None:
-        """Add so many, and wait until they are monitored."""
+        """Add this number of hosts and wait until they are monitored."""
         new = [
             int(self.ok("one.host.allocate", self.name(), "dummy", "dummy", -1))
             for _ in range(number)
@@ -173,7 +173,7 @@ class Endpoint:
         self.take_hosts(new)
 
     def take_hosts(self, hosts: Iterable[int]) -> None:
-        """These are ours, once they are monitored."""
+        """Add these hosts to the test hosts once they are monitored."""
         for host in hosts:
             self.hosts.append(host)
             self.until(
@@ -186,12 +186,12 @@ class Endpoint:
         return self.xml("one.host.info", host).findtext("STATE") == MONITORED
 
     def share(self, host: int) -> dict[str, int]:
-        """The numbers of a host's HOST_SHARE; the host is given by its number among ours."""
+        """Return the numbers in HOST_SHARE of the test host with this number."""
         shown = self.xml("one.host.info", self.hosts[host])
         return {row.tag: int(row.text) for row in shown.iterfind("HOST_SHARE/*") if row.text}
 
     def charged(self) -> dict[int, tuple[int, int, int]]:
-        """CPU, MiB and VMs that each of our hosts is charged with, where there are any."""
+        """Return the charged CPU, MiB and VMs of each test host that has VMs."""
         found = {}
         for number in range(len(self.hosts)):
             share = self.share(number)
@@ -203,16 +203,16 @@ class Endpoint:
     # -- the rest -----------------------------------------------------------------------------
 
     def name(self) -> str:
-        """A name that nothing has or had, also not in an earlier run."""
+        """Return a name that no object has or had, even in an earlier run."""
         return f"{OURS}{uuid4().hex}"
 
     def user(self, groups: Iterable[int] = (1,)) -> tuple[int, str]:
-        """A new user, and the session."""
+        """Create a user and return its id and session."""
         name = self.name()
         return int(self.ok("one.user.allocate", name, "pw", "core", list(groups))), f"{name}:pw"
 
     def allow(self, user: str, resource: int, rights: int) -> int:
-        """A new rule of the access control list; `user` is as in `#7`, `@1` or `*`."""
+        """Create a rule of the access control list; `user` is like `#7`, `@1` or `*`."""
         selector = {"#": 0x100000000, "@": 0x200000000, "*": 0x400000000}[user[0]]
         who = selector | int(user[1:] or 0)
         rule = int(self.ok("one.acl.addrule", f"{who:x}", f"{resource:x}", f"{rights:x}"))

@@ -1,4 +1,4 @@
-"""Merkat itself on an endpoint: whole periods, and what came of them there."""
+"""Merkat on an endpoint: whole periods and their results."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ DISABLED, OFFLINE = 1, 2
 
 
 def say(endpoint: Endpoint, host: int, words: str) -> None:
-    """Write something into the template of the host with this number among ours."""
+    """Write attributes into the template of the test host with this number."""
     endpoint.ok("one.host.update", endpoint.hosts[host], words, 1)
 
 
 class Merkat:
-    """A scheduler with a database of its own; hosts' limits are nobody's business here."""
+    """A scheduler with its own database and without hypervisors."""
 
     def __init__(self, endpoint: Endpoint, **world: Any) -> None:
         self._endpoint = endpoint
@@ -62,43 +62,43 @@ class Merkat:
         self.scheduler = Scheduler(PeriodContext(**{**given, **world}))
 
     def period(self) -> None:
-        """One period from beginning to end."""
+        """Run one whole period."""
         self._endpoint.run(self.scheduler.period())
 
     def standing(self, owner: int) -> TenantAccount:
-        """Return what the books say of a tenant."""
+        """Return the account of a tenant."""
         return transaction(self._engine, lambda c: tenant(c, owner))
 
     def places(self, *templates: str) -> list[int | None]:
-        """Where new VMs are put that say this besides their size, unless they say that too."""
+        """Return the hosts of new VMs with these attributes, by default of a small size."""
         return self.puts(*map(self.new, templates))
 
     def new(self, template: str) -> int:
-        """A new VM."""
+        """Create a VM."""
         return self._endpoint.new(template if "MEMORY" in template else SMALL + template)
 
     def puts(self, *vms: int) -> list[int | None]:
-        """After a period: the hosts of these VMs, by their numbers among ours; None waits."""
+        """Return the numbers of these VMs' hosts after a period; None for a waiting VM."""
         self.period()
         return [self._settled(vm) for vm in vms]
 
     def why(self, template: str) -> str:
-        """Why a new VM waits, as its owner is told."""
+        """Return the message of a new VM that waits."""
         vm = self.new(template)
         assert self.puts(vm) == [None]
         return self.said(vm)
 
     def said(self, vm: int) -> str:
-        """What the VM's owner reads."""
+        """Return the message that the VM's owner reads."""
         shown = self._endpoint.xml("one.vm.info", vm)
         return shown.findtext("USER_TEMPLATE/SCHED_MESSAGE") or ""
 
     def close(self) -> None:
-        """Forget everything."""
+        """Close the database."""
         self._engine.dispose()
 
     def _settled(self, vm: int) -> int | None:
-        # A server answers before the state moves; who is to wait has been told why.
+        # A server answers before the state changes; a waiting VM has its message by now.
         self._endpoint.until(
             lambda: self._endpoint.state(vm) != PENDING or self.said(vm), f"word of VM {vm}"
         )
@@ -108,6 +108,6 @@ class Merkat:
         return self.host_of(vm)
 
     def host_of(self, vm: int) -> int:
-        """The number of the VM's host among ours."""
+        """Return the number of the VM's host among the test hosts."""
         record = self._endpoint.xml("one.vm.info", vm).findall("HISTORY_RECORDS/HISTORY")[-1]
         return self._endpoint.hosts.index(int(record.findtext("HID") or ""))

@@ -1,4 +1,4 @@
-"""The project's own adapter on each endpoint: what it observes, sends and tells."""
+"""The project's adapter on each endpoint: its observations, steps and messages."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cloud(endpoint: Endpoint) -> OpenNebulaCloud:
-    """The adapter, as oneadmin."""
+    """Return the adapter, as oneadmin."""
     client = Client(endpoint.transport, endpoint.admin, endpoint.clock)
     return OpenNebulaCloud(client, endpoint.clock, endpoint.executor, page_rows=3)
 
 
 def observe(endpoint: Endpoint, cloud: OpenNebulaCloud) -> Observation:
-    """What it sees."""
+    """Return the adapter's observation."""
     return endpoint.run(cloud.observe())
 
 
 def seen(endpoint: Endpoint, cloud: OpenNebulaCloud, vm: int) -> tuple[VmState, int]:
-    """A VM's state, and the host that it is on, -1 for none."""
+    """Return a VM's state and the id of its host, -1 for none."""
     shown = observe(endpoint, cloud)
     row = int(np.searchsorted(shown.vm_id, vm))
     return VmState(int(shown.vm_state[row])), int(shown.vm_host[row])
 
 
 def accepted(endpoint: Endpoint, cloud: OpenNebulaCloud, step: Step) -> None:
-    """Send a step that must be taken."""
+    """Send a step that must be accepted."""
     reply = endpoint.run(cloud.send(step))
     assert reply.answer is ReplyKind.ACCEPTED, reply
 
 
 def test_hosts_are_observed(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """By ascending id, with capacity less what is reserved, state, cluster and load."""
+    """They have ascending ids, capacity without reservations, state, cluster and load."""
     first, second, third = endpoint.hosts
     endpoint.ok("one.host.update", second, 'RESERVED_CPU="200"\nRESERVED_MEM="1048576"', 1)
     endpoint.ok("one.host.status", first, 1)
@@ -65,7 +65,7 @@ def test_hosts_are_observed(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
 
 
 def test_vms_are_observed_in_pages(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """By ascending id, with sizes, charges and attributes."""
+    """They have ascending ids, sizes, charges and attributes."""
     vms = [
         endpoint.new(f'CPU=0.5\nVCPU=4\nMEMORY=1024\nMERKAT_BID_CPU="{bid}"\n') for bid in range(8)
     ]
@@ -78,8 +78,8 @@ def test_vms_are_observed_in_pages(endpoint: Endpoint, cloud: OpenNebulaCloud) -
     assert shown.ailing == {}
 
 
-def test_the_life_of_a_vm(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """Every kind of step, each confirmed by what is observed later."""
+def test_a_vm_passes_through_all_kinds_of_steps(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
+    """A later observation confirms each step."""
     first, second, _ = endpoint.hosts
     reply = endpoint.run(cloud.send(create(endpoint.name())))
     assert reply.answer is ReplyKind.ACCEPTED
@@ -105,16 +105,16 @@ def test_the_life_of_a_vm(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
     assert observe(endpoint, cloud).vm_id.tolist() == []
 
 
-def test_vms_that_are_off_hold_their_place(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """They are resumed where they are."""
+def test_powered_off_vms_keep_their_host(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
+    """They are resumed on it."""
     vm = endpoint.in_state(OFF)
     assert seen(endpoint, cloud, vm) == (VmState.POWERED_OFF, endpoint.hosts[0])
     accepted(endpoint, cloud, simple(Resume, vm))
     endpoint.reaches(vm, RUNNING)
 
 
-def test_the_same_creation_makes_one_vm(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """However often it is asked for, also when it is done; it belongs to its owner."""
+def test_repeated_creations_make_one_vm(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
+    """This also holds after the VM has ended; it belongs to its owner."""
     user, _ = endpoint.user()
     key = endpoint.name()
     made = endpoint.run(cloud.send(create(key, owner=user)))
@@ -128,8 +128,8 @@ def test_the_same_creation_makes_one_vm(endpoint: Endpoint, cloud: OpenNebulaClo
     assert endpoint.run(cloud.send(create(key, owner=user))).vm == made.vm
 
 
-def test_nothing_is_sent_into_a_wrong_state(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """The answer is to look again; a host that is not there is refused."""
+def test_no_step_is_sent_in_a_wrong_state(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
+    """The answer requests another look; a missing host is refused."""
     vm = endpoint.new()
     for kind in (Suspend, Resume, Stop):
         assert endpoint.run(cloud.send(simple(kind, vm))).answer is ReplyKind.LOOK_AGAIN
@@ -139,7 +139,7 @@ def test_nothing_is_sent_into_a_wrong_state(endpoint: Endpoint, cloud: OpenNebul
 
 
 def test_messages_reach_the_owner(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
-    """Whatever they say, also letters that the server can't read, and gone when they are empty."""
+    """They may contain letters that the server can't read; an empty text removes them."""
     vm = endpoint.new()
     observe(endpoint, cloud)
     for message in ('no host has "4 cores" & <8 GiB> [free]\\ = ünïcödé ☃', ""):
@@ -148,8 +148,8 @@ def test_messages_reach_the_owner(endpoint: Endpoint, cloud: OpenNebulaCloud) ->
         assert (shown or "") == message
 
 
-def test_an_ordinary_login_sees_its_own_and_deploys_nothing(endpoint: Endpoint) -> None:
-    """The refusal carries the code."""
+def test_an_ordinary_login_sees_its_own_vms_and_deploys_none(endpoint: Endpoint) -> None:
+    """The refusal contains the code."""
     _, session = endpoint.user()
     client = Client(endpoint.transport, session, endpoint.clock)
     own = OpenNebulaCloud(client, endpoint.clock, endpoint.executor)

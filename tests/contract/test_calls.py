@@ -1,4 +1,4 @@
-"""How calls are answered: their forms, their codes, and what the server says about itself."""
+"""Answers to calls: their forms, their codes, and the server's facts about itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.contract.endpoint import Endpoint
 
 NOBODY = 987654
-"""An id that nothing has."""
+"""An id that no object has."""
 
 AUTHENTICATION, AUTHORIZATION, NO_EXISTS = 256, 512, 1024
 ACTION, RPC_API, INTERNAL, ALLOCATE = 2048, 4096, 8192, 16384
@@ -22,7 +22,7 @@ UNKNOWN_METHOD, WRONG_TYPE = -506, -501
 
 
 def test_success_is_true_the_value_and_zero(endpoint: Endpoint) -> None:
-    """Of a call that answers with a text, with a number, and of one that only does."""
+    """The calls answer with a text, with a number, or without a value."""
     vm = endpoint.new()
     for method, *arguments in (
         ("one.vm.info", vm),
@@ -37,15 +37,15 @@ def test_success_is_true_the_value_and_zero(endpoint: Endpoint) -> None:
 
 
 def test_failure_is_false_a_text_a_code_and_the_object(endpoint: Endpoint) -> None:
-    """Five elements; the text names the call in brackets."""
+    """The answer has five elements; the text names the call in brackets."""
     success, text, code, oid, server = endpoint.raw("one.vm.info", NOBODY)
     assert (success, code, oid, server) == (False, NO_EXISTS, NOBODY, -1)
     assert text == f"[one.vm.info] Error getting virtual machine [{NOBODY}]."
 
 
 @pytest.mark.parametrize("session", ["nobody:pw", "oneadmin:wrong", "oneadmin", ""])
-def test_strangers_are_refused(endpoint: Endpoint, session: str) -> None:
-    """Whoever they are, with 256 and no word about why."""
+def test_unknown_logins_are_refused(endpoint: Endpoint, session: str) -> None:
+    """The code is 256, and the text gives no reason."""
     answer = endpoint.run(endpoint.transport.call("one.vmpool.info", session, -2, -1, -1, -1))
     assert answer[0] is False
     assert answer[1:3] == [
@@ -56,7 +56,7 @@ def test_strangers_are_refused(endpoint: Endpoint, session: str) -> None:
 
 @pytest.mark.parametrize("method", ["one.vm.frobnicate", "one.", "vm.info"])
 def test_unknown_methods_are_faults_of_xml_rpc(endpoint: Endpoint, method: str) -> None:
-    """Not refusals: code -506."""
+    """They are not refusals: the code is -506."""
     with pytest.raises(xmlrpc.client.Fault) as caught:
         endpoint.raw(method, 1)
     assert caught.value.faultCode == UNKNOWN_METHOD
@@ -81,7 +81,7 @@ def test_unknown_methods_are_faults_of_xml_rpc(endpoint: Endpoint, method: str) 
 def test_wrong_types_are_faults_of_xml_rpc(
     endpoint: Endpoint, method: str, arguments: tuple[Any, ...]
 ) -> None:
-    """Also arguments that are missing: code -501."""
+    """The same holds for missing arguments: the code is -501."""
     with pytest.raises(xmlrpc.client.Fault) as caught:
         endpoint.raw(method, *arguments)
     assert caught.value.faultCode == WRONG_TYPE
@@ -111,7 +111,7 @@ NOT_THERE = [
 
 
 @pytest.mark.parametrize(("method", "arguments", "what"), NOT_THERE)
-def test_what_is_not_there_is_refused_with_1024(
+def test_missing_objects_are_refused_with_1024(
     endpoint: Endpoint, method: str, arguments: tuple[Any, ...], what: str
 ) -> None:
     """The text names the kind and the id."""
@@ -125,10 +125,10 @@ def test_what_is_not_there_is_refused_with_1024(
     ("method", "arguments"),
     [("one.vm.deploy", ()), ("one.vm.migrate", (True,))],
 )
-def test_hosts_and_datastores_must_be_there(
+def test_hosts_and_datastores_must_exist(
     endpoint: Endpoint, method: str, arguments: tuple[Any, ...]
 ) -> None:
-    """For deploy and migrate: 1024 with the host's id, or the datastore's."""
+    """Deploy and migrate answer 1024 with the id of the host or datastore."""
     vm = endpoint.new() if method == "one.vm.deploy" else endpoint.running()
     assert endpoint.refused(method, vm, NOBODY, *arguments) == (
         NO_EXISTS,
@@ -159,7 +159,7 @@ NAMES = {PENDING: "PENDING", RUNNING: "RUNNING", SUSPENDED: "SUSPENDED", DONE: "
 
 @pytest.mark.parametrize("state", [PENDING, RUNNING, SUSPENDED, DONE])
 def test_a_wrong_state_is_refused_with_2048(endpoint: Endpoint, state: State) -> None:
-    """The text names the action and the state; nothing has changed."""
+    """The text names the action and the state; the state is unchanged."""
     vm = endpoint.in_state(state)
     for action in (action for action, where in WRONG if where == state):
         assert endpoint.refused("one.vm.action", action, vm) == (
@@ -173,7 +173,7 @@ def test_a_wrong_state_is_refused_with_2048(endpoint: Endpoint, state: State) ->
 
 
 def test_deploy_and_migrate_are_refused_in_a_wrong_state(endpoint: Endpoint) -> None:
-    """2048 as well: a running VM is not deployed, a pending one not migrated, none to its host."""
+    """They answer 2048 for a wrong state, and for a migration to the VM's own host."""
     pending, running = endpoint.new(), endpoint.running()
     other, own = endpoint.hosts[1], endpoint.hosts[0]
     code, text = endpoint.refused("one.vm.deploy", running, other)
@@ -191,8 +191,8 @@ def test_deploy_and_migrate_are_refused_in_a_wrong_state(endpoint: Endpoint) -> 
     assert "already running on host" in text
 
 
-def test_unknown_words_and_numbers(endpoint: Endpoint) -> None:
-    """Of an action and a recovery 2048, of an update 4096, of a filter 4096."""
+def test_unknown_words_and_numbers_are_refused(endpoint: Endpoint) -> None:
+    """Actions and recoveries answer 2048, updates and filters 4096."""
     vm = endpoint.running()
     code, text = endpoint.refused("one.vm.action", "frobnicate", vm)
     assert (code, text) == (ACTION, '[one.vm.action] Action "frobnicate" is not supported')
@@ -203,8 +203,8 @@ def test_unknown_words_and_numbers(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("template", ["A=[B", "A", "A=b c", "=", "<TEMPLATE><A>", 'A="]]>"'])
-def test_templates_that_can_t_be_read_are_refused(endpoint: Endpoint, template: str) -> None:
-    """With 8192 in every call that takes one, but for `vm.update`, which says 2048."""
+def test_unreadable_templates_are_refused(endpoint: Endpoint, template: str) -> None:
+    """Every call answers 8192, except for `vm.update` with 2048."""
     vm = endpoint.new()
     for expected, method, *arguments in (
         (INTERNAL, "one.vm.allocate", template),
@@ -218,8 +218,8 @@ def test_templates_that_can_t_be_read_are_refused(endpoint: Endpoint, template: 
         assert "Parse error" in text
 
 
-def test_objects_that_can_t_be_made(endpoint: Endpoint) -> None:
-    """A name that is taken, a driver that is not said: 8192, for hosts 16384 from 7.0 on."""
+def test_objects_with_invalid_values_are_refused(endpoint: Endpoint) -> None:
+    """A used name or missing driver answers 8192, for hosts 16384 from 7.0 on."""
     changed = endpoint.version >= (7, 0)
     name = endpoint.xml("one.host.info", endpoint.hosts[0]).findtext("NAME")
     taken = f"NAME is already taken by HOST {endpoint.hosts[0]}."
@@ -241,8 +241,8 @@ def test_objects_that_can_t_be_made(endpoint: Endpoint) -> None:
         )
 
 
-def test_the_server_says_what_it_is(endpoint: Endpoint) -> None:
-    """Its version, whether it leads, and its configuration; also to ordinary users."""
+def test_the_server_reports_its_version_and_configuration(endpoint: Endpoint) -> None:
+    """It reports whether it leads too; ordinary users can read all but that."""
     words = endpoint.ok("one.system.version").split(".")
     assert len(words) >= 3
     assert all(word.isdigit() for word in words)
@@ -256,7 +256,7 @@ def test_the_server_says_what_it_is(endpoint: Endpoint) -> None:
     assert restricted
     user, session = endpoint.user()
     assert endpoint.xml("one.system.config", session=session).tag == config.tag
-    # Who may act only where the server leads needs a rule for this.
+    # An account that may act only where the server leads needs a rule for this.
     assert endpoint.refused("one.zone.raftstatus", session=session) == (
         AUTHORIZATION,
         f"[one.zone.raftstatus] User [{user}] : Not authorized to perform ADMIN ZONE [0].",
@@ -264,7 +264,7 @@ def test_the_server_says_what_it_is(endpoint: Endpoint) -> None:
 
 
 def test_a_vm_needs_its_sizes(endpoint: Endpoint) -> None:
-    """Without them, or with others than positive ones, it is refused with 8192 and takes no id."""
+    """Missing or non-positive sizes are refused with 8192 and use up no id."""
     before = endpoint.new()
     for template in (
         "MEMORY=64", "CPU=1", "CPU=0 MEMORY=64", "CPU=-1 MEMORY=64", "CPU=1 MEMORY=-64",

@@ -1,4 +1,4 @@
-"""What hosts are charged with, in which units, and what is left."""
+"""The charges of hosts, their units, and the remaining capacity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIB = 1024
 
 
 def test_a_host_shows_hundredths_of_a_core_and_kib(endpoint: Endpoint) -> None:
-    """Its size, what may be charged, what is, and for how many VMs."""
+    """It shows its size, the available and the charged capacity, and the number of VMs."""
     vm = endpoint.running(0, BIG)
     share = endpoint.share(0)
     assert share["TOTAL_CPU"] == share["MAX_CPU"] == HOST_CPU
@@ -31,7 +31,7 @@ def test_a_host_shows_hundredths_of_a_core_and_kib(endpoint: Endpoint) -> None:
 
 
 def test_parts_of_a_core_are_charged(endpoint: Endpoint) -> None:
-    """To the hundredth."""
+    """The charge is exact to a hundredth."""
     endpoint.running(0, "CPU=0.25\nVCPU=2\nMEMORY=100\n")
     endpoint.running(0, "CPU=1.5\nMEMORY=28\n")
     assert endpoint.charged() == {0: (175, 128, 2)}
@@ -48,18 +48,18 @@ def test_parts_of_a_core_are_charged(endpoint: Endpoint) -> None:
         ('RESERVED_CPU="much"\nRESERVED_MEM="1.5"', HOST_CPU, HOST_MIB),
     ],
 )
-def test_what_is_reserved_can_t_be_charged(
+def test_reserved_capacity_cannot_be_charged(
     endpoint: Endpoint, reserved: str, cpu: int, mib: int
 ) -> None:
-    """Negative numbers overcommit; what is no whole number means nothing."""
+    """Negative numbers overcommit; invalid numbers are ignored."""
     endpoint.ok("one.host.update", endpoint.hosts[1], reserved, 1)
     share = endpoint.share(1)
     assert (share["MAX_CPU"], share["MAX_MEM"]) == (cpu, mib * KIB)
     assert (share["TOTAL_CPU"], share["TOTAL_MEM"]) == (HOST_CPU, HOST_MIB * KIB)
 
 
-def test_charges_begin_with_deploy_and_last(endpoint: Endpoint) -> None:
-    """While running, suspended and off; not while stopped, undeployed, pending or done."""
+def test_charges_begin_with_a_deployment_and_last(endpoint: Endpoint) -> None:
+    """A running, suspended or powered-off VM is charged; any other is not."""
     vm = endpoint.new(BIG)
     assert endpoint.charged() == {}
     endpoint.ok("one.vm.deploy", vm, endpoint.hosts[0])
@@ -84,7 +84,7 @@ def test_charges_begin_with_deploy_and_last(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("live", [True, False])
 def test_both_hosts_are_charged_during_a_migration(endpoint: Endpoint, *, live: bool) -> None:
-    """And only the target when it is over; never neither."""
+    """Afterwards only the target is charged; one of the two always is."""
     vm = endpoint.running(0, BIG)
     endpoint.ok("one.vm.migrate", vm, endpoint.hosts[1], live)
     seen = [endpoint.charged()]
@@ -98,8 +98,8 @@ def test_both_hosts_are_charged_during_a_migration(endpoint: Endpoint, *, live: 
     assert sorted(map(order.index, seen)) == [order.index(one) for one in seen]
 
 
-def test_enforced_deployments_ask_whether_the_vm_fits(endpoint: Endpoint) -> None:
-    """2048 where it doesn't, for processors and for memory; else it is taken beyond all room."""
+def test_enforced_deployments_check_whether_the_vm_fits(endpoint: Endpoint) -> None:
+    """They answer 2048 if cores or memory lack; others ignore the capacity."""
     wide, large = endpoint.new("CPU=9\nMEMORY=64\n"), endpoint.new("CPU=1\nMEMORY=20000\n")
     host = endpoint.hosts[0]
     code, text = endpoint.refused("one.vm.deploy", wide, host, True)
@@ -114,8 +114,8 @@ def test_enforced_deployments_ask_whether_the_vm_fits(endpoint: Endpoint) -> Non
     assert endpoint.charged() == {0: (1000, 20064, 2)}
 
 
-def test_enforced_migrations_ask_whether_the_vm_fits(endpoint: Endpoint) -> None:
-    """And those that are not don't."""
+def test_enforced_migrations_check_whether_the_vm_fits(endpoint: Endpoint) -> None:
+    """Other migrations don't."""
     vm = endpoint.running(0, "CPU=6\nMEMORY=64\n")
     endpoint.running(1, "CPU=6\nMEMORY=64\n")
     code, _ = endpoint.refused("one.vm.migrate", vm, endpoint.hosts[1], True, True)
@@ -124,8 +124,8 @@ def test_enforced_migrations_ask_whether_the_vm_fits(endpoint: Endpoint) -> None
     endpoint.until(lambda: endpoint.charged() == {1: (1200, 128, 2)}, "charge")
 
 
-def test_a_host_with_vms_can_t_be_removed(endpoint: Endpoint) -> None:
-    """Not before they are gone."""
+def test_a_host_with_vms_cannot_be_removed(endpoint: Endpoint) -> None:
+    """It can be removed once they are gone."""
     vm = endpoint.running()
     host = endpoint.hosts[0]
     assert endpoint.refused("one.host.delete", host) == (
@@ -137,8 +137,8 @@ def test_a_host_with_vms_can_t_be_removed(endpoint: Endpoint) -> None:
     assert endpoint.refused("one.host.info", host)[0] == 1024
 
 
-def test_a_resize_that_fails_is_taken_back(endpoint: Endpoint, drivers: Drivers) -> None:
-    """Template and charge are what they were."""
+def test_a_failed_resize_is_reverted(endpoint: Endpoint, drivers: Drivers) -> None:
+    """Template and charge are restored."""
     vm = endpoint.running(0, BIG)
     drivers.fail("resize")
     endpoint.ok("one.vm.resize", vm, "CPU=5\nMEMORY=4096\nVCPU=5", False)

@@ -1,6 +1,6 @@
-"""What a correct scheduler honours: each constraint by a whole period of Merkat's on each endpoint.
+"""OpenNebula's constraints: each is tested with a whole period of Merkat on each endpoint.
 
-Who can't be placed is told which constraint that is, and what would satisfy it.
+The message of a waiting VM names the constraint and a way to satisfy it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST_OF_A_HOST = (
     f'CPU="1"\nMEMORY="{HOST_MIB - 1000}"\nMERKAT_MIN_MEMORY="{HOST_MIB - 5000}"\n'
     'MERKAT_BID_MEMORY="100"\n'
 )
-"""Its bid pays for what it claims."""
+"""Its bid pays for its claim."""
 
 
 # -- hosts ----------------------------------------------------------------------------------------
 
 
-def test_hosts_that_take_no_vms(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Neither those that are disabled nor those that are offline."""
+def test_closed_hosts_take_no_vms(endpoint: Endpoint, merkat: Merkat) -> None:
+    """Disabled and offline hosts take none."""
     endpoint.ok("one.host.status", endpoint.hosts[0], DISABLED)
     endpoint.ok("one.host.status", endpoint.hosts[1], OFFLINE)
     assert merkat.places("", "", "") == [2, 2, 2]
@@ -36,8 +36,8 @@ def test_hosts_that_take_no_vms(endpoint: Endpoint, merkat: Merkat) -> None:
     assert merkat.why("") == "no host of market default takes VMs now"
 
 
-def test_what_is_reserved_is_not_the_markets(endpoint: Endpoint, merkat: Merkat) -> None:
-    """RESERVED_MEM and RESERVED_CPU: a VM waits that needs it for its floor, or at its start."""
+def test_reserved_capacity_is_not_sold(endpoint: Endpoint, merkat: Merkat) -> None:
+    """A VM waits if its floor or its start needs RESERVED_MEM or RESERVED_CPU."""
     for host in (0, 1):
         say(endpoint, host, f'RESERVED_MEM="{6000 * 1024}"')
     assert merkat.places(MOST_OF_A_HOST, "") == [2, 0]
@@ -68,10 +68,10 @@ def test_what_is_reserved_is_not_the_markets(endpoint: Endpoint, merkat: Merkat)
         ('CLUSTER = "default" & SLOTS = 2', [1]),
     ],
 )
-def test_requirements_are_oneds_language(
+def test_requirements_follow_oneds_language(
     endpoint: Endpoint, merkat: Merkat, requirement: str, hosts: list[int]
 ) -> None:
-    """Globs, lists, negation, monitoring; what a host doesn't say makes comparisons false."""
+    """Globs, lists, negation and monitoring work; missing attributes make comparisons false."""
     say(endpoint, 1, 'RACK="r7"\nSLOTS="2"\nTAGS="hdd"\nTAGS="ssd"')
     say(endpoint, 2, 'RACK="r8"\nSLOTS="4"\nTAGS="hdd"')
     escaped = requirement.replace('"', '\\"')
@@ -79,8 +79,10 @@ def test_requirements_are_oneds_language(
     assert set(places) == set(hosts), places
 
 
-def test_requirements_that_nobody_meets(endpoint: Endpoint, merkat: Merkat) -> None:
-    """The part that fails is named, with what there is; when it is met the words are gone."""
+def test_requirements_without_a_suitable_host_are_reported(
+    endpoint: Endpoint, merkat: Merkat
+) -> None:
+    """The message names the failing part and the facts; it is removed afterwards."""
     say(endpoint, 1, 'RACK="r7"')
     vm = endpoint.new(SMALL + 'SCHED_REQUIREMENTS="RACK = r9 & ID >= 0"\n')
     waits = merkat.new('SCHED_REQUIREMENTS="RACK > 9"\n')
@@ -96,8 +98,8 @@ def test_requirements_that_nobody_meets(endpoint: Endpoint, merkat: Merkat) -> N
     assert merkat.said(waits) == ""
 
 
-def test_beside_another_vm_or_not(endpoint: Endpoint, merkat: Merkat) -> None:
-    """CURRENT_VMS is what the host has."""
+def test_requirements_can_name_another_vm(endpoint: Endpoint, merkat: Merkat) -> None:
+    """CURRENT_VMS lists the VMs of the host."""
     first = endpoint.running(1)
     assert merkat.places(
         f'SCHED_REQUIREMENTS="CURRENT_VMS = {first}"\n',
@@ -106,7 +108,7 @@ def test_beside_another_vm_or_not(endpoint: Endpoint, merkat: Merkat) -> None:
 
 
 def test_oneds_own_requirements_hold_too(endpoint: Endpoint, merkat: Merkat) -> None:
-    """A host for pinned VMs takes no other."""
+    """A host for pinned VMs takes no other VM."""
     say(endpoint, 0, 'PIN_POLICY="PINNED"')
     assert 0 not in merkat.places("", "", "")
 
@@ -114,8 +116,8 @@ def test_oneds_own_requirements_hold_too(endpoint: Endpoint, merkat: Merkat) -> 
 # -- preferences ----------------------------------------------------------------------------------
 
 
-def test_rank_breaks_ties(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Empty hosts are equally good; one that can't be understood is remarked, and ignored."""
+def test_rank_decides_between_equal_hosts(endpoint: Endpoint, merkat: Merkat) -> None:
+    """Empty hosts are equal; an invalid rank is reported and ignored."""
     say(endpoint, 2, 'SPEED="9"')
     assert merkat.places('SCHED_RANK="SPEED"\n') == [2]
     wrong = endpoint.new(SMALL + 'SCHED_RANK="SPEED -"\n')
@@ -123,18 +125,18 @@ def test_rank_breaks_ties(endpoint: Endpoint, merkat: Merkat) -> None:
     assert "SCHED_RANK can't be understood and is ignored" in merkat.said(wrong)
 
 
-def test_priority_says_who_is_first(merkat: Merkat) -> None:
-    """There is room for three of four."""
+def test_priority_decides_which_vm_is_first(merkat: Merkat) -> None:
+    """The hosts have room for three of four."""
     urgent = MOST_OF_A_HOST + 'USER_PRIORITY="5"\n'
     places = merkat.places(MOST_OF_A_HOST, MOST_OF_A_HOST, MOST_OF_A_HOST, urgent)
     assert (places.count(None), places[3] is None) == (1, False)
 
 
-# -- what may not be touched, and what must move --------------------------------------------------
+# -- VMs that must stay, and VMs that must move ---------------------------------------------------
 
 
 def test_a_held_vm_is_not_deployed(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Until its owner lets it go."""
+    """It is deployed after its owner releases it."""
     vm = endpoint.new(hold=True)
     merkat.period()
     assert endpoint.state(vm) == HOLD
@@ -143,8 +145,8 @@ def test_a_held_vm_is_not_deployed(endpoint: Endpoint, merkat: Merkat) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["tabu", "paper"])
-def test_a_vm_that_is_to_be_rescheduled_moves(endpoint: Endpoint, strategy: str) -> None:
-    """To another host, whoever decides; the mark is gone then."""
+def test_a_vm_with_resched_migrates(endpoint: Endpoint, strategy: str) -> None:
+    """Every strategy moves it to another host; the flag is cleared afterwards."""
     merkat = Merkat(endpoint, markets=(MarketRules(strategy=strategy),))
     vm = endpoint.running(1)
     endpoint.ok("one.vm.action", "resched", vm)
@@ -157,8 +159,10 @@ def test_a_vm_that_is_to_be_rescheduled_moves(endpoint: Endpoint, strategy: str)
 
 
 @pytest.mark.parametrize("mark", ['ONEDRS_BLOCKED="YES"', 'MERKAT_PINNED="YES"'])
-def test_who_never_moves(endpoint: Endpoint, merkat: Merkat, mark: str) -> None:
-    """Not even when its host is flushed: disabled, with RESCHED set on each of its VMs."""
+def test_blocked_and_pinned_vms_never_migrate(
+    endpoint: Endpoint, merkat: Merkat, mark: str
+) -> None:
+    """They stay even if their host is flushed: disabled, with RESCHED on each VM."""
     vm, other = endpoint.running(1, f"{SMALL}{mark}\n"), endpoint.running(1)
     endpoint.ok("one.host.status", endpoint.hosts[1], DISABLED)
     for each in (vm, other):

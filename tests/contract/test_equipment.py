@@ -1,4 +1,4 @@
-"""What hosts and clusters have, and who may use it, as whole periods of Merkat honour it."""
+"""Equipment of hosts and clusters and the rights to use it, tested with whole periods."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _GROUP = 0x200000000
 
 
-# -- what hosts and clusters have -----------------------------------------------------------------
+# -- equipment of hosts and clusters --------------------------------------------------------------
 
 
 def test_pci_devices_are_given_once(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Each host has one of these; its VM is told where it is; the fourth waits for one."""
+    """Each host has one device; its VM gets the address, and a fourth VM waits."""
     wants = 'PCI=[VENDOR="10de",DEVICE="0863"]\n'
     vms = [endpoint.new(SMALL + wants) for _ in range(3)]
     assert sorted(map(str, merkat.puts(*vms))) == ["0", "1", "2"]
@@ -33,15 +33,15 @@ def test_pci_devices_are_given_once(endpoint: Endpoint, merkat: Merkat) -> None:
 
 
 def test_pinned_vms_get_whole_cores(endpoint: Endpoint, merkat: Merkat) -> None:
-    """On a host that pins, with so many cores on one node; OpenNebula enforces its own account."""
+    """They need a pinning host with enough cores on one node; OpenNebula counts them itself."""
     say(endpoint, 1, 'PIN_POLICY="PINNED"')
     pinned = 'VCPU="{}"\nTOPOLOGY=[PIN_POLICY="CORE"]\n'
     assert merkat.places(pinned.format(2), pinned.format(3), "") in ([1, 1, 0], [1, 1, 2])
     assert "NUMA nodes with the free cores, memory and huge pages" in merkat.why(pinned.format(9))
 
 
-def test_pinned_vms_have_their_full_size(endpoint: Endpoint, merkat: Merkat) -> None:
-    """OpenNebula gives them no less, whatever their template says that they could do with."""
+def test_pinned_vms_get_their_full_size(endpoint: Endpoint, merkat: Merkat) -> None:
+    """OpenNebula gives them no less, whatever minimum their template names."""
     say(endpoint, 1, f'PIN_POLICY="PINNED"\nRESERVED_MEM="{6000 * 1024}"')
     pinned = (
         'CPU="1"\nMEMORY="7000"\nMERKAT_MIN_MEMORY="100"\nMERKAT_MAX_CPU="20"\n'
@@ -52,7 +52,7 @@ def test_pinned_vms_have_their_full_size(endpoint: Endpoint, merkat: Merkat) -> 
 
 
 def network(endpoint: Endpoint, addresses: int, cluster: int = -1) -> tuple[int, str]:
-    """A new network with so many addresses, and its name."""
+    """Create a network with this number of addresses and return its id and name."""
     name = endpoint.name()
     oid = endpoint.ok(
         "one.vn.allocate",
@@ -69,7 +69,7 @@ def _network(endpoint: Endpoint, oid: int, path: str) -> str | None:
 
 
 def test_automatic_nics_get_leases(endpoint: Endpoint, merkat: Merkat) -> None:
-    """As many as there are; the next is told which network is full, and served when it isn't."""
+    """The next VM is told which network is full, and is placed once a lease is free."""
     oid, name = network(endpoint, 2)
     nic = f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{name}\\""]\n'
     vms = [endpoint.new(SMALL + nic) for _ in range(3)]
@@ -85,8 +85,8 @@ def test_automatic_nics_get_leases(endpoint: Endpoint, merkat: Merkat) -> None:
     assert merkat.puts(vms[2]) != [None]
 
 
-def test_a_vm_that_is_made_anew_keeps_its_leases(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Recreated it waits with them, and they are not asked for again."""
+def test_a_recreated_vm_keeps_its_leases(endpoint: Endpoint, merkat: Merkat) -> None:
+    """It waits with its leases and requests no others."""
     oid, name = network(endpoint, 1)
     vm = endpoint.new(
         SMALL + f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{name}\\""]\n'
@@ -99,7 +99,7 @@ def test_a_vm_that_is_made_anew_keeps_its_leases(endpoint: Endpoint, merkat: Mer
 
 
 def test_networks_are_in_clusters(endpoint: Endpoint, merkat: Merkat) -> None:
-    """A host of another cluster can't have them."""
+    """A host of another cluster can't use them."""
     cluster = endpoint.ok("one.cluster.allocate", endpoint.name())
     _, name = network(endpoint, 9)
     nic = f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{name}\\""]\n'
@@ -122,8 +122,8 @@ def test_networks_are_in_clusters(endpoint: Endpoint, merkat: Merkat) -> None:
             endpoint.ok("one.cluster.addhost", 0, endpoint.hosts[host])
 
 
-def test_room_on_system_datastores(merkat: Merkat) -> None:
-    """A disk that is made where the VM runs has to fit; requirements choose the datastore."""
+def test_system_datastores_must_have_room(merkat: Merkat) -> None:
+    """A disk created on the host must fit; requirements choose the datastore."""
     disk = 'DISK=[TYPE="fs",FORMAT="raw",SIZE="{}"]\n'
     assert merkat.places(disk.format(100)) != [None]
     assert merkat.why(disk.format(2_000_000_000)).startswith("system datastore system: ")
@@ -136,7 +136,7 @@ def test_room_on_system_datastores(merkat: Merkat) -> None:
 
 
 def _group_without_rights(endpoint: Endpoint) -> int:
-    """A new group that may not use what every new group may."""
+    """Create a group without the rights that new groups have."""
     own = int(endpoint.ok("one.group.allocate", endpoint.name()))
     for rule in endpoint.xml("one.acl.info"):
         if int(rule.findtext("USER") or "", 16) == _GROUP | own:
@@ -144,8 +144,10 @@ def _group_without_rights(endpoint: Endpoint) -> int:
     return own
 
 
-def test_only_where_the_owner_may_be(endpoint: Endpoint, merkat: Merkat) -> None:
-    """MANAGE on the host, USE on the datastore and the network: each missing one is named."""
+def test_vms_are_placed_only_where_their_owner_has_rights(
+    endpoint: Endpoint, merkat: Merkat
+) -> None:
+    """The message names each missing right: MANAGE on hosts, USE on datastores and networks."""
     own_group = _group_without_rights(endpoint)
     user, session = endpoint.user([own_group])
     name = session.split(":")[0]

@@ -1,4 +1,4 @@
-"""What else says who may be where: VM groups, datastores, clusters, networks, users and groups."""
+"""Further placement facts: VM groups, datastores, clusters, networks, users and groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READY = "1"
 
 
 def test_vm_groups_have_roles_policies_and_members(endpoint: Endpoint) -> None:
-    """A VM joins the role that its template names, and leaves it when it is done."""
+    """A VM joins the role that its template names, and leaves it when it ends."""
     group = endpoint.ok(
         "one.vmgroup.allocate",
         f'NAME="{endpoint.name()}"\nROLE=[NAME="web", POLICY="ANTI_AFFINED"]\n'
@@ -39,8 +39,8 @@ def test_vm_groups_have_roles_policies_and_members(endpoint: Endpoint) -> None:
     assert shown.findtext("ROLES/ROLE[NAME='web']/VMS") == str(vms[1])
 
 
-def test_a_vm_group_must_be_there(endpoint: Endpoint) -> None:
-    """8192 for the VM that names another."""
+def test_a_vm_group_must_exist(endpoint: Endpoint) -> None:
+    """A VM that names a missing group is refused with 8192."""
     code, text = endpoint.refused(
         "one.vm.allocate", SMALL + 'VMGROUP=[VMGROUP_ID="98765", ROLE="web"]\n'
     )
@@ -67,14 +67,14 @@ def test_a_vm_group_must_be_there(endpoint: Endpoint) -> None:
         ('ROLE=[POLICY="AFFINED"]\n', "Missing NAME in VM group role"),
     ],
 )
-def test_rules_that_contradict_each_other(endpoint: Endpoint, words: str, fault: str) -> None:
-    """8192, and which they are."""
+def test_contradictory_rules_are_refused(endpoint: Endpoint, words: str, fault: str) -> None:
+    """The code is 8192, and the text names the rules."""
     answer = endpoint.refused("one.vmgroup.allocate", f'NAME="{endpoint.name()}"\n{words}')
     assert answer == (8192, f"[one.vmgroup.allocate] {fault}")
 
 
-def test_datastores_say_what_they_are_and_have(endpoint: Endpoint) -> None:
-    """Type 0 holds images, 1 runs VMs, 2 holds files; each is in the default cluster."""
+def test_datastores_report_their_type_and_capacity(endpoint: Endpoint) -> None:
+    """Type 0 holds images, 1 VMs, 2 files; each is in the default cluster."""
     pool = endpoint.pool("one.datastorepool.info")
     assert [pool[oid].findtext("TYPE") for oid in (0, 1, 2)] == ["1", "0", "2"]
     system = pool[0]
@@ -88,7 +88,7 @@ def test_datastores_say_what_they_are_and_have(endpoint: Endpoint) -> None:
 
 
 def test_a_history_record_names_the_datastore(endpoint: Endpoint) -> None:
-    """The default one, or the one that was asked for."""
+    """It is the default datastore or the requested one."""
     vm = endpoint.new()
     endpoint.ok("one.vm.deploy", vm, endpoint.hosts[0], False, 0)
     endpoint.reaches(vm, RUNNING)
@@ -101,8 +101,8 @@ def test_a_history_record_names_the_datastore(endpoint: Endpoint) -> None:
     assert record.findtext("ETIME") == "0"
 
 
-def test_clusters_have_hosts_and_words_of_their_own(endpoint: Endpoint) -> None:
-    """A host moves to another one; ids of new ones begin at 100."""
+def test_clusters_have_hosts_and_attributes(endpoint: Endpoint) -> None:
+    """A host can move to another cluster; new clusters have ids from 100 on."""
     name = endpoint.name()
     cluster = endpoint.ok("one.cluster.allocate", name)
     assert cluster >= 100
@@ -117,8 +117,8 @@ def test_clusters_have_hosts_and_words_of_their_own(endpoint: Endpoint) -> None:
     endpoint.ok("one.cluster.addhost", 0, endpoint.hosts[2])
 
 
-def test_a_cluster_s_reservations_hold_for_its_hosts(endpoint: Endpoint) -> None:
-    """Where a host has none of its own."""
+def test_a_clusters_reservations_apply_to_its_hosts(endpoint: Endpoint) -> None:
+    """A host's own reservations come first."""
     cluster = endpoint.ok("one.cluster.allocate", endpoint.name())
     endpoint.ok("one.cluster.addhost", cluster, endpoint.hosts[2])
     endpoint.ok("one.cluster.update", cluster, 'RESERVED_CPU="100"', 1)
@@ -128,8 +128,8 @@ def test_a_cluster_s_reservations_hold_for_its_hosts(endpoint: Endpoint) -> None
     endpoint.ok("one.cluster.addhost", 0, endpoint.hosts[2])
 
 
-def test_datastores_are_in_several_clusters(endpoint: Endpoint) -> None:
-    """A new cluster has none; it can't be removed before what is in it."""
+def test_datastores_can_be_in_several_clusters(endpoint: Endpoint) -> None:
+    """A new cluster has none; only an empty cluster can be removed."""
     cluster = endpoint.ok("one.cluster.allocate", endpoint.name())
 
     def stores() -> list[str | None]:
@@ -150,7 +150,7 @@ def test_datastores_are_in_several_clusters(endpoint: Endpoint) -> None:
 
 
 def test_networks_are_in_clusters(endpoint: Endpoint) -> None:
-    """And say how many leases are used."""
+    """They report the number of used leases."""
     net = endpoint.ok(
         "one.vn.allocate",
         f'NAME="{endpoint.name()}"\nVN_MAD="dummy"\nBRIDGE="br0"\nRACK="7"\n',
@@ -166,8 +166,8 @@ def test_networks_are_in_clusters(endpoint: Endpoint) -> None:
     assert shown.findtext("TEMPLATE/RACK") == "7"
 
 
-def test_a_new_group_may_use_what_there_is(endpoint: Endpoint) -> None:
-    """Every host, network and datastore, by rules that end with it."""
+def test_a_new_group_has_rights_by_default(endpoint: Endpoint) -> None:
+    """Rules that end with the group give it every host, network and datastore."""
     group = endpoint.ok("one.group.allocate", endpoint.name())
 
     def rules() -> list[str]:
@@ -181,8 +181,8 @@ def test_a_new_group_may_use_what_there_is(endpoint: Endpoint) -> None:
     assert rules() == []
 
 
-def test_users_and_groups(endpoint: Endpoint) -> None:
-    """A user's own group is the first; pools show names, members and templates."""
+def test_users_and_groups_have_names_and_templates(endpoint: Endpoint) -> None:
+    """A user's own group is the first one."""
     group = endpoint.ok("one.group.allocate", endpoint.name())
     assert group >= 100
     endpoint.ok("one.group.update", group, 'MERKAT_WEIGHT="3"', 1)

@@ -1,4 +1,4 @@
-"""Owners' texts that end their CDATA section: what they may show, and which parts are believed."""
+"""Texts that close their CDATA section: their effect on the XML, and the trusted parts."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ ANOTHER = "]]></A></USER_TEMPLATE></VM><VM><ID>{}</ID></VM><VM><USER_TEMPLATE><A
 
 
 def observe(endpoint: Endpoint) -> Observation:
-    """What the daemon sees."""
+    """Return the daemon's observation."""
     client = Client(endpoint.transport, endpoint.admin, endpoint.clock)
     return endpoint.run(OpenNebulaCloud(client, endpoint.clock, endpoint.executor).observe())
 
 
 def xml(inside: str) -> str:
-    """A template with this inside."""
+    """Return a template with this content."""
     return f"<TEMPLATE><CPU>2</CPU><MEMORY>512</MEMORY>{inside}</TEMPLATE>"
 
 
-def test_a_forged_size_is_what_opennebula_charges(endpoint: Endpoint) -> None:
-    """The pool shows what the owner forged; size and host are OpenNebula's own all the same."""
+def test_a_forged_size_has_no_effect(endpoint: Endpoint) -> None:
+    """The pool shows the forged size; the daemon uses OpenNebula's own size and host."""
     _, session = endpoint.user()
     other = endpoint.running(1)
     inside = f"<CONTEXT><A>{escape(CHEAPER)}</A></CONTEXT>"
@@ -50,10 +50,10 @@ def test_a_forged_size_is_what_opennebula_charges(endpoint: Endpoint) -> None:
     expect(endpoint, observe(endpoint), other, forged)
 
 
-def test_forged_cores_and_groups_are_not_believed(endpoint: Endpoint) -> None:
-    """OpenNebula writes no TOPOLOGY and no VMGROUP of such a VM: the forged one stands there once.
+def test_forged_cores_and_groups_have_no_effect(endpoint: Endpoint) -> None:
+    """OpenNebula writes no TOPOLOGY or VMGROUP here, so only the forged ones appear.
 
-    Its owner may set neither: PIN_POLICY is restricted, and the group another's.
+    The owner may set neither: PIN_POLICY is restricted, and the group belongs to another user.
     """
     _, session = endpoint.user()
     other = endpoint.running(1)
@@ -66,8 +66,8 @@ def test_forged_cores_and_groups_are_not_believed(endpoint: Endpoint) -> None:
     assert seen.pin_policy == frozenset()
 
 
-def test_a_template_that_two_texts_forge_is_not_believed(endpoint: Endpoint) -> None:
-    """The true one stands inside an element that the second text ends."""
+def test_a_template_forged_by_two_texts_has_no_effect(endpoint: Endpoint) -> None:
+    """The true template is inside an element that the second text closes."""
     _, session = endpoint.user()
     other = endpoint.running(1)
     inside = f"<CONTEXT><A>{escape(ANOTHER_TEMPLATE)}</A></CONTEXT><B>{escape(AND_ITS_END)}</B>"
@@ -77,8 +77,8 @@ def test_a_template_that_two_texts_forge_is_not_believed(endpoint: Endpoint) -> 
     expect(endpoint, observe(endpoint), other, forged)
 
 
-def test_ordinary_vms_are_believed(endpoint: Endpoint) -> None:
-    """OpenNebula writes attributes by name, whatever their order was, and equal ones together."""
+def test_ordinary_vms_need_no_own_record(endpoint: Endpoint) -> None:
+    """OpenNebula sorts attributes by name and puts equal ones together."""
     _, session = endpoint.user()
     inside = (
         "<Z>1</Z><NOTE>&lt;!-- a --&gt; &lt;CPU&gt;9&lt;/CPU&gt;</NOTE><A>1</A>"
@@ -92,8 +92,8 @@ def test_ordinary_vms_are_believed(endpoint: Endpoint) -> None:
     assert (seen.by_record, seen.ailing) == ({}, {})
 
 
-def test_a_forged_place_is_not_believed(endpoint: Endpoint) -> None:
-    """Neither an unknown host, nor one where the VM does not run."""
+def test_a_forged_place_has_no_effect(endpoint: Endpoint) -> None:
+    """This holds for an unknown host, and for a host without the VM."""
     _, session = endpoint.user()
     other = endpoint.running(1)
     forged = endpoint.running(0, xml(""), session)
@@ -103,7 +103,7 @@ def test_a_forged_place_is_not_believed(endpoint: Endpoint) -> None:
 
 
 def expect(endpoint: Endpoint, seen: Observation, other: int, forged: int) -> None:
-    """Both VMs as OpenNebula charges them, the second by its own record."""
+    """Check both VMs against OpenNebula's charges, the second by its own record."""
     assert seen.vm_id.tolist() == [other, forged]
     charged = [endpoint.share(host) for host in (1, 0)]
     assert seen.vm_reserved.tolist() == [
@@ -114,8 +114,8 @@ def expect(endpoint: Endpoint, seen: Observation, other: int, forged: int) -> No
     assert list(seen.by_record) == [forged]
 
 
-def test_no_text_shows_another_vm(endpoint: Endpoint) -> None:
-    """What would be two VMs is no XML of one, and is not kept."""
+def test_no_text_creates_another_vm(endpoint: Endpoint) -> None:
+    """Such a text is not valid XML of one VM and is not stored."""
     _, session = endpoint.user()
     other, mine = endpoint.running(), endpoint.new(session=session)
     text = xml(f"<A>{escape(ANOTHER.format(other))}</A>")

@@ -1,4 +1,4 @@
-"""Template texts mean on every server what a real OpenNebula 6.10 was seen to read in them."""
+"""Template texts have the meaning that a real OpenNebula 6.10 was recorded to give them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def read_by_us(text: str) -> tuple[Attribute, ...] | None:
         return None
 
 
-def test_each_recorded_text_is_read_alike(endpoint: Endpoint) -> None:
-    """The embedded cloud and OpenNebula refuse the same texts, and find the same in the rest."""
+def test_each_recorded_text_is_parsed_the_same_way(endpoint: Endpoint) -> None:
+    """The embedded cloud and OpenNebula refuse the same texts and agree on the rest."""
     if endpoint.version >= (7, 0):
         pytest.skip("7.x takes blanks at the ends of values away")
     vm = endpoint.new()
@@ -49,8 +49,8 @@ def test_each_recorded_text_is_read_alike(endpoint: Endpoint) -> None:
     assert not differ
 
 
-def test_generated_texts_are_read_alike(endpoint: Endpoint) -> None:
-    """By the server and by the parser that the daemon guards its own rights with."""
+def test_generated_texts_are_parsed_the_same_way(endpoint: Endpoint) -> None:
+    """The server and the parser that protects the daemon's rights agree."""
     if endpoint.version >= (7, 0):
         pytest.skip("7.x takes blanks at the ends of values away")
     vm = endpoint.new()

@@ -1,4 +1,4 @@
-"""History records: when a VM ran, in one.vm.info, in pools and in one.vmpool.accounting."""
+"""History records: running times in one.vm.info, in pools and in one.vmpool.accounting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Record(NamedTuple):
-    """Of a history record: which it is, and its times, 0 where it has none."""
+    """A history record: its number and its times, 0 if not set."""
 
     seq: int
     began: int
@@ -32,7 +32,7 @@ def record(shown: etree._Element) -> Record:
 
 
 def records(endpoint: Endpoint, vm: int) -> list[Record]:
-    """All records of a VM, the oldest first."""
+    """Return all records of a VM, oldest first."""
     shown = endpoint.xml("one.vm.info", vm)
     return [record(one) for one in shown.iterfind("HISTORY_RECORDS/HISTORY")]
 
@@ -66,10 +66,10 @@ def test_a_vm_that_runs_has_an_open_record(endpoint: Endpoint) -> None:
         ("terminate-hard", DONE, False),
     ],
 )
-def test_a_vm_that_ends_running_has_its_end_in_its_record(
+def test_the_record_of_a_vm_that_stops_has_its_end(
     endpoint: Endpoint, action: str, end: State, *, held: bool
 ) -> None:
-    """RETIME is set in each case; ETIME where the VM leaves its host."""
+    """RETIME is always set; ETIME is set if the VM leaves its host."""
     vm = endpoint.running()
     endpoint.act(vm, action, end)
     (only,) = records(endpoint, vm)
@@ -78,10 +78,8 @@ def test_a_vm_that_ends_running_has_its_end_in_its_record(
 
 
 @pytest.mark.parametrize(("action", "end"), [("suspend", SUSPENDED), ("poweroff-hard", OFF)])
-def test_a_vm_that_is_resumed_has_a_record_more(
-    endpoint: Endpoint, action: str, end: State
-) -> None:
-    """What was before goes on saying when the VM ran."""
+def test_a_resumed_vm_has_another_record(endpoint: Endpoint, action: str, end: State) -> None:
+    """The previous record keeps its running time."""
     vm = endpoint.running()
     endpoint.act(vm, action, end)
     (before,) = records(endpoint, vm)
@@ -93,7 +91,7 @@ def test_a_vm_that_is_resumed_has_a_record_more(
     assert second[2:] == (0, second.ran_from, 0, 0)
 
 
-def test_a_vm_that_is_deployed_again_has_a_record_more(endpoint: Endpoint) -> None:
+def test_a_vm_deployed_again_has_another_record(endpoint: Endpoint) -> None:
     """The stop closed the first one."""
     vm = endpoint.in_state(STOPPED)
     endpoint.ok("one.vm.deploy", vm, endpoint.hosts[1])
@@ -104,7 +102,7 @@ def test_a_vm_that_is_deployed_again_has_a_record_more(endpoint: Endpoint) -> No
 
 
 def test_a_live_migration_divides_the_time_without_a_gap(endpoint: Endpoint) -> None:
-    """The VM runs by its first record until it runs by its second."""
+    """The second record starts when the first one ends."""
     vm = endpoint.running()
     endpoint.ok("one.vm.migrate", vm, endpoint.hosts[1], True, False, -1, 0)
     endpoint.until(lambda: endpoint.charged() == {1: (100, 512, 1)}, "migration")
@@ -118,7 +116,7 @@ def test_a_live_migration_divides_the_time_without_a_gap(endpoint: Endpoint) -> 
 def test_a_resize_divides_the_time_without_a_gap(
     endpoint: Endpoint, state: State, *, runs: bool
 ) -> None:
-    """Of a VM that is off the second record is as long as nothing."""
+    """The second record of a powered-off VM has no duration."""
     vm = endpoint.in_state(state)
     endpoint.ok("one.vm.resize", vm, "CPU=2\nMEMORY=1024\nVCPU=2", False)
     endpoint.reaches(vm, state)
@@ -129,8 +127,8 @@ def test_a_resize_divides_the_time_without_a_gap(
     assert (second.ran_until == 0) is runs
 
 
-def test_a_vm_that_ended_off_ran_until_it_was_off(endpoint: Endpoint) -> None:
-    """Not until it ended."""
+def test_a_vm_that_ends_while_off_ran_until_it_was_off(endpoint: Endpoint) -> None:
+    """Its end does not count."""
     vm = endpoint.in_state(OFF)
     (before,) = records(endpoint, vm)
     await_second_after(endpoint, before.ran_until)
@@ -140,7 +138,7 @@ def test_a_vm_that_ended_off_ran_until_it_was_off(endpoint: Endpoint) -> None:
 
 
 def test_pools_have_the_last_record_with_its_times(endpoint: Endpoint) -> None:
-    """In the extended form, also of VMs that are done."""
+    """The extended form has it, also for ended VMs."""
     vm = endpoint.running()
     endpoint.act(vm, "suspend", SUSPENDED)
     endpoint.act(vm, "resume", RUNNING)
@@ -154,7 +152,7 @@ def test_pools_have_the_last_record_with_its_times(endpoint: Endpoint) -> None:
 
 
 def accounting(endpoint: Endpoint, start_s: int, end_s: int, vms: list[int]) -> list[list[int]]:
-    """VM and number of each record of these VMs that accounting shows."""
+    """Return VM and number of each accounting record of these VMs."""
     shown = endpoint.xml("one.vmpool.accounting", -2, start_s, end_s)
     assert shown.tag == "HISTORY_RECORDS"
     found = [[int(one.findtext("OID") or ""), record(one).seq] for one in shown]
@@ -162,7 +160,7 @@ def accounting(endpoint: Endpoint, start_s: int, end_s: int, vms: list[int]) -> 
 
 
 def test_accounting_has_all_records_with_their_vms(endpoint: Endpoint) -> None:
-    """By VM and number, also those of VMs that are done; with the VM's template."""
+    """They are sorted by VM and number, include ended VMs and have the VM's template."""
     done, runs = endpoint.running(), endpoint.running()
     endpoint.act(done, "suspend", SUSPENDED)
     endpoint.act(done, "resume", RUNNING)
@@ -174,8 +172,8 @@ def test_accounting_has_all_records_with_their_vms(endpoint: Endpoint) -> None:
     assert {one.findtext("VM/TEMPLATE/MEMORY") for one in mine} == {"512"}
 
 
-def test_accounting_is_bounded_in_time(endpoint: Endpoint) -> None:
-    """Records that ended by its start are left out, and those that begin at its end or later."""
+def test_accounting_is_limited_in_time(endpoint: Endpoint) -> None:
+    """Records that end by its start, or begin at its end, are left out."""
     vm = endpoint.running()
     endpoint.act(vm, "suspend", SUSPENDED)
     (only,) = records(endpoint, vm)
@@ -189,7 +187,7 @@ def test_accounting_is_bounded_in_time(endpoint: Endpoint) -> None:
 
 
 def test_accounting_refuses_unknown_filters(endpoint: Endpoint) -> None:
-    """Below that for the caller's group."""
+    """These are filters below that for the caller's group."""
     code, text = endpoint.refused("one.vmpool.accounting", -5, -1, -1)
     assert "Incorrect filter_flag" in text
     assert code == 4096

@@ -1,4 +1,4 @@
-"""Images, the disks that are made of them, and room in the datastores that hold them."""
+"""Images, their disks, and the room in their datastores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMPTY = 'NAME="{}"\nTYPE="DATABLOCK"\nSIZE="{}"\nFORMAT="raw"\n'
 
 
 def image(endpoint: Endpoint, size_mib: int) -> int:
-    """A new image of this size that can be used."""
+    """Create an image of this size and wait until it is ready."""
     text = EMPTY.format(endpoint.name(), size_mib)
     oid = int(endpoint.ok("one.image.allocate", text, DEFAULT, True))
     endpoint.until(lambda: state(endpoint, oid) == READY, f"image {oid} is ready")
@@ -32,18 +32,18 @@ def image(endpoint: Endpoint, size_mib: int) -> int:
 
 
 def state(endpoint: Endpoint, oid: int) -> str | None:
-    """Of an image."""
+    """Return the state of an image."""
     return endpoint.xml("one.image.info", oid).findtext("STATE")
 
 
 def disk(oid: int) -> str:
-    """Of a VM that uses the image."""
+    """Return the attribute of a VM that uses the image."""
     return f'DISK=[IMAGE_ID="{oid}"]\n'
 
 
 @contextmanager
 def cloned_in_place(endpoint: Endpoint) -> Iterator[None]:
-    """Images are copied where they are, not to where VMs run, as with LVM and Ceph."""
+    """Copy images on their own datastore, as with LVM and Ceph."""
     endpoint.ok("one.datastore.update", DEFAULT, 'TM_MAD="lvm"', 1)
     try:
         yield
@@ -51,8 +51,8 @@ def cloned_in_place(endpoint: Endpoint) -> Iterator[None]:
         endpoint.ok("one.datastore.update", DEFAULT, 'TM_MAD="dummy"\nDISK_TYPE="FILE"', 1)
 
 
-def test_a_disk_says_what_its_image_is(endpoint: Endpoint) -> None:
-    """Which, in which datastore, how large, and where it is copied to; and what that requires."""
+def test_a_disk_describes_its_image(endpoint: Endpoint) -> None:
+    """It names image, datastore, size and clone target; requirements follow."""
     oid = image(endpoint, 300)
     vm = endpoint.new(SMALL + disk(oid))
     shown = endpoint.xml("one.vm.info", vm)
@@ -72,8 +72,8 @@ def test_a_disk_says_what_its_image_is(endpoint: Endpoint) -> None:
     assert stores == '("CLUSTERS/ID" @> 0)'
 
 
-def test_an_image_knows_its_vms(endpoint: Endpoint) -> None:
-    """It is used while they are there, can't be removed then, and is ready again behind them."""
+def test_an_image_lists_its_vms(endpoint: Endpoint) -> None:
+    """It can't be removed while VMs use it, and is ready again afterwards."""
     oid = image(endpoint, 300)
     vm = endpoint.new(SMALL + disk(oid))
     assert state(endpoint, oid) == USED
@@ -101,31 +101,31 @@ def test_an_image_knows_its_vms(endpoint: Endpoint) -> None:
          NOT_ALLOCATED + "Unknown type "),
     ],
 )  # fmt: skip
-def test_what_is_no_image_is_refused(
+def test_an_invalid_image_is_refused(
     endpoint: Endpoint, text: str, store: int, code: int, why: str
 ) -> None:
-    """With the reason."""
+    """The text has the reason."""
     refused = endpoint.refused("one.image.allocate", text, store, True)
     assert refused == (code, f"[one.image.allocate] {why}")
 
 
-def test_an_image_must_be_there(endpoint: Endpoint) -> None:
-    """For a VM to be made of it."""
+def test_an_image_must_exist(endpoint: Endpoint) -> None:
+    """A VM that names a missing image is refused."""
     assert endpoint.refused("one.vm.allocate", SMALL + disk(NOWHERE), False) == (
         8192,
         f"[one.vm.allocate] DISK 0: Image with ID: {NOWHERE} does not exist",
     )
 
 
-def test_drivers_that_are_not_known_are_refused(endpoint: Endpoint) -> None:
-    """A datastore keeps what it has."""
+def test_unknown_drivers_are_refused(endpoint: Endpoint) -> None:
+    """The datastore keeps its driver."""
     code, text = endpoint.refused("one.datastore.update", DEFAULT, 'TM_MAD="nonsense"', 1)
     assert code == 8192
     assert text.endswith('TM_MAD named "nonsense" is not defined in oned.conf')
 
 
-def test_room_on_image_datastores(endpoint: Endpoint, merkat: Merkat) -> None:
-    """A disk that is copied where its image is has to fit there, beside the others."""
+def test_image_datastores_must_have_room(endpoint: Endpoint, merkat: Merkat) -> None:
+    """A disk cloned on the image datastore must fit there, beside the others."""
     with cloned_in_place(endpoint):
         why = merkat.why(disk(image(endpoint, 2_000_000_000)))
         assert why.startswith("image datastore default: ")

@@ -1,4 +1,4 @@
-"""Login tokens: an administrator speaks in a user's name for a while, with the user's rights."""
+"""Login tokens: an administrator acts as a user for a limited time, with the user's rights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def named(session: str) -> str:
 
 
 def tokens(endpoint: Endpoint, user: int) -> dict[str, str]:
-    """Return a user's tokens, and the groups that they are restricted to."""
+    """Return a user's tokens and the groups that they are restricted to."""
     shown = endpoint.xml("one.user.info", user)
     return {
         row.findtext("TOKEN") or "": row.findtext("EGID") or ""
@@ -28,7 +28,7 @@ def tokens(endpoint: Endpoint, user: int) -> dict[str, str]:
 
 
 def wait_until_over(endpoint: Endpoint, session: str) -> None:
-    """Wait until a session's token has ended by its time."""
+    """Wait until a session's token has expired."""
     endpoint.until(
         lambda: endpoint.raw("one.user.info", -1, session=session)[0] is False,
         "the token is over",
@@ -37,7 +37,7 @@ def wait_until_over(endpoint: Endpoint, session: str) -> None:
 
 
 def test_an_administrator_gets_a_users_token_for_the_users_group(endpoint: Endpoint) -> None:
-    """Not for all of the user's groups at once, which only the user may ask for."""
+    """Only the user may request a token for all of the user's groups."""
     user, ann = endpoint.user()
     name = named(ann)
     assert endpoint.refused(LOGIN, name, "", 60, ALL_GROUPS) == (
@@ -50,8 +50,8 @@ def test_an_administrator_gets_a_users_token_for_the_users_group(endpoint: Endpo
     assert tokens(endpoint, user) == {made: "1", "mine": "1", "all": "-1"}
 
 
-def test_a_token_is_the_user(endpoint: Endpoint) -> None:
-    """What is made with it is the user's, and refused as it is refused the user."""
+def test_a_token_acts_as_the_user(endpoint: Endpoint) -> None:
+    """VMs created with it belong to the user, and the user's limits apply."""
     user, ann = endpoint.user()
     endpoint.ok(LOGIN, named(ann), "t", 60, USERS)
     session = f"{named(ann)}:t"
@@ -64,8 +64,8 @@ def test_a_token_is_the_user(endpoint: Endpoint) -> None:
     assert endpoint.refused("one.vm.deploy", vm, endpoint.hosts[0], session=session)[0] == 512
 
 
-def test_a_token_of_one_group_has_the_rights_of_that_group_alone(endpoint: Endpoint) -> None:
-    """Not those of the user's other groups; a group that is not the user's gives no login."""
+def test_a_token_of_one_group_has_only_the_rights_of_that_group(endpoint: Endpoint) -> None:
+    """The user's other groups don't count; a foreign group gives no login."""
     group = endpoint.ok("one.group.allocate", endpoint.name())
     user, ann = endpoint.user((USERS, group))
     name = named(ann)
@@ -81,7 +81,7 @@ def test_a_token_of_one_group_has_the_rights_of_that_group_alone(endpoint: Endpo
 
 
 def test_a_token_ends(endpoint: Endpoint) -> None:
-    """By its time, or when it is told to; other tokens stay."""
+    """It expires, or it is revoked; other tokens stay."""
     user, ann = endpoint.user()
     name = named(ann)
     for token, time_s in (("short", 1), ("long", 60), ("told", 60)):
@@ -100,13 +100,13 @@ def test_a_token_ends(endpoint: Endpoint) -> None:
 
 
 def test_a_user_has_at_most_ten_tokens(endpoint: Endpoint) -> None:
-    """Those that are over don't count."""
+    """Expired tokens don't count."""
     user, ann = endpoint.user()
     name = named(ann)
     endpoint.ok(LOGIN, name, "over", 1, USERS)
     wait_until_over(endpoint, f"{name}:over")
     endpoint.pause(1)
-    # The second in which a token ends may not be over yet.
+    # The second in which a token expires may not be over yet.
     endpoint.until(
         lambda: endpoint.raw(LOGIN, name, "t0", 60, USERS)[0] and len(tokens(endpoint, user)) == 1,
         "the token is forgotten",
@@ -120,8 +120,8 @@ def test_a_user_has_at_most_ten_tokens(endpoint: Endpoint) -> None:
     assert len(tokens(endpoint, user)) == 10
 
 
-def test_ordinary_users_get_tokens_for_themselves_alone(endpoint: Endpoint) -> None:
-    """For their own groups."""
+def test_ordinary_users_get_only_their_own_tokens(endpoint: Endpoint) -> None:
+    """The tokens are for their own groups."""
     _, ann = endpoint.user()
     bob, _ = endpoint.user()
     name = endpoint.xml("one.user.info", bob).findtext("NAME")

@@ -1,4 +1,4 @@
-"""Attributes with odd names, which any user may give: they keep nobody's pool from being read."""
+"""Attributes with odd names, which any user can set, leave every pool readable."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from tests.contract.endpoint import Endpoint
 
 ODD = ("A:B", "A:B:C", "VM_POOL", "USER", "VM_GROUP")
-"""libxml2 takes the first two for names in a namespace, which nobody has declared."""
+"""libxml2 takes the first two for names in an undeclared namespace."""
 
 
 def xml(name: str) -> str:
-    """A template with an attribute of this name."""
+    """Return a template with an attribute of this name."""
     return f"<TEMPLATE><{name}>x</{name}></TEMPLATE>"
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_name_with_a_colon_keeps_nobody_from_being_seen(endpoint: Endpoint, name: str) -> None:
-    """In a user's own template, in a VM's and in a VM group's: OpenNebula takes and shows it."""
+def test_a_name_with_a_colon_hides_no_object(endpoint: Endpoint, name: str) -> None:
+    """OpenNebula stores and shows it in the templates of users, VMs and VM groups."""
     user, session = endpoint.user()
     vm = endpoint.running(1, session=session)
     inside = f"<NAME>odd{vm}</NAME><ROLE><NAME>r</NAME></ROLE><{name}>x</{name}>"

@@ -1,4 +1,4 @@
-"""VMs that the daemon makes for others: OpenNebula judges them as if their owners made them."""
+"""OpenNebula applies the owners' rights to VMs that the daemon creates for them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ READY = "1"
 
 
 def adapter(endpoint: Endpoint) -> OpenNebulaCloud:
-    """The daemon's side, as oneadmin."""
+    """Return the daemon's adapter, as oneadmin."""
     client = Client(endpoint.transport, endpoint.admin, endpoint.clock)
     return OpenNebulaCloud(client, endpoint.clock, endpoint.executor)
 
 
 def step(owner: int, key: str, text: str = "") -> Create:
-    """The order to make a small VM."""
+    """Return the step that creates a small VM."""
     return Create(period=1, reason="", key=key, template=SMALL + text, owner=owner)
 
 
 def made(endpoint: Endpoint, owner: int, text: str = "") -> StepReply:
-    """The answer to the order."""
+    """Return the reply to the step."""
     return endpoint.run(adapter(endpoint).send(step(owner, endpoint.name(), text)))
 
 
@@ -47,12 +47,12 @@ def tokens(endpoint: Endpoint, user: int) -> int:
 
 
 def vms(endpoint: Endpoint) -> int:
-    """Return how many VMs there are."""
+    """Return the number of VMs."""
     return len(endpoint.pool("one.vmpool.info", -2, -1, -1, -1))
 
 
-def test_a_vm_is_its_owners_from_the_start(endpoint: Endpoint) -> None:
-    """With the owner's group; no token is left."""
+def test_a_vm_belongs_to_its_owner_from_the_start(endpoint: Endpoint) -> None:
+    """It has the owner's group, and no token remains."""
     user, _ = endpoint.user()
     found = made(endpoint, user)
     assert found.answer is ReplyKind.ACCEPTED
@@ -64,8 +64,8 @@ def test_a_vm_is_its_owners_from_the_start(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     "text", ['RAW\n=[DATA="x"]', 'RAW # x\n =[DATA="x"]', 'A="x" EMULATOR=y', 'CONTEXT=[FILES="x"]']
 )
-def test_what_its_owner_may_not_set_is_refused(endpoint: Endpoint, text: str) -> None:
-    """With OpenNebula's words, though the daemon may set it; no VM is made, no token left."""
+def test_attributes_restricted_for_the_owner_are_refused(endpoint: Endpoint, text: str) -> None:
+    """OpenNebula's text is returned, though the daemon may set them; no VM is created."""
     user, _ = endpoint.user()
     found = made(endpoint, user, text)
     assert found.answer is ReplyKind.REFUSED
@@ -74,8 +74,8 @@ def test_what_its_owner_may_not_set_is_refused(endpoint: Endpoint, text: str) ->
 
 
 @pytest.mark.parametrize("written", ["{}", " {}", "+{}", "0000000{}"])
-def test_what_its_owner_may_not_use_is_refused(endpoint: Endpoint, written: str) -> None:
-    """A VM group of another user, whose rules its VMs would be put under."""
+def test_objects_without_rights_for_the_owner_are_refused(endpoint: Endpoint, written: str) -> None:
+    """The VM group of another user would apply its rules to the VMs."""
     text = f'NAME="{endpoint.name()}"\nROLE=[NAME="a"]'
     group = endpoint.ok("one.vmgroup.allocate", text)
     user, _ = endpoint.user()
@@ -87,7 +87,7 @@ def test_what_its_owner_may_not_use_is_refused(endpoint: Endpoint, written: str)
 
 
 def test_many_vms_of_one_owner_share_a_token(endpoint: Endpoint) -> None:
-    """OpenNebula allows ten tokens: sixteen VMs at once are made nevertheless."""
+    """OpenNebula allows ten tokens, but sixteen VMs are created at once."""
     user, _ = endpoint.user()
     cloud = adapter(endpoint)
     cloud_steps = [step(user, endpoint.name()) for _ in range(16)]
@@ -101,8 +101,8 @@ def test_many_vms_of_one_owner_share_a_token(endpoint: Endpoint) -> None:
     assert (vms(endpoint), tokens(endpoint, user)) == (16, 0)
 
 
-def test_tokens_of_others_stay(endpoint: Endpoint) -> None:
-    """The user's own, and one that a daemon left when it died; with ten the creation waits."""
+def test_other_tokens_remain(endpoint: Endpoint) -> None:
+    """They are the user's own, and one of a daemon that died; with ten the creation waits."""
     user, ann = endpoint.user()
     name = ann.partition(":")[0]
     for number in range(9):
@@ -120,10 +120,10 @@ def test_tokens_of_others_stay(endpoint: Endpoint) -> None:
     ("text", "why"),
     [("CPU=3\nMEMORY=64\n", "limit of 2 reached for CPU"), (SMALL, "limit of 1 reached for VMS")],
 )
-def test_an_owners_quota_bounds_what_is_made_for_it(
+def test_an_owners_quota_limits_vms_created_for_the_owner(
     endpoint: Endpoint, text: str, why: str
 ) -> None:
-    """As if the owner made it; the daemon itself has no quota."""
+    """It applies as if the owner created them; the daemon itself has no quota."""
     user, ann = endpoint.user()
     endpoint.ok("one.user.quota", user, 'VM=[VMS="1",CPU="2",MEMORY="9999"]')
     assert endpoint.refused("one.user.quota", user, 'VM=[VMS="9"]', session=ann)[0] == 512
@@ -140,8 +140,8 @@ def test_an_owners_quota_bounds_what_is_made_for_it(
     assert (vms(endpoint), tokens(endpoint, user)) == (before, 0)
 
 
-def test_room_in_a_quota_comes_back_with_the_vm(endpoint: Endpoint) -> None:
-    """What the user's page shows as used, too."""
+def test_a_quota_is_released_with_the_vm(endpoint: Endpoint) -> None:
+    """The user's information shows the use, too."""
     user, _ = endpoint.user()
     endpoint.ok("one.user.quota", user, 'VM=[VMS="1"]')
     first = made(endpoint, user).vm
@@ -154,7 +154,7 @@ def test_room_in_a_quota_comes_back_with_the_vm(endpoint: Endpoint) -> None:
 
 
 def private_image(endpoint: Endpoint) -> tuple[int, str]:
-    """Another's image, with what a template says to use it."""
+    """Create another user's image; return its id and the attribute that uses it."""
     text = f'NAME="{endpoint.name()}"\nTYPE="DATABLOCK"\nSIZE="9"\nFORMAT="raw"\n'
     oid = int(endpoint.ok("one.image.allocate", text, 1, True))
     endpoint.until(
@@ -170,7 +170,7 @@ def give_to_group(endpoint: Endpoint, image: int, group: int) -> None:
 
 
 def refused_use(endpoint: Endpoint, user: int, wanted: str) -> None:
-    """A VM for this user is refused for what it would use; no VM is made, no token left."""
+    """Check that a VM for this user is refused, without a new VM or a token left."""
     found = made(endpoint, user, wanted)
     assert found.answer is ReplyKind.REFUSED
     assert "Not authorized to perform USE" in found.why
@@ -178,7 +178,7 @@ def refused_use(endpoint: Endpoint, user: int, wanted: str) -> None:
 
 
 def test_anothers_private_image_is_refused(endpoint: Endpoint) -> None:
-    """Until the owner's group may use it."""
+    """It is accepted once the owner's group may use it."""
     user, _ = endpoint.user()
     image, wanted = private_image(endpoint)
     refused_use(endpoint, user, wanted)
@@ -186,8 +186,8 @@ def test_anothers_private_image_is_refused(endpoint: Endpoint) -> None:
     assert made(endpoint, user, wanted).answer is ReplyKind.ACCEPTED
 
 
-def test_what_only_a_secondary_group_may_use_is_refused(endpoint: Endpoint) -> None:
-    """A token for the owner's own group has the rights of that group alone; the owner has both."""
+def test_rights_of_a_secondary_group_are_not_enough(endpoint: Endpoint) -> None:
+    """A token for the owner's own group has only that group's rights."""
     group = endpoint.ok("one.group.allocate", endpoint.name())
     user, ann = endpoint.user((USERS, group))
     image, wanted = private_image(endpoint)
@@ -197,14 +197,14 @@ def test_what_only_a_secondary_group_may_use_is_refused(endpoint: Endpoint) -> N
 
 
 def without_tokens(**changes: Any) -> Endpoint:
-    """A cloud whose site forbids login tokens."""
+    """Return a cloud whose site forbids login tokens."""
     cloud = in_memory(EmbeddedSettings(token_s=0, **changes))
     cloud.add_hosts(HOSTS)
     return cloud
 
 
-def test_where_a_site_forbids_tokens_the_vm_is_given_to_its_owner() -> None:
-    """The daemon makes it."""
+def test_without_tokens_the_vm_is_given_to_its_owner() -> None:
+    """The daemon creates it and then changes the owner."""
     cloud = without_tokens()
     user, _ = cloud.user()
     found = made(cloud, user, 'CONTEXT=[NETWORK="YES"]')
@@ -227,8 +227,8 @@ def test_where_a_site_forbids_tokens_the_vm_is_given_to_its_owner() -> None:
         ("A=[", "Parse error"),
     ],
 )
-def test_where_a_site_forbids_tokens_the_daemon_lends_no_rights(text: str, why: str) -> None:
-    """The site's own restricted attributes count too; the answer says that there is no login."""
+def test_without_tokens_the_daemon_lends_no_rights(text: str, why: str) -> None:
+    """The site's own restricted attributes count too; the text names the missing token."""
     cloud = without_tokens(vm_restricted=VM_RESTRICTED | {"SITE/RACK"})
     user, _ = cloud.user()
     found = made(cloud, user, text)
@@ -238,15 +238,15 @@ def test_where_a_site_forbids_tokens_the_daemon_lends_no_rights(text: str, why: 
     assert vms(cloud) == 0
 
 
-def test_where_a_site_forbids_tokens_administrators_keep_their_rights() -> None:
+def test_without_tokens_administrators_keep_their_rights() -> None:
     """OpenNebula would refuse them nothing."""
     cloud = without_tokens()
     user, _ = cloud.user((0,))
     assert made(cloud, user, "EMULATOR=y").answer is ReplyKind.ACCEPTED
 
 
-def test_an_account_that_works_by_rules_gives_its_own_vms_away(endpoint: Endpoint) -> None:
-    """OpenNebula gives it no tokens of users of other groups; it refuses the account itself."""
+def test_an_account_with_rules_changes_the_owner_of_its_vms(endpoint: Endpoint) -> None:
+    """OpenNebula gives it no tokens for users of other groups, and checks the account itself."""
     group = endpoint.ok("one.group.allocate", endpoint.name())
     account, session = endpoint.user()
     user, _ = endpoint.user((group,))

@@ -1,4 +1,4 @@
-"""Pools: pages and their order, filters, what the short form leaves out, samples."""
+"""Pools: pages and their order, filters, the short form, and samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_DONE, ANY, IS_DONE = -1, -2, 6
 
 
 def test_vms_come_newest_first(endpoint: Endpoint) -> None:
-    """Ids descend, in both forms."""
+    """Ids descend in both forms."""
     vms = [endpoint.new() for _ in range(5)]
     for method in ("one.vmpool.info", EXTENDED):
         assert list(endpoint.pool(method, ALL, -1, -1, NOT_DONE)) == vms[::-1]
@@ -40,13 +40,13 @@ def test_vms_come_newest_first(endpoint: Endpoint) -> None:
 def test_pages_are_counted_from_the_newest(
     endpoint: Endpoint, start: int, end: int, which: list[int]
 ) -> None:
-    """`start` VMs are left out, and as many follow as `end` is below 0, at least two."""
+    """The page skips `start` VMs and has as many as `end` is below 0, at least two."""
     vms = [endpoint.new() for _ in range(5)]
     assert list(endpoint.pool(EXTENDED, ALL, start, end, NOT_DONE)) == [vms[one] for one in which]
 
 
-def test_ranges_go_by_id(endpoint: Endpoint) -> None:
-    """From an id on, up to another, or just one."""
+def test_ranges_select_by_id(endpoint: Endpoint) -> None:
+    """A range starts at an id, ends at another, or has one id."""
     vms = [endpoint.new() for _ in range(5)]
 
     def shown(start: int, end: int) -> list[int]:
@@ -58,7 +58,7 @@ def test_ranges_go_by_id(endpoint: Endpoint) -> None:
 
 
 def test_filters_by_state(endpoint: Endpoint) -> None:
-    """Not done, any, or one state."""
+    """A filter selects VMs that have not ended, any VMs, or one state."""
     held, over, waiting = endpoint.new(hold=True), endpoint.new(), endpoint.new()
     endpoint.act(over, "terminate", DONE)
     assert list(endpoint.pool(EXTENDED, ALL, -1, -1, NOT_DONE)) == [waiting, held]
@@ -68,7 +68,7 @@ def test_filters_by_state(endpoint: Endpoint) -> None:
 
 
 def test_filters_by_owner(endpoint: Endpoint) -> None:
-    """Mine, those of a user, those of my groups."""
+    """A filter selects the caller's VMs, those of a user, or those of the caller's groups."""
     user, session = endpoint.user()
     mine, other = endpoint.new(session=session), endpoint.new()
     assert list(endpoint.pool(EXTENDED, MINE, -1, -1, NOT_DONE, session=session)) == [mine]
@@ -79,7 +79,7 @@ def test_filters_by_owner(endpoint: Endpoint) -> None:
 
 
 def test_the_short_form_has_no_bids(endpoint: Endpoint) -> None:
-    """No attributes of users and no permissions, but for the scheduler's message."""
+    """It has no user attributes and no permissions, except for the scheduler's message."""
     vm = endpoint.new(SMALL + 'MERKAT_BID_CPU="3"\nSCHED_MESSAGE="wait"\n')
     short = endpoint.pool("one.vmpool.info", ALL, -1, -1, NOT_DONE)[vm]
     assert short.find("PERMISSIONS") is None
@@ -91,8 +91,8 @@ def test_the_short_form_has_no_bids(endpoint: Endpoint) -> None:
     assert long.find("PERMISSIONS/OWNER_U") is not None
 
 
-def test_pools_have_the_last_history_record_alone(endpoint: Endpoint) -> None:
-    """Only `vm.info` has all; a VM that never ran has none, a pending one that did has its old."""
+def test_pools_have_only_the_last_history_record(endpoint: Endpoint) -> None:
+    """`vm.info` has all records; a VM that never ran has none, a pending one its old one."""
     vm, fresh = endpoint.running(), endpoint.new()
     endpoint.ok("one.vm.migrate", vm, endpoint.hosts[1], True)
     endpoint.until(lambda: 1 in endpoint.charged() and 0 not in endpoint.charged(), "migration")
@@ -111,7 +111,7 @@ def test_pools_have_the_last_history_record_alone(endpoint: Endpoint) -> None:
 # -- hosts --------------------------------------------------------------------------------------
 
 
-def test_load_is_in_the_samples_alone(endpoint: Endpoint) -> None:
+def test_load_is_only_in_the_samples(endpoint: Endpoint) -> None:
     """The pool's MONITORING is empty; `monitoring(0)` has the last sample of each host."""
     for row in endpoint.pool("one.hostpool.info").values():
         assert row.find("MONITORING/*") is None
@@ -135,7 +135,7 @@ def test_load_is_in_the_samples_alone(endpoint: Endpoint) -> None:
 
 
 def test_hosts_come_with_their_clusters_and_drivers(endpoint: Endpoint) -> None:
-    """Newest first; each is in the default cluster and monitored."""
+    """The newest is first; each is in the default cluster and monitored."""
     pool = endpoint.pool("one.hostpool.info")
     assert list(pool) == endpoint.hosts[::-1]
     for row in pool.values():
@@ -146,7 +146,7 @@ def test_hosts_come_with_their_clusters_and_drivers(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize(("status", "state"), [(1, "4"), (2, "8")])
 def test_hosts_are_disabled_and_taken_offline(endpoint: Endpoint, status: int, state: str) -> None:
-    """An offline host's capacity reads 0; enabled again it is monitored."""
+    """An offline host has a capacity of 0; once enabled it is monitored again."""
     host = endpoint.hosts[0]
     endpoint.ok("one.host.status", host, status)
     endpoint.until(
@@ -160,8 +160,8 @@ def test_hosts_are_disabled_and_taken_offline(endpoint: Endpoint, status: int, s
     endpoint.until(lambda: endpoint.share(0)["MAX_CPU"] == HOST_CPU, "capacity")
 
 
-def test_disabled_hosts_take_vms_and_offline_ones_don_t(endpoint: Endpoint) -> None:
-    """It is left to the scheduler to respect what is disabled."""
+def test_disabled_hosts_accept_vms_and_offline_hosts_refuse_them(endpoint: Endpoint) -> None:
+    """Only the scheduler respects disabled hosts."""
     vm = endpoint.new()
     endpoint.ok("one.host.status", endpoint.hosts[0], 1)
     endpoint.ok("one.host.status", endpoint.hosts[1], 2)

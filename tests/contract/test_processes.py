@@ -1,4 +1,4 @@
-"""A daemon in a process of its own beside a cloud: what it does, and what it says of the cloud."""
+"""A daemon in a separate process beside a cloud: its actions and its reports."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BOOT_FAILURE = (3, 36)
 
 
 def host_of(endpoint: Endpoint, vm: int) -> int:
-    """The id of the VM's host."""
+    """Return the id of the VM's host."""
     record = endpoint.xml("one.vm.info", vm).findall("HISTORY_RECORDS/HISTORY")[-1]
     return int(record.findtext("HID") or "")
 
 
 def placed(endpoint: Endpoint, daemon: Daemon, count: int) -> list[int]:
-    """New VMs on one host, brought there by the daemon: the other hosts are disabled meanwhile."""
+    """Return new VMs that the daemon placed on one host while the others were disabled."""
     for host in endpoint.hosts[1:]:
         endpoint.ok("one.host.status", host, DISABLED)
     vms = [endpoint.new(BID) for _ in range(count)]
@@ -43,18 +43,20 @@ def placed(endpoint: Endpoint, daemon: Daemon, count: int) -> list[int]:
 
 
 def said(endpoint: Endpoint, vm: int) -> str:
-    """What the VM's owner reads."""
+    """Return the message that the VM's owner reads."""
     return endpoint.xml("one.vm.info", vm).findtext("USER_TEMPLATE/SCHED_MESSAGE") or ""
 
 
 def away(endpoint: Endpoint, vms: list[int]) -> bool:
-    """Whether all of these run, and none on the first host."""
+    """Return whether all of these VMs run, and none on the first host."""
     states = {endpoint.state(vm) for vm in vms}
     return states == {RUNNING} and endpoint.hosts[0] not in {host_of(endpoint, vm) for vm in vms}
 
 
-def test_disable_moves_nothing_and_a_flush_empties(endpoint: Endpoint, daemon: Daemon) -> None:
-    """A disabled host keeps its VMs and gets no more; `onehost flush` asks for each VM to leave."""
+def test_disable_moves_no_vm_and_a_flush_empties_the_host(
+    endpoint: Endpoint, daemon: Daemon
+) -> None:
+    """A disabled host keeps its VMs and gets no more; a flush requests that each VM leaves."""
     vms = placed(endpoint, daemon, 2)
     endpoint.ok("one.host.status", endpoint.hosts[0], DISABLED)
     daemon.periods(3)
@@ -67,10 +69,10 @@ def test_disable_moves_nothing_and_a_flush_empties(endpoint: Endpoint, daemon: D
     daemon.until(lambda: away(endpoint, vms), "an empty host")
 
 
-def test_a_drain_says_what_fails_and_goes_on(
+def test_a_drain_reports_failures_and_continues(
     endpoint: Endpoint, daemon: Daemon, drivers: Drivers
 ) -> None:
-    """While the driver fails each VM's owner reads why; then the host is emptied."""
+    """Each owner reads the reason while the driver fails; then the host is emptied."""
     vms = placed(endpoint, daemon, 3)
     drivers.fail("migrate")
     daemon.ask("drain", host=str(endpoint.hosts[0]))
@@ -80,8 +82,8 @@ def test_a_drain_says_what_fails_and_goes_on(
     daemon.until(lambda: away(endpoint, vms), "an empty host")
 
 
-def test_a_placement_by_a_stranger_is_noticed(endpoint: Endpoint, daemon: Daemon) -> None:
-    """By status, log and metrics, with the likely cause."""
+def test_a_foreign_placement_is_detected(endpoint: Endpoint, daemon: Daemon) -> None:
+    """Status, log and metrics report it with the likely cause."""
     vm = endpoint.new(BID + 'SCHED_REQUIREMENTS="ID = 987654"\n')
     daemon.periods(2)
     assert endpoint.state(vm) == PENDING
@@ -93,7 +95,7 @@ def test_a_placement_by_a_stranger_is_noticed(endpoint: Endpoint, daemon: Daemon
 
 
 def test_a_failed_vm_shows_its_host(endpoint: Endpoint, daemon: Daemon, drivers: Drivers) -> None:
-    """The host that OpenNebula charges for it."""
+    """OpenNebula charges that host for it."""
     drivers.fail("deploy")
     vm = endpoint.new(BID)
     daemon.until(lambda: endpoint.state(vm) == BOOT_FAILURE, "a failed boot")
@@ -103,8 +105,8 @@ def test_a_failed_vm_shows_its_host(endpoint: Endpoint, daemon: Daemon, drivers:
     assert told["host"] == shown.findtext("NAME")
 
 
-def test_an_outage_is_two_lines(endpoint: Endpoint, daemon: Daemon) -> None:
-    """One when OpenNebula goes and one when it is back, however many calls fail."""
+def test_an_outage_is_two_log_lines(endpoint: Endpoint, daemon: Daemon) -> None:
+    """The outage and its end are one line each, whatever the number of failed calls."""
     daemon.periods(1)
     daemon.cut()
     daemon.pause(10)

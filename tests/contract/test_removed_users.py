@@ -1,4 +1,4 @@
-"""A user that OpenNebula has removed: its tenant is retired, once nothing of it is left."""
+"""The tenant of a user removed from OpenNebula is retired once its VMs are gone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BID = "CPU=1\nMEMORY=512\nMERKAT_BID_CPU=1\n"
 
 
 def test_a_removed_user_is_retired_in_the_second_look(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Its credits go back; a user that stays is a tenant as before."""
+    """Its credits return to the treasury; a remaining user stays a tenant."""
     leaves, session = endpoint.user()
     stays, other = endpoint.user()
     vms = [endpoint.new(BID, session), endpoint.new(BID, other)]
@@ -33,7 +33,7 @@ def test_a_removed_user_is_retired_in_the_second_look(endpoint: Endpoint, merkat
 
 
 def test_a_removed_user_with_a_vm_waits(endpoint: Endpoint, merkat: Merkat) -> None:
-    """The daemon does not end VMs that an administrator may still want; it names them."""
+    """The daemon ends no VMs that an administrator may still need; it lists them."""
     user, session = endpoint.user()
     vm = endpoint.new(BID, session)
     merkat.puts(vm)

@@ -1,4 +1,4 @@
-"""What ordinary users may not write into VMs, however they write it."""
+"""Attributes that ordinary users may not set in VMs, however they are written."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize(("text", "named"), HIDDEN)
-def test_no_way_of_writing_hides_a_restricted_attribute(
+def test_no_notation_hides_a_restricted_attribute(
     endpoint: Endpoint, text: str, named: str
 ) -> None:
-    """An ordinary user is refused, wherever in the template it stands."""
+    """An ordinary user is refused, at any position in the template."""
     user, ann = endpoint.user()
     for whole in (f"{SMALL}{text}\n", f"{text}\n{SMALL}"):
         assert endpoint.refused("one.vm.allocate", whole, False, session=ann) == (
@@ -42,8 +42,8 @@ def test_no_way_of_writing_hides_a_restricted_attribute(
 
 
 @pytest.mark.parametrize("text", ['PCI=[CLASS="0300"]', 'RAWDATA="x"', 'NOTE="RAW=[DATA=1]"'])
-def test_what_only_looks_restricted_is_not(endpoint: Endpoint, text: str) -> None:
-    """A vector whose name alone is listed, another name, a text in quotes."""
+def test_similar_attributes_are_not_restricted(endpoint: Endpoint, text: str) -> None:
+    """They are a vector listed only by name, another name, or a text in quotes."""
     _, ann = endpoint.user()
     assert endpoint.new(f"{SMALL}{text}\n", session=ann) >= 0
 
@@ -52,7 +52,7 @@ def test_what_only_looks_restricted_is_not(endpoint: Endpoint, text: str) -> Non
 def test_changes_of_restricted_attributes_are_refused(
     endpoint: Endpoint, text: str, named: str
 ) -> None:
-    """Added or replaced; the same value as before is no change."""
+    """This holds for additions and replacements; the same value is no change."""
     _, ann = endpoint.user()
     vm = endpoint.new(session=ann)
     for kind, said in (
@@ -68,10 +68,10 @@ def test_changes_of_restricted_attributes_are_refused(
     endpoint.ok("one.vm.update", vm, f'{text}\nOTHER="1"', REPLACE, session=ann)
 
 
-def test_a_restricted_single_attribute_stays_a_restricted_vector_holds_the_change(
+def test_replacing_a_template_respects_restricted_attributes(
     endpoint: Endpoint,
 ) -> None:
-    """Where a user replaces the whole without them."""
+    """A single attribute stays; a restricted vector blocks the replacement."""
     _, ann = endpoint.user()
     vm = endpoint.new(session=ann)
     endpoint.ok("one.vm.update", vm, "EMULATOR=x", APPEND)
@@ -81,8 +81,8 @@ def test_a_restricted_single_attribute_stays_a_restricted_vector_holds_the_chang
     assert endpoint.refused("one.vm.update", vm, 'OTHER="2"', REPLACE, session=ann)[0] == 8192
 
 
-def test_a_template_of_an_administrator_may_hold_them(endpoint: Endpoint) -> None:
-    """Its users make VMs of it; they may change nothing that is restricted."""
+def test_an_administrators_template_may_contain_them(endpoint: Endpoint) -> None:
+    """Users create VMs from it but can't change restricted attributes."""
     text = f'{SMALL}NAME="{endpoint.name()}"\nCONTEXT=[FILES="x"]\nEMULATOR=e\n'
     template = endpoint.ok("one.template.allocate", text)
     endpoint.ok("one.template.chmod", template, -1, -1, -1, -1, -1, -1, 1, -1, -1, False)
@@ -101,8 +101,8 @@ def test_a_template_of_an_administrator_may_hold_them(endpoint: Endpoint) -> Non
 
 
 @pytest.mark.parametrize("written", ["{}", " {}", "+{}", "000000000{}"])
-def test_no_way_of_writing_hides_another_users_things(endpoint: Endpoint, written: str) -> None:
-    """Images and VM groups are the owner's to give."""
+def test_no_notation_hides_another_users_objects(endpoint: Endpoint, written: str) -> None:
+    """The right to use images and VM groups comes from their owners."""
     things = {
         'DISK=[IMAGE_ID="{}"]': _image(endpoint),
         'VMGROUP=[VMGROUP_ID="{}",ROLE="a"]': endpoint.ok(

@@ -1,4 +1,4 @@
-"""Who may do what: ordinary users, and a scheduler's account that works by rules."""
+"""Rights of ordinary users, and of a scheduler's account with access rules."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize(("method", "arguments"), FORBIDDEN)
-def test_ordinary_users_may_not_administer(
+def test_ordinary_users_cannot_administer(
     endpoint: Endpoint, method: str, arguments: tuple[Any, ...]
 ) -> None:
-    """512, on their own VM too."""
+    """They get 512, even for their own VM."""
     _, session = endpoint.user()
     real = {"vm": endpoint.new(session=session), "host": endpoint.hosts[0]}
     given = tuple(real.get(item, item) if isinstance(item, str) else item for item in arguments)
@@ -51,7 +51,7 @@ def test_ordinary_users_may_not_administer(
 
 
 def test_ordinary_users_manage_their_own_vms(endpoint: Endpoint) -> None:
-    """Suspend, resume, stop, update and terminate; nobody else's, nor are those shown."""
+    """They suspend, resume, stop, update and terminate them, and don't see other users' VMs."""
     _, ann = endpoint.user()
     _, bob = endpoint.user()
     vm = endpoint.running(session=ann)
@@ -68,8 +68,8 @@ def test_ordinary_users_manage_their_own_vms(endpoint: Endpoint) -> None:
     endpoint.ok("one.vm.action", "terminate", vm, session=ann)
 
 
-def test_users_change_their_own_template_but_not_what_is_restricted(endpoint: Endpoint) -> None:
-    """Bids may live there; budgets must not."""
+def test_users_can_change_their_template_except_restricted_attributes(endpoint: Endpoint) -> None:
+    """Bids are allowed there; budgets are not."""
     user, session = endpoint.user()
     endpoint.ok("one.user.update", user, 'MERKAT_WEIGHT="2"', 1, session=session)
     guarded = 'VM_USE_OPERATIONS="x"'
@@ -87,7 +87,7 @@ def test_users_change_their_own_template_but_not_what_is_restricted(endpoint: En
     endpoint.new(SMALL + 'USER_PRIORITY="9"\n')
 
 
-def test_users_see_the_hosts_that_rules_let_them_use(endpoint: Endpoint) -> None:
+def test_users_see_only_hosts_they_may_use(endpoint: Endpoint) -> None:
     """MANAGE, which the group `users` has by default, is not USE."""
     user, session = endpoint.user()
     assert endpoint.pool("one.hostpool.info", session=session) == {}
@@ -95,8 +95,8 @@ def test_users_see_the_hosts_that_rules_let_them_use(endpoint: Endpoint) -> None
     assert list(endpoint.pool("one.hostpool.info", session=session)) == [endpoint.hosts[1]]
 
 
-def test_a_scheduler_s_account_works_by_rules(endpoint: Endpoint) -> None:
-    """VMs, hosts and all that says who may be where; the rules themselves and the zone too."""
+def test_a_schedulers_account_works_with_rules(endpoint: Endpoint) -> None:
+    """It can read VMs, hosts, all placement facts, the rules themselves and the zone."""
     user, session = endpoint.user()
     _, ann = endpoint.user()
     who = f"#{user}"
@@ -131,8 +131,8 @@ def test_a_scheduler_s_account_works_by_rules(endpoint: Endpoint) -> None:
     assert endpoint.refused("one.user.update", 0, "A=1", 1, session=session)[0] == 512
 
 
-def test_rules_name_who_what_and_which_rights(endpoint: Endpoint) -> None:
-    """As numbers in hexadecimal, and in words; a wrong one is refused."""
+def test_rules_name_user_resource_and_rights(endpoint: Endpoint) -> None:
+    """They are shown as hexadecimal numbers and as text; a wrong rule is refused."""
     user, _ = endpoint.user()
     rule = endpoint.allow(f"#{user}", VM | HOST | ALL, USE | MANAGE)
     rows = {row.findtext("ID"): row for row in endpoint.xml("one.acl.info")}
@@ -145,8 +145,8 @@ def test_rules_name_who_what_and_which_rights(endpoint: Endpoint) -> None:
     assert endpoint.refused("one.acl.delrule", 987654)[0] == 8192
 
 
-def test_permissions_of_a_vm(endpoint: Endpoint) -> None:
-    """Others see it once they may use it; an owner can be changed."""
+def test_permissions_of_a_vm_can_be_changed(endpoint: Endpoint) -> None:
+    """Other users see it once they may use it; its owner can be changed."""
     user, ann = endpoint.user()
     _, bob = endpoint.user()
     vm = endpoint.new(session=ann)
@@ -162,8 +162,8 @@ def test_permissions_of_a_vm(endpoint: Endpoint) -> None:
 LOCK_USE, LOCK_ADMIN, LOCK_ALL = 1, 3, 4
 
 
-def test_locked_vms_are_left_alone(endpoint: Endpoint) -> None:
-    """Whoever asks: 512 with the word, until it is unlocked; it is shown who locked what."""
+def test_locked_vms_refuse_every_call(endpoint: Endpoint) -> None:
+    """The code is 512 until the VM is unlocked; the lock names its user."""
     vm = endpoint.running()
     endpoint.ok("one.vm.lock", vm, LOCK_ALL, False)
     assert endpoint.xml("one.vm.info", vm).findtext("LOCK/LOCKED") == str(LOCK_USE)

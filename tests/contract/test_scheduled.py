@@ -1,4 +1,4 @@
-"""Scheduled actions: ours to run on servers up to 6.6, the server's own after that."""
+"""Scheduled actions: Merkat runs them on servers up to 6.6, newer servers run their own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SOON_S = 30
 
 
 def off_soon() -> str:
-    """A VM that is to be powered off a little after it was made."""
+    """Return a VM that is powered off shortly after its creation."""
     return f'{SMALL}SCHED_ACTION=[ID="0",ACTION="poweroff",TIME="+{SOON_S}"]\n'
 
 
-def test_periods_run_them_on_an_old_server(old_endpoint: Endpoint) -> None:
-    """When their time has come and once: who is started again afterwards goes on."""
+def test_periods_run_actions_on_an_old_server(old_endpoint: Endpoint) -> None:
+    """They run once, when they are due; a VM started again afterwards keeps running."""
     merkat = Merkat(old_endpoint)
     vm = old_endpoint.new(off_soon())
     assert merkat.puts(vm) != [None]
@@ -37,8 +37,8 @@ def test_periods_run_them_on_an_old_server(old_endpoint: Endpoint) -> None:
     merkat.close()
 
 
-def test_a_newer_server_is_left_to_it(endpoint: Endpoint, merkat: Merkat) -> None:
-    """Periods do nothing about an action whose time has come, and write nothing down."""
+def test_a_newer_server_runs_its_own_actions(endpoint: Endpoint, merkat: Merkat) -> None:
+    """Periods neither run a due action nor record it."""
     vm = endpoint.new(off_soon().replace(f"+{SOON_S}", "+3000"))
     assert merkat.puts(vm) != [None]
     endpoint.ok("one.vm.update", vm, 'SCHED_ACTION=[ID="7",ACTION="poweroff",TIME="1"]', 1)
@@ -46,5 +46,5 @@ def test_a_newer_server_is_left_to_it(endpoint: Endpoint, merkat: Merkat) -> Non
     endpoint.pause(2)
     assert endpoint.state(vm) == RUNNING
     shown = endpoint.xml("one.vm.info", vm)
-    # A server says -1 of its own until they are done.
+    # A server marks its own actions with -1 until they are done.
     assert {row.text for row in shown.iter("DONE")} <= {"-1"}

@@ -1,4 +1,4 @@
-"""The life of a VM, row by row: the states that every action leads through."""
+"""The life of a VM: the states that each action leads through."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def follows(seen: list[State], rule: list[State]) -> bool:
-    """Whether the states seen are the rule's, in order, but for some that were over too soon."""
+    """Return whether the states follow the rule in order; short states may be missed."""
     rest = iter(rule)
     return seen[0] == rule[0] and seen[-1] == rule[-1] and all(state in rest for state in seen)
 
@@ -39,7 +39,7 @@ def follows(seen: list[State], rule: list[State]) -> bool:
 def test_an_action_leads_through_its_states(
     endpoint: Endpoint, action: str, state: State, steps: list[State]
 ) -> None:
-    """In this order, and to this end."""
+    """They have this order and this end."""
     vm = endpoint.in_state(state)
     assert endpoint.ok("one.vm.action", action, vm) == vm
     seen = [state, *endpoint.path(vm, steps[-1])]
@@ -51,10 +51,10 @@ def test_an_action_leads_through_its_states(
 
 @pytest.mark.parametrize(("state", "steps"), DEPLOYS)
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_deployment_depends_on_where_the_vm_was(
+def test_a_deployment_depends_on_the_previous_state(
     endpoint: Endpoint, state: State, steps: list[State], *, resume: bool
 ) -> None:
-    """A stopped VM is restored, an undeployed one started anew, resumed to PENDING first or not."""
+    """A stopped VM is restored, an undeployed one booted, also after a resume to PENDING."""
     vm = endpoint.in_state(state)
     if resume and state in {STOPPED, UNDEPLOYED}:
         endpoint.act(vm, "resume", PENDING)
@@ -65,7 +65,7 @@ def test_a_deployment_depends_on_where_the_vm_was(
 
 
 def hosts_of(endpoint: Endpoint, vm: int) -> list[int]:
-    """The hosts of a VM's history."""
+    """Return the hosts of a VM's history."""
     shown = endpoint.xml("one.vm.info", vm)
     return [int(row.text or "") for row in shown.iterfind("HISTORY_RECORDS/HISTORY/HID")]
 
@@ -74,7 +74,7 @@ def hosts_of(endpoint: Endpoint, vm: int) -> list[int]:
 def test_a_migration_leads_through_its_states(
     endpoint: Endpoint, state: State, live: bool, kind: int, steps: list[State]
 ) -> None:
-    """The target is the last history record at once; state and charge follow."""
+    """The last history record names the target at once; state and charge follow."""
     vm = endpoint.in_state(state)
     endpoint.ok("one.vm.migrate", vm, endpoint.hosts[1], live, False, -1, kind)
     assert hosts_of(endpoint, vm) == endpoint.hosts[:2]
@@ -91,7 +91,7 @@ def test_a_migration_leads_through_its_states(
 
 
 def test_a_live_resize_passes_through_hotplug(endpoint: Endpoint) -> None:
-    """Template and charge change, the state comes back."""
+    """Template and charge change; the state returns."""
     vm = endpoint.running()
     endpoint.ok("one.vm.resize", vm, "CPU=2\nMEMORY=1024\nVCPU=2", False)
     endpoint.until(lambda: endpoint.charged() == {0: (200, 1024, 1)}, "charge")
@@ -104,7 +104,7 @@ def test_a_live_resize_passes_through_hotplug(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("state", [PENDING, OFF, UNDEPLOYED])
 def test_a_vm_that_does_not_run_is_resized_at_once(endpoint: Endpoint, state: State) -> None:
-    """Its charge too, where it has one."""
+    """The charge changes too, if there is one."""
     vm = endpoint.in_state(state)
     endpoint.ok("one.vm.resize", vm, "CPU=2.5\nMEMORY=1024", False)
     assert endpoint.state(vm) == state
@@ -113,8 +113,8 @@ def test_a_vm_that_does_not_run_is_resized_at_once(endpoint: Endpoint, state: St
     assert endpoint.charged() == ({0: (250, 1024, 1)} if state == OFF else {})
 
 
-def test_a_resize_is_for_some_states_and_sizes_only(endpoint: Endpoint) -> None:
-    """Not for a suspended VM, nor to less than nothing, nor beyond the host where enforced."""
+def test_a_resize_needs_a_suitable_state_and_size(endpoint: Endpoint) -> None:
+    """Suspended VMs and negative sizes are refused, and enforced sizes beyond the host."""
     suspended, running = endpoint.in_state(SUSPENDED), endpoint.running()
     code, text = endpoint.refused("one.vm.resize", suspended, "CPU=2", False)
     assert code == 2048
@@ -126,8 +126,8 @@ def test_a_resize_is_for_some_states_and_sizes_only(endpoint: Endpoint) -> None:
 # -- failures -----------------------------------------------------------------------------------
 
 
-def test_a_boot_that_fails_can_be_retried(endpoint: Endpoint, drivers: Drivers) -> None:
-    """It stays in BOOT_FAILURE with its host charged until somebody helps."""
+def test_a_failed_boot_can_be_retried(endpoint: Endpoint, drivers: Drivers) -> None:
+    """The VM stays in BOOT_FAILURE, with its host charged, until a recovery."""
     vm = endpoint.new()
     drivers.fail("deploy")
     endpoint.ok("one.vm.deploy", vm, endpoint.hosts[0])
@@ -139,8 +139,8 @@ def test_a_boot_that_fails_can_be_retried(endpoint: Endpoint, drivers: Drivers) 
     assert endpoint.charged() == {0: (100, 512, 1)}
 
 
-def test_a_boot_that_fails_can_be_given_up(endpoint: Endpoint, drivers: Drivers) -> None:
-    """Recreated it is pending again and charged nowhere; terminated it is done."""
+def test_a_failed_boot_can_be_given_up(endpoint: Endpoint, drivers: Drivers) -> None:
+    """Recreated it is pending without a charge; terminated it is done."""
     drivers.fail("deploy")
     again, over = endpoint.new(), endpoint.new()
     for vm in (again, over):
@@ -152,10 +152,10 @@ def test_a_boot_that_fails_can_be_given_up(endpoint: Endpoint, drivers: Drivers)
     assert endpoint.charged() == {}
 
 
-def test_a_live_migration_that_fails_leaves_the_vm_where_it_was(
+def test_a_failed_live_migration_leaves_the_vm_on_its_source(
     endpoint: Endpoint, drivers: Drivers
 ) -> None:
-    """Running, with the old host alone charged and as the last history record."""
+    """It runs; only the source is charged and in the last history record."""
     vm = endpoint.running()
     drivers.fail("migrate")
     endpoint.ok("one.vm.migrate", vm, endpoint.hosts[1], True)
@@ -166,10 +166,8 @@ def test_a_live_migration_that_fails_leaves_the_vm_where_it_was(
     assert endpoint.charged() == {0: (100, 512, 1)}
 
 
-def test_a_restore_that_fails_leaves_the_vm_at_the_target(
-    endpoint: Endpoint, drivers: Drivers
-) -> None:
-    """A cold migration: BOOT_MIGRATE_FAILURE there, and recreated it is pending."""
+def test_a_failed_restore_leaves_the_vm_on_the_target(endpoint: Endpoint, drivers: Drivers) -> None:
+    """A cold migration ends in BOOT_MIGRATE_FAILURE there; recreated the VM is pending."""
     vm = endpoint.running()
     drivers.fail("restore")
     endpoint.ok("one.vm.migrate", vm, endpoint.hosts[1], False)
@@ -181,10 +179,10 @@ def test_a_restore_that_fails_leaves_the_vm_at_the_target(
 
 
 @pytest.mark.parametrize(("action", "verb"), [("save", "suspend"), ("shutdown", "poweroff")])
-def test_what_fails_on_the_way_down_goes_on_running(
+def test_a_vm_whose_save_or_shutdown_fails_keeps_running(
     endpoint: Endpoint, drivers: Drivers, action: str, verb: str
 ) -> None:
-    """A save or a shutdown that fails changes nothing."""
+    """The failure changes nothing."""
     vm = endpoint.running()
     drivers.fail(action)
     endpoint.ok("one.vm.action", verb, vm)
@@ -193,7 +191,7 @@ def test_what_fails_on_the_way_down_goes_on_running(
     assert endpoint.charged() == {0: (100, 512, 1)}
 
 
-def test_a_resume_that_fails_leaves_the_vm_suspended(endpoint: Endpoint, drivers: Drivers) -> None:
+def test_a_failed_resume_leaves_the_vm_suspended(endpoint: Endpoint, drivers: Drivers) -> None:
     """It can be resumed later."""
     vm = endpoint.in_state(SUSPENDED)
     drivers.fail("restore")
@@ -206,10 +204,10 @@ def test_a_resume_that_fails_leaves_the_vm_suspended(endpoint: Endpoint, drivers
 
 @pytest.mark.parametrize("state", [PENDING, RUNNING, SUSPENDED, OFF, STOPPED])
 @pytest.mark.parametrize("operation", [3, 4, 5])
-def test_a_vm_is_deleted_or_recreated_wherever_it_is(
+def test_a_vm_can_be_deleted_or_recreated_in_any_state(
     endpoint: Endpoint, state: State, operation: int
 ) -> None:
-    """3 and 5 end it, 4 makes it pending anew; in each case no host is charged any more."""
+    """3 and 5 end it, 4 makes it pending again; no host is charged afterwards."""
     vm = endpoint.in_state(state)
     endpoint.ok("one.vm.recover", vm, operation)
     endpoint.reaches(vm, PENDING if operation == 4 else DONE)
@@ -217,10 +215,8 @@ def test_a_vm_is_deleted_or_recreated_wherever_it_is(
 
 
 @pytest.mark.parametrize("operation", [0, 1, 2])
-def test_there_is_nothing_to_recover_from_in_a_settled_state(
-    endpoint: Endpoint, operation: int
-) -> None:
-    """2048: neither of a pending VM nor of one that is off."""
+def test_a_stable_vm_cannot_be_recovered(endpoint: Endpoint, operation: int) -> None:
+    """Pending and powered-off VMs answer 2048."""
     for state in (PENDING, OFF):
         code, text = endpoint.refused("one.vm.recover", endpoint.in_state(state), operation)
         assert code == 2048

@@ -1,4 +1,4 @@
-"""Templates: names, vectors, letters of all kinds, numbers, and what stays of an update."""
+"""Templates: names, vectors, characters, numbers, and the effect of updates."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LETTERS = [
 
 
 def shown(endpoint: Endpoint, vm: int, path: str) -> str | None:
-    """A text of a VM."""
+    """Return a text of a VM."""
     return endpoint.xml("one.vm.info", vm).findtext(path)
 
 
 @pytest.mark.parametrize("text", LETTERS)
-def test_texts_come_back_as_they_were(endpoint: Endpoint, text: str) -> None:
-    """In a creation and in an update, in OpenNebula's syntax and in XML.
+def test_texts_are_returned_unchanged(endpoint: Endpoint, text: str) -> None:
+    """Creations and updates keep them, in OpenNebula's syntax and in XML.
 
-    From 7.0 on blanks at the ends are taken away.
+    From 7.0 on blanks at the ends are removed.
     """
     kept = text if endpoint.version < (7, 0) else text.strip()
     vm = endpoint.new(f'{SMALL}NOTE="{text}"\n')
@@ -50,31 +50,31 @@ def test_texts_come_back_as_they_were(endpoint: Endpoint, text: str) -> None:
     ],
 )
 def test_quotes_are_escaped(endpoint: Endpoint, written: str, kept: str | None) -> None:
-    """By a backslash before them, unless no quote comes behind; other backslashes stay."""
+    """A backslash escapes a quote unless no quote follows; other backslashes stay."""
     answer = endpoint.raw("one.vm.allocate", f"{SMALL}NOTE={written}\n", False)
     assert answer[0] is (kept is not None), answer
     if kept is not None:
         assert shown(endpoint, answer[1], "USER_TEMPLATE/NOTE") == kept
 
 
-def test_letters_beyond_the_first_plane_are_faults(endpoint: Endpoint) -> None:
-    """The server's XML-RPC can't read them: -503, and nothing is done."""
+def test_characters_beyond_the_basic_plane_are_faults(endpoint: Endpoint) -> None:
+    """The server's XML-RPC can't read them: -503, and nothing changes."""
     vm = endpoint.new()
     with pytest.raises(xmlrpc.client.Fault) as caught:
         endpoint.raw("one.vm.update", vm, 'NOTE="\N{GRINNING FACE}"', 1)
     assert caught.value.faultCode == -503
 
 
-def test_names_are_upper_cased_and_vectors_are_elements(endpoint: Endpoint) -> None:
-    """Single attributes and vectors; what a vector is called, and what stands in it."""
+def test_names_become_upper_case_and_vectors_become_elements(endpoint: Endpoint) -> None:
+    """This holds for single attributes, and for vectors and their contents."""
     vm = endpoint.new(SMALL + 'merkat_bid_cpu="3"\nmerkat=[cpu="4", Memory="5"]\n')
     assert shown(endpoint, vm, "USER_TEMPLATE/MERKAT_BID_CPU") == "3"
     assert shown(endpoint, vm, "USER_TEMPLATE/MERKAT/CPU") == "4"
     assert shown(endpoint, vm, "USER_TEMPLATE/MERKAT/MEMORY") == "5"
 
 
-def test_in_xml_only_the_outer_names_are_upper_cased(endpoint: Endpoint) -> None:
-    """What is empty, or nested deeper, is left out."""
+def test_in_xml_only_the_outer_names_become_upper_case(endpoint: Endpoint) -> None:
+    """Empty and deeper nested elements are left out."""
     vm = endpoint.new(
         "<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY><note>x</note><v><In>1</In></v><E/>"
         "<D><B><C>1</C></B></D></TEMPLATE>"
@@ -85,14 +85,14 @@ def test_in_xml_only_the_outer_names_are_upper_cased(endpoint: Endpoint) -> None
     assert names == {"NOTE", "V"}
 
 
-def test_names_that_xml_can_t_carry(endpoint: Endpoint) -> None:
-    """They get one that it can."""
+def test_names_that_are_invalid_in_xml_get_a_prefix(endpoint: Endpoint) -> None:
+    """The new name is valid in XML."""
     vm = endpoint.new(SMALL + '1st="x"\n')
     assert shown(endpoint, vm, "USER_TEMPLATE/ONE_1ST") == "x"
 
 
-def test_names_may_come_more_than_once(endpoint: Endpoint) -> None:
-    """All are kept, in their order; an update with the name replaces all."""
+def test_names_may_occur_more_than_once(endpoint: Endpoint) -> None:
+    """All values are kept in order; an update with the name replaces all."""
     vm = endpoint.new(SMALL + 'A="1"\nA="2"\nB=[C="1"]\nB=[C="2"]\nEMPTY=[]\nBLANK=""\n')
     inside = endpoint.xml("one.vm.info", vm).find("USER_TEMPLATE")
     assert inside is not None
@@ -105,7 +105,7 @@ def test_names_may_come_more_than_once(endpoint: Endpoint) -> None:
     assert [row.text for row in shown_a] == ["3"]
 
 
-def test_updating_replaces_all_or_what_it_names(endpoint: Endpoint) -> None:
+def test_an_update_replaces_all_attributes_or_those_it_names(endpoint: Endpoint) -> None:
     """0 replaces, 1 appends; the VM's own template stays."""
     vm = endpoint.new(SMALL + 'A="1"\nB="2"\n')
     endpoint.ok("one.vm.update", vm, 'B="3"\nC="4"\nCPU="7"', 1)
@@ -117,8 +117,8 @@ def test_updating_replaces_all_or_what_it_names(endpoint: Endpoint) -> None:
     assert [row.tag for row in inside.iterfind("USER_TEMPLATE/*")] == ["D"]
 
 
-def test_hosts_and_users_are_updated_alike(endpoint: Endpoint) -> None:
-    """With attributes of anybody's choice."""
+def test_hosts_and_users_are_updated_in_the_same_way(endpoint: Endpoint) -> None:
+    """They may have any attributes."""
     host = endpoint.hosts[0]
     endpoint.ok("one.host.update", host, 'RACK="7"\nMERKAT=[A="b"]', 1)
     inside = endpoint.xml("one.host.info", host)
@@ -131,7 +131,7 @@ def test_hosts_and_users_are_updated_alike(endpoint: Endpoint) -> None:
 
 
 def test_a_schedulers_message_is_an_attribute(endpoint: Endpoint) -> None:
-    """Whatever it says; an empty one takes its place."""
+    """It may have any text; an empty one replaces it."""
     vm = endpoint.new()
     endpoint.ok("one.vm.update", vm, 'SCHED_MESSAGE="no host has <4> & more"', 1)
     assert shown(endpoint, vm, "USER_TEMPLATE/SCHED_MESSAGE") == "no host has <4> & more"
@@ -147,7 +147,7 @@ def test_a_schedulers_message_is_an_attribute(endpoint: Endpoint) -> None:
     ],
 )  # fmt: skip
 def test_cpu_is_shown_with_six_digits(endpoint: Endpoint, cpu: str, as_shown: str) -> None:
-    """However it was written."""
+    """This holds for any notation."""
     vm = endpoint.new(f"CPU={cpu}\nMEMORY=64\n")
     assert shown(endpoint, vm, "TEMPLATE/CPU") == as_shown
 
@@ -155,8 +155,8 @@ def test_cpu_is_shown_with_six_digits(endpoint: Endpoint, cpu: str, as_shown: st
 @pytest.mark.parametrize(
     "name", ["web", "web 1", "ünïcödé ☃", "a.b-c_d", "(x) [y] = z, ~", "n" * 128]
 )
-def test_good_names(endpoint: Endpoint, name: str) -> None:
-    """They come back as they are, in the pool too."""
+def test_valid_names_are_returned_unchanged(endpoint: Endpoint, name: str) -> None:
+    """The pool shows them too."""
     vm = endpoint.new(f'{SMALL}NAME="{name}"\n')
     assert shown(endpoint, vm, "NAME") == name
     assert endpoint.pool("one.vmpool.info", -2, -1, -1, -1)[vm].findtext("NAME") == name
@@ -164,15 +164,15 @@ def test_good_names(endpoint: Endpoint, name: str) -> None:
     assert shown(endpoint, vm, "NAME") == "other"
 
 
-def test_a_vm_without_a_name_gets_one(endpoint: Endpoint) -> None:
-    """From its id."""
+def test_a_vm_without_a_name_gets_a_name(endpoint: Endpoint) -> None:
+    """The name contains its id."""
     vm = endpoint.new()
     assert shown(endpoint, vm, "NAME") == f"one-{vm}"
 
 
 @pytest.mark.parametrize("letter", "&|:;/'#{}$<>")
-def test_letters_that_no_name_has(endpoint: Endpoint, letter: str) -> None:
-    """Refused with 8192 in a creation, with 2048 in a renaming."""
+def test_characters_not_allowed_in_names_are_refused(endpoint: Endpoint, letter: str) -> None:
+    """Creations answer 8192, renamings 2048."""
     text = f"Invalid NAME, char '{letter}' is not allowed"
     assert endpoint.refused("one.vm.allocate", f'{SMALL}NAME="a{letter}b"\n') == (
         8192,
@@ -186,14 +186,14 @@ def test_letters_that_no_name_has(endpoint: Endpoint, letter: str) -> None:
 
 
 def test_names_have_at_most_128_bytes(endpoint: Endpoint) -> None:
-    """And at least one."""
+    """They have at least one byte."""
     code, text = endpoint.refused("one.vm.allocate", f'{SMALL}NAME="{"ü" * 65}"\n')
     assert (code, "max length is 128" in text) == (8192, True)
     assert endpoint.refused("one.vm.rename", endpoint.new(), "")[0] == 2048
 
 
-def test_a_pinned_vm_says_so(endpoint: Endpoint) -> None:
-    """Its requirements ask for hosts that pin, its processors are whole, its nodes are told."""
+def test_a_pinned_vm_has_the_requirements_of_pinning(endpoint: Endpoint) -> None:
+    """It requires pinning hosts and whole cores, and shows its NUMA nodes."""
     before = "!(PUBLIC_CLOUD = YES) & " if endpoint.version < (7, 0) else ""
     vm = endpoint.new('CPU=1\nVCPU=2\nMEMORY=64\nTOPOLOGY=[PIN_POLICY="CORE"]\n')
     inside = endpoint.xml("one.vm.info", vm)
@@ -205,8 +205,8 @@ def test_a_pinned_vm_says_so(endpoint: Endpoint) -> None:
     assert free.findtext("TEMPLATE/AUTOMATIC_REQUIREMENTS") == f"{before}!(PIN_POLICY = PINNED)"
 
 
-def test_requirements_and_ranks_are_kept_to_the_letter(endpoint: Endpoint) -> None:
-    """In the user template, for the scheduler to read."""
+def test_requirements_and_ranks_are_stored_unchanged(endpoint: Endpoint) -> None:
+    """The scheduler reads them in the user template."""
     words = 'CLUSTER_ID=0 & !(HOSTNAME="*x*") | RACK @> "7"'
     escaped = words.replace('"', '\\"')
     vm = endpoint.new(
@@ -219,7 +219,7 @@ def test_requirements_and_ranks_are_kept_to_the_letter(endpoint: Endpoint) -> No
 
 
 def test_devices_and_automatic_nics_are_numbered(endpoint: Endpoint) -> None:
-    """In order, from 0."""
+    """The numbers start at 0, in order."""
     vm = endpoint.new(
         SMALL + 'NIC=[NETWORK_MODE="auto"]\nNIC=[NETWORK_MODE="auto"]\nPCI=[CLASS="0300"]\n'
     )

@@ -1,4 +1,4 @@
-"""VM templates: kept by OpenNebula, shown to who may use them, and made into VMs."""
+"""VM templates: stored by OpenNebula, shown to permitted users, and instantiated as VMs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ USE_BY_GROUP = (1, 1, 0, 1, 0, 0, 0, 0, 0)
 
 
 def kept(endpoint: Endpoint, session: str = "", text: str = SMALL + MORE) -> tuple[int, str]:
-    """A template: its id and its name."""
+    """Create a template and return its id and name."""
     name = endpoint.name()
     made = endpoint.ok("one.template.allocate", f'NAME="{name}"\n{text}', session=session)
     return made, name
 
 
-def test_a_template_is_kept_as_it_was_given(endpoint: Endpoint) -> None:
-    """Its name beside it, its owner's alone; no size is asked for yet."""
+def test_a_template_is_stored_unchanged(endpoint: Endpoint) -> None:
+    """Its name is stored separately; only its owner sees it; sizes are not required yet."""
     uid, session = endpoint.user()
     oid, name = kept(endpoint, session, 'CPU="1"\n' + MORE)
     shown = endpoint.xml("one.template.info", oid, session=session)
@@ -39,8 +39,8 @@ def test_a_template_is_kept_as_it_was_given(endpoint: Endpoint) -> None:
     assert endpoint.pool("one.templatepool.info", *ALL, session=session).keys() == {oid}
 
 
-def test_what_makes_no_template(endpoint: Endpoint) -> None:
-    """No name, a name that is taken, one with foreign letters, what only administrators set."""
+def test_invalid_templates_are_refused(endpoint: Endpoint) -> None:
+    """Missing, used and invalid names are refused, and restricted attributes."""
     _, session = endpoint.user()
     oid, name = kept(endpoint, session)
     allocate = "one.template.allocate"
@@ -62,8 +62,8 @@ def test_what_makes_no_template(endpoint: Endpoint) -> None:
     )
 
 
-def test_only_who_may_sees_and_changes_it(endpoint: Endpoint) -> None:
-    """Its owner may let the group use it, but gives nobody its administration."""
+def test_only_permitted_users_see_and_change_it(endpoint: Endpoint) -> None:
+    """Its owner may let the group use it but can't give administration rights."""
     _, owner = endpoint.user()
     other_id, other = endpoint.user()
     oid, _ = kept(endpoint, owner)
@@ -88,8 +88,8 @@ def test_only_who_may_sees_and_changes_it(endpoint: Endpoint) -> None:
     assert (code, text.endswith(f"ADMIN TEMPLATE [{oid}].")) == (512, True)
 
 
-def test_it_is_replaced_added_to_renamed_and_removed(endpoint: Endpoint) -> None:
-    """What it says changes; a restricted attribute is not an ordinary user's to add."""
+def test_it_can_be_replaced_extended_renamed_and_removed(endpoint: Endpoint) -> None:
+    """An ordinary user can't add a restricted attribute."""
     _, session = endpoint.user()
     oid, _ = kept(endpoint, session)
     assert endpoint.ok("one.template.update", oid, 'FOO="new"', 1, session=session) == oid
@@ -112,8 +112,8 @@ def test_it_is_replaced_added_to_renamed_and_removed(endpoint: Endpoint) -> None
     assert endpoint.refused("one.template.info", oid, session=session)[0] == 1024
 
 
-def test_vms_are_made_of_it(endpoint: Endpoint) -> None:
-    """With what is said besides, named after it unless said, its id in their own templates."""
+def test_vms_are_created_from_it(endpoint: Endpoint) -> None:
+    """They get the additional attributes, its name unless another is given, and its id."""
     uid, session = endpoint.user()
     oid, name = kept(endpoint, session)
     first = endpoint.ok("one.template.instantiate", oid, "called", False, "", session=session)
@@ -137,8 +137,8 @@ def test_vms_are_made_of_it(endpoint: Endpoint) -> None:
     assert endpoint.state(first) == PENDING
 
 
-def test_of_what_no_vm_is_made(endpoint: Endpoint) -> None:
-    """Too little said, too much said, or of a template that is not theirs to use."""
+def test_invalid_instantiations_are_refused(endpoint: Endpoint) -> None:
+    """Sizes are missing, attributes are restricted, or the template is not permitted."""
     _, session = endpoint.user()
     bare, _ = kept(endpoint, session, 'MEMORY="64"\n')
     instantiate = "one.template.instantiate"

@@ -1,4 +1,4 @@
-"""Which states actions lead through, as a real server was seen to do it."""
+"""The states that each action leads through, recorded from a real server."""
 
 PENDING, HOLD, STOPPED, SUSPENDED, DONE, OFF, UNDEPLOYED = (
     (1, 0), (2, 0), (4, 0), (5, 0), (6, 0), (8, 0), (9, 0)
@@ -32,7 +32,7 @@ AT_ONCE = [
     ("terminate", PENDING, DONE),
     ("terminate-hard", HOLD, DONE),
 ]
-"""Where no host is asked, the state has moved with the answer."""
+"""If no host is involved, the state changes before the answer."""
 
 DEPLOYS = [
     (PENDING, [(3, 0), (3, 1), (3, 2), RUNNING]),
