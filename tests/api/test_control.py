@@ -1,4 +1,4 @@
-"""Commands against a real daemon, over its UNIX socket: both are processes, nothing is patched."""
+"""Commands to a real daemon over its UNIX socket, each in a separate process."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.daemon.processes import Program, until
 
 
 class Site:
-    """A daemon on an embedded cloud of its own."""
+    """A daemon on its own embedded cloud."""
 
     def __init__(self, folder: Path) -> None:
         self.config = folder / "merkatd.toml"
@@ -32,7 +32,7 @@ class Site:
         until(lambda: self.latest() is not None, "a period that came to its end")
 
     def latest(self) -> int | None:
-        """The number of the latest period; None where nobody answers."""
+        """Return the number of the latest period, or None without an answer."""
         try:
             period: int | None = ask(self.socket, "status")["period"]
         except ControlError:
@@ -40,7 +40,7 @@ class Site:
         return period
 
     def run(self, *words: str) -> Said:
-        """A command in a process of its own."""
+        """Run a command in a separate process."""
         done = subprocess.run(
             [sys.executable, "-W", "error", "-m", "merkatd.cli", *words, "--config", self.config],
             capture_output=True,
@@ -52,7 +52,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Ended with SIGTERM, as an administrator does it."""
+    """Return a site that is stopped with SIGTERM, as by an administrator."""
     made = Site(tmp_path_factory.mktemp("site"))
     yield made
     made.program.tell_to_end()
@@ -60,7 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_commands_reach_the_daemon(site: Site, tmp_path: Path) -> None:
-    """Rows, a dry run, a snapshot and its replay."""
+    """They list rows, show a dry run, save a snapshot and replay it."""
     hosts = site.run("list", "hosts", "--csv", "--no-header", "-l", "ID,STAT")
     assert (hosts.code, hosts.lines, hosts.err) == (0, ["0,on", "1,on", "2,on"], "")
     assert site.run("plan").out.startswith("Period ")
@@ -73,7 +73,7 @@ def test_commands_reach_the_daemon(site: Site, tmp_path: Path) -> None:
 
 
 def test_pause_and_resume(site: Site) -> None:
-    """The daemon says that it is paused; told to resume, it goes on."""
+    """The daemon reports that it is paused; after `resume` it continues."""
     assert ask(site.socket, "pause") is True
     before = site.latest()
     assert ask(site.socket, "status")["paused"] is True
@@ -97,7 +97,7 @@ def test_pause_and_resume(site: Site) -> None:
     ],
 )
 def test_garbage_is_answered_with_an_error(line: bytes, site: Site) -> None:
-    """And the daemon goes on."""
+    """The daemon continues."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10.0)
         connection.connect(str(site.socket))
@@ -108,8 +108,8 @@ def test_garbage_is_answered_with_an_error(line: bytes, site: Site) -> None:
     assert site.latest() is not None
 
 
-def test_a_request_without_an_end_is_hung_up_on(site: Site) -> None:
-    """Nobody can fill the daemon's memory."""
+def test_a_request_without_an_end_is_disconnected(site: Site) -> None:
+    """No client can fill the daemon's memory."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10.0)
         connection.connect(str(site.socket))
@@ -119,12 +119,12 @@ def test_a_request_without_an_end_is_hung_up_on(site: Site) -> None:
 
 
 _SIZE = {"COLUMNS", "LINES"}
-"""They would count for more than the terminal."""
+"""Variables that would override the terminal's size."""
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50), (40, 8)])
 def test_top_is_live_and_ends_with_q(columns: int, lines: int, site: Site) -> None:
-    """In a terminal of any size: no frame is larger, and the terminal is left as it was."""
+    """It fits a terminal of any size and restores it."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (lines, columns))
     before = termios.tcgetattr(theirs)

@@ -1,4 +1,4 @@
-"""The control socket keeps one question and one answer of a connection, whatever comes."""
+"""The control socket keeps at most one question and one answer of a connection."""
 
 import json
 from typing import Any
@@ -15,28 +15,28 @@ QUESTION = b'{"question": "status"}\n'
 
 
 class Slow:
-    """Questions that are answered when the test says so."""
+    """Questions that are answered on the test's command."""
 
     def __init__(self) -> None:
         self.asked: list[Deferred[Any]] = []
 
     async def answer(self, _question: str, _arguments: dict[str, Any]) -> Any:
-        """What the test says."""
+        """Return the answer that the test gives."""
         waiting: Deferred[Any] = Deferred()
         self.asked.append(waiting)
         return await waiting
 
 
 def connected(questions: Any, clock: Clock | None = None) -> tuple[Any, Any]:
-    """A command's connection."""
+    """Return a command's connection."""
     line: Any = ControlFactory(clock or Clock(), questions).buildProtocol(None)
     transport = _Transport()
     line.makeConnection(transport)
     return line, transport
 
 
-def test_questions_that_wait_are_not_read() -> None:
-    """While one is worked on, the connection reads nothing; then they follow in their order."""
+def test_waiting_questions_are_not_read() -> None:
+    """During a question the connection reads no other; then they follow in order."""
     questions, clock = Slow(), Clock()
     line, transport = connected(questions, clock)
     line.dataReceived(QUESTION * 3)
@@ -49,8 +49,8 @@ def test_questions_that_wait_are_not_read() -> None:
     assert transport.producerState == "producing"
 
 
-def test_thousands_of_questions_at_once_are_answered_one_by_one() -> None:
-    """Each in its order, and the daemon does other work between any two of them."""
+def test_thousands_of_questions_are_answered_one_by_one() -> None:
+    """They keep their order, and the daemon does other work between any two of them."""
     clock = Clock()
     others: list[int] = []
 
@@ -67,8 +67,8 @@ def test_thousands_of_questions_at_once_are_answered_one_by_one() -> None:
     assert said == list(range(3_000))
 
 
-def test_a_line_that_is_no_question_ends_the_connection() -> None:
-    """Tens of thousands of empty lines get one answer, not one each."""
+def test_an_invalid_line_ends_the_connection() -> None:
+    """Tens of thousands of empty lines get one answer in all."""
     for wrong in (b"\n", b"[]\n", b'{"question": 1}\n', b"{\n", b"\xff\n"):
         line, transport = connected(Slow())
         line.dataReceived(wrong * 10_000)
@@ -77,8 +77,8 @@ def test_a_line_that_is_no_question_ends_the_connection() -> None:
         assert transport.disconnecting
 
 
-def test_an_asker_that_reads_no_answer_is_asked_for_no_more() -> None:
-    """The next question waits until the answers before it are read."""
+def test_questions_wait_until_earlier_answers_are_read() -> None:
+    """The connection reads no further question until then."""
     questions, clock = Slow(), Clock()
     line, transport = connected(questions, clock)
     line.dataReceived(QUESTION * 2)
@@ -93,8 +93,8 @@ def test_an_asker_that_reads_no_answer_is_asked_for_no_more() -> None:
     assert transport.producerState == "producing"
 
 
-def test_an_asker_that_has_gone_is_not_answered() -> None:
-    """What it had sent before it went is not worked on."""
+def test_a_client_that_has_disconnected_gets_no_answer() -> None:
+    """Its waiting questions are dropped."""
     questions, clock = Slow(), Clock()
     line, transport = connected(questions, clock)
     line.dataReceived(QUESTION * 2)
@@ -104,8 +104,8 @@ def test_an_asker_that_has_gone_is_not_answered() -> None:
     assert len(questions.asked) == 1
 
 
-def test_an_answer_that_is_no_json_is_an_error_and_the_connection_goes_on() -> None:
-    """The asker is told, the log says why, and the next question is answered."""
+def test_an_answer_that_is_no_json_is_an_error_and_the_connection_continues() -> None:
+    """The client gets an error, the log has the reason, and the next question is answered."""
     questions, clock = Slow(), Clock()
     line, transport = connected(questions, clock)
     line.dataReceived(QUESTION * 2)
@@ -120,7 +120,7 @@ def test_an_answer_that_is_no_json_is_an_error_and_the_connection_goes_on() -> N
 
 
 def test_a_line_without_an_end_ends_the_connection() -> None:
-    """Nothing longer than a request is kept."""
+    """At most the size of a request is stored."""
     line, transport = connected(Slow())
     line.dataReceived(b"x" * (LONGEST_REQUEST + 100))
     assert transport.disconnecting

@@ -1,4 +1,4 @@
-"""What is shown of a host is no more than it has, also while a move is put off."""
+"""The shown allocations never exceed a host, even while a migration is postponed."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ HOSTS, WHOLE = 3, (400.0, 4096.0)
 
 
 def shown(places: list[int], allocations: list[tuple[float, float]]) -> PeriodView:
-    """VMs on these hosts, for which so much was decided."""
+    """Return the view of VMs on these hosts with these decided allocations."""
     count = len(places)
     decided = np.array(allocations, dtype=float).reshape(count, 2)
     whole = np.tile(WHOLE, (HOSTS, 1))
@@ -38,7 +38,7 @@ amounts = st.tuples(st.floats(0.0, 500.0), st.floats(0.0, 5000.0))
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(NO_HOST, HOSTS - 1), amounts), min_size=1, max_size=9))
 def test_no_host_gives_more_than_it_has(rows: list[tuple[int, tuple[float, float]]]) -> None:
-    """Wherever VMs are; nobody has more than was decided, and on a host with room all of it."""
+    """No VM gets more than was decided; on a host with room each gets all of it."""
     now = shown([place for place, _ in rows], [amount for _, amount in rows])
     given_ = now.given()
     decided = now.decision.allocations

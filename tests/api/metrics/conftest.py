@@ -1,4 +1,4 @@
-"""A cloud that has figures."""
+"""A cloud with metrics."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.scheduler.frontend import Frontend
 
 @pytest.fixture
 def frontend() -> Iterator[Frontend]:
-    """Three hosts, and two VMs that want more than one of them has."""
+    """Return three hosts and two VMs that together demand more than one host has."""
     made = Frontend(hosts=3)
     made.vm(30.0)
     made.vm(10.0)

@@ -1,4 +1,4 @@
-"""What is read off the figures."""
+"""Read samples from the metrics."""
 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
@@ -6,7 +6,7 @@ from merkatd.api.metrics.metric_registry import MetricRegistry
 
 
 def samples(figures: MetricRegistry) -> dict[tuple[str, ...], float]:
-    """By name and the values of the labels; without those of the process, which never rest."""
+    """Return samples by name and label values, without those of the changing process."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in parsed(figures.page().decode())

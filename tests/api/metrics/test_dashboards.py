@@ -1,4 +1,4 @@
-"""Dashboards, alerts and their page know the figures that there are, and no others."""
+"""Dashboards, alerts and their page use exactly the existing metrics."""
 
 import json
 import re
@@ -23,7 +23,7 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, str]:
-    """Names as they are asked for, with the kind, of all that a daemon tells."""
+    """Return the kind of each metric of a daemon by its query name."""
     return {
         family.name + ("_total" if family.type == "counter" else ""): family.type
         for family in all_figures()
@@ -32,25 +32,25 @@ def known() -> dict[str, str]:
 
 
 def asked(text: str) -> set[str]:
-    """The figures that are named."""
+    """Return the metrics that a text names."""
     return {_OF_HISTOGRAMS.sub("", name) for name in _NAME.findall(text)}
 
 
 def panels(file: Path) -> list[dict[str, Any]]:
-    """All of a dashboard."""
+    """Return all panels of a dashboard."""
     found: list[dict[str, Any]] = json.loads(file.read_text())["panels"]
     return found
 
 
 @pytest.mark.parametrize("file", [*DASHBOARDS, RULES], ids=lambda file: file.name)
-def test_only_figures_are_asked_for_that_there_are(file: Path, known: dict[str, str]) -> None:
-    """By the names that they have."""
+def test_only_existing_metrics_are_queried(file: Path, known: dict[str, str]) -> None:
+    """The queries use the exact names."""
     assert len(asked(file.read_text())) > 5
     assert asked(file.read_text()) <= known.keys()
 
 
-def test_the_page_has_every_figure_and_its_kind(known: dict[str, str]) -> None:
-    """And no other; each alert has its line too."""
+def test_the_page_lists_every_metric_and_its_kind(known: dict[str, str]) -> None:
+    """It lists no other, and has a line for each alert."""
     page = PAGE.read_text()
     told = dict(re.findall(r"^\| `(merkat_\w+)` \| (\w+) \|", page, re.MULTILINE))
     assert told == known
@@ -59,8 +59,8 @@ def test_the_page_has_every_figure_and_its_kind(known: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)
-def test_a_dashboard_can_be_shown(file: Path) -> None:
-    """Panels have a number each and lie beside one another; each asks something of its source."""
+def test_a_dashboard_can_be_displayed(file: Path) -> None:
+    """Panels have distinct ids and places, and each queries its source."""
     found = panels(file)
     assert len({panel["id"] for panel in found}) == len(found)
     places = set[tuple[int, int]]()
@@ -78,12 +78,12 @@ def test_a_dashboard_can_be_shown(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)
-def test_a_dashboard_keeps_to_grafanas_model(file: Path) -> None:
-    """The rules of its published JSON model, as far as they can be told without Grafana."""
+def test_a_dashboard_follows_grafanas_model(file: Path) -> None:
+    """These are the rules of the JSON model that can be checked without Grafana."""
     board = json.loads(file.read_text())
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", board["uid"])
-    assert "id" not in board, "a number of its own is for the Grafana that imports it"
-    # From 36 on a source is named by kind and uid; 38 has the panels that are used.
+    assert "id" not in board, "the Grafana that imports it assigns the id"
+    # From 36 on a source is named by kind and uid; 38 has the panels in use.
     assert (board["schemaVersion"], type(board["version"]), board["editable"]) == (38, int, True)
     assert board["title"]
     assert board["time"].keys() == {"from", "to"}
@@ -113,14 +113,14 @@ def test_a_dashboard_keeps_to_grafanas_model(file: Path) -> None:
     assert named <= {variable["name"] for variable in variables}
 
 
-def test_dashboards_are_told_apart() -> None:
-    """One that is imported would take the place of another with its uid."""
+def test_dashboards_have_distinct_uids() -> None:
+    """An imported dashboard replaces another one with its uid."""
     uids = [json.loads(file.read_text())["uid"] for file in DASHBOARDS]
     assert len(set(uids)) == len(uids) == len(DASHBOARDS) > 1
 
 
-def test_alerts_name_commands_that_there_are() -> None:
-    """As they would be typed."""
+def test_alerts_name_existing_commands() -> None:
+    """The commands can be typed as shown."""
     commands = r"merkatd ((?:list|log|explain|resume|plan|check|tenant)\b[^;\"]*)"
     found = re.findall(commands, RULES.read_text())
     assert len(found) > 5

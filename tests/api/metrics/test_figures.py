@@ -1,4 +1,4 @@
-"""What Prometheus reads is what the periods came to."""
+"""Prometheus reads the results of the periods."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,16 +30,16 @@ from tests.scheduler.frontend import Frontend
 ROOT = Path(__file__).parents[3]
 
 
-def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
-    """But the counters begin with their zeros."""
+def test_before_the_first_period_no_metric_describes_the_cloud() -> None:
+    """Counters start at zero."""
     found = samples(MetricRegistry("1.2"))
     assert found["merkat_build_info", "1.2"] == 1
     assert found["merkat_periods_total", "failed"] == 0
     assert not [name for name, *_ in found if name.startswith(("merkat_cpu", "merkat_vms"))]
 
 
-def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
-    """Cores and bytes, by market; prices as they were announced."""
+def test_a_period_is_exported_in_base_units(frontend: Frontend) -> None:
+    """These are cores and bytes by market; prices are as announced."""
     figures = MetricRegistry("1", interval_s=lambda: 30.0, wall_s=lambda: 7.0)
     announcement = frontend.period()
     figures.announced(announcement)
@@ -62,8 +62,8 @@ def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
     assert found["merkat_period_interval_seconds",] == 30.0
 
 
-def test_what_guests_really_used_stands_beside_what_they_were_given(frontend: Frontend) -> None:
-    """Both burn all they get, and have used half a GiB each."""
+def test_use_by_guests_is_exported_beside_allocations(frontend: Frontend) -> None:
+    """Both guests use all CPU they get, and half a GiB each."""
     figures = MetricRegistry("1")
     announcement = frontend.periods(4)
     figures.announced(announcement)
@@ -74,8 +74,8 @@ def test_what_guests_really_used_stands_beside_what_they_were_given(frontend: Fr
     assert used > 0
 
 
-def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) -> None:
-    """Those of whom OpenNebula shows no group stand under none; all and the treasury are all."""
+def test_balances_are_exported_by_group_and_are_complete(frontend: Frontend) -> None:
+    """Owners without a group appear under none; all groups and the treasury add up."""
     ann = frontend.user("ann")
     frontend.vm(5.0, owner=ann)
     figures = MetricRegistry("1")
@@ -90,10 +90,10 @@ def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) ->
     assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
 
 
-def test_periods_in_quarantine_are_counted(
+def test_quarantined_periods_are_counted(
     frontend: Frontend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A monitor alarms on the figure of periods that were not charged."""
+    """A monitor can raise an alarm on periods that were not charged."""
     figures = MetricRegistry("1")
     balances = Balances(frontend.scheduler.world.database, figures.balances, figures.quarantined)
     balances.announced(frontend.period())
@@ -106,8 +106,8 @@ def test_periods_in_quarantine_are_counted(
     assert samples(figures)["merkat_quarantined_periods",] == 1
 
 
-def test_a_daemon_that_ends_meanwhile_says_so_and_no_more(frontend: Frontend) -> None:
-    """The books are closed already: what was told before stands."""
+def test_a_daemon_that_stops_meanwhile_logs_one_warning(frontend: Frontend) -> None:
+    """The database is closed already: the earlier values stay."""
     figures = MetricRegistry("1")
     latest = frontend.period()
     database = frontend.scheduler.world.database
@@ -124,8 +124,8 @@ def test_a_daemon_that_ends_meanwhile_says_so_and_no_more(frontend: Frontend) ->
     ]
 
 
-def test_calls_are_counted_by_what_became_of_them() -> None:
-    """Also those that are not over yet."""
+def test_calls_are_counted_by_their_result() -> None:
+    """Calls in flight are counted too."""
     calls, waiting = Calls(), list[Deferred[list[object]]]()
 
     class Way:
@@ -149,8 +149,8 @@ def test_calls_are_counted_by_what_became_of_them() -> None:
     assert len(gone) == 1
 
 
-def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
-    """In the next period; every state has a figure, also those that nobody is in."""
+def test_sent_steps_are_confirmed_by_observation(frontend: Frontend) -> None:
+    """They are confirmed in the next period; every VM state has a metric."""
     figures = MetricRegistry("1")
     for _ in range(2):
         figures.announced(frontend.period())
@@ -164,7 +164,7 @@ def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
 
 
 def test_labels_are_bounded(frontend: Frontend) -> None:
-    """However many VMs and owners there are, no figure is one of theirs; groups have theirs."""
+    """No metric belongs to a VM or owner; groups have metrics."""
     figures = MetricRegistry("1")
     frontend.vm(owner=frontend.user("first"))
     figures.announced(frontend.period())
@@ -176,8 +176,8 @@ def test_labels_are_bounded(frontend: Frontend) -> None:
     assert len(samples(figures)) == before
 
 
-def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
-    """By name; all groups together have what all markets gave, and pay its price."""
+def test_groups_have_the_sums_of_their_vms(frontend: Frontend) -> None:
+    """All groups together have what all markets allocate, and pay its price."""
     frontend.vm(5.0, owner=frontend.user("ann"))
     figures = MetricRegistry("1")
     announcement = frontend.period()
@@ -195,8 +195,8 @@ def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
     assert sum(costs) == pytest.approx((given.sum(axis=0) * [*prices.values()]).sum())
 
 
-def test_errors_are_those_of_the_places_that_were_seen(frontend: Frontend) -> None:
-    """Two VMs on three hosts have all they would have on one great host."""
+def test_allocation_errors_are_those_of_the_observed_placement(frontend: Frontend) -> None:
+    """Two VMs on three hosts get all that they would get on one large host."""
     figures = MetricRegistry("1")
     FairnessMetrics(Inline(), figures.fair).announced(frontend.periods(3))
     found = samples(figures)
@@ -205,7 +205,7 @@ def test_errors_are_those_of_the_places_that_were_seen(frontend: Frontend) -> No
 
 
 def test_a_crowded_host_is_unfair() -> None:
-    """The cloud of the manual has two VMs to move: moved, all of its figures are better."""
+    """The manual's cloud has two VMs to migrate: afterwards all of its metrics are better."""
     before = loads((ROOT / "docs/example.json").read_text())
     entry = strategy_named("tabu")
     decided = entry.decide(before, np.random.default_rng(1), {}, entry.settings)
@@ -220,8 +220,8 @@ def test_a_crowded_host_is_unfair() -> None:
     assert crowded.shortfall > even.shortfall
 
 
-def test_a_scrape_asks_nobody(frontend: Frontend) -> None:
-    """Neither OpenNebula nor the database: it reads what the period left."""
+def test_a_scrape_makes_no_call(frontend: Frontend) -> None:
+    """It calls neither OpenNebula nor the database: it reads the last period's results."""
     figures = MetricRegistry("1", {"opennebula": Calls()})
     figures.announced(frontend.period())
 
@@ -235,8 +235,8 @@ def test_a_scrape_asks_nobody(frontend: Frontend) -> None:
         assert len(samples(figures)) > 60
 
 
-def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None:
-    """A database counts calls that it answered, calls that failed, and calls that wait."""
+def test_only_existing_servers_and_queues_have_metrics(frontend: Frontend) -> None:
+    """A database counts answered calls, failed calls and waiting calls."""
     database = frontend.scheduler.world.database
     assert isinstance(database, Database)
     frontend.period()
@@ -260,8 +260,8 @@ def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None
     assert found["merkat_queue_depth", "database"] == 0
 
 
-def test_what_the_daemon_does_is_told_at_each_scrape() -> None:
-    """As it is then."""
+def test_the_daemons_state_is_read_at_each_scrape() -> None:
+    """The value is the present one."""
     figures, paused = MetricRegistry("1"), False
     figures.states({"paused": lambda: paused, "acting": lambda: not paused})
     assert samples(figures)["merkat_state", "acting"] == 1
@@ -280,9 +280,9 @@ def test_what_the_daemon_does_is_told_at_each_scrape() -> None:
         (3, None, False, False, "the last 3 periods failed; the log says why"),
     ],
 )
-def test_whoever_waits_is_well(
+def test_a_waiting_daemon_is_healthy(
     failures: int, standby: str | None, paused: bool, well: bool, why: str
 ) -> None:
-    """Whoever fails again and again is not."""
+    """A daemon that fails repeatedly is not."""
     found = health(failures, standby, paused=paused)
     assert (found.well, found.why) == (well, why)

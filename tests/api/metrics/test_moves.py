@@ -1,4 +1,4 @@
-"""Moves are counted by what became of them, and why they were decided."""
+"""Migrations are counted by their result and the reason for them."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend
 
 
-def test_moves_are_counted_by_what_became_of_them_and_why(frontend: Frontend) -> None:
-    """A host is drained: its VM is sent away in this period and seen elsewhere in the next."""
+def test_migrations_are_counted_by_result_and_reason(frontend: Frontend) -> None:
+    """A host is drained: its VM is sent away in this period and confirmed in the next."""
     figures = MetricRegistry("1")
     figures.announced(frontend.periods(2))
     assert not moves(figures)
@@ -22,8 +22,8 @@ def test_moves_are_counted_by_what_became_of_them_and_why(frontend: Frontend) ->
     assert moves(figures) == {("sent", "drained"): 1, ("confirmed", "drained"): 1}
 
 
-def test_moves_of_a_daemon_before_are_counted_as_such(frontend: Frontend) -> None:
-    """Whoever starts in the middle of one knows what became of it, but not why it was decided."""
+def test_migrations_of_an_earlier_daemon_are_counted_as_such(frontend: Frontend) -> None:
+    """A daemon that starts during a migration knows its result, but not its reason."""
     frontend.periods(2)
     frontend.order(Order.DRAIN, frontend.host_of(0))
     frontend.periods(1)
@@ -32,7 +32,7 @@ def test_moves_of_a_daemon_before_are_counted_as_such(frontend: Frontend) -> Non
     assert moves(figures) == {("confirmed", "earlier"): 1}
 
 
-def test_a_move_that_opennebula_refuses_is_one_that_was_refused(frontend: Frontend) -> None:
+def test_a_refused_migration_is_counted_as_refused(frontend: Frontend) -> None:
     """It is not counted as sent."""
     figures = MetricRegistry("1")
     frontend.periods(2)
@@ -52,7 +52,7 @@ def test_a_move_that_opennebula_refuses_is_one_that_was_refused(frontend: Fronte
 
 
 def moves(figures: MetricRegistry) -> dict[tuple[str, str], float]:
-    """By result and reason, those that there were."""
+    """Return the number of migrations by result and reason, without zeros."""
     return {
         (result, reason): value
         for (name, *labels), value in samples(figures).items()

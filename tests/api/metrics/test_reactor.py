@@ -1,4 +1,4 @@
-"""The reactor's holds: found, measured, named, and counted."""
+"""Blocked times of the reactor are detected, measured, named and counted."""
 
 import gc
 import time
@@ -13,21 +13,21 @@ from tests.opennebula.worlds import RealTime
 
 @pytest.fixture
 def real_time() -> Any:
-    """A reactor of this test alone."""
+    """Return a reactor for this test."""
     made = RealTime()
     yield made
     made.close()
 
 
 def hold(seconds: float) -> None:
-    """Compute for so long."""
+    """Compute for this time."""
     ending = time.monotonic() + seconds
     while time.monotonic() < ending:
         sum(range(100))
 
 
-def test_a_hold_is_measured_named_and_forgotten_after_a_scrape(real_time: RealTime) -> None:
-    """Its length within a beat or two of a busy machine; the name is the function's."""
+def test_a_hold_is_measured_named_and_reset_after_a_scrape(real_time: RealTime) -> None:
+    """Its length is exact to a beat or two on a busy machine; the name is the function's."""
     holds = ReactorHolds(real_time.reactor)
     holds.start()
     real_time.wait(1.0)
@@ -46,7 +46,7 @@ def test_a_hold_is_measured_named_and_forgotten_after_a_scrape(real_time: RealTi
 
 
 def test_the_function_that_holds_the_reactor_is_named(real_time: RealTime) -> None:
-    """As far as it is one of the daemon's."""
+    """Only functions of the daemon are named."""
     module = {"__name__": "merkatd.slow", "time": time}
     exec(  # noqa: S102 - a function of a module of the daemon
         "def compute():\n end = time.monotonic() + 0.3\n while time.monotonic() < end: pass\n",
@@ -63,8 +63,8 @@ def test_the_function_that_holds_the_reactor_is_named(real_time: RealTime) -> No
     assert where == "merkatd.slow.compute"
 
 
-def test_a_collection_of_garbage_is_named(real_time: RealTime) -> None:
-    """No function of ours holds the reactor then, and no thread can look at it."""
+def test_a_garbage_collection_is_named(real_time: RealTime) -> None:
+    """No function of the daemon holds the reactor then, and no thread can inspect it."""
     kept: list[list[int]] = [[] for _ in range(400_000)]
     holds = ReactorHolds(real_time.reactor)
     holds.start()

@@ -1,4 +1,4 @@
-"""Machines read the figures, and whether the daemon is well, over HTTP."""
+"""Programs read the metrics and the daemon's health over HTTP."""
 
 import asyncio
 import socket
@@ -20,13 +20,13 @@ Get = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def state() -> dict[str, Health]:
-    """What the daemon says of itself."""
+    """Return the health that the daemon reports."""
     return {"health": Health(True, "acting")}
 
 
 @pytest.fixture
 def get(state: dict[str, Health]) -> Iterator[Get]:
-    """Ask for a path: status, type and text of the answer."""
+    """Return a function that requests a path; it returns status, type and text."""
     time = RealTime()
     port = listen(time.reactor, "127.0.0.1", 0, MetricRegistry("1"), lambda: state["health"])
 
@@ -52,8 +52,8 @@ def get(state: dict[str, Health]) -> Iterator[Get]:
     time.close()
 
 
-def test_the_page_of_figures_is_made_once_a_second_at_most() -> None:
-    """However often machines ask, and wherever a clock jumps."""
+def test_the_page_of_metrics_is_built_at_most_once_a_second() -> None:
+    """This holds for any number of requests and any jump of the clock."""
     clock, made = Clock(), 0
 
     def make() -> tuple[int, bytes, bytes]:
@@ -71,8 +71,8 @@ def test_the_page_of_figures_is_made_once_a_second_at_most() -> None:
     assert kept.page()[2] == b"3"
 
 
-def test_prometheus_is_answered_in_its_own_words(get: Get) -> None:
-    """With the type that says which version of them; nobody's log grows by it."""
+def test_prometheus_gets_its_own_format(get: Get) -> None:
+    """The type names its version, and the request leaves no line in the log."""
     with capturedLogs() as logged:
         status, kind, text = get("/metrics")
     assert not logged
@@ -82,22 +82,22 @@ def test_prometheus_is_answered_in_its_own_words(get: Get) -> None:
 
 
 def test_health_is_a_status_and_a_sentence(get: Get, state: dict[str, Health]) -> None:
-    """What watches over daemons reads the status; people read the rest."""
+    """Monitors read the status; people read the rest."""
     assert get("/healthz")[::2] == (200, "ok: acting\n")
     state["health"] = Health(False, "the last 3 periods failed")
     assert get("/healthz")[::2] == (503, "failing: the last 3 periods failed\n")
 
 
-def test_nothing_else_is_there(get: Get) -> None:
-    """Neither other pages nor other ways of asking."""
+def test_other_paths_and_methods_are_refused(get: Get) -> None:
+    """They get 404 or 405."""
     assert get("/")[0] == 404
     assert get("/metrics/x")[0] == 404
     assert get("/metrics", "POST")[0] == 405
     assert get("/metrics", "HEAD")[::2] == (200, "")
 
 
-def test_a_port_that_is_taken_is_named() -> None:
-    """With the key that would have to be different."""
+def test_a_port_in_use_is_named() -> None:
+    """The error names the key to change."""
     time = RealTime()
     with closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""One daemon for all tests of the tenants' interface that don't need their own."""
+"""One daemon for all tests of the tenants' interface that need no own daemon."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ strategy = "groups"
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Ended with SIGTERM."""
+    """Return a site that is stopped with SIGTERM."""
     made = Site(tmp_path_factory.mktemp("site"), _MARKETS)
     yield made
     made.end()

@@ -1,4 +1,4 @@
-"""A whole daemon on its embedded cloud, and two tenants with a VM each, over real HTTP."""
+"""A whole daemon on its embedded cloud with two tenants, each with a VM, over real HTTP."""
 
 import hashlib
 import http.client
@@ -19,7 +19,7 @@ PASSWORD = "hush-hush-secret"  # noqa: S105 - of users of a cloud that lives as 
 ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
 _PATIENCE_S = 120.0
 _STILL_S = 1.5
-"""After so long without a change a paused daemon is between two periods."""
+"""After this time without a change a paused daemon is between two periods."""
 _VM = (
     'CPU="1"\nVCPU="2"\nMEMORY="2048"\nMERKAT_BID_CPU="{bid}"\nMERKAT_BID_MEMORY="1"\nNAME="{name}"'
 )
@@ -45,7 +45,7 @@ address_calls = 100000.0
 
 
 def until(met: Callable[[], object], what: str) -> None:
-    """Wait for a condition; AssertionError where it is not met in time."""
+    """Wait for a condition; raise AssertionError if it is not met in time."""
     ending = time.monotonic() + _PATIENCE_S
     while not met():
         assert time.monotonic() < ending, f"{what}: not within {_PATIENCE_S:g} s"
@@ -53,10 +53,10 @@ def until(met: Callable[[], object], what: str) -> None:
 
 
 class Site:
-    """One daemon; VM 0 is Ann's, VM 1 Bob's."""
+    """One daemon; VM 0 belongs to Ann, VM 1 to Bob."""
 
     def __init__(self, folder: Path, more: str = "", credits_: float = 1e6) -> None:
-        """Tenants without credits have no new VMs: as given, these last longer than any test."""
+        """Start the daemon; the default credits outlast any test, so new VMs are allowed."""
         self.folder = folder
         self.state = folder / "state"
         config = folder / "merkatd.toml"
@@ -64,7 +64,7 @@ class Site:
         self.log = folder / "log"
         words = [sys.executable, "-W", "error", "-m", "merkatd.cli", "run", "--config", str(config)]
         with self.log.open("wb") as log:
-            # So small a cloud is decided sooner than its code would be compiled.
+            # So small a cloud is decided before its code would be compiled.
             environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
             self.program = subprocess.Popen(words, stdout=log, stderr=log, env=environment)
         try:
@@ -94,7 +94,7 @@ class Site:
         return answer[1]
 
     def period(self) -> int | None:
-        """The number of the latest period; None where nobody answers yet."""
+        """Return the number of the latest period, or None without an answer."""
         assert self.program.poll() is None, self.log.read_text()
         try:
             found: int | None = ask(self.state / "control.sock", "status")["period"]
@@ -107,7 +107,7 @@ class Site:
         return len(rows) == 2 and all(row["state"] == "RUNNING" and row["host"] for row in rows)
 
     def pause(self) -> None:
-        """Begin no more periods; the one in hand has ended when this returns."""
+        """Start no more periods, and return after the running one has ended."""
         ask(self.state / "control.sock", "pause")
         kept, still_s = self.kept(), time.monotonic()
 
@@ -121,30 +121,30 @@ class Site:
         until(quiet, "no more periods")
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume periods."""
         ask(self.state / "control.sock", "resume")
 
     def order(self, question: str, **words: Any) -> Any:
-        """As a command on the same machine orders it."""
+        """Give an order, as a command on the same machine does."""
         return ask(self.state / "control.sock", question, words)
 
     def as_before(self) -> None:
-        """In the configured mode, and not paused."""
+        """Restore the configured mode and resume."""
         self.order("mode", to="configured")
         self.resume()
 
     def merkat(self, session: str = ANN) -> Merkat:
-        """A tenant's client."""
+        """Return a tenant's client."""
         return Merkat(self.endpoint, session)
 
     def opennebula(self, session: str, method: str, *arguments: Any) -> Any:
-        """What the cloud answers to a call that must succeed."""
+        """Return the cloud's value of a call that must succeed."""
         endpoint = (self.state / "one_xmlrpc").read_text().strip()
         with xmlrpc.client.ServerProxy(endpoint) as one:
             return self._one(getattr(one, method)(session, *arguments))
 
     def kept(self) -> str:
-        """A hash of every row in the database."""
+        """Return a hash of all rows in the database."""
         path = f"file:{self.state / 'merkat.db'}?mode=ro"
         found = hashlib.sha256()
         connection = sqlite3.connect(path, uri=True)
@@ -156,7 +156,7 @@ class Site:
         return found.hexdigest()
 
     def post(self, body: bytes, *, verb: str = "POST", path: str = "/RPC2") -> tuple[int, bytes]:
-        """The status and the body of an answer to any bytes."""
+        """Return the status and the body of the answer to any bytes."""
         host, port = self.endpoint.removeprefix("http://").removesuffix("/RPC2").split(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=20)
         try:
@@ -167,14 +167,14 @@ class Site:
             connection.close()
 
     def raw(self, method: str, *arguments: Any) -> Any:
-        """The whole answer to a call, or its fault's code."""
+        """Return the whole answer to a call, or the code of its fault."""
         status, body = self.post(xmlrpc.client.dumps(arguments, method).encode())
         assert status == 200
         return self.value(body)
 
     @staticmethod
     def value(body: bytes) -> Any:
-        """What an answer says, or a fault's code."""
+        """Return the value of an answer, or the code of a fault."""
         try:
             (found,), _ = xmlrpc.client.loads(body)
         except xmlrpc.client.Fault as fault:
@@ -182,7 +182,7 @@ class Site:
         return found
 
     def end(self) -> None:
-        """End the daemon as an administrator does."""
+        """Stop the daemon as an administrator does."""
         try:
             self.program.terminate()
             assert self.program.wait(20) == 0, self.log.read_text()
@@ -195,7 +195,7 @@ class Site:
 
 
 def xmlrpc_of(site: Site) -> Any:
-    """The cloud behind it."""
+    """Return a client of the site's cloud."""
     from xmlrpc import client  # noqa: PLC0415 - this package has the same name
 
     return client.ServerProxy((site.state / "one_xmlrpc").read_text().strip())

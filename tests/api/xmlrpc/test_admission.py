@@ -1,4 +1,4 @@
-"""Limits by user and by address: no attacker and no neighbour keeps the right user out."""
+"""Limits by user and by address: no attacker and no neighbour locks a legitimate user out."""
 
 import gc
 from collections import Counter
@@ -28,7 +28,7 @@ _USER = "<USER><ID>{}</ID><GID>1</GID><NAME>{}</NAME></USER>"
 
 
 class OpenNebula:
-    """Knows two users; it can hang."""
+    """An OpenNebula with two users; it can hang."""
 
     def __init__(self) -> None:
         self.hangs = False
@@ -36,7 +36,7 @@ class OpenNebula:
         self.waiting: list[Deferred[list[Any]]] = []
 
     async def call(self, _method: str, *arguments: Any) -> list[Any]:
-        """As `one.user.info` answers."""
+        """Answer as `one.user.info` does."""
         session = str(arguments[0])
         self.asked.append(session)
         if self.hangs:
@@ -49,7 +49,7 @@ class OpenNebula:
 
 
 class Scene:
-    """The door, with a clock."""
+    """An admission with a clock."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = Clock()
@@ -65,7 +65,7 @@ class Scene:
         work: Callable[[Caller], Awaitable[Any]] | None = None,
         after_s: float = 0.0,
     ) -> Any:
-        """What a call comes to: a user's name, a refusal's code, or None while it waits."""
+        """Return a call's result: a user name, a refusal's code, or None while it waits."""
         outcome: list[Any] = []
 
         async def name(caller: Caller) -> str:
@@ -83,13 +83,13 @@ class Scene:
         return outcome[0] if outcome else None
 
     async def slow(self, _caller: Caller) -> None:
-        """Work that never ends, and that no collection of garbage ends."""
+        """Never return; no garbage collection ends it."""
         self._hanging.append(Deferred())
         await self._hanging[-1]
 
 
 async def _nothing(_caller: Caller) -> None:
-    """Nothing."""
+    """Return immediately."""
 
 
 def _said(error: BaseException) -> object:
@@ -97,23 +97,23 @@ def _said(error: BaseException) -> object:
 
 
 class TestWrongPasswords:
-    def test_who_tries_them_waits_longer_each_time(self) -> None:
-        """An hour of trying asks OpenNebula some sixty times."""
+    def test_each_wrong_password_waits_longer(self) -> None:
+        """An hour of attempts makes some sixty calls to OpenNebula."""
         scene = Scene()
         for number in range(3_600):
             scene.come(f"ann:{number}", EVIL)
             scene.clock.advance(1.0)
         assert 50 < len(scene.one.asked) < 90
 
-    def test_the_right_user_comes_in_from_elsewhere_at_once(self) -> None:
-        """However many addresses try, and however often."""
+    def test_the_legitimate_user_signs_in_from_elsewhere_at_once(self) -> None:
+        """This holds for any number of addresses and attempts."""
         scene = Scene()
         for number in range(500):
             scene.come(f"ann:{number}", f"198.51.100.{number % 250}")
         assert scene.come("ann:right", HOME) == "ann"
 
-    def test_a_user_whose_login_was_good_goes_on_beside_the_attacker(self) -> None:
-        """Also from the attacker's own address, and once OpenNebula has to be asked again."""
+    def test_a_user_with_a_valid_login_continues_beside_the_attacker(self) -> None:
+        """It may share the attacker's address, and OpenNebula may have to confirm it again."""
         scene = Scene()
         assert scene.come("ann:right", EVIL) == "ann"
         for number in range(100):
@@ -126,8 +126,8 @@ class TestWrongPasswords:
         assert scene.come("ann:right", EVIL) == "ann"
         assert scene.one.asked.count("ann:right") == 2
 
-    def test_a_neighbours_mistakes_block_nobody(self) -> None:
-        """A program with an old password runs all day; others of its address sign in."""
+    def test_a_neighbours_mistakes_block_no_user(self) -> None:
+        """A program with an old password runs all day; others at its address sign in."""
         scene = Scene()
         for _ in range(2_000):
             scene.come("eve:old", HOME)
@@ -137,7 +137,7 @@ class TestWrongPasswords:
         assert scene.come("bob:right", HOME) == "bob"
 
     def test_a_typing_error_costs_no_wait(self) -> None:
-        """The fifth try is looked at, and the right one forgives."""
+        """The fifth attempt is checked at once, and the right one clears the count."""
         scene = Scene()
         for _ in range(20):
             for wrong in "abcd":
@@ -146,7 +146,7 @@ class TestWrongPasswords:
             assert scene.come("ann:right", HOME) == "ann"
             scene.clock.advance(11.0)
 
-    def test_a_password_that_was_changed_is_no_longer_familiar(self, monkeypatch: Any) -> None:
+    def test_a_changed_password_is_no_longer_familiar(self, monkeypatch: Any) -> None:
         """It waits as any wrong one does."""
         scene = Scene()
         assert scene.come("ann:right", HOME) == "ann"
@@ -156,10 +156,10 @@ class TestWrongPasswords:
         assert not scene.admission.knows("ann:right")
 
     @pytest.mark.parametrize("took_s", [0.0, 0.01, 0.3, 0.49])
-    def test_the_time_of_a_refusal_does_not_tell_whether_the_user_exists(
+    def test_the_time_of_a_refusal_does_not_reveal_whether_the_user_exists(
         self, took_s: float
     ) -> None:
-        """However long OpenNebula takes, the answer comes at the same time."""
+        """The answer comes at the same time, whatever OpenNebula's duration."""
         scene = Scene()
         scene.one.hangs = True
         outcome: list[Any] = []
@@ -173,8 +173,8 @@ class TestWrongPasswords:
         scene.clock.advance(0.002)
         assert outcome == [Code.AUTHENTICATION]
 
-    def test_refusals_that_wait_hold_no_turn(self) -> None:
-        """A user signs in meanwhile, from the same address too."""
+    def test_waiting_refusals_hold_no_turn(self) -> None:
+        """A user signs in meanwhile, also from the same address."""
         scene = Scene()
         for number in range(50):
             scene.come(f"x{number}:wrong", EVIL)
@@ -183,8 +183,8 @@ class TestWrongPasswords:
 
 
 class TestTextsOfStrangers:
-    def test_a_long_name_leaves_nothing_behind(self) -> None:
-        """A refused login keeps a few bytes of memory, however long the text that was sent."""
+    def test_a_long_name_uses_no_memory(self) -> None:
+        """A refused login keeps a few bytes, whatever the length of its text."""
         scene = Scene(address_calls=1e6)
         for number in range(100):
             scene.come(f"{number:03d}{'x' * 1_000}:y", EVIL)
@@ -194,8 +194,8 @@ class TestTextsOfStrangers:
         assert _texts_of(scene.admission) < 10_000
 
     @pytest.mark.parametrize("text", ["", "ann", f"ann:{'x' * 2_000}", "ann:\x00"])
-    def test_what_is_no_login_makes_no_user_wait(self, text: str) -> None:
-        """A text that is no login is refused like a wrong one, and counts for its address alone."""
+    def test_an_invalid_login_makes_no_user_wait(self, text: str) -> None:
+        """It is refused like a wrong one, and counts only for its address."""
         scene = Scene(address_calls=1e6)
         for _ in range(20):
             assert scene.come(text, HOME, after_s=0.5) is Code.AUTHENTICATION
@@ -206,7 +206,7 @@ class TestTextsOfStrangers:
         assert few.come("new:one", HOME) is Code.ACTION
 
     def test_a_user_that_is_not_tried_again_is_forgotten(self) -> None:
-        """After fifteen minutes nothing is kept of a name, whether it was tried again or not."""
+        """After fifteen minutes no name is kept, whether it was tried again or not."""
         wrong = WrongPasswords()
         for number in range(1_000):
             wrong.count(f"x{number}", EVIL, 0.0)
@@ -228,8 +228,8 @@ def _texts_of(root: object) -> int:
 
 
 class TestFloods:
-    def test_strangers_use_up_their_address_and_no_user_there(self) -> None:
-        """Who is known goes on where nobody new is let in."""
+    def test_strangers_use_up_their_address_but_block_no_user_there(self) -> None:
+        """Known users continue where new ones are refused."""
         scene = Scene(address_calls=10.0, burst_s=1.0)
         assert scene.come("ann:right", HOME) == "ann"
         for number in range(50):
@@ -239,8 +239,8 @@ class TestFloods:
         for _ in range(40):
             assert scene.come("ann:right", HOME) == "ann"
 
-    def test_a_user_over_its_own_limit_stops_nobody(self) -> None:
-        """Neither at the same address nor elsewhere."""
+    def test_a_user_over_its_own_limit_blocks_no_other(self) -> None:
+        """This holds for the same address and for others."""
         scene = Scene(user_calls=5.0, burst_s=1.0)
         assert scene.come("bob:right", HOME) == "bob"
         said = [scene.come("ann:right", HOME) for _ in range(100)]
@@ -248,16 +248,16 @@ class TestFloods:
         assert said.count(Code.ACTION) == 95
         assert scene.come("bob:right", HOME) == "bob"
 
-    def test_slow_work_of_one_user_leaves_turns_for_the_others(self) -> None:
-        """A user holds at most a quarter of them."""
+    def test_slow_work_of_one_user_leaves_turns_for_others(self) -> None:
+        """A user holds at most a quarter of the turns."""
         scene = Scene(in_flight=8, user_calls=1e6)
 
         for _ in range(50):
             assert scene.come("ann:right", HOME, scene.slow) is None
         assert scene.come("bob:right", HOME) == "bob"
 
-    def test_one_doors_work_fills_no_other_door(self) -> None:
-        """Calls that hang leave all turns to the page."""
+    def test_work_of_one_interface_fills_no_other(self) -> None:
+        """Hanging calls leave all turns to the page."""
         scene = Scene(in_flight=1)
 
         assert scene.come("ann:right", HOME, scene.slow) is None
@@ -268,7 +268,7 @@ class TestFloods:
 
 class TestWhileOpenNebulaHangs:
     def test_known_users_are_answered_and_strangers_wait(self) -> None:
-        """OpenNebula is asked for as many strangers as there are turns, four of one address."""
+        """OpenNebula gets as many strangers as there are turns, four of one address."""
         scene = Scene(unknown_in_flight=8)
         assert scene.come("ann:right", HOME) == "ann"
         scene.one.hangs = True
@@ -282,8 +282,8 @@ class TestWhileOpenNebulaHangs:
         for _ in range(40):
             assert scene.come("ann:right", HOME) == "ann"
 
-    def test_familiar_users_are_asked_about_before_strangers(self) -> None:
-        """Whose word is too old has a turn that no stranger holds."""
+    def test_familiar_users_are_checked_before_strangers(self) -> None:
+        """A user with an expired login has a turn that no stranger holds."""
         scene = Scene(unknown_in_flight=2)
         assert scene.come("ann:right", HOME) == "ann"
         scene.clock.advance(11.0)
@@ -293,8 +293,8 @@ class TestWhileOpenNebulaHangs:
         scene.one.hangs = False
         assert scene.come("ann:right", HOME) == "ann"
 
-    def test_not_more_than_some_wait(self) -> None:
-        """The others are told to come again; nothing is kept of them."""
+    def test_the_number_of_waiting_calls_is_bounded(self) -> None:
+        """The others are refused with a request to retry and use no memory."""
         scene = Scene(unknown_in_flight=2)
         scene.one.hangs = True
         said = [scene.come(f"x{number}:y", f"203.0.113.{number}") for number in range(200)]
@@ -302,10 +302,10 @@ class TestWhileOpenNebulaHangs:
         assert said.count(Code.ACTION) == 134
 
     @pytest.mark.parametrize("web", [False, True])
-    def test_an_address_that_fills_the_queue_keeps_no_turn_from_another(self, web: bool) -> None:
-        """However many of its calls wait: while a turn is free, another address begins at once.
+    def test_an_address_that_fills_the_queue_takes_no_turn_of_another(self, web: bool) -> None:
+        """Another address starts at once while a turn is free.
 
-        At the web page as well: both doors have one queue.
+        This holds at the web page too: both interfaces share one queue.
         """
         scene = Scene()
         scene.one.hangs = True
@@ -317,7 +317,7 @@ class TestWhileOpenNebulaHangs:
         assert scene.come("ann:right", HOME) == "ann"
 
     def test_an_address_that_fills_the_queue_makes_room_in_it(self) -> None:
-        """Where all turns are taken too, another's call waits, and its newest is refused."""
+        """If all turns are taken, another address waits and the flood's newest call is refused."""
         scene = Scene(unknown_in_flight=2)
         scene.one.hangs = True
         said: list[object] = []
@@ -337,7 +337,7 @@ class TestWhileOpenNebulaHangs:
 
     @staticmethod
     def _come(scene: Scene, session: str, address: str, said: list[object]) -> None:
-        """Call, and note the error that the call ends with, at once or later."""
+        """Make a call and record its error, at once or later."""
         door = scene.admission.admitted(session, address, _nothing)
         Deferred.fromCoroutine(door).addErrback(lambda failure: said.append(failure.value))
 
@@ -349,10 +349,10 @@ class TestTurns:
         per_key=st.integers(1, 4),
         ends=st.lists(st.integers(0, 10**6), max_size=60),
     )
-    def test_never_too_many_and_none_idle(
+    def test_turns_are_bounded_and_never_idle(
         self, keys: list[int], total: int, per_key: int, ends: list[int]
     ) -> None:
-        """In all and of one key; while a turn is free, who waits has its part already."""
+        """The bounds hold in all and for each key; a free turn starts a waiting call."""
         turns = FairTurns(total, per_key=per_key)
         running: list[tuple[int, Deferred[None]]] = []
         waiting = list(keys)
@@ -388,8 +388,8 @@ class TestTurns:
         keys=st.lists(st.integers(0, 5), max_size=60),
         waiting=st.integers(0, 12),
     )
-    def test_the_places_of_those_that_wait_are_shared(self, keys: list[int], waiting: int) -> None:
-        """A key that was refused waits with as many as any other, or with one fewer."""
+    def test_waiting_places_are_shared(self, keys: list[int], waiting: int) -> None:
+        """A refused key has as many waiting calls as any other, or one fewer."""
         turns = FairTurns(2, per_key=1, waiting=waiting)
         begun: list[int] = []
         refused: list[int] = []
@@ -413,8 +413,8 @@ class TestTurns:
         assert all(left[key] >= max(left.values()) - 1 for key in refused)
         assert len(begun) == min(len(set(keys)), 2)
 
-    def test_ten_thousand_at_once_do_not_nest(self) -> None:
-        """Work that ends at once is done one after the other."""
+    def test_ten_thousand_calls_at_once_do_not_nest(self) -> None:
+        """Immediate work is done one call after the other."""
         turns = FairTurns(1, per_key=1, waiting=20_000)
         first: Deferred[None] = Deferred()
         done: list[int] = []
@@ -431,8 +431,8 @@ class TestTurns:
         first.callback(None)
         assert len(done) == 5_000
 
-    def test_who_leaves_the_queue_takes_no_turn(self) -> None:
-        """And the others move up."""
+    def test_a_call_that_leaves_the_queue_takes_no_turn(self) -> None:
+        """The others move up."""
         turns = FairTurns(1, per_key=1)
         first: Deferred[None] = Deferred()
         done: list[str] = []
@@ -456,14 +456,14 @@ class TestForwarded:
     proxies = TrustedProxies(["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"])
 
     @given(peer=st.ip_addresses(), header=st.binary(max_size=60))
-    def test_strangers_say_nothing_about_themselves(self, peer: Any, header: bytes) -> None:
-        """Without a trusted proxy the header is ignored."""
+    def test_headers_of_strangers_are_ignored(self, peer: Any, header: bytes) -> None:
+        """The header counts only from a trusted proxy."""
         if not self.proxies.trust(str(peer)):
             assert self.proxies.caller(str(peer), [header]) == counted_address(str(peer))
 
     @given(said=st.binary(max_size=100), caller=st.ip_addresses(v=4))
-    def test_what_the_caller_says_does_not_count(self, said: bytes, caller: Any) -> None:
-        """Only what the proxy appended."""
+    def test_only_addresses_appended_by_the_proxy_count(self, said: bytes, caller: Any) -> None:
+        """The caller's own part of the header is ignored."""
         if not self.proxies.trust(str(caller)):
             header = said + b", " + str(caller).encode()
             assert self.proxies.caller("127.0.0.1", [header]) == str(caller)
@@ -486,6 +486,6 @@ class TestForwarded:
             ([b"203.0.113.5," + b"10.0.0.1," * 50 + b"10.0.0.1"], "10.0.0.1"),
         ],
     )
-    def test_headers_as_proxies_send_them(self, headers: list[bytes], caller: str) -> None:
-        """The nearest address that is no trusted proxy."""
+    def test_headers_of_proxies_are_parsed(self, headers: list[bytes], caller: str) -> None:
+        """The result is the nearest address that is no trusted proxy."""
         assert self.proxies.caller("127.0.0.1", headers) == caller
