@@ -1,4 +1,4 @@
-"""What tenants ask for and get, over real HTTP from a whole daemon."""
+"""Requests of tenants and their answers, over real HTTP from a whole daemon."""
 
 import re
 import time
@@ -36,7 +36,7 @@ MEMORY=64
 
 
 def application(site: Site, owner: int) -> int:
-    """An application of a tenant with a budget of 100 credits, as its platform would open it."""
+    """Create an application of a tenant with a budget of 100 credits, as its platform would."""
     from merkatd.database.base.engine import make_engine  # noqa: PLC0415 - blocking, for this alone
     from merkatd.ledger import open_application  # noqa: PLC0415 - the same
 
@@ -48,7 +48,7 @@ def application(site: Site, owner: int) -> int:
 
 
 def waiting_plan(site: Site) -> int:
-    """The number of a plan that waits, in a daemon that is paused."""
+    """Return the number of a waiting plan in a paused daemon."""
     from merkatd.database.base.engine import make_engine  # noqa: PLC0415 - the same
     from merkatd.database.scheduler import plan_store as plan_store_module  # noqa: PLC0415 - blocking, for this alone
 
@@ -68,7 +68,7 @@ def waiting_plan(site: Site) -> int:
 
 
 def stands_for(site: Site, method: Method) -> dict[str, Any]:
-    """What the words in an example stand for."""
+    """Return the values of the names in an example."""
     session = site.admin if method.admin else ANN
     known: dict[str, Any] = {"session": session, "vm": 0}
     known["application"] = application(site, site.users["ann"])
@@ -87,8 +87,8 @@ def stands_for(site: Site, method: Method) -> dict[str, Any]:
 
 
 class TestAdministration:
-    def test_a_plan_is_answered_by_administrators_alone(self, site: Site) -> None:
-        """And the mode is theirs to change; how the daemon is, everybody may know."""
+    def test_only_administrators_answer_plans(self, site: Site) -> None:
+        """Only they change the mode; every user can read the daemon's state."""
         number = waiting_plan(site)
         try:
             with site.merkat() as ann, site.merkat(site.admin) as root:
@@ -122,10 +122,10 @@ class TestAdministration:
 
 
 class TestTenantsPage:
-    def test_its_programs_run(
+    def test_the_programs_of_the_page_run(
         self, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One after the other, as they stand in docs/tenant.md, with a tenant's own login."""
+        """They run in the order of docs/tenant.md, with a tenant's own login."""
         (tmp_path / "one_auth").write_text(ANN)
         monkeypatch.setenv("ONE_AUTH", str(tmp_path / "one_auth"))
         monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
@@ -139,11 +139,11 @@ class TestTenantsPage:
 
 class TestReference:
     def test_the_page_is_up_to_date(self) -> None:
-        """`python -m merkatd.api.xmlrpc.xmlrpc_reference` writes exactly what is there."""
+        """`python -m merkatd.api.xmlrpc.xmlrpc_reference` writes the same text."""
         assert (ROOT / PAGE).read_text(encoding="utf-8") == page()
 
     @pytest.mark.parametrize("name", sorted(METHODS))
-    def test_each_example_does_what_the_page_says(self, name: str, site: Site) -> None:
+    def test_each_example_matches_the_page(self, name: str, site: Site) -> None:
         """It succeeds, and every member of its answer is on the page."""
 
         class Caller:
@@ -173,7 +173,7 @@ class TestReference:
 
 
 def described(method: Method, value: Any) -> None:
-    """Every member is on the page; those of the structs within too."""
+    """Check that every member is on the page, with those of inner structs."""
     if not method.returns.members:
         assert isinstance(value, str)
         return
@@ -183,8 +183,8 @@ def described(method: Method, value: Any) -> None:
 
 
 class TestMarket:
-    def test_a_bid_counts_in_the_next_period_as_it_was_quoted(self, site: Site) -> None:
-        """Quote, bid, and what comes of it; the two VMs share two cores."""
+    def test_a_bid_applies_in_the_next_period_as_quoted(self, site: Site) -> None:
+        """The two VMs share two cores."""
         with site.merkat() as ann:
             quoted = ann.quote(0, cpu=3.0)
             assert quoted.resources[0].share == pytest.approx(200 * 3 / 9, rel=1e-6)
@@ -201,8 +201,8 @@ class TestMarket:
             ann.bid(0, cpu=2.0)
             until(lambda: ann.bid_of(0).resources[0].bid == 2.0, "the old bid in force")
 
-    def test_a_vm_that_there_is_not_yet_is_quoted_too(self, site: Site) -> None:
-        """By its size; what can't be had has no bid."""
+    def test_a_future_vm_is_quoted_too(self, site: Site) -> None:
+        """The quote uses its size; an unobtainable share has no bid."""
         with site.merkat() as ann:
             quoted = ann.quote(cpu=1000.0, size={"most_cpu": 100.0, "least_memory": 64.0})
             assert (quoted.id, quoted.host, quoted.market) == (None, "host000", "default")
@@ -211,8 +211,8 @@ class TestMarket:
             assert (never.bid, never.cost) == (None, None)
             assert never.share <= 200.0
 
-    def test_prices_now_and_before(self, site: Site) -> None:
-        """Of each resource, and of each period."""
+    def test_prices_and_their_history_are_shown(self, site: Site) -> None:
+        """They cover each resource and each period."""
         with site.merkat(BOB) as bob:
             assert {one.resource for one in bob.prices()} == {"cpu", "memory"}
             until(lambda: len(bob.price_history(5, "default")) == 5, "five periods")
@@ -221,8 +221,8 @@ class TestMarket:
 
 
 class TestRights:
-    def test_others_vms_and_money_are_nobodys_business(self, site: Site) -> None:
-        """Neither to look at nor to change; administrators may."""
+    def test_vms_and_money_of_other_users_are_protected(self, site: Site) -> None:
+        """Bob can neither read nor change them; administrators can."""
         owned = application(site, site.users["ann"])
         with site.merkat(BOB) as bob:
             for ask in (
@@ -246,8 +246,8 @@ class TestRights:
             assert len(admin.tenants()) >= 2
             assert admin.tenant(site.users["ann"]).balance > 0
 
-    def test_permissions_by_group_are_honoured(self, site: Site) -> None:
-        """To see with USE, to change with MANAGE, and no longer once they are taken back."""
+    def test_permissions_by_group_are_respected(self, site: Site) -> None:
+        """USE allows reading and MANAGE changing, until they are revoked."""
         one = xmlrpc_of(site)
         with site.merkat(BOB) as bob:
             one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 0, 0, 0, 0, 0)
@@ -261,8 +261,8 @@ class TestRights:
                 bob.bid_of(0)
         one("close")()
 
-    def test_budgets_are_their_tenants_to_change(self, site: Site) -> None:
-        """What an application gets comes from its tenant, to the micro-credit, and goes back."""
+    def test_budgets_are_changed_by_their_tenants(self, site: Site) -> None:
+        """The credits come from the tenant, exact to the micro-credit, and return to it."""
         with site.merkat() as ann:
             owned = application(site, site.users["ann"])
             ann.set_budget(owned, budget=100.0)

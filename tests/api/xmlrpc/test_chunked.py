@@ -1,4 +1,4 @@
-"""Bodies without a stated length: each chunk of one costs the event loop, so no door reads them."""
+"""Bodies without a length are not read, because each chunk costs the event loop."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ HEADS = (
 
 
 def decoder(channel: Any) -> str:
-    """Return the kind of what reads the body."""
+    """Return the kind of the body's decoder."""
     return type(channel._transferDecoder).__name__
 
 
@@ -29,7 +29,7 @@ def decoder(channel: Any) -> str:
 def test_a_body_in_chunks_is_refused_unread(
     door: Callable[[Clock], Any], head: bytes, version: bytes
 ) -> None:
-    """The door answers 411, closes the connection and decodes no chunk."""
+    """The server answers 411, closes the connection and decodes no chunk."""
     channel, transport = connected(door)
     channel.dataReceived(b"POST /RPC2 %s\r\nHost: localhost\r\n%s\r\n" % (version, head))
     assert bytes(transport.value()).startswith(b"HTTP/1.1 411 Length Required\r\n")
@@ -42,8 +42,8 @@ def test_a_body_in_chunks_is_refused_unread(
 
 
 @DOORS
-def test_chunks_that_come_with_the_head_are_not_read_either(door: Callable[[Clock], Any]) -> None:
-    """What arrives in one piece with the refused head is dropped with it."""
+def test_chunks_sent_with_the_head_are_not_read_either(door: Callable[[Clock], Any]) -> None:
+    """Data that arrives with the refused head is dropped with it."""
     channel, transport = connected(door)
     head = b"POST /RPC2 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     channel.dataReceived(head + CHUNKS)

@@ -1,4 +1,4 @@
-"""A door that is full: those that hold many connections make room for those that hold few."""
+"""A full server: addresses with many connections make room for those with few."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ _Transport: Any = StringTransport  # Twisted's testing has no types
 
 
 class Full:
-    """A door with few places."""
+    """A server with room for few connections."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -53,7 +53,7 @@ class Full:
         return await self.waiting[-1]
 
     def come(self, host: str) -> Any:
-        """A connection's transport; None where it is refused."""
+        """Connect from an address; return the transport, or None if refused."""
         where = IPv4Address("TCP", host, 4711)
         channel = self.factory.buildProtocol(where)
         if channel is None:
@@ -65,20 +65,20 @@ class Full:
         return transport
 
     def call(self, caller: str) -> Any:
-        """A call over the trusted proxy for this address: its connection's transport, or None."""
+        """Make a call over the trusted proxy for this address; return its transport or None."""
         transport = self.come(PROXY)
         if transport is not None:
             transport.protocol.dataReceived(_call_for(caller))
         return transport
 
     def held(self, host: str) -> int:
-        """How many connections the address has."""
+        """Return the number of the address's connections."""
         return sum(channel.address == host for channel in self.factory.places)
 
 
 @pytest.fixture
 def full() -> Full:
-    """Two strange addresses have all places."""
+    """Return a full server with the connections of two strange addresses."""
     made = Full()
     for host in ("198.51.100.1", "198.51.100.2") * (ROOM // 2):
         made.clock.advance(0.1)
@@ -86,8 +86,8 @@ def full() -> Full:
     return made
 
 
-def test_a_newcomer_gets_a_place_of_the_address_that_has_the_most(full: Full) -> None:
-    """The one of which nothing was heard for the longest time, once; it has ended then."""
+def test_a_new_address_gets_a_place_of_the_address_with_the_most(full: Full) -> None:
+    """The connection idle for the longest time is closed, once."""
     first = min(full.factory.places, key=lambda channel: channel.heard_s)
     came = [full.come(HONEST) for _ in range(ROOM)]
     assert first not in full.factory.places
@@ -98,8 +98,8 @@ def test_a_newcomer_gets_a_place_of_the_address_that_has_the_most(full: Full) ->
     assert full.held("198.51.100.1") == 8
 
 
-def test_one_that_has_called_stays_longer_than_one_that_has_not(full: Full) -> None:
-    """And one whose call is being answered is never ended."""
+def test_a_connection_with_a_call_stays_longer_than_one_without(full: Full) -> None:
+    """A connection with a call in progress is never closed."""
     quiet, served, busy = sorted(full.factory.places, key=lambda channel: channel.heard_s)[:6:2]
     served.dataReceived(CALL)
     full.waiting.pop().callback(b"")
@@ -112,8 +112,8 @@ def test_one_that_has_called_stays_longer_than_one_that_has_not(full: Full) -> N
     assert {served, busy} <= set(full.factory.places)
 
 
-def test_a_user_who_was_here_before_takes_a_strangers_place_always(full: Full) -> None:
-    """Strangers with one connection each have all places, and take none of the user's."""
+def test_a_known_user_always_gets_a_strangers_place(full: Full) -> None:
+    """Strangers with one connection each hold all places and take none of the user's."""
     for number in range(1, ROOM + 1):
         full.come(f"203.0.113.{number}")
     assert max(map(full.held, [one.address for one in full.factory.places])) == 1
@@ -125,16 +125,16 @@ def test_a_user_who_was_here_before_takes_a_strangers_place_always(full: Full) -
     assert full.held(HONEST) == ROOM // 2
 
 
-def test_a_proxys_connections_are_not_a_strangers(full: Full) -> None:
-    """It has many, and they are everybody's."""
+def test_a_proxys_connections_do_not_count_as_a_strangers(full: Full) -> None:
+    """It has many connections, for all users."""
     for _ in range(ROOM):
         full.come(PROXY)
     assert full.held(PROXY) == ROOM
     assert full.come("198.51.100.9") is not None
 
 
-def test_where_every_call_is_being_answered_nobody_comes(full: Full) -> None:
-    """They end by themselves."""
+def test_a_server_busy_with_calls_accepts_no_connection(full: Full) -> None:
+    """Its connections end by themselves."""
     for channel in full.factory.places:
         channel.dataReceived(CALL)
     assert full.come(HONEST) is None
@@ -143,7 +143,7 @@ def test_where_every_call_is_being_answered_nobody_comes(full: Full) -> None:
 
 
 def test_a_caller_that_does_not_read_its_answers_makes_room_first(full: Full) -> None:
-    """Its calls are answered: nobody is at work for it."""
+    """Its calls are answered, so no work is lost."""
     for channel in full.factory.places:
         channel.dataReceived(CALL + CALL)
         channel.pauseProducing()
@@ -159,8 +159,8 @@ def test_a_caller_that_does_not_read_its_answers_makes_room_first(full: Full) ->
     assert idle in full.factory.places
 
 
-def test_the_door_goes_on_where_a_caller_that_closes_does_not_read() -> None:
-    """Its connection ends after a time, or makes room; the clock looks after the others."""
+def test_the_server_continues_if_a_closing_caller_does_not_read() -> None:
+    """Its connection ends after a timeout, or makes room."""
     full = Full()
     full.factory.startFactory()
     transport = full.come(HONEST)
@@ -175,12 +175,12 @@ def test_the_door_goes_on_where_a_caller_that_closes_does_not_read() -> None:
 
 
 class TestBehindAProxy:
-    """Each address there has as many calls in hand as one may have connections."""
+    """Behind a proxy the bound on an address's connections is a bound on its calls."""
 
     EVIL, ANN = "198.51.100.7", "198.51.100.8"
 
-    def test_one_too_many_is_answered_at_once_and_its_connection_ends(self) -> None:
-        """It is not asked for, whatever its answer would be; others' are."""
+    def test_a_call_over_the_bound_is_answered_at_once_and_disconnected(self) -> None:
+        """It is not processed; calls of other addresses are."""
         full = Full()
         for _ in range(ROOM // 2):
             assert b"HTTP" not in full.call(self.EVIL).value()
@@ -196,8 +196,8 @@ class TestBehindAProxy:
         assert len(full.waiting) == ROOM // 2 + 1
 
     @pytest.mark.parametrize("how", ["answered", "gone", "body"])
-    def test_a_call_counts_until_it_is_answered_or_its_connection_has_ended(self, how: str) -> None:
-        """From its headers on: a body that never comes is a call in hand."""
+    def test_a_call_counts_until_its_answer_or_the_end_of_its_connection(self, how: str) -> None:
+        """It counts from its headers on, so also if its body never arrives."""
         full = Full()
         some = [full.call(self.EVIL) for _ in range(ROOM // 2 - 1)]
         slow = full.come(PROXY)
@@ -231,7 +231,7 @@ class TestBehindAProxy:
         assert not kept.disconnecting
 
     def test_a_proxy_that_names_no_address_has_no_such_bound(self) -> None:
-        """The bound counts no connection of the proxy itself."""
+        """The proxy's own connections don't count."""
         full = Full()
         for _ in range(ROOM):
             transport = full.come(PROXY)
@@ -239,8 +239,8 @@ class TestBehindAProxy:
             assert not transport.disconnecting
 
     @pytest.mark.parametrize("slow", [False, True])
-    def test_a_full_door_ends_calls_of_the_address_with_the_most(self, slow: bool) -> None:
-        """Those whose answers are held back, or that do not arrive; others' calls go on."""
+    def test_a_full_server_ends_calls_of_the_address_with_the_most(self, slow: bool) -> None:
+        """They are delayed or incomplete calls; calls of other addresses continue."""
         full = Full()
         full.held_back = True
         callers = [self.EVIL] * 11 + ["203.0.113.5"] * 8 + ["203.0.113.6"] * 4
@@ -262,8 +262,8 @@ class TestBehindAProxy:
         assert ended == [self.EVIL]
         assert len(full.factory.places) == ROOM
 
-    def test_a_full_door_ends_strangers_calls_before_those_of_known_addresses(self) -> None:
-        """A user over the limits at an address that was here before has more of them."""
+    def test_a_full_server_ends_strangers_calls_before_known_ones(self) -> None:
+        """This holds even if a known address, over its limits, has more of them."""
         full = Full()
         full.held_back = True
         full.known.note("203.0.113.5", 3, full.clock.seconds())
@@ -275,8 +275,8 @@ class TestBehindAProxy:
             assert full.call(self.ANN) is not None
         assert not any(one.disconnecting for one in known)
 
-    def test_a_full_door_at_work_for_all_lets_none_in(self) -> None:
-        """Nor does it end connections that the proxy may use for its next call."""
+    def test_a_full_server_with_calls_in_progress_accepts_no_connection(self) -> None:
+        """It keeps connections that the proxy may use for its next call."""
         full = Full()
         for number in range(ROOM - 1):
             full.call(f"203.0.113.{number}")
@@ -286,8 +286,8 @@ class TestBehindAProxy:
 
 
 @given(st.lists(st.integers(0, 40), max_size=300))
-def test_whatever_comes_the_door_holds_no_more_than_it_may(hosts: list[int]) -> None:
-    """An address that is refused has as many as any other, or one fewer, or all that it may."""
+def test_the_server_never_exceeds_its_connections(hosts: list[int]) -> None:
+    """A refused address has as many as any other, one fewer, or all that it may have."""
     full = Full()
     for number in hosts:
         host = f"203.0.113.{number}"

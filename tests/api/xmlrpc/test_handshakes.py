@@ -1,4 +1,4 @@
-"""A TLS door computes handshakes in turn: strangers keep nobody out, and cost the daemon little."""
+"""A TLS server computes handshakes in turn: strangers neither block users nor use much CPU."""
 
 import ssl
 from collections.abc import Iterator
@@ -24,37 +24,37 @@ HONEST = "192.0.2.1"
 PROXY = "192.0.2.200"
 STRANGERS = [f"198.51.100.{number}" for number in range(1, 41)]
 TOOK_S = 0.01
-"""What the handshake of a large RSA key takes."""
+"""The duration of a handshake with a large RSA key."""
 _Transport: Any = StringTransport  # Twisted's testing has no types
 
 
 class Reactor(Clock):
-    """A reactor whose ports only keep their factories."""
+    """A reactor whose ports only store their factories."""
 
     listened: Any = None
 
     def listenTCP(self, port: int, factory: Any, interface: str) -> Any:  # noqa: ARG002, N802
-        """Keep the factory."""
+        """Store the factory."""
         self.listened = factory
         return self
 
     @property
     def socket(self) -> Any:
-        """What nobody listens on."""
+        """Return a socket without a listener."""
         return Mock()
 
     def getHost(self) -> IPv4Address:  # noqa: N802
-        """Some address."""
+        """Return an address."""
         return IPv4Address("TCP", "127.0.0.1", 2634)
 
 
 async def answered(_body: bytes, _address: str) -> bytes:
-    """The same to each call."""
+    """Return the same answer to each call."""
     return b"<done/>"
 
 
 class Door:
-    """A port with a certificate, where handshakes take as long as the test says."""
+    """A port with a certificate and handshakes of a fixed duration."""
 
     def __init__(self, place: Path, **others: Any) -> None:
         (place / "c.pem").write_bytes(Authority().server("192.0.2.100"))
@@ -71,17 +71,17 @@ class Door:
         self.factory.handshakes = Handshakes(self.clock, self.known, self._cpu_s)
 
     def _cpu_s(self) -> float:
-        """It is asked for before each handshake and after it."""
+        """Return the CPU time; it is read before and after each handshake."""
         self._asked += 1
         return self.used_s
 
     @property
     def used_s(self) -> float:
-        """What all handshakes took."""
+        """Return the CPU time of all handshakes."""
         return TOOK_S * (self._asked // 2)
 
     def connect(self, host: str) -> "Caller | None":
-        """A connection from this address; None where it is refused."""
+        """Connect from this address; return None if refused."""
         where = IPv4Address("TCP", host, 4711)
         line = self.listening.buildProtocol(where)
         if line is None:
@@ -90,7 +90,7 @@ class Door:
         return self.callers[-1]
 
     def close(self) -> None:
-        """Everybody leaves."""
+        """Disconnect all callers."""
         for one in self.callers:
             one.leaves()
         self.clock.advance(1.0)
@@ -114,22 +114,22 @@ class Caller:
         self._tls = context.wrap_bio(self._in, self._out)
 
     def hello(self) -> bytes:
-        """The first message of a handshake."""
+        """Return the first message of a handshake."""
         with pytest.raises(ssl.SSLWantReadError):
             self._tls.do_handshake()
         return self._out.read()
 
     def says(self, data: bytes) -> None:
-        """Send this."""
+        """Send data."""
         self.line.dataReceived(data)
 
     @property
     def answered(self) -> bool:
-        """Whether the door has begun the handshake."""
+        """Return whether the server has started the handshake."""
         return bool(self.transport.value())
 
     def calls(self) -> bytes:
-        """End the handshake, and what is answered to a call."""
+        """Complete the handshake and return the answer to a call."""
         self._in.write(self.transport.value())
         self.transport.clear()
         self._tls.do_handshake()
@@ -139,7 +139,7 @@ class Caller:
         return self._tls.read(1 << 14)
 
     def leaves(self) -> None:
-        """It is gone."""
+        """Disconnect."""
         if not self.gone:
             self.gone = True
             self.line.connectionLost(None)
@@ -147,21 +147,21 @@ class Caller:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    """Its clock stands still until it is advanced."""
+    """Return a port whose clock the test advances."""
     made = Door(tmp_path)
     yield made
     made.close()
 
 
 def connected(door: Door, host: str) -> Caller:
-    """A connection that must be accepted."""
+    """Return a connection that must be accepted."""
     made = door.connect(host)
     assert made is not None
     return made
 
 
-def test_an_address_opens_so_many_connections(door: Door) -> None:
-    """However quickly it leaves; others come meanwhile, and it comes again later."""
+def test_an_address_opens_a_limited_number_of_connections(door: Door) -> None:
+    """Quick ends don't help; other addresses connect meanwhile, and the limit renews."""
 
     def come(host: str, times: int) -> int:
         made = [door.connect(host) for _ in range(times)]
@@ -177,8 +177,8 @@ def test_an_address_opens_so_many_connections(door: Door) -> None:
     assert come(PROXY, 5 * AT_ONCE) == 5 * AT_ONCE
 
 
-def test_connections_that_send_nothing_take_nobodys_turn(door: Door) -> None:
-    """Nor do those that send all but the last byte of a first message, byte by byte."""
+def test_connections_that_send_nothing_take_no_turn(door: Door) -> None:
+    """Nor do those that send all but the last byte of a first message."""
     for host in STRANGERS:
         for _ in range(8):
             stranger = connected(door, host)
@@ -192,7 +192,7 @@ def test_connections_that_send_nothing_take_nobodys_turn(door: Door) -> None:
 
 
 def test_a_stranger_waits_for_one_handshake_of_each_other_address(door: Door) -> None:
-    """Forty addresses with eight handshakes each are before it, and take a part of the time."""
+    """Forty addresses with eight handshakes each use only part of the time."""
     for host in STRANGERS * 8:
         stranger = connected(door, host)
         stranger.says(stranger.hello())
@@ -207,8 +207,8 @@ def test_a_stranger_waits_for_one_handshake_of_each_other_address(door: Door) ->
     assert b"<done/>" in honest.calls()
 
 
-def test_a_user_comes_again_without_waiting_for_strangers(door: Door) -> None:
-    """From where a login was good within the last hour; a user of many addresses is one."""
+def test_a_returning_user_does_not_wait_for_strangers(door: Door) -> None:
+    """A login within the last hour counts; a user with many addresses counts once."""
     for number, host in enumerate(STRANGERS):
         door.known.note(host, 7 if number < 20 else 100 + number, 0.0)
     door.known.note(HONEST, 8, 0.0)
@@ -226,8 +226,8 @@ def test_a_user_comes_again_without_waiting_for_strangers(door: Door) -> None:
     assert not late.answered, "what was a user's address is a stranger's again"
 
 
-def test_connections_that_are_gone_take_no_turn(door: Door) -> None:
-    """While they waited, or before; one whose handshake was begun is paid for all the same."""
+def test_disconnected_callers_take_no_turn(door: Door) -> None:
+    """A handshake already started still counts."""
     waiting = [connected(door, host) for host in STRANGERS]
     for one in waiting:
         one.says(one.hello())
@@ -243,7 +243,7 @@ def test_connections_that_are_gone_take_no_turn(door: Door) -> None:
 
 
 def test_a_trusted_proxy_waits_for_no_turn(door: Door) -> None:
-    """It brings everybody."""
+    """It carries the calls of all users."""
     for host in STRANGERS:
         stranger = connected(door, host)
         stranger.says(stranger.hello())
@@ -253,7 +253,7 @@ def test_a_trusted_proxy_waits_for_no_turn(door: Door) -> None:
 
 
 def test_a_refused_connection_ends_before_its_handshake(tmp_path: Path) -> None:
-    """Also where too many are open: Twisted's own factory would wrap the refusal in a handshake."""
+    """Twisted's own factory would wrap the refusal in a handshake."""
     door = Door(tmp_path, connections_per_address=1)
     assert isinstance(door.listening, TlsFactory)
     assert door.connect(HONEST) is not None
@@ -262,7 +262,7 @@ def test_a_refused_connection_ends_before_its_handshake(tmp_path: Path) -> None:
 
 
 def test_without_a_certificate_no_connection_is_counted() -> None:
-    """A plain one costs next to nothing."""
+    """A plain connection costs almost no CPU."""
     factory = CallFactory(Clock(), ApiSettings(), answered, TrustedProxies([]))
     for _ in range(5 * AT_ONCE):
         channel = factory.buildProtocol(IPv4Address("TCP", HONEST, 4711))
@@ -281,6 +281,6 @@ def test_without_a_certificate_no_connection_is_counted() -> None:
         (b"\x16\x03\x01\xff\xff", True),
     ],
 )
-def test_what_openssl_refuses_at_once_is_handed_to_it(early: bytes, whole: bool) -> None:
-    """A record that is none, or that would be longer than any, is not waited for."""
+def test_invalid_records_go_to_openssl_at_once(early: bytes, whole: bool) -> None:
+    """An invalid or too long record is not awaited."""
     assert first_message_is_whole(early) is whole

@@ -1,4 +1,4 @@
-"""Whatever is sent, one clear error comes back, and nothing is changed by it."""
+"""Any input gets one clear error and changes nothing."""
 
 import contextlib
 import math
@@ -22,27 +22,27 @@ LONG = "x" * 5000
 
 @pytest.fixture(scope="module")
 def resting(site: Site) -> Iterator[Site]:
-    """The daemon between two periods: whatever changes now was changed by a call."""
+    """Return the daemon between two periods: only calls can change the database now."""
     site.pause()
     yield site
     site.resume()
 
 
 def call(method: str, *arguments: str) -> bytes:
-    """A call with arguments as they stand on the wire."""
+    """Return a call with arguments in their wire format."""
     values = "".join(f"<param><value>{one}</value></param>" for one in arguments)
     text = f"<methodCall><methodName>{method}</methodName><params>{values}</params></methodCall>"
     return text.encode()
 
 
 def bid(value: str) -> bytes:
-    """Ann's bid on her own VM."""
+    """Return Ann's bid for her own VM."""
     member = f"<member><name>cpu</name><value>{value}</value></member>"
     return call("merkat.bid.set", ANN, "<int>0</int>", f"<struct>{member}</struct>")
 
 
 def nested(depth: int) -> str:
-    """Arrays in arrays."""
+    """Return nested arrays."""
     opened, closed = "<array><data><value>", "</value></data></array>"
     return f"{opened * depth}<int>1</int>{closed * depth}"
 
@@ -144,8 +144,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_one_clear_error_and_nothing_changed(name: str, resting: Site) -> None:
-    """The code that OpenNebula would give, and a text that is short and says why."""
+def test_invalid_calls_get_one_clear_error_and_change_nothing(name: str, resting: Site) -> None:
+    """The code is OpenNebula's, and a short text gives the reason."""
     body, code = REFUSED[name]
     before = resting.kept()
     status, reply = resting.post(body)
@@ -162,8 +162,8 @@ def test_one_clear_error_and_nothing_changed(name: str, resting: Site) -> None:
     assert b"Traceback" not in reply
 
 
-def test_another_tenants_bid_stays_as_it_is(resting: Site) -> None:
-    """Whoever tries, with whatever amount."""
+def test_another_tenants_bid_is_protected(resting: Site) -> None:
+    """This holds for any amount."""
     before = resting.kept()
     for amount in (0, 1.5, 1e15, -1, math.nan):
         said = resting.raw("merkat.bid.set", BOB, 0, {"cpu": amount})
@@ -172,29 +172,29 @@ def test_another_tenants_bid_stays_as_it_is(resting: Site) -> None:
 
 
 @pytest.mark.parametrize("verb", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "BREW"])
-def test_only_post_is_spoken(verb: str, resting: Site) -> None:
-    """Everything else is told so."""
+def test_only_post_is_accepted(verb: str, resting: Site) -> None:
+    """Other methods get 405."""
     status, reply = resting.post(b"", verb=verb)
     assert status == 405
     assert len(reply) < 100
 
 
-def test_other_paths_are_not_there(resting: Site) -> None:
-    """Nothing but the interface is served."""
+def test_other_paths_do_not_exist(resting: Site) -> None:
+    """Only the interface is served."""
     assert resting.post(b"", path="/../../etc/passwd")[0] == 404
     assert resting.post(b"", path="/RPC2/../x")[0] == 404
 
 
 def connect(site: Site) -> socket.socket:
-    """A bare connection."""
+    """Return a plain connection."""
     host, port = site.endpoint.removeprefix("http://").removesuffix("/RPC2").split(":")
     found = socket.create_connection((host, int(port)))
     found.settimeout(10)
     return found
 
 
-def test_slow_senders_are_hung_up_on(resting: Site) -> None:
-    """However they dribble: a line of a header, a byte of a body, or nothing; others are served."""
+def test_slow_senders_are_disconnected(resting: Site) -> None:
+    """They may send a header line, a byte of a body, or nothing; others are served."""
     head = b"POST /RPC2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
     slow = [connect(resting) for _ in range(20)]
     for number, one in enumerate(slow):
@@ -210,7 +210,7 @@ def test_slow_senders_are_hung_up_on(resting: Site) -> None:
 
 
 def gone(one: socket.socket) -> bool:
-    """Whether the other side has ended it; a byte more, where it has not."""
+    """Return whether the other side has closed; send another byte if not."""
     one.setblocking(False)
     try:
         one.send(b"x")
@@ -221,8 +221,8 @@ def gone(one: socket.socket) -> bool:
         return True
 
 
-def test_a_body_without_an_end_is_cut_off(resting: Site) -> None:
-    """Said to be endless, or in pieces until the sender says stop: it is refused at once."""
+def test_a_body_without_an_end_is_refused(resting: Site) -> None:
+    """An endless length or chunked body is refused at once."""
     for said, status in (
         (b"Content-Length: 99999999999", 413),
         (b"Transfer-Encoding: chunked", 411),
@@ -250,8 +250,8 @@ PLAIN: Any = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(arguments=st.lists(PLAIN, max_size=4))
-def test_what_the_standard_library_sends_and_reads_is_read_and_sent(arguments: list[Any]) -> None:
-    """Calls are taken apart, and answers put together, as its own would be."""
+def test_the_wire_format_agrees_with_the_standard_library(arguments: list[Any]) -> None:
+    """Calls are parsed, and answers written, as the library does it."""
     body = wire.dumps(tuple(arguments), "some.method", encoding="utf-8").encode()
     assert call_of(body, 100) == RpcCall("some.method", arguments)
     assert wire.loads(answer(arguments))[0] == ([True, arguments, 0],)
@@ -259,16 +259,16 @@ def test_what_the_standard_library_sends_and_reads_is_read_and_sent(arguments: l
 
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=200))
-def test_no_bytes_do_harm(body: bytes) -> None:
-    """Whatever they are, it is no call."""
+def test_random_bytes_do_no_harm(body: bytes) -> None:
+    """They are refused as no call."""
     with pytest.raises(RpcFault):
         call_of(body, 16)
 
 
 @settings(max_examples=300, deadline=None)
 @given(cut=st.data())
-def test_no_broken_call_does_harm(cut: st.DataObject) -> None:
-    """A call in which something is left out, doubled or replaced: read, or refused."""
+def test_a_broken_call_does_no_harm(cut: st.DataObject) -> None:
+    """A call with missing, doubled or replaced parts is parsed or refused."""
     whole = bid("<double>1.5</double>")
     begin = cut.draw(st.integers(0, len(whole)))
     end = cut.draw(st.integers(begin, len(whole)))

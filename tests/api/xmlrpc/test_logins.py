@@ -1,4 +1,4 @@
-"""Who logs in over XML-RPC, over TLS too, and what is kept of it."""
+"""Logins over XML-RPC and TLS, and the data kept about them."""
 
 import sqlite3
 import ssl
@@ -16,10 +16,8 @@ from tests.api.xmlrpc.site import ANN, PASSWORD, Site, until, xmlrpc_of
 
 
 class TestLogins:
-    def test_a_new_password_counts_after_seconds_and_a_wrong_one_never(
-        self, tmp_path: Path
-    ) -> None:
-        """OpenNebula's word is kept for as long as the configuration says."""
+    def test_a_new_password_works_after_seconds_and_a_wrong_one_never(self, tmp_path: Path) -> None:
+        """OpenNebula's answer is cached for the configured time."""
         made = Site(tmp_path, 'login = "300ms"\nrefusal = "50ms"')
         try:
             one = xmlrpc_of(made)
@@ -36,7 +34,7 @@ class TestLogins:
 
 
 def works(merkat: Merkat) -> bool:
-    """Whether the login is good."""
+    """Return whether the login is valid."""
     try:
         merkat.version()
     except AuthenticationError:
@@ -44,8 +42,8 @@ def works(merkat: Merkat) -> bool:
     return True
 
 
-def test_tls_by_configuration(tmp_path: Path) -> None:
-    """With a certificate nothing else is spoken, and clients that trust it are served."""
+def test_tls_can_be_configured(tmp_path: Path) -> None:
+    """With a certificate only TLS is accepted, by clients that trust it."""
     pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     words += " -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
@@ -68,8 +66,8 @@ def test_tls_by_configuration(tmp_path: Path) -> None:
         made.end()
 
 
-def test_nothing_of_a_password_is_kept(site: Site) -> None:
-    """Neither in the log nor in any row, nor in the files beside; also after a refused login."""
+def test_no_password_is_stored(site: Site) -> None:
+    """The log, the database and the files beside it have none, also after a refusal."""
     for session in (ANN, f"nobody:{PASSWORD}", f"{PASSWORD}", f"ann:{PASSWORD}x"):
         site.raw("merkat.price.info", session)
         site.raw("merkat.no.method", session)

@@ -1,4 +1,4 @@
-"""Answers of thousands of rows: made where they hold nobody up, and few at a time."""
+"""Answers of thousands of rows are built beside the reactor, a few at a time."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -49,14 +49,14 @@ _ANN, _BOB, _CAT = (
 
 
 class Busy:
-    """An executor that notes whether something runs on it."""
+    """An executor that records whether a call runs on it."""
 
     def __init__(self) -> None:
         self.runs = False
         self.calls = 0
 
     def run(self, call: Any) -> Deferred[Any]:
-        """Here and now."""
+        """Run the call immediately."""
         self.calls += 1
         self.runs = True
         try:
@@ -66,20 +66,20 @@ class Busy:
 
 
 class Slow:
-    """Accounts that answer when they are told to."""
+    """Accounts that answer on the test's command."""
 
     def __init__(self) -> None:
         self.reading: list[Deferred[TenantStatement]] = []
 
     def statement(self, *_: Any) -> Deferred[TenantStatement]:
-        """Begun, and never done by itself."""
+        """Start reading a statement that only the test completes."""
         self.reading.append(Deferred())
         return self.reading[-1]
 
 
 @pytest.fixture
 def house() -> Any:
-    """Nothing else is asked."""
+    """Return the parts of the service that the tests use."""
     return SimpleNamespace(
         world=SimpleNamespace(executor=Busy(), now=lambda: 0.0),
         accounts=Slow(),
@@ -89,13 +89,13 @@ def house() -> Any:
 
 
 def asked(house: Any, caller: Caller) -> Deferred[Any]:
-    """The caller's own statement of this month."""
+    """Return the caller's own statement of this month."""
     call: Any = METHODS["merkat.statement.info"].function(house, caller, -1, "")
     return ensureDeferred(call)
 
 
 def test_a_user_has_one_statement_read_at_a_time(house: Any) -> None:
-    """And all users two; the database's other threads are left to periods."""
+    """All users together have two; other database threads are left to periods."""
     accounts: Any = house.accounts
     answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
     assert len(accounts.reading) == 2
@@ -106,7 +106,7 @@ def test_a_user_has_one_statement_read_at_a_time(house: Any) -> None:
 
 
 def test_a_user_has_one_vm_explained_at_a_time(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with statements."""
+    """The bound is that of statements."""
     explaining: list[Deferred[Any]] = []
 
     def answer(*_: Any) -> Deferred[Any]:
@@ -130,8 +130,8 @@ def test_a_user_has_one_vm_explained_at_a_time(house: Any, monkeypatch: pytest.M
     assert len(explaining) == 3
 
 
-def test_rows_are_written_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a statement, and those of any answer."""
+def test_rows_are_written_beside_the_reactor(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds for statements and for any other answer."""
     executor: Any = house.world.executor
     written: list[bool] = []
     kept = codec.encoded

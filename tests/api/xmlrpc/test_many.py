@@ -1,4 +1,4 @@
-"""Fifty tenants' programs at once: every call is answered, and no credit is spent twice."""
+"""Fifty programs of tenants at once: every call is answered, and no credit is spent twice."""
 
 import threading
 import time
@@ -18,13 +18,13 @@ from tests.api.xmlrpc.site import ANN, BOB, Site
 CLIENTS = 50
 CALLS = 100
 CREDITS = 1000.0
-"""Of each of the two."""
+"""The credits of each of the two tenants."""
 EACH = 20
-"""Applications of each of the two tenants: they want more than there is."""
+"""The applications of each of the two tenants: their budgets exceed the credits."""
 
 
-def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
-    """Bids, budgets and quotes in 5,000 calls; what was refused is refused in words."""
+def test_fifty_clients_overdraw_no_account(tmp_path: Path) -> None:
+    """They bid, set budgets and get quotes in 5,000 calls; refusals have a text."""
     made = Site(tmp_path, credits_=CREDITS)
     engine = make_engine(f"sqlite:///{made.state / 'merkat.db'}")
     try:
@@ -64,7 +64,7 @@ def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
 
 
 def calls(site: Site, number: int, owned: dict[str, list[int]], answered: Counter[str]) -> None:
-    """One program of a tenant; nine in ten calls only ask."""
+    """Run one program of a tenant; nine in ten calls only read."""
     rng = np.random.default_rng(number)
     session, vm = ((ANN, 0), (BOB, 1))[number % 2]
     mine: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def calls(site: Site, number: int, owned: dict[str, list[int]], answered: Counte
 def one_call(
     merkat: Merkat, kind: str, vm: int, applications: list[int], rng: np.random.Generator
 ) -> str:
-    """What came of a call."""
+    """Make a call and return its result."""
     amount = float(rng.uniform(1, 200))
     if kind == "bid":
         assert merkat.bid(vm, cpu=amount)[0].new == amount

@@ -1,4 +1,4 @@
-"""Orders leave something in the database for a year: a tenant gives so many an hour."""
+"""Orders stay in the database for a year, so a tenant has a limit per hour."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +22,8 @@ PER_HOUR = 60.0
 
 
 class TestLimit:
-    def test_an_hours_worth_may_come_at_once(self) -> None:
-        """After that one a minute; another user has its own."""
+    def test_an_hours_orders_may_come_at_once(self) -> None:
+        """Then one a minute follows; another user has its own limit."""
         clock = Clock()
         orders = OrderCounts(clock, PER_HOUR)
         for _ in range(60):
@@ -35,7 +35,7 @@ class TestLimit:
         orders.count(5, 1.0, [])
 
     def test_a_large_order_counts_as_several(self) -> None:
-        """A template of 32 KiB as nine; one that is larger than an hour's orders can be given."""
+        """A template of 32 KiB counts as nine; one larger than an hour's orders is allowed."""
         orders = OrderCounts(Clock(), PER_HOUR)
         for _ in range(6):
             orders.count(5, 1.0, ["x" * 32_768])
@@ -43,8 +43,8 @@ class TestLimit:
             orders.count(5, 1.0, ["x" * 32_768])
         orders.count(6, 1.0, ["x" * 1_000_000])
 
-    def test_twenty_bids_are_an_order(self) -> None:
-        """Of two hundred VMs six an hour."""
+    def test_twenty_bids_count_as_one_order(self) -> None:
+        """Two hundred VMs can bid six times an hour."""
         orders = OrderCounts(Clock(), PER_HOUR)
         for _ in range(round(PER_HOUR / SMALL)):
             orders.count(5, SMALL, [])
@@ -55,7 +55,7 @@ class TestLimit:
 class TestMethods:
     @staticmethod
     def ordered(caller: Caller, orders: OrderCounts) -> Any:
-        """What comes of an order of any kind."""
+        """Return the result of an order."""
 
         async def function(*_: Any) -> str:
             return "done"
@@ -66,8 +66,8 @@ class TestMethods:
         ensureDeferred(method.done(house, caller, [])).addBoth(found.append)
         return found[0]
 
-    def test_a_tenant_is_refused_beyond_the_limit_and_an_administrator_is_not(self) -> None:
-        """Through whichever door they come."""
+    def test_a_tenant_is_limited_and_an_administrator_is_not(self) -> None:
+        """This holds for every interface."""
         orders = OrderCounts(Clock(), 1.0)
         assert self.ordered(ANN, orders) == "done"
         assert self.ordered(ANN, orders).check(RequestError)
@@ -75,8 +75,8 @@ class TestMethods:
         assert self.ordered(ADMIN, orders) == "done"
 
     @pytest.mark.parametrize("name", METHODS)
-    def test_each_method_that_changes_something_counts(self, name: str) -> None:
-        """Those of administrators apart."""
+    def test_each_method_that_changes_data_counts(self, name: str) -> None:
+        """Methods of administrators don't."""
         found = METHODS[name]
         reads = name.rpartition(".")[2] in READING or name.startswith("merkat.quote.")
         assert (found.order > 0) == (not reads and not found.admin)

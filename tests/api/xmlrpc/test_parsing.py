@@ -1,4 +1,4 @@
-"""Calls cost the event loop little at a time, and nothing where their caller is over a limit."""
+"""Parsing takes little time in each turn of the event loop, and none above a limit."""
 
 import xmlrpc.client as wire
 from types import SimpleNamespace
@@ -25,13 +25,13 @@ GOOD_LOGIN = next(iter(GOOD))
 UNKNOWN = b"<methodCall><methodName>no.such</methodName></methodCall>"
 BIG, SMALL = 256 * 1024, 300
 TURN_BYTES = 24 * 1024
-"""More than is parsed in any turn: some three milliseconds' work."""
+"""More bytes than any turn parses: some three milliseconds' work."""
 BURST_BYTES = 2_000 * 1024
 PER_S_BYTES = 500 * 1024
 
 
 def values(size: int) -> bytes:
-    """A call of nothing but empty values."""
+    """Return a call with empty values only."""
     head = b"<methodCall><methodName>merkat.price.info</methodName><params><param><value><array>"
     tail = b"</array></value></param></params></methodCall>"
     inner = b"<value/>" * ((size - len(head) - len(tail)) // 8 - 2)
@@ -39,15 +39,15 @@ def values(size: int) -> bytes:
 
 
 class Turns(Clock):
-    """An event loop whose turns are counted: what is begun in one for later waits for the next."""
+    """An event loop with counted turns: work scheduled in a turn waits for the next one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.parsed = 0
-        """Bytes, in this turn."""
+        """The bytes of this turn."""
 
     def turn(self) -> None:
-        """One turn."""
+        """Run one turn."""
         self.parsed = 0
         now_s = self.seconds()
         due = [one for one in self.calls if one.getTime() <= now_s]
@@ -59,7 +59,7 @@ class Turns(Clock):
 
 
 class Scene:
-    """A dispatch, and what became of calls."""
+    """A dispatch and the results of its calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = clock = Turns()
@@ -78,27 +78,27 @@ class Scene:
         monkeypatch.setattr(codec.Taking, "feed", counting)
 
     def send(self, body: bytes, address: str) -> list[Any]:
-        """Where the answer to a call will be."""
+        """Make a call and return the list that receives its answer."""
         said: list[Any] = []
         Deferred.fromCoroutine(self.dispatch.answer(body, address)).addCallback(said.append)
         self.said.append(said)
         return said
 
     def know(self, address: str) -> None:
-        """The user signs in from there."""
+        """Sign the user in from this address."""
         self.send(wire.dumps((GOOD_LOGIN,), "merkat.system.version").encode(), address)
         assert self.dispatch.admission.knows(GOOD_LOGIN)
 
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """A dispatch."""
+    """Return a dispatch."""
     return Scene(monkeypatch)
 
 
 @pytest.mark.parametrize("size", [SMALL, 4_000, 15_000, BIG])
-def test_a_stranger_has_so_many_bytes_parsed_and_no_more(scene: Scene, size: int) -> None:
-    """A burst, and so much in each second after it; in none of the turns more than a little."""
+def test_the_bytes_parsed_for_a_stranger_are_limited(scene: Scene, size: int) -> None:
+    """A burst is allowed, then a rate; each turn parses only a little."""
     body = values(size)
     for _ in range(4):
         for _ in range(2 * BURST_BYTES // size):
@@ -110,13 +110,13 @@ def test_a_stranger_has_so_many_bytes_parsed_and_no_more(scene: Scene, size: int
             assert scene.clock.parsed < TURN_BYTES
         scene.clock.advance(1.0)
     assert 0 < scene.total <= BURST_BYTES + 3 * PER_S_BYTES + BIG
-    # Each is answered, those over the limit later.
+    # Each call is answered, calls over the limit later.
     assert all(len(said) == 1 for said in scene.said)
     assert any(isinstance(said[0], HeldConnection) for said in scene.said)
 
 
-def test_another_address_waits_for_pieces_not_for_calls(scene: Scene) -> None:
-    """Twenty large calls are being parsed: a small one is read within a turn or two."""
+def test_another_address_waits_for_pieces_instead_of_calls(scene: Scene) -> None:
+    """While twenty large calls are parsed, a small one takes a turn or two."""
     large = [scene.send(values(BIG), EVIL) for _ in range(7)]
     small = scene.send(UNKNOWN, HOME)
     scene.clock.turn()
@@ -129,7 +129,7 @@ def test_another_address_waits_for_pieces_not_for_calls(scene: Scene) -> None:
 
 
 def test_a_user_is_served_at_an_address_over_its_limit(scene: Scene) -> None:
-    """Also behind the same router as a flood, and in its turn."""
+    """The user may share a router with a flood, and is served in turn."""
     scene.know(EVIL)
     for body in (values(15_000), UNKNOWN):
         for _ in range(200):
@@ -143,7 +143,7 @@ def test_a_user_is_served_at_an_address_over_its_limit(scene: Scene) -> None:
     assert b"<boolean>1</boolean>" in served[0]
 
 
-def test_a_call_that_is_given_up_is_parsed_no_further(scene: Scene) -> None:
+def test_an_abandoned_call_is_parsed_no_further(scene: Scene) -> None:
     """Its time is over."""
     running = Deferred.fromCoroutine(scene.dispatch.answer(values(BIG), EVIL))
     running.addErrback(lambda _: None)
@@ -155,8 +155,8 @@ def test_a_call_that_is_given_up_is_parsed_no_further(scene: Scene) -> None:
     assert scene.total == before
 
 
-def test_a_whole_large_call_is_read_as_a_small_one_is(scene: Scene) -> None:
-    """Piece by piece: values, faults and all."""
+def test_a_large_call_gives_the_same_result_as_a_small_one(scene: Scene) -> None:
+    """It is parsed piece by piece, with values and faults."""
     big = wire.dumps((GOOD_LOGIN, ["x" * 100, 1.5, "ä<&"] * 1_000), "merkat.none").encode()
     assert codec.call_of(big, 16).arguments[0] == GOOD_LOGIN
     found: list[Any] = []
@@ -168,23 +168,23 @@ def test_a_whole_large_call_is_read_as_a_small_one_is(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("session", ["ann:pw", "ann:<&>\"'", "änn:ß😀", "", "a b:  c"])
-def test_the_session_string_is_seen_before_the_call_is_parsed(session: str) -> None:
-    """As the standard library writes it; without its type, too."""
+def test_the_session_is_read_before_the_call_is_parsed(session: str) -> None:
+    """It is found in the standard library's format, and without its type."""
     body = wire.dumps((session, 1), "merkat.price.info", encoding="utf-8").encode()
     assert claimed_session(body) == session
     plain = body.replace(b"<string>", b"").replace(b"</string>", b"")
     assert claimed_session(plain) == session
 
 
-def test_no_session_is_seen_where_there_is_none() -> None:
-    """Nor does it matter how long the rest is."""
+def test_no_session_is_found_in_other_data() -> None:
+    """The length of the data doesn't matter."""
     assert claimed_session(values(BIG)) == ""
     assert claimed_session(b"<params>" * 30_000) == ""
     assert claimed_session(b"<params>" + b" " * BIG) == ""
 
 
 class Connection:
-    """A connection through which many calls come at once."""
+    """A connection with many calls at once."""
 
     def __init__(self, answer: Any) -> None:
         self.clock = Turns()
@@ -196,7 +196,7 @@ class Connection:
         self.channel.makeConnection(self.transport)
 
     def answers(self) -> int:
-        """How many there were."""
+        """Return the number of answers."""
         return int(self.transport.value().count(b"HTTP/1.1 200 OK"))
 
 
@@ -204,12 +204,12 @@ REQUEST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 
 
 async def at_once(_body: bytes, _address: str) -> bytes:
-    """A short answer."""
+    """Return a short answer."""
     return b"x"
 
 
 async def over(_body: bytes, _address: str) -> HeldConnection:
-    """An answer to a caller over a limit."""
+    """Return an answer to a caller over a limit."""
     return HeldConnection(b"x")
 
 
@@ -229,7 +229,7 @@ def test_many_small_calls_of_a_connection_give_way_to_others() -> None:
 
 
 def test_a_caller_over_a_limit_is_answered_later_and_not_read_meanwhile() -> None:
-    """Two calls a second and connection; such a connection makes room for others."""
+    """Its connection gets two answers a second and makes room for others."""
     one = Connection(over)
     one.channel.dataReceived(REQUEST * 100)
     one.channel.dataReceived(REQUEST * 1_000)
@@ -242,8 +242,8 @@ def test_a_caller_over_a_limit_is_answered_later_and_not_read_meanwhile() -> Non
         assert one.answers() == 2 * second
 
 
-def test_an_answer_held_back_ends_with_its_connection() -> None:
-    """No timer is left of it."""
+def test_a_delayed_answer_ends_with_its_connection() -> None:
+    """No timer remains."""
     one = Connection(over)
     one.channel.dataReceived(REQUEST)
     assert one.clock.calls

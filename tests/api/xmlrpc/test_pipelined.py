@@ -1,4 +1,4 @@
-"""Many calls at once on one connection: no answer waits in memory for a slow reader."""
+"""Many calls at once on one connection: no answers pile up in memory for a slow reader."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from tests.web.visits import Visits
 _Transport: Any = StringTransport  # Twisted's testing has no types
 ANSWER = b"x" * 50_000
 BUFFER = 1 << 16
-"""Bytes that a transport of Twisted keeps before it asks for a pause."""
+"""The bytes that a Twisted transport keeps before it requests a pause."""
 MOST_KEPT = 4 * BUFFER
 CALLS = 500
 
@@ -30,14 +30,14 @@ class Unread(_Transport):  # type: ignore[misc]  # so it is
     paused = False
 
     def write(self, data: bytes) -> None:
-        """Keep it, and ask for a pause where that is too much."""
+        """Store the data, and request a pause if it is too much."""
         super().write(data)
         if len(self.value()) > BUFFER and not self.paused:
             self.paused = True
             self.producer.pauseProducing()
 
     def read(self) -> bytes:
-        """What the other end reads: all that is there."""
+        """Return all waiting data, as the other end reads it."""
         found = bytes(self.value())
         self.clear()
         if self.paused:
@@ -46,32 +46,32 @@ class Unread(_Transport):  # type: ignore[misc]  # so it is
         return found
 
     def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """End at once."""
+        """Close the connection."""
         self.loseConnection()
 
 
 async def answered(_body: bytes, _address: str) -> bytes:
-    """A call's answer."""
+    """Return a call's answer."""
     return ANSWER
 
 
 async def shown(_asked: BrowserRequest) -> PageResponse:
-    """A page."""
+    """Return a page."""
     return PageResponse(ANSWER)
 
 
 def api(clock: Clock) -> Any:
-    """The port of tenants' calls."""
+    """Return the port of tenants' calls."""
     return CallFactory(clock, ApiSettings(), answered, TrustedProxies(()))
 
 
 def web(_clock: Clock) -> Any:
-    """The port of the page."""
+    """Return the port of the page."""
     return Visits(shown).factory
 
 
 def figures(clock: Clock) -> Any:
-    """The port of the figures."""
+    """Return the port of the metrics."""
     return metrics._Pages(clock, {b"/": lambda: (200, b"text/plain", ANSWER)})
 
 
@@ -84,7 +84,7 @@ REQUESTS = {
 
 
 def connected(door: Callable[[Clock], Any]) -> tuple[Any, Unread]:
-    """A connection to it."""
+    """Connect to the port."""
     where = IPv4Address("TCP", "192.0.2.1", 4711)
     channel = door(Clock()).buildProtocol(where)
     transport = Unread(peerAddress=where)
@@ -107,8 +107,8 @@ def test_answers_wait_for_a_caller_that_reads_them(door: Callable[[Clock], Any])
 
 
 @DOORS
-def test_calls_that_come_meanwhile_are_not_read(door: Callable[[Clock], Any]) -> None:
-    """The connection reads no more, and goes on when the caller has read."""
+def test_calls_that_arrive_meanwhile_are_not_read(door: Callable[[Clock], Any]) -> None:
+    """The connection continues once the caller has read."""
     channel, transport = connected(door)
     sent = 0
     while transport.producerState == "producing" and sent < CALLS:
@@ -124,8 +124,8 @@ def test_calls_that_come_meanwhile_are_not_read(door: Callable[[Clock], Any]) ->
 
 
 @DOORS
-def test_a_caller_that_never_reads_is_hung_up_on(door: Callable[[Clock], Any]) -> None:
-    """After the time for which an idle connection is kept."""
+def test_a_caller_that_never_reads_is_disconnected(door: Callable[[Clock], Any]) -> None:
+    """This happens after the idle timeout."""
     channel, transport = connected(door)
     channel.dataReceived(REQUESTS[door.__name__] * CALLS)
     channel.look_at_the_clock(channel._seconds() + ApiSettings().idle_s)
@@ -136,8 +136,10 @@ def test_a_caller_that_never_reads_is_hung_up_on(door: Callable[[Clock], Any]) -
 
 @DOORS
 @pytest.mark.parametrize("digits", [19, 4_301, 15_000])
-def test_a_length_of_too_many_digits_is_refused(door: Callable[[Clock], Any], digits: int) -> None:
-    """With a status, and not with a failure in the log."""
+def test_a_length_with_too_many_digits_is_refused(
+    door: Callable[[Clock], Any], digits: int
+) -> None:
+    """The answer has a status, and the log has no failure."""
     channel, transport = connected(door)
     with capturedLogs() as logged:
         channel.dataReceived(

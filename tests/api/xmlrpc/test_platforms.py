@@ -1,4 +1,4 @@
-"""Platforms over the tenants' interface: whose they are, and who may do what to them."""
+"""Platforms over the tenants' interface: their owners and the rights of others."""
 
 import re
 
@@ -10,8 +10,8 @@ from tests.api.xmlrpc.test_calls import PLATFORM
 
 
 class TestRights:
-    def test_nobody_touches_anothers_platform(self, site: Site) -> None:
-        """Neither to look nor to change; administrators may."""
+    def test_platforms_of_other_tenants_are_protected(self, site: Site) -> None:
+        """Other tenants can neither read nor change them; administrators can."""
         mine = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
         for verb in ("info", "suspend", "resume", "stop"):
             success, why, code = site.raw(f"merkat.platform.{verb}", BOB, mine)[:3]
@@ -34,17 +34,17 @@ class TestRights:
             ('NIC=[ MAC="02:00:00:00:00:01" ]', "MAC is for administrators"),
         ],
     )
-    def test_what_opennebula_would_refuse_its_owner_is_refused(
+    def test_restricted_attributes_of_the_owner_are_refused(
         self, site: Site, words: str, said: str
     ) -> None:
-        """VMs are made by the daemon's account: it must not lend its rights to anybody."""
+        """The daemon's account creates the VMs, but must not lend its rights."""
         text = PLATFORM.replace("CPU=1", f"CPU=1\n{words}")
         success, why, code = site.raw("merkat.platform.submit", ANN, text)[:3]
         assert (success, code) == (False, 4096)
         assert said in why
 
-    def test_wrong_words_are_answered_with_the_right_ones(self, site: Site) -> None:
-        """The nearest key, what a deadline is, what can be changed."""
+    def test_invalid_values_are_answered_with_valid_ones(self, site: Site) -> None:
+        """The error names the nearest key, the format of a deadline, and the changeable keys."""
         wrong = PLATFORM.replace("credits", "credit")
         assert "did you mean 'credits'?" in site.raw("merkat.platform.submit", ANN, wrong)[1]
         mine = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
@@ -60,8 +60,8 @@ class TestRights:
 
 
 class TestClient:
-    def test_a_platform_from_its_submission_to_its_end(self, site: Site) -> None:
-        """Each verb has a method, and what it answers has a type."""
+    def test_a_platform_passes_from_submission_to_its_end(self, site: Site) -> None:
+        """Each verb has a method with a typed answer."""
         with site.merkat() as merkat, site.merkat(BOB) as bobs:
             mine = Platforms(merkat)
             made = mine.submit(PLATFORM)
@@ -83,8 +83,8 @@ class TestClient:
 
 
 class TestOpenNebulasTemplates:
-    def test_a_cluster_may_name_one(self, site: Site) -> None:
-        """By its id or its name; it is read as who submits may read it, and checked likewise."""
+    def test_a_cluster_can_name_a_template(self, site: Site) -> None:
+        """The id or name is read and checked with the rights of the submitter."""
         text = 'NAME="{}"\nCPU="0.1"\nMEMORY="64"\nCONTEXT=[NOTE="from \\"here\\""]\n'
         one = site.opennebula(ANN, "one.template.allocate", text.format("tiny"))
         raw = 'NAME="raw"\nCPU="0.1"\nMEMORY="64"\nRAW=[TYPE="kvm",DATA="x"]\n'
@@ -94,7 +94,7 @@ class TestOpenNebulasTemplates:
         with site.merkat() as merkat, site.merkat(BOB) as bobs:
             platforms = Platforms(merkat)
             asked = PLATFORM.replace('start = { not_before = "30d" }', "")
-            # On one credit it runs for a period or two: a busy machine misses that.
+            # With one credit it runs for a period or two, which a busy machine misses.
             asked = asked.replace("credits = 1 ", "credits = 1000 ")
             for source in (f"template_id = {one}", 'template_name = "tiny"'):
                 made = platforms.submit(asked.replace(own, source))

@@ -1,4 +1,4 @@
-"""What a daemon that is started by hand writes is for its own user alone."""
+"""Files written by a daemon that is started by hand are private to its user."""
 
 import os
 import stat
@@ -12,8 +12,8 @@ from tests.api.xmlrpc.site import Site
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def test_nobody_else_can_read_the_state(site: Site) -> None:
-    """The database with its VM templates, logins, keys, logs, sockets."""
+def test_other_users_cannot_read_the_state(site: Site) -> None:
+    """It contains the database with VM templates, logins, keys, logs and sockets."""
     umask = os.umask(0)
     os.umask(umask)
     assert not umask & stat.S_IROTH, "the shell of this test keeps others out already"
@@ -27,8 +27,8 @@ def test_nobody_else_can_read_the_state(site: Site) -> None:
     ("before", "after"),
     [(0o022, 0o077), (0o002, 0o077), (0, 0o077), (0o027, 0o027), (0o007, 0o007)],
 )
-def test_a_mask_that_keeps_others_out_stays(before: int, after: int) -> None:
-    """The service's lets its group read."""
+def test_a_mask_that_excludes_others_stays(before: int, after: int) -> None:
+    """The service's mask lets its group read."""
     kept = os.umask(before)
     try:
         make_new_files_private()
@@ -40,10 +40,10 @@ def test_a_mask_that_keeps_others_out_stays(before: int, after: int) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [(0o755, 0o750), (0o700, 0o700), (0o750, 0o750), (0o1777, 0o1777)]
 )
-def test_a_state_directory_of_an_earlier_version_is_closed(
+def test_a_state_directory_of_an_earlier_version_becomes_private(
     tmp_path: Path, before: int, after: int
 ) -> None:
-    """One that many share stays as it is."""
+    """A shared directory is left unchanged."""
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(before)

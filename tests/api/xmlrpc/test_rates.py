@@ -1,4 +1,4 @@
-"""Buckets: on average so many, a burst at once, and nobody pays for another."""
+"""Rate limits: an average rate, a burst at once, and separate limits for each name."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +7,8 @@ from merkatd.base.rate_limit import RateLimit
 
 
 @given(gaps=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200))
-def test_no_more_than_the_burst_and_the_rate_are_let_through(gaps: list[float]) -> None:
-    """In any stretch of time; who waits as long as it was told is let through."""
+def test_the_burst_and_the_rate_are_never_exceeded(gaps: list[float]) -> None:
+    """This holds in any interval; a caller that waits as told is accepted."""
     rates, now_s, let = RateLimit(per_s=5.0, burst_s=2.0), 0.0, 0
     for gap in gaps:
         now_s += gap
@@ -24,16 +24,16 @@ def test_no_more_than_the_burst_and_the_rate_are_let_through(gaps: list[float]) 
     assert rates.take("bob", now_s) == 0
 
 
-def test_who_is_fined_waits_longer() -> None:
-    """But no longer than it takes to fill a bucket twice."""
+def test_a_fined_caller_waits_longer() -> None:
+    """The wait is at most the time to fill a bucket twice."""
     rates = RateLimit(per_s=5.0, burst_s=2.0)
     for _ in range(100):
         rates.fine("guesser", 0.0, 10.0)
     assert 2.0 < rates.take("guesser", 0.0) <= 2.2 + 1e-9
 
 
-def test_as_many_names_as_there_may_be_fill_no_memory() -> None:
-    """Names that nobody hears of again are forgotten."""
+def test_the_number_of_names_in_memory_is_bounded() -> None:
+    """Unused names are forgotten."""
     rates = RateLimit(per_s=5.0, burst_s=2.0)
     for number in range(25_000):
         rates.take(number, 0.0)
