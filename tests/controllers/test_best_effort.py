@@ -1,4 +1,4 @@
-"""Best effort: never beyond what the budget allows, and all of it where it can be used."""
+"""Best effort never exceeds the budget and spends all of it where it is useful."""
 
 import asyncio
 from dataclasses import replace
@@ -22,7 +22,7 @@ NAMES = tuple(PRICES)
 
 
 class Market:
-    """A cloud with more room than anybody can use, where nobody else bids; at its reserve price."""
+    """A cloud with ample room and no other bids, at its reserve price."""
 
     capacity = dict.fromkeys(PRICES, 1e9)
     reserve = PRICES
@@ -36,7 +36,7 @@ class Market:
         self.memory: Any = None
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """Do it, from the next period on."""
+        """Carry out the request from the next period on."""
         assert not action_id
         if isinstance(body, Remember):
             self.memory = body.memory
@@ -51,17 +51,17 @@ class Market:
 
     @property
     def prices(self) -> dict[str, float]:
-        """All bids for a resource divide it, but for no less than its reserve price."""
+        """Return the prices: all bids divide a resource, above its reserve price."""
         bids = {name: sum(bid[name] for bid in self.bids.values()) for name in NAMES}
         return {name: max(self.reserve[name], bids[name] / self.capacity[name]) for name in NAMES}
 
     def allocation(self, vm: int) -> dict[str, float]:
-        """What its bid buys."""
+        """Return the allocation that the VM's bid buys."""
         bid = self.bids[vm]
         return {name: min(FULL[name], bid[name] / price) for name, price in self.prices.items()}
 
     def pass_a_period(self, deadline_s: float | None = None) -> float:
-        """Charge, tell the news; what was paid."""
+        """Charge and report a period; return the amount paid."""
         allocations = {vm: self.allocation(vm) for vm in self.bids}
         paid = sum(
             self.prices[name] * given for one in allocations.values() for name, given in one.items()
@@ -90,8 +90,8 @@ class Market:
         return paid
 
 
-def test_where_there_is_plenty_all_vms_get_their_full_size_for_no_more_than_it_takes() -> None:
-    """Four of them; a full size costs 1 + 0.512 credits a period."""
+def test_in_an_empty_market_all_vms_get_their_full_size_at_the_least_cost() -> None:
+    """Four VMs pay 1 + 0.512 credits a period each."""
     market = Market(1e7)
     for _ in range(60):
         paid = market.pass_a_period()
@@ -103,8 +103,8 @@ def test_where_there_is_plenty_all_vms_get_their_full_size_for_no_more_than_it_t
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(110.0, 2_000.0), st.floats(1e-4, 0.1))
-def test_alone_in_a_small_market_it_does_not_chase_itself_upward(room: float, price: float) -> None:
-    """What its own bids do to the price is not taken for somebody else's; it has all it can use."""
+def test_in_a_small_market_a_platform_does_not_outbid_itself(room: float, price: float) -> None:
+    """It recognizes its own effect on the price and gets all it can use."""
     market = Market(1e7)
     market.capacity = {"cpu": room, "memory": 6 * room}
     market.reserve = {"cpu": price, "memory": price / 10}
@@ -122,7 +122,7 @@ def test_alone_in_a_small_market_it_does_not_chase_itself_upward(room: float, pr
 
 
 def test_a_budget_lasts_until_the_deadline_and_is_used() -> None:
-    """Too small for more than a part of one VM: nearly all is spent, and never more."""
+    """It pays for part of one VM: nearly all is spent, and never more."""
     market = Market(50.0)
     end_s = 1_000.0 + 60.0 * 100
     for _ in range(99):
@@ -140,14 +140,14 @@ def test_a_budget_lasts_until_the_deadline_and_is_used() -> None:
     st.floats(0, 1e4),
     st.sampled_from(["running", "pending", "suspended"]),
 )
-def test_bids_never_come_to_more_than_may_be_spent(
+def test_bids_never_exceed_the_spending(
     spending: float,
     held: list[tuple[float, float]],
     price: float,
     capacity: float,
     state: str,
 ) -> None:
-    """Whatever was bid before; and sizes stay within their bounds."""
+    """Earlier bids don't matter; sizes stay within their bounds."""
     vms = [
         VmNow(
             vm=row,
@@ -166,8 +166,8 @@ def test_bids_never_come_to_more_than_may_be_spent(
     assert set(wished.bids) == (set() if state == "suspended" else set(range(len(held))))
 
 
-def test_after_the_deadline_and_without_credits_nothing_is_bid() -> None:
-    """Also not with debts."""
+def test_after_the_deadline_and_without_credits_all_bids_are_zero() -> None:
+    """The same holds with debts."""
     assert part(assignment(), news(deadline_s=1.0), 86_400.0) == 0.0
     assert part(assignment(), news(balance=-5.0), 86_400.0) == 0.0
     market = market_without(news())
@@ -176,8 +176,8 @@ def test_after_the_deadline_and_without_credits_nothing_is_bid() -> None:
     }
 
 
-def test_what_it_remembers_is_json_and_goes_on_where_it_was() -> None:
-    """A controller that was started anew says the same as one that was not."""
+def test_the_memory_is_json_and_continues_the_controller() -> None:
+    """A restarted controller makes the same requests."""
     market, other = Market(40.0), Market(40.0)
     for one in (market, other):
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""The base of controllers: what they say is said once, and what they know is kept."""
+"""The base of controllers: requests are sent once, and memory is stored."""
 
 import asyncio
 from dataclasses import replace
@@ -26,23 +26,23 @@ from tests.bus.rig import assignment, news
 
 
 class Memo:
-    """A daemon that takes everything."""
+    """A daemon that accepts every request."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """Noted."""
+        """Record the request."""
         assert not action_id
         self.asked.append(body)
         return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
 
 class Saying(Controller):
-    """Says everything there is to say."""
+    """A controller that makes every request."""
 
     async def on_price(self, news: News) -> None:
-        """All of it."""
+        """Make all requests."""
         self.memory["period"] = news.period // 2
         await self.set_bids({1: {"cpu": 2.0}}, "so")
         await self.set_size("workers", 3)
@@ -53,12 +53,12 @@ class Saying(Controller):
         await self.report(on_track=False)
 
     async def on_progress(self, measured: Measured) -> None:
-        """Noted."""
+        """Record the values."""
         self.memory["seen"] = dict(measured.values)
 
 
-def test_each_word_of_a_controller_is_an_action() -> None:
-    """In the order in which they were said."""
+def test_each_call_of_a_controller_is_an_action() -> None:
+    """They keep their order."""
     memo = Memo()
     asyncio.run(Saying(assignment(), memo).take(news()))
     assert memo.asked == [
@@ -73,8 +73,8 @@ def test_each_word_of_a_controller_is_an_action() -> None:
     ]
 
 
-def test_memory_is_kept_when_it_changed_and_is_there_again() -> None:
-    """And not sent in vain."""
+def test_memory_is_stored_when_it_changed_and_is_restored() -> None:
+    """It is not sent otherwise."""
     memo = Memo()
     one = Saying(assignment(memory={"old": True}), memo)
     for period in (1, 2, 3):
@@ -86,14 +86,14 @@ def test_memory_is_kept_when_it_changed_and_is_there_again() -> None:
 
 
 def test_time_is_the_daemons() -> None:
-    """Nothing else passes it."""
+    """The controller has no other clock."""
     one = Saying(assignment(), Memo())
     asyncio.run(one.take(news(at_s=500.0, deadline_s=800.0)))
     assert (one.now_s, one.left_s()) == (500.0, 300.0)
 
 
-def test_kinds_are_found_by_name_alone(tmp_path: Any) -> None:
-    """Those that come with Merkat, and a site's own; no path leads out of its folder."""
+def test_kinds_are_found_only_by_name(tmp_path: Any) -> None:
+    """They come with Merkat or from the site's folder; no path leads out of it."""
     (tmp_path / "mine.py").write_text(
         "from controllers.controller import Controller\nclass Mine(Controller):\n    pass\n"
     )
@@ -113,7 +113,7 @@ def test_kinds_are_found_by_name_alone(tmp_path: Any) -> None:
 
 
 def test_a_best_effort_platform_without_a_known_size_keeps_its_vms() -> None:
-    """It spends its part all the same."""
+    """It spends its part of the budget."""
     memo = Memo()
     unsized = replace(assignment(), clusters=(ClusterTerms(name="workers", least=1, most=4),))
     asyncio.run(BestEffort(unsized, memo).take(news()))

@@ -1,4 +1,4 @@
-"""Controllers of the largest platforms: what they say and have remembered is taken."""
+"""Messages and memory of controllers of the largest platforms are accepted."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ PERIODS = 3
 
 
 class Daemon:
-    """Takes what can come over the bus from a platform of so many VMs, and nothing else."""
+    """Accept only messages that a platform of this many VMs can send over the bus."""
 
     def __init__(self, vms: int) -> None:
         self.largest = largest_bytes(vms)
@@ -36,7 +36,7 @@ class Daemon:
         self.longest: dict[str, int] = {}
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As it is said on the bus."""
+        """Pack and unpack the message as the bus does."""
         data = pack(Envelope(body, "s" * 32, 7, action_id or "i" * 32))
         said = unpack(data, TO_DAEMON, self.largest).body
         kind = type(said).__name__
@@ -49,12 +49,12 @@ class Daemon:
 
 
 def cluster(name: str, vms: int) -> ClusterTerms:
-    """Of VMs that trade all that can be traded."""
+    """Return the terms of VMs that trade all goods."""
     return ClusterTerms(name=name, least=vms, most=vms, floor={}, ceiling=FULL)
 
 
 def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
-    """Some periods of a platform of so many VMs, at prices that move."""
+    """Run some periods of a platform of this many VMs, at changing prices."""
     drawn = random.Random(1)  # noqa: S311 - a test
     each = vms // CLUSTERS
     given = replace(
@@ -96,16 +96,16 @@ def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
 
 
 @pytest.mark.parametrize("kind", [BestEffort, FullDeadline])
-def test_the_largest_platform_there_can_be_is_looked_after(kind: type[Controller]) -> None:
-    """Of 10,000 VMs that trade four goods; with room for what a site's own controller adds."""
+def test_the_largest_platform_fits_on_the_bus(kind: type[Controller]) -> None:
+    """10,000 VMs trade four goods, with room for a site's own controller."""
     daemon = play(kind, MOST_VMS)
     assert daemon.longest.keys() >= {"SetBids", "Remember"}
     assert max(daemon.longest.values()) <= 0.8 * daemon.largest
 
 
 @pytest.mark.parametrize("kind", [BestEffort, FullDeadline])
-def test_what_is_remembered_of_a_vm_is_short(kind: type[Controller]) -> None:
-    """It is said and stored after each period."""
+def test_the_memory_of_a_vm_is_short(kind: type[Controller]) -> None:
+    """It is sent and stored after each period."""
     daemon = play(kind, 1_000)
     text = json.dumps(daemon.memory, separators=(",", ":"))
     assert len(text) / 1_000 <= 50 * len(GOODS)
@@ -113,14 +113,14 @@ def test_what_is_remembered_of_a_vm_is_short(kind: type[Controller]) -> None:
 
 
 def known(traces: Sequence[BidTrace]) -> list[dict[str, float]]:
-    """Their numbers by name, without what is not known."""
+    """Return the numbers by name, without unknown ones."""
     return [
         {name: value for name, value in asdict(one).items() if value is not None} for one in traces
     ]
 
 
-def test_traces_are_kept_to_three_digits() -> None:
-    """What is not known yet, and what is infinite, comes back as it was."""
+def test_traces_are_stored_with_three_digits() -> None:
+    """Unknown and infinite numbers are restored unchanged."""
     traces = {
         7: (BidTrace(), BidTrace(change=-0.012345678, limit=0.5, run=2, market=0.0098765432)),
         8: (BidTrace(limit=inf, short=1 / 3, short_keeping=2 / 3, market_before=1e-7 / 3),),
@@ -132,7 +132,7 @@ def test_traces_are_kept_to_three_digits() -> None:
             assert read == pytest.approx(one, rel=6e-3)
 
 
-def test_traces_that_were_kept_by_name_are_still_read() -> None:
-    """A controller that is started by a newer daemon goes on with what it knew."""
+def test_traces_stored_by_name_are_still_read() -> None:
+    """A controller of a newer daemon continues with its old memory."""
     before = {"7": [{"change": 0.5, "run": 2, "short": 0.1, "market": None}, {"limit": 0.25}]}
     assert traces_of(before) == {7: (BidTrace(change=0.5, run=2, short=0.1), BidTrace(limit=0.25))}

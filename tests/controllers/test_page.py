@@ -1,4 +1,4 @@
-"""The page that builds a controller: its files run as they stand there, on a real bus."""
+"""The files on the page about controllers run unchanged, on a real bus."""
 
 import asyncio
 import re
@@ -27,26 +27,26 @@ PERIOD_S = 0.02
 
 
 def files() -> dict[str, str]:
-    """The files that the page tells to save, by name."""
+    """Return the files on the page by name."""
     code = re.findall(r"`([a-z-]+\.py)`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)
     return dict(code)
 
 
-def test_the_controller_of_the_page_has_forty_lines_at_most() -> None:
-    """As it promises."""
+def test_the_pages_controller_has_at_most_forty_lines() -> None:
+    """The page promises this."""
     assert set(files()) == {"queue-keeper.py", "queue-length.py"}
     assert len(files()["queue-keeper.py"].splitlines()) <= 40
 
 
-def test_the_page_names_all_that_can_be_overridden_or_called() -> None:
-    """Nothing is left to be found in the code."""
+def test_the_page_names_all_methods_to_override_or_call() -> None:
+    """No reader has to search the code."""
     words = {name for one in (Controller, Monitor) for name in vars(one) if name[0] != "_"}
     for word in words - {"take", "watch"}:
         assert word in PAGE
 
 
-def test_the_controller_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
-    """As processes that a daemon started: bids, grows, shrinks, and is done."""
+def test_the_pages_controller_works_as_described(tmp_path: Path) -> None:
+    """In processes of a daemon it bids, grows, shrinks and ends."""
     folder, queue = tmp_path / "controllers", tmp_path / "queue"
     folder.mkdir()
     queue.mkdir()
@@ -57,7 +57,7 @@ def test_the_controller_of_the_page_does_what_the_page_says(tmp_path: Path) -> N
         loop = asyncio.get_running_loop()
         clock: Any = Clock()
         notes = Notes()
-        # The clock goes faster than processes start: nobody is silent for too long by it.
+        # The clock runs faster than processes start, so no process may count as silent.
         settings = BusSettings(silence_s=1e9)
         processes = PlatformProcesses(tmp_path, clock, np.random.default_rng(1), settings)
         processes.attend(notes)

@@ -1,4 +1,4 @@
-"""Numbers that a tenant wrote are used within their bounds, whatever a stored template says."""
+"""Numbers of a tenant are used within their bounds, whatever a stored template contains."""
 
 from math import inf, isfinite, nan
 from typing import Any
@@ -19,7 +19,7 @@ ANYTHING: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.tex
 
 @pytest.mark.parametrize("every_s", [0, -1, nan, -inf, 1e-9, 10**400, "", "0", None, [], True])
 def test_a_monitor_never_spins(every_s: Any) -> None:
-    """Stored templates, and callers without a template, may say anything."""
+    """Stored templates, and callers without one, may contain any value."""
     terms = ClusterTerms(
         name="workers",
         least=1,
@@ -34,7 +34,7 @@ def test_a_monitor_never_spins(every_s: Any) -> None:
 
 @given(st.sampled_from(sorted(NUMBERS)), ANYTHING)
 def test_a_number_is_always_within_its_bounds(name: str, value: Any) -> None:
-    """A number that is accepted at the border is used as it is."""
+    """An accepted number is used unchanged."""
     found, known = number({name: value}, name), NUMBERS[name]
     assert isfinite(found)
     assert known.least <= found <= known.most
@@ -43,7 +43,7 @@ def test_a_number_is_always_within_its_bounds(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("part", ["x", None, nan, 7, -3, {}])
-def test_the_least_part_is_a_part(part: Any) -> None:
+def test_the_least_part_is_between_zero_and_one(part: Any) -> None:
     """The daemon reads it in each period."""
     found = least_part("full_performance", {"least_part": part})
     assert found is not None

@@ -1,4 +1,4 @@
-"""A batch system in virtual time: its queue, its head that is told, and the daemon."""
+"""A batch system in virtual time: its queue, its head and the daemon."""
 
 import asyncio
 import json
@@ -28,79 +28,79 @@ HEAD = 1
 
 
 def cluster(name: str, least: int, most: int) -> ClusterTerms:
-    """Of VMs of one core."""
+    """Return the terms of a cluster of VMs of one core."""
     return ClusterTerms(
         name=name, least=least, most=most, floor={"cpu": 10.0, "memory": 64.0}, ceiling=FULL
     )
 
 
 class KilledError(Exception):
-    """The controller's process ends here."""
+    """The controller's process ends at this point."""
 
 
 @dataclass
 class Site:
-    """Jobs of a core, each so many periods long; the head and the daemon in one."""
+    """Jobs of one core that last several periods; the head and the daemon in one."""
 
     price: float = 0.01
     balance: float = 1e6
     every_s: float = 20.0
-    """How long the monitor rests between two looks."""
+    """The monitor's interval between two looks."""
     least: int = 0
     parameters: dict[str, Any] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     workers: dict[int, list[int]] = field(default_factory=dict)
     drained: set[int] = field(default_factory=set)
     lost: int = 0
-    """Jobs that ran on a worker when it went."""
+    """The number of jobs that ran on workers when they ended."""
     bids: dict[int, Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
-    """What the controller had remembered."""
+    """The memory that the controller stored."""
     heard: list[str] = field(default_factory=list)
     deaf: bool = False
     mumbles: bool = False
-    """Whether the head does as it is told, and its answer is lost."""
+    """Whether the head obeys but its answer is lost."""
     blind: bool = False
-    """Whether the monitor hears nothing of the head."""
+    """Whether the monitor receives no data from the head."""
     period: int = 0
     off: set[int] = field(default_factory=set)
-    """Workers that are gone out: nobody hears them."""
+    """Workers that are powered off and can't be reached."""
     unseen: set[int] = field(default_factory=set)
-    """Workers of which OpenNebula hears nothing: their jobs run on."""
+    """Workers unknown to OpenNebula, whose jobs continue."""
     mute: set[int] = field(default_factory=set)
-    """Workers that run, and never join."""
+    """Workers that run but never join."""
     states: dict[int, str] = field(default_factory=dict)
-    """What the news say of workers that do not run."""
+    """The reported states of workers that do not run."""
     roomless: set[int] = field(default_factory=set)
-    """Workers for which no host has room."""
+    """Workers without room on any host."""
     placed: set[int] = field(default_factory=set)
     """The other workers."""
     room: int | None = None
-    """For how many workers there is room; None: for all."""
+    """The number of workers that have room; None for all."""
     made_after: int = 0
-    """Periods until a worker that was asked for is there, some up to two more;"""
+    """The periods until a requested worker exists, for some up to two more;"""
     joins_after: int = 0
     """and until it has joined."""
     born: dict[int, int] = field(default_factory=dict)
-    """By worker: in which period it was asked for."""
+    """The period of the request, by worker."""
     undrained: list[int] = field(default_factory=list)
-    """Workers that were ended though they took jobs, or were not there yet."""
+    """Workers that were ended while they accepted jobs or before they joined."""
 
     hidden: set[int] = field(default_factory=set)
-    """Workers that no news name for now."""
+    """Workers that the news leave out for now."""
     clock_off_s: float = 0.0
-    """How far the clock of the daemon's machine is wrong."""
+    """The error of the clock on the daemon's machine."""
     ends_after: int = 0
-    """Periods that an end takes;"""
+    """The periods that an end takes;"""
     leaving: dict[int, int] = field(default_factory=dict)
-    """and of those that end: in which period that was asked for."""
+    """and the period of the request, by ending worker."""
     forgotten: set[int] = field(default_factory=set)
-    """Workers that the head has no more,"""
+    """Workers that the head no longer has,"""
     sticky: set[int] = field(default_factory=set)
-    """and those that it won't forget."""
+    """and workers that it doesn't remove."""
     dies: bool = False
-    """Whether the controller is killed once a release was accepted."""
+    """Whether the controller is killed after an accepted release."""
 
     def __post_init__(self) -> None:
         looks = MonitorTerms(kind="queue", parameters={"every_s": self.every_s})
@@ -114,7 +114,7 @@ class Site:
         asyncio.run(self.one.on_start())
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         self.asked.append(body)
         if isinstance(body, Remember):
@@ -143,7 +143,7 @@ class Site:
         return ActionOutcome(accepted=True)
 
     async def say(self, command: str) -> CommandResult | None:
-        """As the head."""
+        """Answer as the head does."""
         if self.deaf:
             return None
         self.heard.append(command)
@@ -158,7 +158,7 @@ class Site:
         return None if self.mumbles else CommandResult(0, f"{LEFT}\n{left}".encode(), b"")
 
     def begin_again(self) -> None:
-        """The controller was killed: another knows what this one had kept."""
+        """Replace the killed controller by one with the stored memory."""
         given = replace(self.one.assignment, memory=self.kept)
         self.one = Elastic(given, self)
         self.one.head = self  # type: ignore[assignment] # it says what a head says
@@ -177,7 +177,7 @@ class Site:
         return "powered_off" if vm in self.off else self.states.get(vm, "running")
 
     def _place(self) -> None:
-        """One that has a host keeps it; of the others the oldest have what room there is."""
+        """Keep placed workers on their hosts; the oldest others take the free room."""
         self.placed &= self.workers.keys()
         left = len(self.workers) if self.room is None else self.room - len(self.placed)
         wait = sorted(self.workers.keys() - self.placed)
@@ -193,7 +193,7 @@ class Site:
         return there and self._made(vm, self.joins_after)
 
     def pass_a_period(self) -> int:
-        """Jobs run, the monitor looks, the controller decides; how many workers there are."""
+        """Run jobs, monitor and controller for a period; return the number of workers."""
         for vm, since in list(self.leaving.items()):
             if self.period >= since + self.ends_after:
                 del self.leaving[vm]

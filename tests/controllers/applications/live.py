@@ -1,4 +1,4 @@
-"""Platforms in virtual time whose controllers really decide, and whose guests really compute."""
+"""Platforms in virtual time with real controllers and guests that compute."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ EMBEDDED=[WORK="{work}",ITERATIONS="{steps}",DEMAND="1",MEMORY_USE="256"]
 
 
 class Line:
-    """A controller's way to the manager."""
+    """A controller's connection to the manager."""
 
     def __init__(self, site: "Live", platform: int) -> None:
         self._site = site
@@ -29,7 +29,7 @@ class Line:
         self._number = 0
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the bus would carry it."""
+        """Pass on a message as the bus does."""
         manager = self._site.manager
         if isinstance(body, Remember):
             await manager.remember(self._platform, body.memory)
@@ -43,7 +43,7 @@ class Line:
 
 
 class Live(Site):
-    """Each period ends with what monitors see, and with what controllers make of the news."""
+    """Each period ends with the monitors' data and the controllers' reactions to the news."""
 
     def __init__(self, **settings: Any) -> None:
         self.asked: list[tuple[int, Any]] = []
@@ -52,13 +52,13 @@ class Live(Site):
         super().__init__(**settings)
 
     def start_daemon(self) -> None:
-        """With the kinds that there are."""
+        """Start a daemon with all kinds of controllers."""
         super().start_daemon()
         offered = Kinds(tuple(sorted(CONTROLLERS)), ())
         self.notes.kinds = lambda: offered  # type: ignore[method-assign]
 
     def period(self) -> Any:
-        """The period, then everybody's turn."""
+        """Run the period and then every controller."""
         self.notes.news.clear()
         announcement = super().period()
         for platform in self._running.keys() - self.notes.running.keys():
@@ -68,12 +68,12 @@ class Live(Site):
         return announcement
 
     def guest(self, vm: int) -> SimulatedGuest | None:
-        """What the cloud simulates for a VM."""
+        """Return the cloud's simulated guest of a VM."""
         one: SimulatedGuest | None = self.cloud.guests.guest(vm)
         return one
 
     def said(self, platform: int, kind: type) -> list[Any]:
-        """What its controller asked for, of one kind."""
+        """Return the controller's requests of one kind."""
         return [body for one, body in self.asked if one == platform and isinstance(body, kind)]
 
     def _turn(self, news: News) -> None:

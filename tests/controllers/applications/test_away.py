@@ -1,4 +1,4 @@
-"""While a VM is away its application stands still, or goes on without it: the pace stays true."""
+"""While a VM is away its application stops or continues without it; its pace stays correct."""
 
 import asyncio
 from dataclasses import replace
@@ -16,12 +16,12 @@ STEP_S = 60.0
 FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
 BID = {"cpu": 2.0, "memory": 2.0}
 BEGIN = 15
-"""Iterations before a VM goes away."""
+"""The iterations before a VM goes away."""
 KINDS = [FullDeadline, Patient]
 
 
 class Platform:
-    """Two VMs that have all they can use; together they make an iteration in a period."""
+    """Two VMs with all they can use; together they complete an iteration in each period."""
 
     def __init__(self, kind: type[FullDeadline], left_s: float) -> None:
         self._deadline_s = 1_000.0 + STEP_S + left_s
@@ -32,7 +32,7 @@ class Platform:
         self.done = 0
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
             return Stored()
@@ -40,7 +40,7 @@ class Platform:
         return ActionOutcome(accepted=True)
 
     def pass_a_period(self, steps: int = 1, second: str = "running") -> None:
-        """So many iterations are made; then the second VM is in this state."""
+        """Complete some iterations, then report the second VM's state."""
         self.period += 1
         self.done += steps
         states = {101: "running", 102: second}
@@ -67,17 +67,17 @@ class Platform:
         asyncio.run(self._one.take(latest))
 
     def said(self, kind: type) -> list[Any]:
-        """What its controller asked for, of one kind."""
+        """Return the controller's requests of one kind."""
         return [one for one in self.asked if isinstance(one, kind)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("away", ["pending", "busy", "powered_off"])
 @pytest.mark.parametrize("periods", [5, 10, 60])
-def test_time_in_which_a_vm_was_away_is_no_part_of_an_iteration(
+def test_time_with_a_vm_away_is_no_part_of_an_iteration(
     kind: type[FullDeadline], away: str, periods: int
 ) -> None:
-    """Half of the time that is left then would do: nothing is given up."""
+    """Half of the remaining time is enough, so the controller continues."""
     platform = Platform(kind, 2 * STEPS * STEP_S + periods * STEP_S)
     for _ in range(BEGIN):
         platform.pass_a_period()
@@ -92,8 +92,8 @@ def test_time_in_which_a_vm_was_away_is_no_part_of_an_iteration(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_can_not_be_met_after_that_is_given_up(kind: type[FullDeadline]) -> None:
-    """The time that is gone is gone."""
+def test_a_deadline_that_became_impossible_is_given_up(kind: type[FullDeadline]) -> None:
+    """The lost time is not recovered."""
     platform = Platform(kind, STEPS * STEP_S + 10 * STEP_S)
     for _ in range(BEGIN):
         platform.pass_a_period()
@@ -102,8 +102,8 @@ def test_what_can_not_be_met_after_that_is_given_up(kind: type[FullDeadline]) ->
     assert platform.said(GiveUp)
 
 
-def test_its_tenant_reads_that_a_vm_is_away() -> None:
-    """And how far the work is."""
+def test_the_tenant_reads_that_a_vm_is_away() -> None:
+    """The report shows the progress of the work too."""
     platform = Platform(FullDeadline, 2 * STEPS * STEP_S)
     for _ in range(BEGIN):
         platform.pass_a_period()
@@ -114,8 +114,8 @@ def test_its_tenant_reads_that_a_vm_is_away() -> None:
     assert text.endswith("; not all of its VMs run")
 
 
-def test_what_is_made_without_the_one_that_is_away_counts() -> None:
-    """An application that goes on with fewer VMs than it is to have has a pace as well."""
+def test_iterations_without_the_missing_vm_count() -> None:
+    """An application that continues with fewer VMs has a pace as well."""
     platform = Platform(FullDeadline, 4 * STEPS * STEP_S)
     for period in range(20):
         platform.pass_a_period(period % 2, "pending")
@@ -129,8 +129,8 @@ def test_what_is_made_without_the_one_that_is_away_counts() -> None:
     assert not platform.said(GiveUp)
 
 
-def test_the_one_that_waits_for_a_host_bids_more() -> None:
-    """Though the pace of those that run would do: without it no iteration is made."""
+def test_a_vm_that_waits_for_a_host_bids_more() -> None:
+    """The others' pace would be enough, but no iteration completes without it."""
     platform = Platform(FullDeadline, 4 * STEPS * STEP_S)
     for _ in range(BEGIN):
         platform.pass_a_period()

@@ -1,4 +1,4 @@
-"""Deadlines on the embedded cloud: met while others compete, the tighter the dearer."""
+"""Deadlines on the embedded cloud are met under contention; tighter ones cost more."""
 
 import re
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from tests.platforms.site import BOB
 
 STEPS = 40
 IDEAL_S = 600.0
-"""With a core to itself."""
+"""With one core for each VM."""
 
 
 @pytest.fixture
 def site() -> Iterator[Live]:
-    """One host of four cores."""
+    """Return a site with one host of four cores."""
     one = Live(hosts=1)
     yield one
     one.close()
@@ -39,7 +39,7 @@ def submitted(
     ideal: bool = True,
     steps: int = STEPS,
 ) -> int:
-    """A platform of two ranks on one core each."""
+    """Submit a platform of two ranks with one core each."""
     vm = VM.format(work=IDEAL_S, steps=steps)
     ideal_run = f'ideal_run = "{IDEAL_S:g}s"\n' if ideal else ""
     return site.submit(
@@ -51,12 +51,12 @@ def submitted(
 
 
 def crowd(site: Live, vms: int, bid: float = 10.0) -> list[int]:
-    """Best-effort VMs that bid the same for CPU all the time."""
+    """Create best-effort VMs with a constant CPU bid."""
     return [site.vm(bid, BOB, VCPU=4, MEMORY=1024) for _ in range(vms)]
 
 
 def finished(site: Live, platform: int, most_periods: int = 100) -> tuple[str, float]:
-    """How it ended, and what it paid."""
+    """Return the final state and the amount paid."""
     before = site.balances()[site.ann]
     for _ in range(most_periods):
         if site.platform(platform).state in {"done", "failed", "cancelled"}:
@@ -66,8 +66,8 @@ def finished(site: Live, platform: int, most_periods: int = 100) -> tuple[str, f
     return site.platform(platform).state, 5000.0 - (site.balances()[site.ann] - before)
 
 
-def test_a_deadline_is_met_while_others_compete(site: Live) -> None:
-    """Four arrive on the way; with the bids of its beginning it would get next to nothing."""
+def test_a_deadline_is_met_under_contention(site: Live) -> None:
+    """Four VMs arrive on the way; the first bids would buy almost nothing."""
     platform = submitted(site, 2_400.0)
     site.until(platform, "running")
     for _ in range(4):
@@ -83,7 +83,7 @@ def test_a_deadline_is_met_while_others_compete(site: Live) -> None:
     assert re.fullmatch(r"an iteration takes [\d.]+ s, the target is [\d.]+ s", reasons[-1])
 
 
-def test_who_wants_all_it_can_use_says_what_it_has(site: Live) -> None:
+def test_full_performance_reports_its_allocation(site: Live) -> None:
     """Its bids are for an allocation, not for a pace."""
     platform = submitted(site, 2_400.0, "full_performance")
     site.until(platform, "running")
@@ -92,8 +92,8 @@ def test_who_wants_all_it_can_use_says_what_it_has(site: Live) -> None:
     assert said == "its VMs have 100% of their full size"
 
 
-def test_the_tighter_the_dearer() -> None:
-    """Three deadlines, the same crowd: each is met, and an earlier one costs more."""
+def test_a_tighter_deadline_costs_more() -> None:
+    """Three deadlines are met beside the same VMs; an earlier one costs more."""
     paid = []
     for deadline_s in (3_000.0, 1_400.0, 900.0):
         site = Live(hosts=1)
@@ -123,8 +123,8 @@ def test_a_deadline_that_is_tightened_on_the_way_is_met(site: Live) -> None:
     assert finished(site, platform)[0] == "done"
 
 
-def test_a_price_that_is_too_high_suspends_until_it_falls(site: Live) -> None:
-    """With time to spare it waits, and is resumed; its work is not lost."""
+def test_a_platform_is_suspended_while_the_price_is_too_high(site: Live) -> None:
+    """With time to spare it waits and resumes; its work is kept."""
     platform = submitted(site, 4_800.0, budget=200.0)
     site.until(platform, "running")
     site.periods(4)
@@ -138,8 +138,8 @@ def test_a_price_that_is_too_high_suspends_until_it_falls(site: Live) -> None:
     assert finished(site, platform)[0] == "done"
 
 
-def test_what_can_not_be_made_any_more_is_given_up(site: Live) -> None:
-    """By whoever wants all in time; half of it is worth something to others, who go on."""
+def test_an_impossible_deadline_is_given_up(site: Live) -> None:
+    """A full deadline gives up; a partial deadline continues."""
     both = submitted(site, 1_500.0), submitted(site, 1_500.0, "partial_deadline")
     for platform in both:
         site.until(platform, "running")
@@ -154,8 +154,8 @@ def test_what_can_not_be_made_any_more_is_given_up(site: Live) -> None:
     assert "has passed" in site.platform(partial).why
 
 
-def test_a_vm_that_goes_out_is_replaced(site: Live) -> None:
-    """Not at once: a host may just not be seen for a while. The work goes on and is done."""
+def test_a_powered_off_vm_is_replaced(site: Live) -> None:
+    """A delay allows for a host out of sight; the work then completes."""
     platform = submitted(site, 4_800.0)
     site.until(platform, "running")
     site.periods(2)
@@ -174,7 +174,7 @@ def test_a_vm_that_goes_out_is_replaced(site: Live) -> None:
 
 
 def test_full_performance_takes_all_it_can_get(site: Live) -> None:
-    """Though half of it would be enough for its deadline."""
+    """Half of it would be enough for its deadline."""
     crowd(site, 4)
     platform = submitted(site, 3_000.0, "full_performance")
     site.until(platform, "running")
@@ -184,8 +184,8 @@ def test_full_performance_takes_all_it_can_get(site: Live) -> None:
     assert finished(site, platform)[0] == "done"
 
 
-def test_a_vm_that_goes_out_while_others_start_is_made_anew() -> None:
-    """Its platform would start for ever, and its other VM be paid for."""
+def test_a_vm_that_powers_off_during_the_start_is_replaced() -> None:
+    """Otherwise the platform would start forever, and its other VM be charged."""
     site = Live(hosts=1)
     platform = submitted(site, 20_000.0, kind="deadline", steps=40)
     off = None

@@ -1,4 +1,4 @@
-"""What controllers of applications decide: each with one VM, news made by hand, and no cloud."""
+"""Decisions of application controllers, each with one VM, artificial news and no cloud."""
 
 import asyncio
 from dataclasses import replace
@@ -24,13 +24,13 @@ INTERVAL_S = 60.0
 LEFT_S = 6_000.0
 PERIODS = LEFT_S / INTERVAL_S
 FULL_COST = 100.0 * 0.01 + 512.0 * 0.001
-"""Credits for a period with all that the VM can use."""
+"""The credits for a period with all that the VM can use."""
 UNITS = 100.0
-"""CPU that the VM can use."""
+"""The CPU that the VM can use."""
 
 
 class Platform:
-    """A controller of one VM with half of what it can use; it remembers what it is asked."""
+    """A controller of one VM with half of its maximum; it records its requests."""
 
     def __init__(self, kind: type[Iterative], name: str, ideal_s: float, **parameters: Any) -> None:
         self.asked: list[Any] = []
@@ -54,17 +54,17 @@ class Platform:
         return ActionOutcome(accepted=True)
 
     def said(self, kind: type) -> list[Any]:
-        """Return what the controller asked for, of one kind."""
+        """Return the controller's requests of one kind."""
         return [one for one in self.asked if isinstance(one, kind)]
 
     async def take(self, latest: Any) -> None:
-        """Tell the controller one news."""
+        """Send the controller one news."""
         await self._one.take(latest)
 
     def periods(
         self, count: int, credits_: float, done: float = 0.0, first: int = 1, state: str = "running"
     ) -> None:
-        """Tell the same news several times, in the periods from `first` on."""
+        """Send the same news in several periods, starting with `first`."""
         for period in range(first, first + count):
             latest = news(period=period, deadline_s=self._deadline_s, balance=credits_, state=state)
             seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": done})
@@ -72,7 +72,7 @@ class Platform:
             asyncio.run(self._one.take(latest))
 
     def read(self, claims: list[Claim], own: Claim | None, capacity: float) -> None:
-        """Tell one period's news, with the market's book of claims."""
+        """Send one period's news with the market's book of claims."""
         prices = {"cpu": 0.01, "memory": 0.001}
         latest = news(
             deadline_s=self._deadline_s,
@@ -86,7 +86,7 @@ class Platform:
 
 
 def credits_for(part: float) -> float:
-    """Return a balance that pays for this part of all that the VM can use, until the deadline."""
+    """Return a balance for this part of the VM's maximum until the deadline."""
     return part * FULL_COST * PERIODS
 
 
@@ -95,44 +95,44 @@ def credits_for(part: float) -> float:
     [(FullPerformance, "full_performance"), (PartialDeadline, "partial_deadline")],
 )
 class TestLeastPart:
-    def test_a_platform_that_can_not_pay_for_its_least_part_is_suspended(
+    def test_a_platform_that_cannot_pay_for_its_least_part_is_suspended(
         self, kind: type[Iterative], name: str
     ) -> None:
-        """By default that is 30 % of what its VMs can use."""
+        """By default that is 30 % of its VMs' maximum."""
         for part, suspended in ((0.2, True), (0.4, False)):
             platform = Platform(kind, name, ideal_s=600.0)
             platform.periods(2, credits_for(part))
             assert bool(platform.said(SuspendPlatform)) is suspended
 
-    def test_the_template_says_how_large_the_least_part_is(
-        self, kind: type[Iterative], name: str
-    ) -> None:
-        """Both above and below the default."""
+    def test_the_template_sets_the_least_part(self, kind: type[Iterative], name: str) -> None:
+        """It may be above or below the default."""
         for least_part, suspended in ((0.6, True), (0.1, False)):
             platform = Platform(kind, name, ideal_s=600.0, least_part=least_part)
             platform.periods(2, credits_for(0.4 if suspended else 0.2))
             assert bool(platform.said(SuspendPlatform)) is suspended
 
-    def test_one_dear_period_suspends_nothing(self, kind: type[Iterative], name: str) -> None:
-        """Prices swing while others settle."""
+    def test_one_expensive_period_suspends_no_platform(
+        self, kind: type[Iterative], name: str
+    ) -> None:
+        """Prices vary while others settle."""
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.25))
         platform.periods(1, credits_for(0.4))
         platform.periods(1, credits_for(0.25))
         assert not platform.said(SuspendPlatform)
 
-    def test_one_period_that_costs_many_times_too_much_suspends(
+    def test_one_period_that_is_far_too_expensive_suspends(
         self, kind: type[Iterative], name: str
     ) -> None:
-        """The VM holds a half, and a fiftieth can be paid."""
+        """The VM has a half but can pay for a fiftieth."""
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.02))
         assert platform.said(SuspendPlatform)
 
-    def test_a_platform_that_was_just_resumed_is_left_alone(
+    def test_a_platform_that_was_just_resumed_keeps_running(
         self, kind: type[Iterative], name: str
     ) -> None:
-        """It is not suspended again before the rest that follows each change has passed."""
+        """It is suspended again only after the rest that follows each change."""
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.4), state="resuming")
         platform.periods(REST - 1, credits_for(0.01), first=2)
@@ -141,8 +141,8 @@ class TestLeastPart:
         assert platform.said(SuspendPlatform)
 
 
-def test_work_that_is_done_needs_no_pace_any_more() -> None:
-    """Two thirds of full speed are needed at first, a third when half of the work is done."""
+def test_completed_work_needs_no_pace() -> None:
+    """At first two thirds of full speed are needed, after half of the work one third."""
     for done, suspended in ((0.0, True), (50.0, False)):
         platform = Platform(FullDeadline, "deadline", ideal_s=4_000.0)
         platform.periods(2, credits_for(0.5), done)
@@ -155,18 +155,18 @@ class TestPatience:
 
     @pytest.fixture
     def platform(self) -> Platform:
-        """One with time to spare."""
+        """Return a platform with time to spare."""
         return Platform(Patient, "patient", ideal_s=600.0)
 
     @property
     def offered(self) -> float:
-        """What the same platform offers for a unit of CPU while it waits."""
+        """Return the platform's offer for a unit of CPU while it waits."""
         purse = Funds(credits=1_000.0)
         need = need_of(purse, UNITS, self.CAPACITY, 600.0, LEFT_S)
         return limit_price(need, INTERVAL_S, PatienceSettings())
 
-    def test_a_platform_that_runs_clings_to_its_room(self, platform: Platform) -> None:
-        """An offer half as high again as its own was before it ran does not suspend it."""
+    def test_a_running_platform_keeps_its_room(self, platform: Platform) -> None:
+        """An offer 1.5 times its own before the start does not suspend it."""
         platform.read([Claim(price=1.5 * self.offered, units=UNITS)], None, self.CAPACITY)
         assert not platform.said(SuspendPlatform)
         (own,) = platform.said(Claim)
@@ -174,8 +174,8 @@ class TestPatience:
         platform.read([Claim(price=2.5 * self.offered, units=UNITS)], None, self.CAPACITY)
         assert platform.said(SuspendPlatform)
 
-    def test_its_claim_does_not_fall(self, platform: Platform) -> None:
-        """What it once claimed it goes on claiming, so that room is not lost to a lower offer."""
+    def test_its_claim_never_falls(self, platform: Platform) -> None:
+        """It keeps its claim, so that no lower offer takes its room."""
         own = Claim(price=3.0 * self.offered, units=UNITS)
         other = Claim(price=2.5 * self.offered, units=UNITS)
         platform.read([own, other], own, self.CAPACITY)
@@ -183,14 +183,14 @@ class TestPatience:
         assert not platform.said(Claim)
 
     def test_its_own_claim_takes_no_room_from_it(self, platform: Platform) -> None:
-        """The book holds the claim of the period before."""
+        """The book contains the claim of the previous period."""
         own = Claim(price=2.0 * self.offered, units=UNITS)
         platform.read([own], own, self.CAPACITY)
         assert not platform.said(SuspendPlatform)
 
 
-def test_a_vm_whose_bid_was_taken_back_bids_again() -> None:
-    """The daemon takes them back when a controller fails; a VM that gets nothing shows no pace."""
+def test_a_vm_whose_bid_was_withdrawn_bids_again() -> None:
+    """The daemon withdraws bids of failed controllers; a VM without CPU shows no pace."""
     platform = Platform(FullDeadline, "deadline", 1_000.0)
     latest = news(period=1, deadline_s=1_000.0 + INTERVAL_S + LEFT_S, balance=50_000.0)
     (vm,) = latest.vms

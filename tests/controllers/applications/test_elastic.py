@@ -1,4 +1,4 @@
-"""A batch system that grows and shrinks: a queue in virtual time, with a head that is told."""
+"""A batch system that grows and shrinks: a queue in virtual time with an obedient head."""
 
 from itertools import pairwise
 
@@ -9,8 +9,8 @@ from merkatd.protocol.platform_messages import GiveUp
 from tests.controllers.applications.batch_site import Site
 
 
-def test_it_grows_with_care_and_shrinks_when_there_is_nothing_to_do() -> None:
-    """Two at a time, none while some are coming; at the end none is left and no job was lost."""
+def test_the_system_grows_carefully_and_shrinks_without_work() -> None:
+    """It grows by two at a time, never during a start; no job is lost."""
     site = Site(waiting=[5] * 30)
     sizes = [site.pass_a_period() for _ in range(60)]
     assert max(sizes) > 6
@@ -21,8 +21,8 @@ def test_it_grows_with_care_and_shrinks_when_there_is_nothing_to_do() -> None:
     assert any("delete nodename" in one for one in site.heard)
 
 
-def test_the_price_takes_workers_away_but_not_their_jobs() -> None:
-    """Those are drained first, on the same budget; none is asked for right after."""
+def test_a_high_price_removes_workers_but_no_jobs() -> None:
+    """Workers are drained first within the budget; none is requested right after."""
     site = Site(waiting=[8] * 200, balance=20_000.0)
     for _ in range(20):
         many = site.pass_a_period()
@@ -37,8 +37,8 @@ def test_the_price_takes_workers_away_but_not_their_jobs() -> None:
     assert max(bids) <= 20_000.0 / 1440 * (1 + 1e-6)
 
 
-def test_the_least_wait_is_no_reason_to_grow_before_anybody_waits_too_long() -> None:
-    """The other aim grows at once."""
+def test_a_waiting_limit_delays_growth_until_jobs_wait_too_long() -> None:
+    """The aim `throughput` grows at once."""
     patient = Site(waiting=[50] * 4, parameters={"aim": "wait", "target_s": 600.0}, least=1)
     eager = Site(waiting=[50] * 4, parameters={"aim": "throughput"}, least=1)
     for site in (patient, eager):
@@ -49,8 +49,8 @@ def test_the_least_wait_is_no_reason_to_grow_before_anybody_waits_too_long() -> 
     assert len(eager.workers) > 1
 
 
-def test_a_template_that_can_not_be_is_given_up_at_once() -> None:
-    """With what would be right."""
+def test_an_invalid_template_is_given_up_at_once() -> None:
+    """The reason names the accepted values."""
     for parameters, why in (
         ({"workers": "nobody"}, "(got head, workers)"),
         ({"batch": "maui"}, "slurm, gridengine"),
@@ -69,10 +69,10 @@ def test_a_template_that_can_not_be_is_given_up_at_once() -> None:
 )
 @example(3, 0, [[3] * 2, *[[]] * 5, [1] * 8])
 @example(2, 1, [[4] * 2, *[[]] * 6, [1] * 8])
-def test_a_worker_that_is_being_made_counts(
+def test_a_worker_that_starts_counts(
     made_after: int, joins_after: int, arrivals: list[list[int]]
 ) -> None:
-    """The controller ends no worker that it has just asked for, however long making it takes."""
+    """No worker is ended right after its request, whatever the duration of its start."""
     site = Site(made_after=made_after, joins_after=joins_after)
     sizes = [0]
     for jobs in (*arrivals, *[[]] * 80):
@@ -83,8 +83,8 @@ def test_a_worker_that_is_being_made_counts(
     assert (site.undrained, site.lost, sizes[-1]) == ([], 0, 0)
 
 
-def test_prices_that_move_while_workers_are_made_cost_no_job() -> None:
-    """The controller asks for workers, finds them too dear, and wants them again."""
+def test_prices_that_change_during_starts_cost_no_job() -> None:
+    """The controller requests workers, finds them too expensive and requests them again."""
     site = Site(waiting=[6] * 300, balance=20_000.0, made_after=2, joins_after=1)
     for period in range(120):
         site.price = 0.05 if period % 20 >= 12 else 0.01

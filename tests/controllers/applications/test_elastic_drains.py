@@ -1,4 +1,4 @@
-"""Drains of a batch system: none is forgotten, and no job is lost to one."""
+"""Drains of a batch system: each is completed or undone, and no job is lost."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from controllers.monitors.ssh_pool import CommandResult
 from tests.controllers.applications.batch_site import KilledError, Site
 
 
-def test_nobody_is_released_whom_the_head_was_not_told_of() -> None:
-    """It is told as soon as it hears again."""
+def test_no_worker_is_released_before_the_head_knows() -> None:
+    """The head is told as soon as it answers again."""
     site = Site(waiting=[3])
     site.workers = {2: [], 3: [], 4: []}
     site.deaf = True
@@ -18,8 +18,8 @@ def test_nobody_is_released_whom_the_head_was_not_told_of() -> None:
     assert site.workers == {}
 
 
-def test_a_job_that_starts_just_before_the_drain_is_not_lost_while_another_worker_is_idle() -> None:
-    """Between the look and the drain a job comes to the worker that is chosen."""
+def test_a_job_that_starts_just_before_a_drain_is_kept() -> None:
+    """Between the look and the drain the chosen worker gets a job; another is idle."""
     site = Site(parameters={"drain_limit_s": 120.0}, least=1)
     site.workers = {2: [], 3: []}
     site.blind = True
@@ -42,8 +42,8 @@ def test_a_job_that_starts_just_before_the_drain_is_not_lost_while_another_worke
 
 
 @pytest.mark.parametrize("fate", ["killed", "answer lost"])
-def test_a_drain_whose_answer_is_lost_is_taken_back_when_there_is_work(fate: str) -> None:
-    """No worker stays closed for ever, and the queue does not stop."""
+def test_a_drain_with_a_lost_answer_is_undone_when_there_is_work(fate: str) -> None:
+    """No worker stays closed forever, and the queue continues."""
     site = Site(least=1)
     site.workers = {2: [], 3: []}
     site.mumbles = True
@@ -60,8 +60,8 @@ def test_a_drain_whose_answer_is_lost_is_taken_back_when_there_is_work(fate: str
     assert site.lost == 0
 
 
-def test_a_worker_that_somebody_else_closed_keeps_no_job_waiting() -> None:
-    """Another is asked for; the closed one is nobody's to open, and goes when nothing waits."""
+def test_a_worker_closed_by_an_administrator_delays_no_job() -> None:
+    """Another worker is requested; the closed one is never opened and ends with the queue."""
     site = Site(least=1)
     site.workers = {2: []}
     site.drained = {2}
@@ -74,8 +74,8 @@ def test_a_worker_that_somebody_else_closed_keeps_no_job_waiting() -> None:
 
 
 @pytest.mark.parametrize("away", ["mute", "hidden"])
-def test_a_drain_is_taken_back_though_the_worker_is_away_for_a_moment(away: str) -> None:
-    """The head does not hear it for one look, or the news of one period leave it out."""
+def test_a_drain_is_undone_though_the_worker_is_briefly_away(away: str) -> None:
+    """It is missing in one look of the head, or in one period's news."""
     site = Site(least=1)
     site.workers = {2: [], 3: []}
     site.pass_a_period()
@@ -91,8 +91,8 @@ def test_a_drain_is_taken_back_though_the_worker_is_away_for_a_moment(away: str)
 
 
 @pytest.mark.parametrize("off_s", [-86_400.0, -3_600.0, 3_600.0])
-def test_a_clock_that_is_set_does_not_keep_an_idle_worker(off_s: float) -> None:
-    """Nobody pays an hour for a worker that is empty."""
+def test_a_clock_change_keeps_no_idle_worker(off_s: float) -> None:
+    """No empty worker is paid for an hour."""
     site = Site(least=1)
     site.workers = {2: [], 3: []}
     site.pass_a_period()
@@ -103,8 +103,8 @@ def test_a_clock_that_is_set_does_not_keep_an_idle_worker(off_s: float) -> None:
     assert len(site.workers) == 1
 
 
-def test_a_clock_that_is_set_ahead_ends_no_job() -> None:
-    """A drain that is a period old is not late by an hour."""
+def test_a_clock_set_ahead_ends_no_job() -> None:
+    """A drain that is a period old is not an hour late."""
     site = Site(waiting=[8] * 200, balance=20_000.0, parameters={"drain_limit_s": 600.0})
     for _ in range(20):
         site.pass_a_period()
@@ -120,8 +120,8 @@ def test_a_clock_that_is_set_ahead_ends_no_job() -> None:
     assert site.lost == 0
 
 
-def test_one_that_was_released_by_a_controller_that_died_is_not_opened_again() -> None:
-    """The next controller knows of no release; the head is told to forget the worker."""
+def test_a_worker_released_by_a_dead_controller_stays_closed() -> None:
+    """The next controller knows no release; the head is told to remove the worker."""
     site = Site(least=1, ends_after=3)
     site.workers = {2: [], 3: []}
     site.dies = True
@@ -140,15 +140,15 @@ def test_one_that_was_released_by_a_controller_that_died_is_not_opened_again() -
 
 
 def churned(site: Site, periods: int) -> None:
-    """Workers come and go."""
+    """Let workers come and go."""
     for period in range(periods):
         if period % 5 == 0:
             site.waiting += [1] * 10
         site.pass_a_period()
 
 
-def test_one_worker_that_the_head_can_not_forget_keeps_no_other() -> None:
-    """Its name may be in a reservation, or that of a node that was always there."""
+def test_a_worker_that_the_head_cannot_remove_delays_no_other() -> None:
+    """Its name may be in a reservation, or that of a permanent node."""
     site = Site(waiting=[1] * 2, parameters={"growth": 10})
     for _ in range(4):
         site.pass_a_period()
@@ -164,8 +164,8 @@ def test_one_worker_that_the_head_can_not_forget_keeps_no_other() -> None:
     assert min(site.born) in site.forgotten
 
 
-def test_what_the_head_is_told_is_short_though_it_forgets_nothing() -> None:
-    """And so is what is remembered: no worker comes back under a number that was there before."""
+def test_commands_to_the_head_stay_short_if_it_removes_nothing() -> None:
+    """The stored memory stays short too: no worker reuses a number."""
     site = Site(waiting=[1] * 2, parameters={"growth": 10})
     site.sticky = {*range(100_000)}
     churned(site, 1_200)

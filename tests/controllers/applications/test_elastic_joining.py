@@ -1,4 +1,4 @@
-"""Workers that a batch system does not show: others do their work meanwhile, and no job is lost."""
+"""Workers missing in a batch system: others do their work meanwhile, and no job is lost."""
 
 import random
 
@@ -9,19 +9,19 @@ from tests.controllers.applications.batch_site import Site
 
 
 def pass_periods(site: Site, periods: int) -> None:
-    """Some of them."""
+    """Run several periods."""
     for _ in range(periods):
         site.pass_a_period()
 
 
 def released(site: Site) -> set[int]:
-    """All workers that were named to be ended."""
+    """Return all workers that the controller chose to end."""
     return {vm for one in site.asked if isinstance(one, SetSize) for vm in one.victims}
 
 
 @pytest.mark.parametrize("state", ["busy", "running"])
-def test_one_that_hangs_on_its_way_is_released(state: str) -> None:
-    """While it is copied to its host, or boots: after `boot_limit_s`, and others take its place."""
+def test_a_worker_that_hangs_during_its_start_is_released(state: str) -> None:
+    """It copies or boots longer than `boot_limit_s`, so others replace it."""
     site = Site(waiting=[30] * 300, parameters={"boot_limit_s": 300.0})
     pass_periods(site, 2)
     stuck = max(site.workers)
@@ -34,8 +34,8 @@ def test_one_that_hangs_on_its_way_is_released(state: str) -> None:
     assert site.lost == 0
 
 
-def test_one_that_joined_is_not_released_while_it_is_moved() -> None:
-    """The batch system misses it for long, and its job goes on."""
+def test_a_joined_worker_is_kept_during_a_migration() -> None:
+    """The batch system misses it for long, and its job continues."""
     site = Site(waiting=[100] * 4)
     pass_periods(site, 8)
     moved = min(site.workers)
@@ -48,8 +48,8 @@ def test_one_that_joined_is_not_released_while_it_is_moved() -> None:
 
 
 @pytest.mark.parametrize("state", ["busy", "suspended", "absent"])
-def test_one_that_is_away_for_long_keeps_no_others_from_being_asked_for(state: str) -> None:
-    """It may come back, and is left as it is."""
+def test_a_worker_that_is_away_for_long_delays_no_other_request(state: str) -> None:
+    """It may return, and is left as it is."""
     site = Site(waiting=[30] * 300)
     pass_periods(site, 2)
     away = min(site.workers)
@@ -63,12 +63,12 @@ def test_one_that_is_away_for_long_keeps_no_others_from_being_asked_for(state: s
 
 
 def test_workers_that_wait_for_room_are_kept_while_there_is_work() -> None:
-    """To make others instead would gain nothing: once there is room they do the work."""
+    """Others would find no room either: once there is room they do the work."""
     site = Site(waiting=[30] * 300, room=3)
     pass_periods(site, 20)
     assert len(site.placed) == 3
     assert released(site) == set()
-    # No more of them than are asked for at once, each time the last had waited for long.
+    # The system requests no more at once, and only after the last ones waited for long.
     assert 2 <= len(site.roomless) <= 2 * (1 + 20 // 5)
     site.room = None
     pass_periods(site, 10)
@@ -77,8 +77,8 @@ def test_workers_that_wait_for_room_are_kept_while_there_is_work() -> None:
     assert released(site) == set()
 
 
-def test_workers_that_wait_for_room_are_given_up_when_there_is_no_work() -> None:
-    """At once, and those that work stay until they have done it."""
+def test_workers_that_wait_for_room_are_given_up_without_work() -> None:
+    """They end at once; busy workers finish their jobs."""
     site = Site(waiting=[30] * 300, room=3)
     pass_periods(site, 10)
     waits = set(site.roomless)
@@ -92,8 +92,8 @@ def test_workers_that_wait_for_room_are_given_up_when_there_is_no_work() -> None
     assert (site.undrained, site.lost) == ([], 0)
 
 
-def test_one_that_waits_for_room_goes_before_one_that_works() -> None:
-    """Where fewer can be paid for: no job is ended with its worker for it."""
+def test_a_worker_that_waits_for_room_is_ended_before_a_busy_one() -> None:
+    """With less money no job is ended with its worker."""
     site = Site(waiting=[40] * 4, balance=20_000.0, room=2, parameters={"drain_limit_s": 60.0})
     pass_periods(site, 4)
     assert (len(site.placed), len(site.roomless)) == (2, 2)
@@ -104,8 +104,8 @@ def test_one_that_waits_for_room_goes_before_one_that_works() -> None:
     assert (site.drained, site.lost) == (set(), 0)
 
 
-def test_one_that_has_a_host_now_is_not_given_up() -> None:
-    """It may have joined by the time the order comes: it is drained then."""
+def test_a_worker_that_has_a_host_now_is_kept() -> None:
+    """It may have joined by then, so it is drained instead."""
     site = Site(waiting=[30] * 4, room=2)
     pass_periods(site, 4)
     waits = set(site.roomless)
@@ -122,8 +122,8 @@ def test_one_that_has_a_host_now_is_not_given_up() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_room_that_comes_and_goes_costs_no_job(seed: int) -> None:
-    """Nor does a queue that does so; at the end no worker is left."""
+def test_changing_room_costs_no_job(seed: int) -> None:
+    """A changing queue doesn't either; at the end no worker is left."""
     drawn = random.Random(seed)  # noqa: S311 - a test
     site = Site(balance=20_000.0, parameters={"drain_limit_s": 1e9})
     for _ in range(150):

@@ -1,4 +1,4 @@
-"""What a batch system's controller makes of the looks of its monitor, and does without them."""
+"""A batch system's controller with good looks of its monitor, and without any."""
 
 import random
 
@@ -7,8 +7,8 @@ import pytest
 from tests.controllers.applications.batch_site import HEAD, Site
 
 
-def test_workers_that_are_of_no_use_make_room_for_others() -> None:
-    """One that went out, and one that never joined: they would keep it from growing for ever."""
+def test_useless_workers_are_replaced() -> None:
+    """A powered-off one and one that never joined would otherwise block the growth."""
     site = Site(waiting=[5] * 30, parameters={"off_limit_s": 60.0, "boot_limit_s": 240.0})
     site.workers = {2: [], 3: [], 4: []}
     site.off, site.mute = {2}, {3}
@@ -24,8 +24,8 @@ def test_workers_that_are_of_no_use_make_room_for_others() -> None:
     assert {"one-2", "one-3"} <= {*deleted.replace("=", " ").replace(";", " ").split()}
 
 
-def test_one_that_is_about_to_join_is_not_taken_for_idle() -> None:
-    """It may have been given a job since the last look: it goes when that has ended."""
+def test_a_worker_about_to_join_does_not_count_as_idle() -> None:
+    """It may have a new job since the last look: it ends after that job."""
     site = Site()
     site.workers = {2: [9]}
     site.mute = {2}
@@ -39,8 +39,8 @@ def test_one_that_is_about_to_join_is_not_taken_for_idle() -> None:
     assert site.lost == 0
 
 
-def test_a_monitor_that_hears_nothing_does_not_make_workers_absent() -> None:
-    """A worker that joined since the last look runs jobs: it stays beyond the boot limit."""
+def test_a_monitor_without_data_makes_no_worker_absent() -> None:
+    """A worker that joined since the last look runs jobs: it stays beyond the limit."""
     site = Site(waiting=[5] * 60, parameters={"boot_limit_s": 180.0})
     for _ in range(2):
         site.pass_a_period()
@@ -51,8 +51,8 @@ def test_a_monitor_that_hears_nothing_does_not_make_workers_absent() -> None:
 
 
 @pytest.mark.parametrize("seed", [14, 33, 61, 75])
-def test_looks_that_are_missed_cost_no_job(seed: int) -> None:
-    """A look from before a worker was drained again says nothing of the jobs that it has now."""
+def test_missed_looks_cost_no_job(seed: int) -> None:
+    """A look from before a worker's second drain doesn't show its present jobs."""
     drawn = random.Random(seed)  # noqa: S311 - a test
     waiting = [drawn.randint(6, 30) for _ in range(300)]
     site = Site(waiting=waiting, balance=20_000.0, parameters={"drain_limit_s": 1e9})
@@ -69,8 +69,8 @@ def test_looks_that_are_missed_cost_no_job(seed: int) -> None:
         assert site.lost == 0
 
 
-def test_without_looks_for_long_there_are_neither_more_workers_nor_fewer() -> None:
-    """Nobody knows how many jobs wait, or run."""
+def test_without_looks_for_long_the_number_of_workers_is_constant() -> None:
+    """The numbers of waiting and running jobs are unknown."""
     site = Site(waiting=[50] * 300, balance=20_000.0, parameters={"drain_limit_s": 180.0})
     for _ in range(6):
         site.pass_a_period()
@@ -86,8 +86,8 @@ def test_without_looks_for_long_there_are_neither_more_workers_nor_fewer() -> No
     assert site.drained
 
 
-def test_the_head_has_a_bid_before_anything_was_seen_of_it() -> None:
-    """After a failure its VMs bid nothing: a head without a share never answers a look."""
+def test_the_head_has_a_bid_before_its_first_look() -> None:
+    """After a failure its VMs bid nothing: a head without a share never answers."""
     site = Site(least=1)
     site.workers = {2: []}
     site.blind = True
@@ -98,8 +98,8 @@ def test_the_head_has_a_bid_before_anything_was_seen_of_it() -> None:
 
 @pytest.mark.parametrize("silent", [2, 5, 10, 60])
 @pytest.mark.parametrize("after", [1, 2])
-def test_a_silence_makes_no_worker_absent(silent: int, after: int) -> None:
-    """Workers away at the look before it and at those after it were not missed in between."""
+def test_a_silent_monitor_makes_no_worker_absent(silent: int, after: int) -> None:
+    """Workers absent before and after the silence were not missing in between."""
     site = Site(waiting=[100] * 4)
     for _ in range(8):
         site.pass_a_period()
@@ -120,8 +120,8 @@ def test_a_silence_makes_no_worker_absent(silent: int, after: int) -> None:
     assert busy <= site.workers.keys()
 
 
-def test_a_worker_that_could_not_join_a_silent_head_is_not_released() -> None:
-    """It was made just before, and joins a moment after the head answers again."""
+def test_a_worker_that_could_not_join_a_silent_head_is_kept() -> None:
+    """It started just before, and joins shortly after the head answers again."""
     site = Site(waiting=[50] * 4, least=1, joins_after=2)
     site.pass_a_period()
     born = {*site.workers}
@@ -141,7 +141,7 @@ def test_a_worker_that_could_not_join_a_silent_head_is_not_released() -> None:
 
 
 def test_a_worker_that_never_joins_is_released_though_looks_are_rare() -> None:
-    """Each look at the batch system counts for as long as its monitor rests between two."""
+    """Each look counts for its monitor's interval."""
     site = Site(waiting=[50] * 4, every_s=150.0)
     site.workers = {2: [], 3: []}
     site.mute = {2}

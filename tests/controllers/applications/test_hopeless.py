@@ -1,4 +1,4 @@
-"""When work is given up: not for one look, nor for none, but as soon as there is no doubt."""
+"""Work is given up as soon as it is certainly impossible, not after one look or none."""
 
 import asyncio
 from dataclasses import replace
@@ -13,11 +13,11 @@ from tests.bus.rig import assignment, news
 
 STEPS = 1_000
 LEFT_S = 6_000.0
-"""To the deadline, at the start; a period is a minute."""
+"""The time to the deadline at the start; a period is a minute."""
 
 
 class Platform:
-    """One VM with half of what it can use; its daemon takes whatever it is asked."""
+    """One VM with half of its maximum; its daemon accepts every request."""
 
     def __init__(self, kind: type[FullDeadline]) -> None:
         self._kind = kind
@@ -27,16 +27,16 @@ class Platform:
             deadline_s=1_000.0 + LEFT_S,
         )
         self.gave_up: list[int] = []
-        """In which periods."""
+        """The periods in which the controller gave up."""
         self.period = 0
         self.restart()
 
     def restart(self) -> None:
-        """Its controller's process, which remembers what was kept."""
+        """Restart the controller's process with the stored memory."""
         self._one = self._kind(self._given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
             self._given = replace(self._given, memory=body.memory)
@@ -46,9 +46,9 @@ class Platform:
         return ActionOutcome(accepted=True)
 
     def pass_a_period(self, done: int | None, restarts: int = 0) -> None:
-        """The monitor has seen so many iterations, or nothing; then its controller is restarted.
+        """Report some iterations or none, then restart the controller.
 
-        Each time it is told of the period again.
+        The period is reported again after each restart.
         """
         self.period += 1
         latest = news(period=self.period, deadline_s=self._given.deadline_s)
@@ -63,23 +63,23 @@ class Platform:
 
 @pytest.fixture(params=[FullDeadline, Patient])
 def platform(request: pytest.FixtureRequest) -> Platform:
-    """Of each kind that gives up."""
+    """Return a platform of each kind that gives up."""
     return Platform(request.param)
 
 
 @pytest.mark.parametrize("restarts", [0, 1, 3])
-def test_what_is_far_too_slow_is_given_up_after_some_periods(
+def test_work_that_is_far_too_slow_is_given_up_after_some_periods(
     platform: Platform, restarts: int
 ) -> None:
-    """Four in which that is known; restarts of its controller in between change nothing."""
+    """It is certain in four periods; restarts in between change nothing."""
     for done in (0, 1, 2, 3, 4, 5, 6):
         platform.pass_a_period(done, restarts)
     first_sure = 3
     assert platform.gave_up[0] == first_sure + 3
 
 
-def test_a_moment_in_which_it_stood_still_is_no_reason(platform: Platform) -> None:
-    """As on a busy host; it is fast enough before and after that."""
+def test_a_brief_stop_is_no_reason_to_give_up(platform: Platform) -> None:
+    """A busy host may cause it; the work is fast enough before and after."""
     done = 0
     for steps in (0, 1, 1, 40, 40, 40, 40, 40, 40, 40, 40):
         done += steps
@@ -87,8 +87,8 @@ def test_a_moment_in_which_it_stood_still_is_no_reason(platform: Platform) -> No
     assert platform.gave_up == []
 
 
-def test_a_monitor_that_is_silent_is_no_reason(platform: Platform) -> None:
-    """What was done since its last look may be all there was to do."""
+def test_a_silent_monitor_is_no_reason_to_give_up(platform: Platform) -> None:
+    """The work since its last look may have completed everything."""
     for done in (0, 20, 40, 60):
         platform.pass_a_period(done)
     while news(period=platform.period).at_s < 1_000.0 + LEFT_S - 120.0:

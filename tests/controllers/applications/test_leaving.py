@@ -1,4 +1,4 @@
-"""A VM that is to be ended, and is not gone yet, keeps none of the others from being replaced."""
+"""A VM that must end but still exists delays no replacement of other VMs."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,7 @@ FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
 
 
 class Platform:
-    """Four VMs in a cluster; one that is to end stays for as long as the test lasts."""
+    """Four VMs in a cluster; an ending VM stays until the end of the test."""
 
     def __init__(self, **parameters: float) -> None:
         plain = assignment()
@@ -46,7 +46,7 @@ class Platform:
         self.absent: dict[int, float] = {}
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, SetSize):
             self.orders.append(body.victims)
@@ -56,7 +56,7 @@ class Platform:
         return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
     def news(self) -> News:
-        """What there is; a VM that is to end is given nothing any more."""
+        """Return the news; an ending VM has no allocation."""
         vms = tuple(
             VmNow(
                 vm=vm,
@@ -77,7 +77,7 @@ class Platform:
         return "powered_off" if vm in self.off else "running"
 
     def periods(self, count: int) -> None:
-        """An iteration is made in each."""
+        """Complete an iteration in each period."""
         for _ in range(count):
             self.period += 1
             latest = self.news()
@@ -90,11 +90,11 @@ class Platform:
 
 @pytest.fixture
 def platform() -> Platform:
-    """At its beginning."""
+    """Return a new platform."""
     return Platform()
 
 
-def test_those_that_never_answered_are_replaced_beside_one_that_can_not_be_ended(
+def test_silent_vms_are_replaced_beside_one_that_cannot_end(
     platform: Platform,
 ) -> None:
     """Each is named once."""
@@ -105,7 +105,7 @@ def test_those_that_never_answered_are_replaced_beside_one_that_can_not_be_ended
     assert platform.orders == [(101,), (102, 103)]
 
 
-def test_those_that_are_off_are_replaced_beside_one_that_can_not_be_ended(
+def test_powered_off_vms_are_replaced_beside_one_that_cannot_end(
     platform: Platform,
 ) -> None:
     """Each is named once."""
@@ -116,23 +116,23 @@ def test_those_that_are_off_are_replaced_beside_one_that_can_not_be_ended(
     assert platform.orders == [(101,), (102, 103)]
 
 
-def test_the_pace_is_that_of_the_others(platform: Platform) -> None:
-    """What one that is to end still has, or lacks, says nothing of it."""
+def test_an_ending_vm_does_not_affect_the_pace(platform: Platform) -> None:
+    """Its allocation or lack of one doesn't count."""
     platform.leaving = {101}
     platform.periods(5)
     last = platform.reports[-1]
     assert last.performance == pytest.approx(60.0)
 
 
-def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None:
-    """Its log would be the slowest part for as long as it is there."""
+def test_monitors_ignore_an_ending_vm(platform: Platform) -> None:
+    """Its log would be the slowest part until it is gone."""
     platform.leaving = {101, 103}
 
     class Daemon:
-        """Says which VMs run."""
+        """Answer which VMs run."""
 
         async def ask(self, body: Any, action_id: str = "") -> Any:
-            """As the hub answers."""
+            """Answer as the hub does."""
             assert not action_id
             assert isinstance(body, LatestRequest)
             whole = platform.news()
@@ -143,8 +143,8 @@ def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None
     assert sorted(running(named or {})) == [102, 104, 105, 106]
 
 
-def test_a_clock_that_is_set_makes_no_vm_off_for_long() -> None:
-    """What is off for a moment may be on again: at most two periods count as passed."""
+def test_a_clock_change_makes_no_vm_off_for_long() -> None:
+    """It may be on again soon: at most two periods count as passed."""
     platform = Platform(off_limit_s=600.0)
     platform.off = {101}
     platform.periods(2)

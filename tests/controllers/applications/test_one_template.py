@@ -1,4 +1,4 @@
-"""A deadline application on the embedded cloud, with the template that real hosts are given too."""
+"""A deadline application on the embedded cloud, with the template for real hosts."""
 
 import json
 import xmlrpc.client
@@ -35,7 +35,7 @@ beat = "500ms"
 
 
 class Site:
-    """A daemon with its own cloud, and somebody who only uses commands."""
+    """A daemon with its own cloud, and a user of its commands."""
 
     def __init__(self, directory: Path, output: pytest.CaptureFixture[str]) -> None:
         self._configuration = directory / "merkatd.toml"
@@ -45,21 +45,21 @@ class Site:
         self.daemon = Program(directory / "daemon.log", "run", "--config", str(self._configuration))
 
     def command(self, *words: str) -> str:
-        """What a command says, which must succeed."""
+        """Return the output of a command, which must succeed."""
         code = cli.main([*words, "--config", str(self._configuration)])
         said = self._output.readouterr()
         assert code == 0, (words, said.err, self.daemon.said())
         return said.out
 
     def answers(self) -> bool:
-        """Whether the daemon has come so far."""
+        """Return whether the daemon answers."""
         code = cli.main(["status", "--config", str(self._configuration)])
         self._output.readouterr()
         assert self.daemon.running, self.daemon.said()
         return code == 0
 
     def tenant(self, name: str) -> str:
-        """Somebody new, with credits."""
+        """Create a user with credits and return its id."""
         session = (self._state / "one_auth").read_text().strip()
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as cloud:
             answer: Any = cloud.one.user.allocate(session, name, "secret", "core")
@@ -70,14 +70,14 @@ class Site:
         return owner
 
     def platform(self) -> dict[str, Any]:
-        """What there is to know of the first one."""
+        """Return the details of the first platform."""
         found: dict[str, Any] = json.loads(self.command("platform", "show", "1", "--json"))
         return found
 
 
 @pytest.fixture
 def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
-    """One host of two cores."""
+    """Return a site with one host of two cores."""
     found = Site(tmp_path, capsys)
     try:
         until(found.answers, "the daemon answers", tick_s=0.2)
@@ -86,8 +86,8 @@ def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
         found.daemon.kill()
 
 
-def test_its_tenant_reads_that_it_will_make_it_and_it_does(site: Site) -> None:
-    """Cloud, controller and monitor are the real ones; one screen tells all that is asked for."""
+def test_the_tenant_reads_that_the_deadline_holds_and_it_does(site: Site) -> None:
+    """Cloud, controller and monitor are real; one screen shows all."""
     ann = site.tenant("ann")
     site.command("platform", "submit", str(TEMPLATE), "--tenant", ann)
     until(lambda: (site.platform()["done"] or 0.0) > 0.2, "a fifth is made", tick_s=0.2)

@@ -28,7 +28,7 @@ VMS = {SLOW: 101, FAST: 102, QUIET: 103}
 
 
 class Platform:
-    """One VM in each cluster, all with a monitor; its daemon takes whatever it is asked."""
+    """One VM in each cluster, all with a monitor; the daemon accepts every request."""
 
     def __init__(self, *clusters: str, **memory: Any) -> None:
         plain = assignment(controller="deadline")
@@ -50,11 +50,11 @@ class Platform:
         self.restart()
 
     def restart(self) -> None:
-        """Its controller's process, which remembers what was kept."""
+        """Restart the controller's process with the stored memory."""
         self._one = FullDeadline(self._given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
             memory = json.loads(json.dumps(body.memory))
@@ -64,7 +64,7 @@ class Platform:
         return ActionOutcome(accepted=True)
 
     def pass_a_period(self, **seen: dict[str, float]) -> None:
-        """Monitors tell of their clusters in this order, then come the news."""
+        """Report the monitors' values in this order, then the news."""
         self.period += 1
         vms = tuple(
             VmNow(
@@ -89,32 +89,32 @@ class Platform:
         asyncio.run(self._one.take(latest))
 
     def said(self, kind: type) -> list[Any]:
-        """What its controller asked for, of one kind."""
+        """Return the controller's requests of one kind."""
         return [one for one in self.asked if isinstance(one, kind)]
 
 
 def done(count: float, **more: float) -> dict[str, float]:
-    """What a monitor tells."""
+    """Return a monitor's values."""
     return {"done": count, **more}
 
 
 @pytest.fixture(params=[(SLOW, FAST), (FAST, SLOW)])
 def order(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """In which the clusters stand in the template, and their monitors tell."""
+    """Return the order of the clusters in the template and of their monitors."""
     found: tuple[str, str] = request.param
     return found
 
 
 @pytest.fixture
 def site() -> Iterator[Live]:
-    """Two hosts of four cores."""
+    """Return a site with two hosts of four cores."""
     one = Live(hosts=2)
     yield one
     one.close()
 
 
 def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live, order: tuple[str, str]) -> None:
-    """Its iterations take eight times as long as those of the other."""
+    """One cluster's iterations take eight times as long as the other's."""
     work = {SLOW: 2_400, FAST: 300}
     platform = site.submit(
         controller=f'[controller]\nkind = "deadline"\nparameters = {{ steps = {STEPS} }}',
@@ -141,8 +141,8 @@ def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live, order: tuple
     assert all(one.done is None or one.done < 1.0 for one in site.said(platform, ProgressReport))
 
 
-def test_the_work_that_is_left_is_that_of_the_slowest(order: tuple[str, str]) -> None:
-    """An iteration of it takes two minutes, and the other makes four in a minute."""
+def test_the_remaining_work_is_that_of_the_slowest_cluster(order: tuple[str, str]) -> None:
+    """Its iteration takes two minutes, and the other makes four in a minute."""
     platform = Platform(*order)
     for period in range(11):
         seen = {SLOW: done(period // 2), FAST: done(4 * period)}
@@ -155,7 +155,7 @@ def test_the_work_that_is_left_is_that_of_the_slowest(order: tuple[str, str]) ->
     assert last.work_left_s == pytest.approx(35 * 120.0, rel=0.1)
 
 
-def test_a_cluster_whose_monitor_has_not_told_yet_has_made_nothing() -> None:
+def test_a_cluster_without_a_report_has_made_no_iteration() -> None:
     """Its VMs may still boot while those of the other are done."""
     platform = Platform(SLOW, FAST)
     platform.pass_a_period(**{FAST: done(STEPS)})
@@ -167,15 +167,15 @@ def test_a_cluster_whose_monitor_has_not_told_yet_has_made_nothing() -> None:
     assert platform.said(WorkDone)
 
 
-def test_a_cluster_that_answers_and_has_no_log_does_not_count() -> None:
-    """As the VMs of one cluster that have none."""
+def test_a_cluster_that_answers_without_a_log_does_not_count() -> None:
+    """The same holds for VMs within a cluster."""
     platform = Platform(FAST, QUIET)
     platform.pass_a_period(**{QUIET: {"answering": 1.0}, FAST: done(STEPS)})
     assert platform.said(WorkDone)
 
 
-def test_one_that_failed_has_failed_them_all(order: tuple[str, str]) -> None:
-    """Whatever the monitor of the other tells, before or after it."""
+def test_one_failed_cluster_fails_the_platform(order: tuple[str, str]) -> None:
+    """The other monitor's report changes nothing, before or after."""
     platform = Platform(*order)
     seen = {SLOW: done(3, exit=2.0), FAST: done(3, exit=0.0)}
     platform.pass_a_period(**{name: seen[name] for name in order})
@@ -193,21 +193,21 @@ OLD = {
     "seen_effort_s": 300.0,
     "marks": [[0.0, 0], [100.0, 10], [200.0, 20], [300.0, 30]],
 }
-"""What was kept of 30 iterations of ten seconds."""
+"""The stored memory of 30 iterations of ten seconds."""
 
 
 class TestExitCodes:
     @pytest.mark.parametrize("made", [0, 17, STEPS])
-    def test_a_program_that_ends_well_has_done_its_work(self, made: int) -> None:
-        """Also before all iterations that its template names: it has converged."""
+    def test_a_program_that_ends_successfully_is_done(self, made: int) -> None:
+        """It may converge before the number of iterations in its template."""
         platform = Platform(SLOW)
         platform.pass_a_period(**{SLOW: done(made)})
         platform.pass_a_period(**{SLOW: done(made, exit=0.0)})
         reason = f"the application ended successfully, with {made} of 40 iterations seen"
         assert platform.said(WorkDone)[-1].reason == reason
 
-    def test_the_others_go_on(self, order: tuple[str, str]) -> None:
-        """Until each has ended well, or made all iterations; the work that is left is theirs."""
+    def test_the_other_clusters_continue(self, order: tuple[str, str]) -> None:
+        """Each must succeed or make all iterations; the remaining work is theirs."""
         platform = Platform(*order)
         platform.pass_a_period(**{name: done(3) for name in order})
         platform.pass_a_period(**{FAST: done(4, exit=0.0), SLOW: done(5)})
@@ -219,8 +219,8 @@ class TestExitCodes:
         reason = "the application ended successfully, with 4 of 40 iterations seen"
         assert platform.said(WorkDone)[-1].reason == reason
 
-    def test_a_vm_that_is_away_may_have_more_to_do(self) -> None:
-        """Its monitor tells of those that run: one that ended well is not the end of all."""
+    def test_a_vm_that_is_away_may_have_work_left(self) -> None:
+        """Monitors report running VMs: one success is not the end of all."""
         platform = Platform(SLOW, FAST)
         platform.pass_a_period(**{SLOW: done(3), FAST: done(9)})
         platform.away = SLOW
@@ -230,8 +230,8 @@ class TestExitCodes:
         platform.pass_a_period()
         assert platform.said(WorkDone)
 
-    def test_one_that_is_begun_anew_has_not_ended(self) -> None:
-        """As in a VM that took the place of another."""
+    def test_a_restarted_program_has_not_ended(self) -> None:
+        """A replacement VM restarts it."""
         platform = Platform(SLOW, FAST)
         platform.pass_a_period(**{SLOW: done(3), FAST: done(9, exit=0.0)})
         platform.pass_a_period(**{SLOW: done(STEPS), FAST: done(1)})
@@ -241,17 +241,17 @@ class TestExitCodes:
 
 
 class TestKeptBefore:
-    """A controller once kept the progress of its last cluster to tell, and named none."""
+    """Memory of earlier versions contains one cluster's progress without its name."""
 
-    def test_of_one_cluster_it_is_that_ones(self) -> None:
+    def test_the_progress_belongs_to_a_single_cluster(self) -> None:
         """Its pace is known at once."""
         platform = Platform(SLOW, progress=OLD)
         platform.pass_a_period()
         last = platform.said(ProgressReport)[-1]
         assert last.text.startswith("30 of 40 iterations, 10 s each")
 
-    def test_of_two_the_monitors_say_whose_it_was(self, order: tuple[str, str]) -> None:
-        """Until then it stands for both."""
+    def test_of_two_clusters_the_monitors_show_the_owner(self, order: tuple[str, str]) -> None:
+        """Until then the progress counts for both."""
         platform = Platform(*order, progress=OLD, absent={SLOW: {}, FAST: {}})
         platform.pass_a_period()
         platform.pass_a_period(**{SLOW: done(6), FAST: done(STEPS)})

@@ -1,4 +1,4 @@
-"""Patience on the embedded cloud: full speed or none, by a book that names nobody."""
+"""Patience on the embedded cloud: full speed or none, by an anonymous book of claims."""
 
 from collections.abc import Iterator
 
@@ -26,19 +26,19 @@ CORES = 400.0
 
 @pytest.fixture
 def site() -> Iterator[Live]:
-    """One host of four cores."""
+    """Return a site with one host of four cores."""
     one = Live(hosts=1)
     yield one
     one.close()
 
 
 def news_of(site: Live, platform: int) -> News:
-    """What its controller was told last."""
+    """Return the last news of the controller."""
     return [one for one in site.notes.news if one.platform == platform][-1]
 
 
-def test_two_that_fit_run_at_full_speed(site: Live) -> None:
-    """Each says what it would pay, is told what others claim, and bids for all it can use."""
+def test_two_platforms_that_fit_run_at_full_speed(site: Live) -> None:
+    """Each claims its price, reads other claims, and bids for its maximum."""
     first, second = submitted(site, 4_800.0, "patient"), submitted(site, 4_000.0, "patient")
     for one in (first, second):
         site.until(one, "running")
@@ -56,8 +56,8 @@ def test_two_that_fit_run_at_full_speed(site: Live) -> None:
     assert [finished(site, one)[0] for one in (first, second)] == ["done", "done"]
 
 
-def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
-    """Three want six cores of four: who has most time is suspended, and resumed."""
+def test_the_platform_with_most_time_makes_room_and_all_meet_deadlines(site: Live) -> None:
+    """Three request six of four cores; the suspended one is resumed."""
     far, near = submitted(site, 9_000.0, "patient"), submitted(site, 3_000.0, "patient")
     for one in (far, near):
         site.until(one, "running")
@@ -74,8 +74,8 @@ def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
     assert states == ["done", "done", "done"]
 
 
-def test_it_waits_for_room_and_says_so(site: Live) -> None:
-    """Those who came first and would pay more keep it waiting, as long as it can."""
+def test_a_platform_waits_for_room_and_reports_it(site: Live) -> None:
+    """Earlier platforms with higher prices keep it waiting as long as it can."""
     hurried = [submitted(site, 1_300.0, "patient") for _ in range(2)]
     for one in hurried:
         site.until(one, "running")
@@ -88,8 +88,8 @@ def test_it_waits_for_room_and_says_so(site: Live) -> None:
     assert [finished(site, one)[0] for one in (*hurried, patient)] == ["done"] * 3
 
 
-def test_who_bids_by_hand_is_in_the_book_at_the_price_there_is(site: Live) -> None:
-    """All of them together: cheap ones are outbid, and dear ones are waited for."""
+def test_manual_bids_are_in_the_book_at_the_present_price(site: Live) -> None:
+    """They are one entry: cheap bids are outbid, and high ones delay the platform."""
     crowd(site, 4)
     site.periods(2)
     platform = submitted(site, 3_000.0, "patient")
@@ -110,8 +110,8 @@ def test_who_bids_by_hand_is_in_the_book_at_the_price_there_is(site: Live) -> No
     assert site.platform(outbid).state == "postponed"
 
 
-def test_its_own_claim_counts_once_however_little_of_it_counts() -> None:
-    """The book has as many units of it as its VMs were given."""
+def test_an_own_claim_counts_once_even_if_partly_listed() -> None:
+    """The book lists the units that its VMs received."""
     others = Claim(price=1.0, units=400.0)
     for units in (800.0, 300.0):
         book = (Claim(price=2.0, units=units), others)
@@ -120,7 +120,7 @@ def test_its_own_claim_counts_once_however_little_of_it_counts() -> None:
 
 
 def test_patience_needs_a_deadline(site: Live) -> None:
-    """It is told at once."""
+    """A platform without one fails at once."""
     platform = site.submit(
         controller='[controller]\nkind = "patient"\nparameters = { steps = 4 }',
     )
@@ -128,8 +128,8 @@ def test_patience_needs_a_deadline(site: Live) -> None:
     assert "slo.deadline is missing" in site.platform(platform).why
 
 
-def test_after_a_restart_the_book_is_read_anew(site: Live) -> None:
-    """The daemon that comes knows none before its first period; nothing that ran is disturbed."""
+def test_after_a_restart_the_book_is_read_again(site: Live) -> None:
+    """The new daemon has no claims before its first period; running platforms continue."""
     near = submitted(site, 2_400.0, "patient")
     site.until(near, "running")
     site.periods(2)
@@ -147,10 +147,10 @@ def test_after_a_restart_the_book_is_read_anew(site: Live) -> None:
     st.lists(st.tuples(st.floats(0.001, 10.0), st.floats(1.0, 400.0)), max_size=8),
     st.floats(700.0, 20_000.0),
 )
-def test_it_starts_where_the_book_leaves_room(
+def test_a_platform_starts_if_the_book_leaves_room(
     claims: list[tuple[float, float]], left_s: float
 ) -> None:
-    """By the rule that simulation runs by, and it waits for nothing else."""
+    """The simulation has the same rule, and there is no other condition."""
     book = ClaimBook(CORES, claims)
     terms = Terms(
         deadline_s=left_s,
@@ -167,8 +167,8 @@ def test_it_starts_where_the_book_leaves_room(
     assert bool(found.needs) is not roomy
 
 
-def test_its_tenant_is_told_what_the_book_says(site: Live) -> None:
-    """Of one that runs, beside the claims of all others; of one that waits, why."""
+def test_the_tenant_reads_the_result_of_the_book(site: Live) -> None:
+    """A running platform shows other claims, a waiting one the reason."""
     runs = submitted(site, 4_000.0, "patient")
     site.until(runs, "running")
     crowd(site, 4, bid=50_000.0)

@@ -1,4 +1,4 @@
-"""Patience with replenishment: daemon and controller in turn, while nothing else changes."""
+"""Patience with replenishment: daemon and controller take turns at constant prices."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0
 HOUR = 60
-"""Periods."""
+"""The number of periods in an hour."""
 UNITS, CAPACITY = 200.0, 400.0
 FULL = {"cpu": UNITS, "memory": 512.0}
 BEGIN_S = 1_000.0
@@ -41,16 +41,16 @@ BEGIN_S = 1_000.0
 
 @dataclass
 class Site:
-    """One patient platform beside claims and a price that stay as they are."""
+    """One patient platform beside constant claims and a constant price."""
 
     credits: float
-    """It has, and has at most;"""
+    """The present and the greatest balance;"""
     renewal: float
-    """so many are added every hour."""
+    """the credits added every hour;"""
     left: int
-    """Periods to its deadline,"""
+    """the periods to its deadline,"""
     work: int
-    """and those that it takes at full speed."""
+    """and those that it needs at full speed."""
     others: Claim
     price: float
 
@@ -59,7 +59,7 @@ class Site:
     done: int = 0
     claim: Claim = field(default_factory=lambda: Claim(price=0.0, units=UNITS))
     changes: list[tuple[int, str, int]] = field(default_factory=list)
-    """In which period it was suspended or resumed, and how many it had to spare then."""
+    """The periods of suspensions and resumptions, with the spare periods at each."""
 
     def __post_init__(self) -> None:
         self.most, self.period = self.credits, 0
@@ -84,7 +84,7 @@ class Site:
         return BEGIN_S + INTERVAL_S * period
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
             return Stored()
@@ -103,7 +103,7 @@ class Site:
         self.changes.append((self.period, state, spare))
 
     def _resume(self) -> None:
-        """As the daemon does where the conditions are met."""
+        """Resume as the daemon does if the conditions hold."""
         purse = Funds(credits=self.credits, renewal=self.renewal, renewal_s=HOUR * INTERVAL_S)
         terms = Terms(
             deadline_s=self._at_s(self.left),
@@ -127,7 +127,7 @@ class Site:
             self._change("resuming")
 
     def pass_a_period(self) -> None:
-        """It is resumed or runs, pays, is filled up, and is told."""
+        """Resume or run, pay, replenish, and report to the controller."""
         self.period += 1
         if self.period % HOUR == 0:
             self.credits = min(self.credits + self.renewal, self.most)
@@ -165,7 +165,7 @@ class Site:
         asyncio.run(self.one.take(told))
 
     def play(self) -> None:
-        """Until its deadline, the end of its work, or of all hope."""
+        """Run until the deadline, the end of the work, or a suspension without end."""
         while self.period < self.left and self.done < self.work and self.state != "over":
             self.pass_a_period()
 
@@ -183,7 +183,7 @@ class Site:
 @example(60.0, 1.0, 240, 0.75, 1.2, 250.0, 6.0)
 @example(30.0, 1.0, 480, 0.75, 1.0, 250.0, 24.0)
 @example(60.0, 1.0, 300, 0.6, 0.6, 250.0, 6.0)
-def test_constant_prices_suspend_and_resume_it_once_in_a_rest(
+def test_constant_prices_cause_one_suspension_and_resumption_in_a_rest(
     credits_: float,
     renewed: float,
     left: int,
@@ -192,7 +192,7 @@ def test_constant_prices_suspend_and_resume_it_once_in_a_rest(
     others: float,
     dear: float,
 ) -> None:
-    """But for the last time: work with less time to spare than a rest is resumed, and goes on."""
+    """Only work with less spare time than a rest is resumed sooner, and then continues."""
     work = max(int(works * left), 1)
     fair = credits_ / (UNITS * work)
     site = Site(
@@ -216,8 +216,8 @@ def test_constant_prices_suspend_and_resume_it_once_in_a_rest(
     assert not lasts or lasts[0] == len(site.changes) - 1, site.changes
 
 
-def test_it_is_not_resumed_with_less_than_a_rest_costs() -> None:
-    """What replenishment will bring can't be spent yet, however much it is."""
+def test_a_platform_needs_the_cost_of_a_rest_to_be_resumed() -> None:
+    """Later replenishments can't be spent yet, whatever their size."""
     others = Claim(price=0.001, units=250.0)
     site = Site(credits=60.0, renewal=60.0, left=240, work=120, others=others, price=0.001)
     site.credits = 1e-3 * UNITS
@@ -229,7 +229,7 @@ def test_it_is_not_resumed_with_less_than_a_rest_costs() -> None:
 
 
 @pytest.mark.parametrize("renewal", [0.0, 60.0])
-def test_one_that_has_all_its_credits_is_resumed_at_once(renewal: float) -> None:
+def test_a_platform_with_all_its_credits_is_resumed_at_once(renewal: float) -> None:
     """Replenishment makes it no poorer."""
     others = Claim(price=0.002, units=150.0)
     site = Site(credits=60.0, renewal=renewal, left=300, work=150, others=others, price=0.0015)
@@ -239,15 +239,15 @@ def test_one_that_has_all_its_credits_is_resumed_at_once(renewal: float) -> None
 
 
 @pytest.mark.parametrize("others", [0.0, 2 * CAPACITY])
-def test_one_that_can_use_no_cpu_runs(others: float) -> None:
-    """It claims none, and needs none of the room that others leave."""
+def test_a_platform_that_uses_no_cpu_runs(others: float) -> None:
+    """It claims no CPU and needs no room."""
     asked: list[Any] = []
 
     class Daemon:
-        """Takes everything."""
+        """Accept every request."""
 
         async def ask(self, body: Any, action_id: str = "") -> Any:
-            """As the daemon."""
+            """Answer as the daemon does."""
             assert not action_id
             asked.append(body)
             return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)

@@ -1,4 +1,4 @@
-"""Each report tells how much of the work is known to be done, whatever its VMs do."""
+"""Each report shows the known part of the completed work, whatever its VMs' states."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,7 @@ FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
 
 
 class Platform:
-    """A controller of one VM, which makes an iteration in a minute."""
+    """A controller of one VM that completes an iteration in a minute."""
 
     def __init__(self, ideal_s: float | None) -> None:
         self.reports: list[ProgressReport] = []
@@ -29,14 +29,14 @@ class Platform:
         self._one = FullDeadline(given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, ProgressReport):
             self.reports.append(body)
         return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
 
     def pass_a_period(self, state: str, done: int | None = None) -> ProgressReport:
-        """The report that is made when its VM is in this state."""
+        """Return the report for this state of the VM."""
         self.period += 1
         got = FULL if state == "running" else NOTHING
         vm = VmNow(vm=101, cluster="workers", state=state, bid=FULL, allocation=got)
@@ -49,8 +49,8 @@ class Platform:
 
 
 @pytest.mark.parametrize("ideal_s", [None, 6_000.0])
-def test_while_none_of_its_vms_runs_its_work_is_known(ideal_s: float | None) -> None:
-    """As when its host is gone: the daemon judges by the last report how much is left."""
+def test_the_work_is_known_while_no_vm_runs(ideal_s: float | None) -> None:
+    """If the host is gone, the daemon uses the last report's remaining work."""
     platform = Platform(ideal_s)
     for done in range(1, 61):
         before = platform.pass_a_period("running", done)
@@ -62,8 +62,8 @@ def test_while_none_of_its_vms_runs_its_work_is_known(ideal_s: float | None) -> 
         assert now.on_track is None
 
 
-def test_what_was_seen_once_is_told_before_the_pace_is_known() -> None:
-    """Nothing is told of what was never seen."""
+def test_known_work_is_reported_before_the_pace_is_known() -> None:
+    """Unknown work is not reported."""
     platform = Platform(None)
     assert platform.pass_a_period("running").done is None
     now = platform.pass_a_period("running", 30)
@@ -71,8 +71,8 @@ def test_what_was_seen_once_is_told_before_the_pace_is_known() -> None:
     assert now.work_left_s is None
 
 
-def test_a_platform_whose_vm_lost_its_host_is_not_given_up() -> None:
-    """Its deadline leaves time for the rest, and none for the whole work."""
+def test_a_platform_that_lost_its_host_is_kept() -> None:
+    """Its deadline leaves time for the rest, but not for the whole work."""
     site = Live(hosts=1)
     vm = VM.format(work=3_000, steps=40)
     platform = site.submit(

@@ -1,4 +1,4 @@
-"""The rest after a resumption: ten periods, whatever its controller heard and its clock says."""
+"""A rest of ten periods follows a resumption, whatever the news and the clock."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ DEADLINE_S = 1_000_000.0
 
 
 class Platform:
-    """One VM, at prices at which it is suspended as soon as it may be."""
+    """One VM, at prices that suspend it as soon as possible."""
 
     def __init__(self) -> None:
         self._given = replace(
@@ -29,18 +29,18 @@ class Platform:
         )
         self.period = 0
         self.ahead_s = 0.0
-        """How far the clock of the daemon's machine is wrong."""
+        """The error of the clock on the daemon's machine."""
         self.balance = 1e6
         self.suspended: list[int] = []
-        """In which periods."""
+        """The periods of the suspensions."""
         self.restart()
 
     def restart(self) -> None:
-        """Its controller's process, which remembers what was kept."""
+        """Restart the controller's process with the stored memory."""
         self._one = FullPerformance(self._given, self)
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
             memory = json.loads(json.dumps(body.memory))
@@ -51,13 +51,13 @@ class Platform:
         return ActionOutcome(accepted=True)
 
     def periods(self, count: int, state: str = "running") -> None:
-        """So many pass in a state, and are told."""
+        """Pass and report periods in a state."""
         for _ in range(count):
             self.period += 1
             self.tell(state)
 
     def tell(self, state: str = "running") -> None:
-        """The news of the present period."""
+        """Report the news of the present period."""
         vm = VmNow(vm=101, cluster="workers", state="running", bid=SCARCE, allocation=SCARCE)
         latest = news(
             period=self.period,
@@ -75,24 +75,22 @@ class Platform:
 
 @pytest.fixture
 def platform() -> Platform:
-    """One that has run for a while, and from now on can't pay for what it needs."""
+    """Return a platform that has run for a while and can't pay from now on."""
     one = Platform()
     one.periods(REST)
     one.balance = 50.0
     return one
 
 
-def test_one_that_was_never_suspended_rests_from_nothing(platform: Platform) -> None:
-    """Two dear periods in a row are enough."""
+def test_a_platform_never_suspended_needs_no_rest(platform: Platform) -> None:
+    """Two expensive periods in a row are enough."""
     platform.periods(2)
     assert platform.suspended
 
 
 @pytest.mark.parametrize("ahead_s", [-4 * 3_600.0, 4 * 3_600.0])
-def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(
-    platform: Platform, ahead_s: float
-) -> None:
-    """It is counted in periods."""
+def test_a_clock_change_leaves_the_rest_unchanged(platform: Platform, ahead_s: float) -> None:
+    """The rest is counted in periods."""
     platform.periods(1, "resuming")
     resumed = platform.period
     platform.periods(2)
@@ -102,8 +100,8 @@ def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(
 
 
 @pytest.mark.parametrize("away", [2, 30])
-def test_a_process_that_missed_periods_takes_it_for_resumed(platform: Platform, away: int) -> None:
-    """It is ended while its platform is suspended, and may begin when that is up again."""
+def test_a_process_that_missed_periods_assumes_a_resumption(platform: Platform, away: int) -> None:
+    """It stops with the suspension and may start after the resumption."""
     platform.period += away - 1
     platform.restart()
     platform.periods(1)
@@ -112,8 +110,8 @@ def test_a_process_that_missed_periods_takes_it_for_resumed(platform: Platform, 
     assert began + REST <= platform.suspended[0] <= began + REST + 1
 
 
-def test_one_that_hears_of_a_suspension_and_then_of_its_end_rests(platform: Platform) -> None:
-    """Though it heard nothing in between."""
+def test_a_platform_rests_after_a_suspension_it_heard_of(platform: Platform) -> None:
+    """The news in between may be missing."""
     platform.periods(1, "suspending")
     platform.periods(REST)
     assert not platform.suspended
@@ -122,8 +120,8 @@ def test_one_that_hears_of_a_suspension_and_then_of_its_end_rests(platform: Plat
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_process_that_is_only_restarted_rests_no_longer(platform: Platform, again: bool) -> None:
-    """It is told of the last period once more, or of the next one."""
+def test_a_restarted_process_rests_no_longer(platform: Platform, again: bool) -> None:
+    """It gets the last period once more, or the next one."""
     platform.restart()
     if again:
         platform.tell()

@@ -1,4 +1,4 @@
-"""Work is done once each VM with a share of it has made that, also one that is away."""
+"""Work is done once each VM, present or away, has completed its share."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ AWAY = ["powered_off", "unknown", "pending", "busy"]
 
 
 class Platform:
-    """Two VMs, each with a share of the work; its daemon takes whatever it is asked."""
+    """Two VMs with a share of the work each; their daemon accepts every request."""
 
     def __init__(self) -> None:
         plain = assignment(controller="deadline")
@@ -35,7 +35,7 @@ class Platform:
         self.period = 0
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the daemon."""
+        """Answer as the daemon does."""
         assert not action_id
         if isinstance(body, Remember):
             return Stored()
@@ -45,7 +45,7 @@ class Platform:
     def pass_a_period(
         self, values: dict[str, float], first: str = "running", second: str = "running"
     ) -> None:
-        """The VMs are in these states; then their monitor tells something, if anything."""
+        """Report the VMs' states, then their monitor's values, if any."""
         self.period += 1
         vms = tuple(
             VmNow(vm=vm, cluster="workers", state=state, bid=FULL, allocation=FULL)
@@ -61,38 +61,38 @@ class Platform:
         asyncio.run(self._one.take(latest))
 
     def is_done(self) -> bool:
-        """Whether its controller said so."""
+        """Return whether the controller reported that the work is done."""
         return any(isinstance(one, WorkDone) for one in self.asked)
 
     @property
     def victims(self) -> list[int]:
-        """VMs that were to be replaced."""
+        """Return the VMs that had to be replaced."""
         return [vm for one in self.asked if isinstance(one, SetSize) for vm in one.victims]
 
 
 @pytest.fixture
 def platform() -> Platform:
-    """At its beginning."""
+    """Return a new platform."""
     return Platform()
 
 
 @pytest.fixture
 def site() -> Iterator[Live]:
-    """One host of four cores."""
+    """Return a site with one host of four cores."""
     one = Live(hosts=1)
     yield one
     one.close()
 
 
 def made(**counts: int) -> dict[str, float]:
-    """What a monitor tells of the VMs that run."""
+    """Return a monitor's values for the running VMs."""
     told = {f"made/{name.removeprefix('vm')}": float(count) for name, count in counts.items()}
     return {"done": min(told.values()), **told}
 
 
 @pytest.mark.parametrize("away", [*AWAY, "unmade"])
-def test_one_that_is_away_may_have_more_to_do(platform: Platform, away: str) -> None:
-    """Its half of the work is not made."""
+def test_a_vm_that_is_away_may_have_work_left(platform: Platform, away: str) -> None:
+    """Its half of the work is incomplete."""
     platform.pass_a_period(made(vm101=50, vm102=49))
     platform.pass_a_period(made(vm101=99, vm102=50))
     for _ in range(3):
@@ -105,8 +105,10 @@ def test_one_that_is_away_may_have_more_to_do(platform: Platform, away: str) -> 
 
 
 @pytest.mark.parametrize("away", AWAY)
-def test_nor_is_it_where_a_monitor_tells_nothing_of_each_vm(platform: Platform, away: str) -> None:
-    """As one of a site's own."""
+def test_without_values_by_vm_an_absent_vm_may_have_work_left(
+    platform: Platform, away: str
+) -> None:
+    """A site's own monitor has none."""
     platform.pass_a_period({"done": 49.0})
     platform.pass_a_period({"done": float(STEPS)}, second=away)
     assert not platform.is_done()
@@ -116,7 +118,7 @@ def test_nor_is_it_where_a_monitor_tells_nothing_of_each_vm(platform: Platform, 
 
 @pytest.mark.parametrize("away", ["powered_off", "busy"])
 def test_programs_may_power_their_vms_off_at_the_end(platform: Platform, away: str) -> None:
-    """One sooner than the other, and for longer than a VM may be off otherwise."""
+    """One ends sooner, and stays off longer than the usual limit."""
     platform.pass_a_period(made(vm101=90, vm102=40))
     platform.pass_a_period(made(vm101=STEPS, vm102=50))
     for count in range(51, 90, 4):
@@ -127,16 +129,16 @@ def test_programs_may_power_their_vms_off_at_the_end(platform: Platform, away: s
     assert platform.victims == []
 
 
-def test_what_is_made_between_two_looks_counts_for_one_that_goes_off(platform: Platform) -> None:
-    """It makes ten iterations from one look to the next, and had made 92 at the last one."""
+def test_work_between_two_looks_counts_for_a_vm_that_powers_off(platform: Platform) -> None:
+    """It completes ten iterations between two looks, and had 92 at the last one."""
     platform.pass_a_period(made(vm101=82, vm102=82))
     platform.pass_a_period(made(vm101=92, vm102=92))
     platform.pass_a_period(made(vm102=STEPS), first="powered_off")
     assert platform.is_done()
 
 
-def test_all_may_be_off_before_the_news(platform: Platform) -> None:
-    """Their monitor had seen that all was made."""
+def test_all_vms_may_be_off_before_the_news(platform: Platform) -> None:
+    """Their monitor had seen the complete work."""
     platform.pass_a_period(made(vm101=STEPS - 1, vm102=STEPS - 2))
     platform.pass_a_period(made(vm101=STEPS, vm102=STEPS), "powered_off", "powered_off")
     assert platform.is_done()
@@ -144,14 +146,14 @@ def test_all_may_be_off_before_the_news(platform: Platform) -> None:
 
 @pytest.mark.parametrize("second", ["running", "powered_off", "unknown"])
 def test_a_vm_without_a_log_has_no_share(platform: Platform, second: str) -> None:
-    """One tells for both."""
+    """One log counts for both."""
     platform.pass_a_period(made(vm101=50))
     platform.pass_a_period(made(vm101=STEPS), second=second)
     assert platform.is_done()
 
 
-def test_one_that_has_not_answered_yet_has_not_ended(platform: Platform) -> None:
-    """Nor has one that answers, and has no log in the place of one that had."""
+def test_a_vm_without_an_answer_has_not_ended(platform: Platform) -> None:
+    """Nor has a replacement that answers without a log."""
     ended = {"ended/101": 0.0, "exit": 0.0}
     platform.pass_a_period(made(vm101=50, vm102=50))
     platform.pass_a_period(made(vm101=60) | ended | {"absent/102": 5.0})
@@ -161,8 +163,8 @@ def test_one_that_has_not_answered_yet_has_not_ended(platform: Platform) -> None
     assert platform.is_done()
 
 
-def test_a_platform_waits_for_the_vm_that_was_lost(site: Live) -> None:
-    """Another one makes its share, while those that are ready wait."""
+def test_a_platform_waits_for_a_lost_vm(site: Live) -> None:
+    """Its replacement does its share while the others wait."""
     platform = submitted(site, 6_000.0)
     site.until(platform, "running")
     site.periods(8)

@@ -1,4 +1,4 @@
-"""Suspensions: at constant prices the controller and the daemon do not undo each other's work."""
+"""At constant prices the controller and the daemon don't undo each other's suspensions."""
 
 from itertools import pairwise
 
@@ -14,9 +14,9 @@ from tests.scheduler.frontend import PAPER_MARKET
 
 PERIODS, IDEAL_S = 45, 1_200.0
 TIMES = {"deadline": 4.0, "partial_deadline": 10.0, "full_performance": 10.0}
-"""Until the deadline, in ideal run times."""
+"""The time until the deadline in ideal run times."""
 APART = 10
-"""Periods in which there is at most one change."""
+"""The periods in which there is at most one change."""
 
 
 MARKETS = {
@@ -26,7 +26,7 @@ MARKETS = {
 
 
 def submitted(site: Live, kind: str, budget: float, more: str) -> int:
-    """A platform of two VMs of one core."""
+    """Submit a platform of two VMs of one core."""
     vm = VM.format(work=IDEAL_S, steps=40)
     return site.submit(
         controller=f'[controller]\nkind = "{kind}"\nparameters = {{ steps = 40 }}',
@@ -37,7 +37,7 @@ def submitted(site: Live, kind: str, budget: float, more: str) -> int:
 
 
 def changes(site: Live, platform: int) -> list[tuple[int, str]]:
-    """The periods in which it began to be suspended or resumed."""
+    """Return the periods in which a suspension or resumption began."""
     found, before = [], site.platform(platform).state
     for period in range(PERIODS):
         site.periods(1)
@@ -53,10 +53,10 @@ def changes(site: Live, platform: int) -> list[tuple[int, str]]:
     ("kind", "budget"),
     [("deadline", 500.0), ("partial_deadline", 1_200.0), ("full_performance", 1_200.0)],
 )
-def test_constant_prices_change_nothing_twice_in_ten_periods(
+def test_constant_prices_cause_at_most_one_change_in_ten_periods(
     kind: str, budget: float, ideal: bool, rule: PriceRule
 ) -> None:
-    """Whatever the kind and the price rule, and whether or not the ideal run time is known."""
+    """This holds for each kind and price rule, with or without an ideal run time."""
     site = Live(hosts=1, markets=(MARKETS[rule],))
     try:
         more = f'ideal_run = "{IDEAL_S:g}s"\n' if ideal else ""
@@ -74,8 +74,8 @@ def test_constant_prices_change_nothing_twice_in_ten_periods(
 
 
 @pytest.mark.parametrize("rule", list(PriceRule))
-def test_a_platform_that_was_suspended_is_resumed_when_the_price_falls(rule: PriceRule) -> None:
-    """Controller, platform manager and scheduler agree under each price rule; the work is done."""
+def test_a_suspended_platform_is_resumed_when_the_price_falls(rule: PriceRule) -> None:
+    """Controller, platform manager and scheduler agree under each price rule."""
     site = Live(hosts=1, markets=(MARKETS[rule],))
     try:
         platform = submitted(site, "deadline", 500.0, "")

@@ -1,4 +1,4 @@
-"""VMs of which OpenNebula hears nothing compute on: none is ended as one that is off would be."""
+"""VMs unknown to OpenNebula continue to compute, so none is ended like one that is off."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,14 @@ from tests.controllers.applications.test_leaving import Platform
 
 @pytest.fixture
 def site() -> Iterator[Live]:
-    """One host of four cores."""
+    """Return a site with one host of four cores."""
     one = Live(hosts=1)
     yield one
     one.close()
 
 
 def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
-    """For so many periods OpenNebula hears nothing of a platform's VMs; what is told of them."""
+    """Hide a platform's VMs for some periods; return the reported states."""
     rows = [site.cloud.world.vms.rows[vm] for vm in site.vms(platform)]
     told = []
     for _ in range(periods):
@@ -36,8 +36,8 @@ def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
     return told
 
 
-def test_vms_that_are_out_of_sight_for_minutes_end_their_work(site: Live) -> None:
-    """They are the same ones until it is done."""
+def test_vms_out_of_sight_for_minutes_complete_their_work(site: Live) -> None:
+    """The same VMs run until the end."""
     platform = submitted(site, 1_800.0)
     site.until(platform, "running")
     site.periods(5)
@@ -49,7 +49,7 @@ def test_vms_that_are_out_of_sight_for_minutes_end_their_work(site: Live) -> Non
 
 
 def test_a_vm_that_boots_for_long_is_not_off(site: Live) -> None:
-    """Its disks are copied, say: another one would begin with that anew."""
+    """Its disks may be copied: a replacement would start that again."""
     platform = submitted(site, 1_800.0)
     site.until(platform, "running")
     rows = [site.cloud.world.vms.rows[vm] for vm in site.vms(platform)]
@@ -62,8 +62,8 @@ def test_a_vm_that_boots_for_long_is_not_off(site: Live) -> None:
     assert not site.said(platform, SetSize)
 
 
-def test_one_that_stays_out_of_sight_is_replaced_in_the_end() -> None:
-    """After a limit of its own; one that is off is sooner."""
+def test_a_vm_that_stays_out_of_sight_is_replaced_after_its_limit() -> None:
+    """A powered-off VM has a shorter limit."""
     platform = Platform()
     platform.periods(2)
     platform.unknown = {101}
@@ -75,7 +75,7 @@ def test_one_that_stays_out_of_sight_is_replaced_in_the_end() -> None:
 
 
 def test_time_out_of_sight_is_no_time_off() -> None:
-    """What was unknown, and is found to be off, has its limit from then on."""
+    """The limit of a VM found powered off begins then."""
     platform = Platform()
     platform.unknown = {101}
     platform.periods(5)
@@ -87,8 +87,8 @@ def test_time_out_of_sight_is_no_time_off() -> None:
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_a_worker_that_the_batch_system_shows_stays(seen: bool) -> None:
-    """Whatever OpenNebula knows of it; one that neither shows is released."""
+def test_a_worker_shown_by_the_batch_system_stays(seen: bool) -> None:
+    """OpenNebula's state doesn't matter; a worker that neither shows is released."""
     site = BatchSite(waiting=[200] * 4)
     for _ in range(12):
         site.pass_a_period()

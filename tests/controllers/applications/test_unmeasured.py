@@ -1,4 +1,4 @@
-"""Before an iteration was seen to be made: little is known, and little is done about it."""
+"""Before the first measured iteration little is known, so controllers act carefully."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -18,20 +18,20 @@ UNKNOWN = "its pace is not known yet"
 
 @pytest.fixture
 def site() -> Iterator[Live]:
-    """One host of four cores."""
+    """Return a site with one host of four cores."""
     one = Live(hosts=1)
     yield one
     one.close()
 
 
 def cpu_bids(site: Live, platform: int, reason: str = "") -> list[float]:
-    """What its controller bid for CPU, all VMs together, where it said this."""
+    """Return the controller's total CPU bids with this reason."""
     said = [one for one in site.said(platform, SetBids) if reason in one.reason]
     return [sum(bid["cpu"] for bid in one.bids.values()) for one in said]
 
 
-def test_without_an_ideal_the_pace_is_learned(site: Live) -> None:
-    """Until an iteration was seen it takes what it can get, and tells that nothing is known."""
+def test_without_an_ideal_run_time_the_pace_is_measured(site: Live) -> None:
+    """Before the first iteration it takes what it gets and reports an unknown pace."""
     crowd(site, 4)
     platform = submitted(site, 2_400.0, ideal=False)
     site.until(platform, "running")
@@ -42,8 +42,8 @@ def test_without_an_ideal_the_pace_is_learned(site: Live) -> None:
     assert site.said(platform, ProgressReport)[-1].on_track
 
 
-def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
-    """Each could pay a hundred times as much; what they have is worth having, and enough."""
+def test_two_platforms_without_a_pace_do_not_raise_each_others_bids(site: Live) -> None:
+    """Each could pay a hundred times as much, but has enough."""
     crowd(site, 2)
     site.periods(2)
     both = [submitted(site, 24_000.0, budget=50_000.0, ideal=False, steps=2) for _ in range(2)]
@@ -57,11 +57,11 @@ def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
         assert site.said(platform, ProgressReport)[-1].on_track is None
 
 
-def test_many_who_know_nothing_leave_most_of_their_credits(site: Live) -> None:
-    """There is no room for a part worth having of each: what they bid is bounded all the same.
+def test_many_platforms_without_a_pace_keep_most_of_their_credits(site: Live) -> None:
+    """Bids are bounded though no part worth having fits each.
 
-    Each pays little for the time in which it knows nothing, and none is suspended for a price that
-    they made together.
+    Each pays little while its pace is unknown, and none is suspended for a price that they caused
+    together.
     """
     crowd(site, 2)
     deadline_s = 24_000.0
@@ -79,13 +79,13 @@ def test_many_who_know_nothing_leave_most_of_their_credits(site: Live) -> None:
 
 
 class Judging(Iterative):
-    """Needs more, or has enough."""
+    """A kind that needs more or has enough."""
 
     def __init__(self, *, is_slow: bool) -> None:
         self.is_slow = is_slow
 
     def judged(self, _scene: DecisionInput) -> Performance:
-        """Of another value where it is slow."""
+        """Return a value that differs if it is slow."""
         return Performance(value=3.0 if self.is_slow else 1.0, reference=1.0, low=0.8, high=1.2)
 
 
@@ -99,16 +99,16 @@ class Judging(Iterative):
         (0.0, True, False, 1.0),
     ],
 )
-def test_only_what_never_had_a_pace_is_bounded(
+def test_only_a_platform_never_measured_is_bounded(
     held: float, measured: bool, is_slow: bool, part: float
 ) -> None:
-    """A platform that was measured and waits for a host may spend as much as before."""
+    """A measured platform that waits for a host may spend as much as before."""
     scene: Any = SimpleNamespace(held=held, measured=measured, spending=100.0)
     assert Judging(is_slow=is_slow).compared(scene)[1] == 100.0 * part
 
 
 def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
-    """It need not be over for that: the bids rise before, and the deadline is met."""
+    """The bids rise before its end, and the deadline is met."""
     platform = submitted(site, 1_500.0, ideal=False, steps=4)
     site.until(platform, "running")
     crowd(site, 4)

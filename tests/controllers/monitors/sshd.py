@@ -1,4 +1,4 @@
-"""Private sshds on loopback addresses, each a VM of its own: nothing of them is left."""
+"""Private sshds on loopback addresses, one for each VM; none remains afterwards."""
 
 import base64
 import contextlib
@@ -29,13 +29,13 @@ PidFile none
 MaxSessions 100
 MaxStartups 100
 """
-"""At that level bash leaves its user's .bashrc alone, which is none of the tests' business."""
+"""At that level bash skips its user's .bashrc, which is irrelevant to the tests."""
 _READY_S = 20.0
 _LIBC = ctypes.CDLL(None)
 
 
 class Sshd:
-    """One VM's, with the keys that contextualisation would have given it."""
+    """The sshd of a VM, with the keys from its contextualisation."""
 
     def __init__(self, directory: Path, address: str, port: int, keys: GuestKeys, key: str) -> None:
         self.address, self.port = address, port
@@ -48,7 +48,7 @@ class Sshd:
         )
 
     def know(self, keys: GuestKeys, key: str) -> None:
-        """Be the VM that was made by this key, from the next start on."""
+        """Become the VM with this key at the next start."""
         handed = keys.handed(key)
         host_key = self.directory / "host_key"
         host_key.touch(0o600)
@@ -56,7 +56,7 @@ class Sshd:
         (self.directory / "authorised").write_text(handed[AUTHORISED] + "\n")
 
     def start(self) -> None:
-        """It answers when this returns."""
+        """Start it and wait until it answers."""
         assert SSHD is not None
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
@@ -77,7 +77,7 @@ class Sshd:
             time.sleep(0.005)
 
     def stop(self) -> None:
-        """At once, with all sessions."""
+        """Stop it at once, with all sessions."""
         if self._process is not None:
             for child in _children(self._process.pid):
                 with contextlib.suppress(ProcessLookupError):
@@ -93,20 +93,20 @@ class Sshd:
 
 
 def free_port() -> int:
-    """On all loopback addresses, most likely."""
+    """Return a port that is probably free on all loopback addresses."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
 def user() -> str:
-    """Who may log in: whoever runs the tests."""
+    """Return the user that runs the tests."""
     return getpass.getuser()
 
 
 @contextlib.contextmanager
 def running(directory: Path, keys: GuestKeys, count: int) -> Iterator[list[Sshd]]:
-    """VMs 1, 2, ... at 127.0.3.1, 127.0.3.2, ..., made by the keys key-1, key-2, ..."""
+    """Run VMs 1, 2, ... at 127.0.3.1, 127.0.3.2, ..., with the keys key-1, key-2, ..."""
     port = free_port()
     found = [
         Sshd(directory / f"vm-{vm}", f"127.0.3.{vm}", port, keys, f"key-{vm}")
@@ -130,5 +130,5 @@ def _children(pid: int) -> list[int]:
 
 
 def _end_with_the_tests() -> None:
-    """However they end."""
+    """End this process when the tests end for any reason."""
     _LIBC.prctl(1, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a tenant's monitor may ask for: expressions of bounded time, and its own VMs' addresses."""
+"""Limits of a tenant's monitor: expressions of bounded time, and its own VMs' addresses."""
 
 import contextlib
 import json
@@ -27,8 +27,8 @@ class TestPatterns:
             r"(.*)(.*)(.*)(.*)(.*)(.*)x(?P<step>y)",
         ],
     )
-    def test_a_match_takes_time_that_grows_with_the_line_alone(self, text: str) -> None:
-        """For some of these Python's own engine would take longer than anybody lives."""
+    def test_the_time_of_a_match_grows_only_with_the_line(self, text: str) -> None:
+        """For some of these Python's own engine would take ages."""
         pattern = pattern_of(text)
         began_s = time.thread_time()
         next_count(Count(), [_LINE] * 4, pattern, 1.0)
@@ -38,8 +38,8 @@ class TestPatterns:
         "text",
         ["(?P<step>a)(?=b)", r"(?P<step>a)\1", "(?P<step>a", "a", "x" * (LONGEST + 1), "\ud800"],
     )
-    def test_what_is_not_bounded_is_refused(self, text: str) -> None:
-        """And what is no expression, in one short sentence."""
+    def test_unbounded_expressions_are_refused(self, text: str) -> None:
+        """Invalid ones are refused too, in one short sentence."""
         with pytest.raises(ValueError, match="pattern ") as caught:
             pattern_of(text)
         assert len(str(caught.value)) < 300
@@ -55,8 +55,8 @@ class TestPatterns:
             rf"(?i)(?P<step>{r'[^k]{31}' * 30})",
         ],
     )
-    def test_an_expression_that_grows_when_it_is_compiled_is_refused(self, text: str) -> None:
-        """No expression holds the daemon, where it is checked, for longer than other requests."""
+    def test_an_expression_that_grows_when_compiled_is_refused(self, text: str) -> None:
+        """Its check holds the daemon no longer than other requests."""
 
         def took_s() -> float:
             began_s = time.thread_time()
@@ -67,8 +67,8 @@ class TestPatterns:
         assert min(took_s() for _ in range(3)) < 0.02
 
     @pytest.mark.parametrize("word", [r"\pL", r"\P{Greek}", r"[^\p{L}]"])
-    def test_more_than_a_few_classes_of_unicode_are_refused(self, word: str) -> None:
-        """Each is hundreds of ranges, which take time before anything is bounded by memory."""
+    def test_more_than_a_few_unicode_classes_are_refused(self, word: str) -> None:
+        """Each has hundreds of ranges, which take time before memory is bounded."""
         pattern_of(f"(?P<step>{word * 3})")
         began_s = time.thread_time()
         with pytest.raises(ValueError, match=r"at most 8 classes \\p and \\P \(got 90\)"):
@@ -83,20 +83,20 @@ class TestPatterns:
             r"étape (?P<step>\p{Nd}+).*(durée|temps) (?P<seconds>\p{Nd}+)",
         ],
     )
-    def test_expressions_of_real_logs_are_taken(self, text: str) -> None:
-        """The bounds are far from what a log needs."""
+    def test_expressions_of_real_logs_are_accepted(self, text: str) -> None:
+        """The bounds are far from the needs of a log."""
         assert pattern_of(text).search("nothing") is None
 
     @given(st.text(max_size=60), st.text(max_size=60))
     def test_any_line_counts_or_does_not(self, step: str, seconds: str) -> None:
-        """Whatever a log says where numbers should stand."""
+        """The log may have any text in the place of numbers."""
         line = f"<{step}|{seconds}>"
         found = next_count(Count(), [line], pattern_of(r"<(?P<step>.*)\|(?P<seconds>.*)>"), 1.0)
         json.dumps([found.done, found.step_s], allow_nan=False)
 
     @pytest.mark.parametrize("number", ["9" * 5_000, "nan", "inf", "1e999", "-3"])
-    def test_numbers_that_are_none(self, number: str) -> None:
-        """Nothing is counted, and nothing fails."""
+    def test_invalid_numbers_are_ignored(self, number: str) -> None:
+        """They are not counted, and no error occurs."""
         pattern = pattern_of(r"(?P<step>\S+) (?P<seconds>\S+)")
         assert next_count(Count(done=2), [f"{number} 1"], pattern, 9.0) == Count(done=2)
         assert next_count(Count(), [f"4 {number}"], pattern, 9.0).took_s == ()
@@ -117,8 +117,8 @@ class TestAddresses:
         "address",
         ["10.0.0.{vm}", "10.1.{vm}.2", "10.1.2.3", "a{vm}.vms.example.org", "{vm}.vms.example.org"],
     )
-    def test_the_platforms_own_vms_and_what_the_site_allows(self, address: str) -> None:
-        """The site's pattern, and what its administrator has listed."""
+    def test_the_platforms_own_vms_and_allowed_addresses_are_accepted(self, address: str) -> None:
+        """They follow the site's pattern or the administrator's list."""
         reach = SshReach.read(self.REACH)
         assert reach.but({"address": address}).address == address
         assert reach.but({}).address == "10.0.0.{vm}"
@@ -142,13 +142,13 @@ class TestAddresses:
             "a\0.vms.example.org",
         ],
     )
-    def test_no_other_address(self, address: str) -> None:
-        """The message says what is allowed."""
+    def test_other_addresses_are_refused(self, address: str) -> None:
+        """The message lists the allowed ones."""
         with pytest.raises(ValueError, match=r"allows '10.0.0.\{vm\}', '10.1.\*'"):
             SshReach.read(self.REACH).but({"address": address})
 
     def test_the_id_of_a_vm_is_no_digit_of_an_address(self) -> None:
-        """Else `10.0.0.1{vm}` would be 10.0.0.10, as is allowed, and then any from 10.0.0.11 on."""
+        """Otherwise `10.0.0.1{vm}` would match 10.0.0.10, and then any from 10.0.0.11 on."""
         with pytest.raises(ValueError, match=r"allows '10\.0\.0\.10'"):
             check_address("10.0.0.1{vm}", ("10.0.0.10",))
 
@@ -157,7 +157,7 @@ class TestAddresses:
         st.lists(st.sampled_from(["a", "1", ".", ":", "{vm}", "{"]), max_size=10).map("".join),
     )
     def test_a_star_stands_for_one_character_or_more(self, pattern: str, address: str) -> None:
-        """Where a pattern has many stars, too, an address is taken where an expression takes it."""
+        """Patterns with many stars agree with regular expressions."""
         numeric = re.fullmatch(r"[0-9.*]+", pattern) is not None
         one = r"(?:\{vm\}|[0-9.])+" if numeric else r"(?:\{vm\}|[A-Za-z0-9._-])+"
         whole = one.join(re.escape(part) for part in pattern.split("*"))
@@ -173,13 +173,13 @@ class TestAddresses:
         "address", ["." * 252 + "x", "10." + "1." * 124 + "x", "1" * 252 + "x"]
     )
     def test_many_stars_take_no_more_time_than_one(self, pattern: str, address: str) -> None:
-        """The time to match an address grows with its length alone."""
+        """The time to match an address grows only with its length."""
         began_s = time.thread_time()
         with contextlib.suppress(ValueError):
             check_address(address, (pattern,))
         assert time.thread_time() - began_s < 0.01
 
-    def test_nothing_is_allowed_unless_it_is_said(self) -> None:
-        """Where the configuration names no addresses at all, too."""
+    def test_no_address_is_allowed_by_default(self) -> None:
+        """This includes a configuration without any addresses."""
         with pytest.raises(ValueError, match="allows none"):
             check_address("10.0.0.1", ("",))

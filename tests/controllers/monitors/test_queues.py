@@ -1,7 +1,7 @@
-"""What batch systems answer, and what the controller is told of it.
+"""Answers of batch systems and the values that controllers get from them.
 
-Slurm's answer has the form that a real slurmctld was seen to give; Grid Engine's is what a real one
-said, and so are its words to who takes a host away.
+Slurm's answer has the form of a real slurmctld; Grid Engine's was recorded, like its answers to the
+removal of a host.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ one-7|alloc
 GRID = Path(__file__).with_name("gridengine.txt").read_text()
 
 
-def test_slurm() -> None:
-    """Jobs on several nodes count on each; what is held waits for no worker, nor is one unheard."""
+def test_slurm_is_parsed() -> None:
+    """Jobs on several nodes count on each; held jobs and silent nodes don't count."""
     queue = Slurm().read(SLURM)
     assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (999, 1002, 12.0, 2)
     assert {name: one.jobs for name, one in queue.workers.items()} == {
@@ -84,22 +84,22 @@ def test_slurm() -> None:
     ],
 )
 def test_a_job_of_slurm_holds_its_node_until_it_is_over(state: str, jobs: int) -> None:
-    """Whatever its state is called: a worker that looked idle would be ended with it."""
+    """This holds in any state, else its worker would look idle and end."""
     queue = Slurm().read(SLURM.replace("RUNNING", state))
     assert queue.workers["one-7"].jobs == jobs
     assert (queue.waiting, queue.running) == (999, 1 + jobs)
 
 
-def test_a_job_of_slurm_that_is_to_begin_again_holds_no_node() -> None:
-    """It is put on hold, and no worker would help it."""
+def test_a_requeued_job_on_hold_holds_no_node() -> None:
+    """No worker would help it."""
     held = "      2 REQUEUE_HOLD|1|2026-11-22T09:00:49|JobHeldUser|\n"
     assert Slurm().read(held + SLURM) == Slurm().read(SLURM)
 
 
-def test_grid_engine() -> None:
-    """Each task of an array is a job; a parallel one counts on each host, and is one."""
+def test_grid_engine_is_parsed() -> None:
+    """Each task of an array is a job; a parallel job counts on each host, but once."""
     queue = GridEngine().read(GRID)
-    # Of three arrays and jobs with two slots; not those held, in error, or for next decade.
+    # Of three arrays and jobs with two slots, without held, failed and future jobs.
     assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (10, 15, 22.0, 3)
     assert queue_values(queue, ONE) == {
         "waiting": 10.0,
@@ -115,8 +115,8 @@ def test_grid_engine() -> None:
     }
 
 
-def test_a_host_of_grid_engine_that_is_unheard_or_broken_is_lost() -> None:
-    """One in error with jobs is closed first: these may still come to their end."""
+def test_a_silent_or_broken_host_of_grid_engine_is_lost() -> None:
+    """One in error with jobs is closed first: its jobs may still complete."""
     workers = GridEngine().read(GRID).workers
     assert {name for name, one in workers.items() if one.lost} == {"one-0", "one-16"}
     broken = GridEngine().read(GRID.replace("<state>d</state>", "<state>E</state>"))
@@ -124,8 +124,8 @@ def test_a_host_of_grid_engine_that_is_unheard_or_broken_is_lost() -> None:
     assert not broken.workers["one-14"].lost
 
 
-def test_a_host_of_grid_engine_with_two_queues_is_drained_in_both() -> None:
-    """It takes jobs while one is open."""
+def test_a_host_with_two_queues_is_drained_in_both() -> None:
+    """It accepts jobs while one is open."""
     one, both = "all.q@one-11", "q@one-11"
     for name, drained in ((one, False), (both, True)):
         answer = re.sub(f"(?s)({name}</name>.*?</arch>)", r"\1<state>d</state>", GRID)
@@ -135,22 +135,22 @@ def test_a_host_of_grid_engine_with_two_queues_is_drained_in_both() -> None:
 @pytest.mark.parametrize(
     ("tasks", "count"), [("3-10:1", 8), ("1-7:2", 4), ("3,5", 2), ("1-3:1,7,9-10:1", 6), ("4", 1)]
 )
-def test_tasks_of_an_array_that_wait_are_counted(tasks: str, count: int) -> None:
-    """However they are written."""
+def test_waiting_tasks_of_an_array_are_counted(tasks: str, count: int) -> None:
+    """All notations work."""
     answer = GRID.replace("<tasks>1-5:1</tasks>", f"<tasks>{tasks}</tasks>")
     assert GridEngine().read(answer).wanted == 5 + 2 * count
 
 
 @pytest.mark.parametrize("batch", [Slurm(), GridEngine()])
-def test_what_is_no_answer_is_refused(batch: Slurm | GridEngine) -> None:
-    """An error of the shell, say."""
+def test_an_invalid_answer_is_refused(batch: Slurm | GridEngine) -> None:
+    """It may be an error of the shell."""
     for text in ("squeue: not found\n", "--now--\n", ""):
         with pytest.raises(ValueError, match="expected an answer"):
             batch.read(text)
 
 
-def test_commands_name_workers_safely() -> None:
-    """Whatever they are called."""
+def test_commands_quote_worker_names() -> None:
+    """This holds for any name."""
     assert Slurm().drain(["a", "b"]) == "scontrol update nodename=a,b state=drain reason=merkat"
     assert Slurm().restore(["a; rm x"]).endswith("nodename='a; rm x' state=resume")
     assert (
@@ -168,19 +168,19 @@ JOB = "<job_list><JB_job_number>19</JB_job_number><tasks>{}</tasks></job_list>"
 @pytest.mark.parametrize(
     ("jobs", "hosts", "words", "left"),
     [
-        # Drained and gone: nothing runs there.
+        # Drained and removed: it runs no job.
         (["", ""], "one-0", ["-dattr"], set()),
         ([JOB.format(1), ""], "one-0", ["-aattr", "-d", "-rj 19.1", "-dattr"], set()),
-        # It may not run again.
+        # Its job must not run again.
         ([JOB.format(2)] * 2, "one-0", ["-aattr", "-d", "-rj 19.2", "-f 19.2", "-dattr"], set()),
         (["", ""], "one-0\none-7", ["-dattr"], {"one-7"}),
         (["", ""], "one-77", ["-dattr"], set()),
     ],
 )
-def test_a_host_of_grid_engine_is_forgotten_with_its_jobs(
+def test_a_host_of_grid_engine_is_removed_with_its_jobs(
     tmp_path: Path, jobs: list[str], hosts: str, words: list[str], left: set[str]
 ) -> None:
-    """These run again, before it is taken from its group, which a qmaster would not survive."""
+    """They restart before it leaves its group; otherwise a qmaster crashes."""
     for number, one in enumerate(jobs):
         (tmp_path / f"jobs-{number}").write_text(one.replace("><", ">\n<"))
     (tmp_path / "hosts").write_text(f"{hosts}\n")
@@ -208,10 +208,10 @@ esac
     ("nodes", "left"),
     [("one-0\none-7\none-7\n", {"one-7"}), ("one-77\n", set()), ("", set()), (None, None)],
 )
-def test_a_node_that_slurm_does_not_delete_is_named(
+def test_a_node_that_slurm_keeps_is_named(
     tmp_path: Path, nodes: str | None, left: set[str] | None
 ) -> None:
-    """Each on its own: one in a reservation, say; nothing is known where Slurm does not answer."""
+    """Each is deleted separately; without an answer of Slurm the result is unknown."""
     say = "exit 1" if nodes is None else f"printf '{nodes}'"
     for name, does in (("scontrol", "echo refused; exit 1"), ("sinfo", say)):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
@@ -224,18 +224,18 @@ def test_a_node_that_slurm_does_not_delete_is_named(
 
 
 class Mute(ClusterHead):
-    """A head that says one thing."""
+    """A head with one answer."""
 
     def __init__(self, out: str) -> None:
         self.out = out.encode()
 
     async def say(self, command: str) -> CommandResult:  # noqa: ARG002
-        """Always the same."""
+        """Return the same answer."""
         return CommandResult(0, self.out, b"")
 
 
 def looked(batch: str, out: str) -> Any:
-    """What the monitor tells of what the head said."""
+    """Return the monitor's values for an answer of the head."""
     one = watched(assignment(), "queue", batch=batch)
     hand: Any = None
     return asyncio.run(QueueMonitor(one, one.clusters[0], hand, head=Mute(out)).look())
@@ -250,30 +250,30 @@ def looked(batch: str, out: str) -> Any:
         ("<slots>2</slots>", "<slots>" + "9" * 9_000 + "</slots>"),
     ],
 )
-def test_a_head_may_say_any_number(old: str, new: str) -> None:
-    """It is the tenant's own machine: such an answer is none, and the monitor goes on."""
+def test_any_number_of_a_head_is_handled(old: str, new: str) -> None:
+    """The tenant owns this machine: such an answer is dropped and the monitor continues."""
     assert looked("gridengine", GRID) is not None
     assert old in GRID
     assert looked("gridengine", GRID.replace(old, new)) is None
 
 
-def test_a_time_with_a_zone_is_no_time() -> None:
-    """Of two times of which one has a zone nobody knows how far apart they are."""
+def test_a_time_with_a_zone_is_ignored() -> None:
+    """The difference to a time without a zone is unknown."""
     assert age_s("2026-11-22T09:00:00+00:00", "2026-11-22T09:00:49") == 0.0
 
 
 @pytest.mark.parametrize(
     "text", ["", "one", "{vm}{vm}", "{vm}" * 20 + "x", "{vm}" + "x" * MAX_NAME_LENGTH]
 )
-def test_a_worker_s_name_has_its_vm_in_one_place(text: str) -> None:
-    """More places could be read in more ways than anybody can try."""
+def test_a_worker_name_has_its_vm_in_one_place(text: str) -> None:
+    """Several places would allow too many readings."""
     with pytest.raises(ValueError, match=r"worker must have \{vm\} once"):
         WorkerNames.of(text)
 
 
 @given(st.text(max_size=9), st.text(max_size=9), st.integers(0, 2**31))
-def test_a_worker_s_name_and_back(before: str, after: str, vm: int) -> None:
-    """Whatever stands around the VM's id."""
+def test_a_worker_name_can_be_converted_back(before: str, after: str, vm: int) -> None:
+    """The text around the VM's id doesn't matter."""
     assume("{vm}" not in before + after)
     assume((f"{before}{{vm}}{after}").count("{vm}") == 1)
     names = WorkerNames.of(f"{before}{{vm}}{after}")
@@ -281,7 +281,7 @@ def test_a_worker_s_name_and_back(before: str, after: str, vm: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["one-", "one-x", "two-3", "one-3.local", "one-\u0663", "one--3"])
-def test_a_name_that_is_no_worker_s(name: str) -> None:
+def test_other_names_are_no_workers(name: str) -> None:
     """Other machines may be in the same batch system."""
     assert ONE.vm_of(name) is None
     assert ONE.vm_of(f"one-{'9' * 5_000}") is None

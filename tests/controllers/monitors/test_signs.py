@@ -1,4 +1,4 @@
-"""An application's signs, by the very shell command that VMs are asked."""
+"""The signs of an application, read with the shell command that runs on VMs."""
 
 import subprocess
 from math import isfinite
@@ -11,7 +11,7 @@ from controllers.monitors.log_probe import VmSigns
 
 
 def seen(status: str) -> VmSigns:
-    """What this machine says."""
+    """Return the signs of this machine."""
     done = subprocess.run(
         ["sh", "-c", log_probe.signs_command(status)], capture_output=True, check=True
     )
@@ -23,7 +23,7 @@ def seen(status: str) -> VmSigns:
     ("text", "code"), [("0\n", 0), ("3", 3), ("-15 killed\n", -15), ("", None), ("bad\n", None)]
 )
 def test_an_exit_code_is_read_from_a_file(tmp_path: Path, text: str, code: int | None) -> None:
-    """Whole or with more behind it; what is no number is none."""
+    """More text may follow; an invalid number counts as none."""
     file = tmp_path / "a run's $status"
     file.write_text(text)
     found = seen(str(file))
@@ -32,29 +32,29 @@ def test_an_exit_code_is_read_from_a_file(tmp_path: Path, text: str, code: int |
     assert found.load >= 0.0
 
 
-def test_without_a_file_nothing_has_ended(tmp_path: Path) -> None:
-    """Nor where the template names none."""
+def test_without_a_file_the_application_has_not_ended(tmp_path: Path) -> None:
+    """The same holds if the template names no file."""
     assert seen(str(tmp_path / "none")).exit is None
     assert seen("").exit is None
 
 
-def test_a_line_that_means_nothing_is_passed_over() -> None:
-    """A login banner, say; or a VM that tells no load."""
+def test_a_meaningless_line_is_skipped() -> None:
+    """It may be a login banner, or the answer of a VM without a load."""
     assert log_probe.read_signs(b"Welcome to Debian: 12 updates\n") == VmSigns()
     assert log_probe.read_signs(b":7\n") == VmSigns(None, 7)
 
 
 @pytest.mark.parametrize("load", [b"nan", b"inf", b"-inf", b"9" * 400])
 @pytest.mark.parametrize("code", [b"9" * 400, b"-" + b"9" * 5_000, b"7"])
-def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
-    """What is told is finite, and a code that is no code is a failure."""
+def test_any_number_is_read_or_skipped(load: bytes, code: bytes) -> None:
+    """Values are finite, and an invalid code counts as a failure."""
     told = log_probe.sign_values({1: log_probe.read_signs(load + b":" + code)}, {1})
     assert all(isfinite(value) for value in told.values())
     assert told["exit"] == (7.0 if code == b"7" else 255.0)
 
 
-def test_one_that_failed_has_failed_them_all() -> None:
-    """Their load is the mean of those that say one."""
+def test_one_failed_vm_fails_the_application() -> None:
+    """The load is the mean of the VMs that report one."""
     there = {1: VmSigns(1.0, 0), 2: VmSigns(2.0, None), 3: VmSigns(None, -9)}
     assert log_probe.sign_values(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
     assert log_probe.sign_values({}, set()) == {}
@@ -71,10 +71,10 @@ def test_one_that_failed_has_failed_them_all() -> None:
         ({1: None}, {1}, False),
     ],
 )
-def test_it_has_ended_well_when_it_has_in_all_vms_that_have_a_log(
+def test_an_application_succeeds_once_all_vms_with_a_log_have(
     codes: dict[int, int | None], logs: set[int], ended: bool
 ) -> None:
-    """A VM without one does a part of the work of another; one that does not answer may go on."""
+    """A VM without a log helps another; a silent one may continue."""
     there = {vm: VmSigns(None, code) for vm, code in codes.items()}
     told = log_probe.sign_values(there, logs)
     assert told.get("exit") == (0.0 if ended else None)

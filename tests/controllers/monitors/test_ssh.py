@@ -1,4 +1,4 @@
-"""The pool of connections, against real sshds."""
+"""The pool of connections with real sshds."""
 
 import asyncio
 import contextlib
@@ -29,31 +29,31 @@ KEYS = GuestKeys(b"a secret of thirty-two bytes....")
 
 @pytest.fixture(scope="module")
 def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
-    """Two VMs that no test harms."""
+    """Return two VMs that no test changes."""
     with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as found:
         yield found
 
 
 @pytest.fixture
 def pool() -> Iterator[SshPool]:
-    """Of two threads."""
+    """Return a pool of two threads."""
     one = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=20.0))
     yield one
     one.close()
 
 
 def place(sshd: Sshd, key: str) -> SshTarget:
-    """Where a VM is, made by this key."""
+    """Return the target of a VM with this key."""
     return SshTarget(address=sshd.address, port=sshd.port, user=user(), host_key=KEYS.host_key(key))
 
 
 def asked(pool: SshPool, places: dict[int, SshTarget], command: str) -> dict[int, Heard]:
-    """What they say to one command."""
+    """Return the VMs' answers to a command."""
     return asyncio.run(pool.ask(places, lambda _: command))
 
 
 def test_each_vm_answers_with_output_and_exit_status(pool: SshPool, sshds: list[Sshd]) -> None:
-    """A second time over the same connection."""
+    """The second command uses the same connection."""
     places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
     heard = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
     for one in heard.values():
@@ -64,15 +64,15 @@ def test_each_vm_answers_with_output_and_exit_status(pool: SshPool, sshds: list[
     assert again == heard
 
 
-def test_a_long_answer_comes_whole(pool: SshPool, sshds: list[Sshd]) -> None:
-    """Longer than any window of SSH."""
+def test_a_long_answer_is_complete(pool: SshPool, sshds: list[Sshd]) -> None:
+    """It is longer than any window of SSH."""
     heard = asked(pool, {1: place(sshds[0], "key-1")}, "head -c 900000 /dev/zero")[1]
     assert isinstance(heard, CommandResult)
     assert len(heard.out) == 900_000
 
 
-def test_a_stranger_is_not_spoken_to(pool: SshPool, sshds: list[Sshd]) -> None:
-    """Whoever answers with another host key, or where none is known."""
+def test_an_unknown_server_gets_no_command(pool: SshPool, sshds: list[Sshd]) -> None:
+    """Its host key differs, or no key is known."""
     places = {
         1: place(sshds[0], "key-2"),
         2: SshTarget(address=sshds[1].address, port=sshds[1].port, user=user()),
@@ -83,8 +83,8 @@ def test_a_stranger_is_not_spoken_to(pool: SshPool, sshds: list[Sshd]) -> None:
     assert isinstance(heard[2], CommandFailure)
 
 
-def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
-    """And nothing but keys is tried."""
+def test_a_wrong_client_key_is_refused(sshds: list[Sshd]) -> None:
+    """Only keys are tried."""
     other = SshPool(key_of(GuestKeys(b"x" * 32).ours), SshLimits(pool=1))
     try:
         heard = asked(other, {1: place(sshds[0], "key-1")}, "true")[1]
@@ -94,8 +94,8 @@ def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
     assert "uthentication" in heard.why
 
 
-def test_who_takes_too_long_is_left_alone(sshds: list[Sshd]) -> None:
-    """And the others are not."""
+def test_a_slow_vm_is_abandoned(sshds: list[Sshd]) -> None:
+    """The others are not."""
     quick = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=1.0))
     places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
     try:
@@ -110,31 +110,31 @@ def test_who_takes_too_long_is_left_alone(sshds: list[Sshd]) -> None:
 
 
 class TakesNoCommand(paramiko.ServerInterface):
-    """Lets everybody in, and never says whether it takes the command."""
+    """A server that accepts any login and never answers a command request."""
 
     def __init__(self, over: threading.Event) -> None:
         self.over = over
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
-        """Anybody."""
+        """Accept any user."""
         return paramiko.common.AUTH_SUCCESSFUL
 
     def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002
-        """By a key."""
+        """Allow keys only."""
         return "publickey"
 
     def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
-        """Any session."""
+        """Accept any session."""
         return paramiko.common.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: Any, command: bytes) -> bool:  # noqa: ARG002
-        """Until the test is over."""
+        """Wait until the test is over."""
         return self.over.wait(60.0)
 
 
 @pytest.fixture
 def silent() -> Iterator[SshTarget]:
-    """A VM whose server takes no command."""
+    """Return a VM whose server accepts no command."""
     over = threading.Event()
     key = key_of(KEYS.ours)
     served: list[paramiko.Transport] = []
@@ -162,8 +162,8 @@ def silent() -> Iterator[SshTarget]:
         one.close()
 
 
-def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: SshTarget) -> None:
-    """Its server has let us in, and says nothing more."""
+def test_a_vm_that_accepts_no_command_is_abandoned(sshds: list[Sshd], silent: SshTarget) -> None:
+    """Its server has accepted the login and sends nothing more."""
     quick = SshPool(key_of(KEYS.ours), SshLimits(pool=2, connect_s=20.0, command_s=1.0))
     try:
         heard = asyncio.run(
@@ -177,8 +177,8 @@ def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: Ssh
     assert isinstance(heard[2], CommandFailure)
 
 
-def test_a_vm_that_was_started_again_is_reached_again(pool: SshPool, tmp_path: Path) -> None:
-    """Its old connection is dead; nobody answers meanwhile; made anew it is somebody else."""
+def test_a_restarted_vm_is_reached_again(pool: SshPool, tmp_path: Path) -> None:
+    """Its old connection is dead; with another key it counts as unknown."""
     with running(tmp_path, KEYS, 1) as (sshd,):
         there = {1: place(sshd, "key-1")}
         assert isinstance(asked(pool, there, "true")[1], CommandResult)
@@ -193,8 +193,8 @@ def test_a_vm_that_was_started_again_is_reached_again(pool: SshPool, tmp_path: P
         assert isinstance(asked(pool, {1: place(sshd, "key-7")}, "true")[1], CommandResult)
 
 
-def test_nobody_there(pool: SshPool) -> None:
-    """No address answers."""
+def test_a_missing_vm_is_reported(pool: SshPool) -> None:
+    """No server has the address."""
     nobody = SshTarget(address="127.0.3.99", port=free_port(), host_key=KEYS.host_key("key-1"))
     heard = asked(pool, {5: nobody}, "true")[5]
     assert isinstance(heard, CommandFailure)
@@ -202,8 +202,8 @@ def test_nobody_there(pool: SshPool) -> None:
 
 
 class TestKeys:
-    def test_the_secret_is_kept_and_nobody_else_reads_it(self, tmp_path: Path) -> None:
-        """The same keys at the next start; a file that others can read is refused."""
+    def test_the_secret_is_kept_private(self, tmp_path: Path) -> None:
+        """The next start has the same keys; a file that others can read is refused."""
         first = guest_keys(tmp_path)
         assert guest_keys(tmp_path) == first
         file = tmp_path / "ssh_secret"
@@ -216,13 +216,13 @@ class TestKeys:
         with pytest.raises(ValueError, match="must contain 32 bytes"):
             guest_keys(tmp_path)
 
-    def test_each_vm_has_its_own(self) -> None:
-        """Which is not the monitors'."""
+    def test_each_vm_has_its_own_key(self) -> None:
+        """It differs from the monitors' key."""
         keys = {KEYS.host_key("a"), KEYS.host_key("b"), KEYS.handed("a")["MERKAT_SSH_KEY"]}
         assert len(keys) == 3
         assert KEYS.host_key("a") == KEYS.host_key("a") != GuestKeys(b"y" * 32).host_key("a")
 
-    def test_what_is_no_key(self) -> None:
-        """Is said to be none."""
+    def test_an_invalid_key_is_refused(self) -> None:
+        """The error names the format."""
         with pytest.raises(ValueError, match="invalid Ed25519 key"):
             key_of("nothing")

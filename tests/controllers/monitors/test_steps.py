@@ -1,4 +1,4 @@
-"""The monitor of iterative applications, against real sshds with logs that grow."""
+"""The monitor of iterative applications with real sshds and growing logs."""
 
 import asyncio
 import re
@@ -36,7 +36,7 @@ LINE = re.compile(PATTERN)
 
 
 class Daemon:
-    """Says which VMs run, and notes what was seen."""
+    """Answer which VMs run, and record the measured values."""
 
     def __init__(self, vms: int) -> None:
         self.vms = [
@@ -48,7 +48,7 @@ class Daemon:
         """Whether it has no news yet."""
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
-        """As the hub answers."""
+        """Answer as the hub does."""
         assert not action_id
         if isinstance(body, Measured):
             self.measured.append(body)
@@ -61,7 +61,7 @@ class Daemon:
 
 
 class Watch:
-    """A monitor of the cluster `workers` whose looks are asked for one by one."""
+    """A monitor of the cluster `workers` whose looks the test starts."""
 
     def __init__(self, directory: Path, sshds: list[Sshd], vms: int, **parameters: Any) -> None:
         self.daemon = Daemon(vms)
@@ -77,7 +77,7 @@ class Watch:
         self.start()
 
     def start(self) -> None:
-        """A monitor that knows what is in its notebook and no more."""
+        """Start a monitor that has only its notebook."""
         guests = GuestAccess(self._reach, KEYS, self.daemon, "workers")
         self.way = ThroughSsh(
             guests,
@@ -89,27 +89,27 @@ class Watch:
         self.monitor = Steps(one, one.clusters[0], self.daemon, way=self.way)
 
     def look(self) -> Mapping[str, float]:
-        """What it would tell."""
+        """Return the values of a look."""
         seen = asyncio.run(self.monitor.look())
         return {} if seen is None else seen[1]
 
     def write(self, *lines: str) -> None:
-        """What the application logs."""
+        """Append lines to the application's log."""
         with (self.directory / "run.log").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
 
 @pytest.fixture(scope="module")
 def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
-    """Two VMs that no test harms."""
+    """Return two VMs that no test changes."""
     if SSHD is None:
         pytest.skip("there is no sshd")
     with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as found:
         yield found
 
 
-def test_iterations_are_counted_and_timed(tmp_path: Path, sshds: list[Sshd]) -> None:
-    """Across a rotation and a restart of the monitor, each once."""
+def test_iterations_are_counted_and_timed_once(tmp_path: Path, sshds: list[Sshd]) -> None:
+    """The log rotates and the monitor restarts."""
     watch = Watch(tmp_path, sshds, 2)
     try:
         assert "done" not in watch.look()
@@ -130,8 +130,8 @@ def test_iterations_are_counted_and_timed(tmp_path: Path, sshds: list[Sshd]) -> 
         watch.way.close()
 
 
-def test_the_exit_code_is_told(tmp_path: Path, sshds: list[Sshd]) -> None:
-    """Once there is one."""
+def test_the_exit_code_is_reported(tmp_path: Path, sshds: list[Sshd]) -> None:
+    """It is reported once it exists."""
     watch = Watch(tmp_path, sshds, 1, status=str(tmp_path / "status"))
     try:
         assert "exit" not in watch.look()
@@ -145,10 +145,10 @@ def test_the_exit_code_is_told(tmp_path: Path, sshds: list[Sshd]) -> None:
         watch.way.close()
 
 
-def test_vms_are_configured_once_and_those_that_never_come_up_are_told(
+def test_vms_are_configured_once_and_missing_ones_are_reported(
     tmp_path: Path, sshds: list[Sshd]
 ) -> None:
-    """Nobody answers at the third one's address; the second one's configuration fails at first."""
+    """The third address has no server; the second VM's configuration fails at first."""
     parameters = {
         "configure": f'echo x >> {tmp_path}/$(echo $SSH_CONNECTION | cut -d" " -f3);'
         f' test -e {tmp_path}/good || [ "${{SSH_CONNECTION#* * 127.0.3.1 }}" != "$SSH_CONNECTION" ]'
@@ -171,14 +171,14 @@ def test_vms_are_configured_once_and_those_that_never_come_up_are_told(
 
 
 class TestAway:
-    """A VM that is away for some looks is the same when it is back."""
+    """A VM that is away for some looks is the same when it returns."""
 
     @pytest.mark.parametrize("state", ["busy", "suspended", "powered_off", "pending"])
     def test_it_is_not_configured_again(
         self, tmp_path: Path, sshds: list[Sshd], state: str
     ) -> None:
-        """Nor missed: its log is read on, also by the next monitor."""
-        # It fails the second time, and where it runs for a VM that works.
+        """It is not reported missing, and the next monitor continues its log."""
+        # It fails the second time, and if it runs for a working VM.
         configure = f"echo x >> {tmp_path}/ran; mkdir {tmp_path}/work"
         watch = Watch(tmp_path, sshds, 1, configure=configure)
         try:
@@ -202,10 +202,10 @@ class TestAway:
         finally:
             watch.way.close()
 
-    def test_news_that_leave_it_out_once_say_nothing_of_it(
+    def test_news_that_leave_it_out_once_change_nothing(
         self, tmp_path: Path, sshds: list[Sshd]
     ) -> None:
-        """Nor does a daemon that has been started anew, and has no news yet."""
+        """Nor does a restarted daemon without news."""
         watch = Watch(tmp_path, sshds, 1, configure=f"echo x >> {tmp_path}/ran")
         try:
             watch.look()
@@ -222,21 +222,21 @@ class TestAway:
             watch.way.close()
 
     def test_another_vm_is_configured(self, tmp_path: Path, sshds: list[Sshd]) -> None:
-        """One that was made by another key, whatever its id."""
+        """It has another key, even with the same id."""
         watch = Watch(tmp_path, sshds, 1, configure=f"echo x >> {tmp_path}/ran")
         try:
             watch.write("step 1 2.0 s")
             assert watch.look()["done"] == 1.0
             watch.daemon.vms = [replace(one, key="key-2") for one in watch.daemon.vms]
-            # The sshd at its address has the host key of the VM that was there before.
+            # The sshd at its address has the host key of the previous VM.
             assert watch.look() == {"absent/1": 0.0}
         finally:
             watch.way.close()
 
-    def test_one_that_never_answered_is_missed_anew(
+    def test_a_vm_that_never_answered_is_timed_again(
         self, tmp_path: Path, sshds: list[Sshd]
     ) -> None:
-        """The time in which it was suspended is no time in which it could have answered."""
+        """Its time of suspension doesn't count."""
         watch = Watch(tmp_path, sshds, 1, configure="false")
         try:
             assert watch.look() == {"absent/1": 0.0}
@@ -250,14 +250,14 @@ class TestAway:
         finally:
             watch.way.close()
 
-    def test_one_that_is_gone_is_forgotten(self) -> None:
-        """After an hour in which no news named it."""
+    def test_a_vm_that_is_gone_is_forgotten(self) -> None:
+        """This happens after an hour without news about it."""
         known = {1: ProbeMemory(first_s=0.0, up=True, key="a", named_s=1000.0)}
         assert memory_of_vms(known, {}, 4000.0) == known
         assert memory_of_vms(known, {}, 5000.0) == {}
 
-    def test_a_notebook_from_before_keys_were_kept_is_read(self) -> None:
-        """No VM is configured again for it."""
+    def test_a_notebook_without_keys_is_read(self) -> None:
+        """No VM is configured again because of it."""
         told = ProbeMemory(first_s=5.0, up=True).written()
         del told["key"], told["named_s"]
         vm = VmNow(vm=1, cluster="workers", state="busy", bid={}, allocation={}, key="a")
@@ -266,8 +266,8 @@ class TestAway:
 
 
 class TestCounting:
-    def test_the_slowest_part_counts(self) -> None:
-        """It is where the application is; a VM without a log says nothing."""
+    def test_the_slowest_vm_counts(self) -> None:
+        """It determines the application's progress; a VM without a log doesn't count."""
         counts = {
             1: Count(done=7, took_s=(1.0,), at_s=90.0),
             2: Count(done=5, took_s=(3.0, 9.0, 3.0), at_s=80.0),
@@ -281,19 +281,19 @@ class TestCounting:
             "step_s": 3.0,
         }
 
-    def test_an_application_that_was_begun_anew_is_where_it_is(self) -> None:
-        """Not where it was."""
+    def test_a_restarted_application_has_its_new_progress(self) -> None:
+        """The old progress is dropped."""
         count = next_count(Count(done=9), ["step 3 1 s"], LINE, 50.0)
         assert (count.done, count.at_s) == (3, 50.0)
 
-    def test_the_embedded_clouds_log(self) -> None:
-        """Times between the ends of iterations."""
+    def test_the_embedded_clouds_log_is_read(self) -> None:
+        """It has the times of the ends of iterations."""
         count = of_guest({"log": [[10.0, 1], [14.0, 2], [18.0, 3]]})
         assert (count.done, count.step_s, count.at_s) == (3, 4.0, 18.0)
         assert of_guest({"log": []}) == Count()
 
-    def test_patterns_that_are_of_no_use(self) -> None:
-        """Are refused with what would be right."""
+    def test_useless_patterns_are_refused(self) -> None:
+        """The error names the accepted form."""
         for text in ("step (", "no group"):
             with pytest.raises(ValueError, match="pattern"):
                 pattern_of(text)

@@ -1,4 +1,4 @@
-"""Reading on in a log, by the very shell command that VMs are asked."""
+"""Reading new lines of a log with the shell command that runs on VMs."""
 
 import subprocess
 from pathlib import Path
@@ -10,19 +10,19 @@ from controllers.monitors.log_probe import LogPart, Position
 
 
 class Log:
-    """A log that is read as a monitor would read it."""
+    """A log that is read as a monitor reads it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.position = Position()
 
     def write(self, text: str) -> None:
-        """Append."""
+        """Append text."""
         with self.path.open("a") as file:
             file.write(text)
 
     def read(self) -> list[str]:
-        """All that is new."""
+        """Return all new lines."""
         lines: list[str] = []
         while True:
             came = self.once()
@@ -31,7 +31,7 @@ class Log:
                 return lines
 
     def once(self) -> LogPart:
-        """One command's worth."""
+        """Return the result of one command."""
         command = log_probe.tail_command(str(self.path), self.position)
         done = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
         came = log_probe.read_tail(self.position, done.stdout)
@@ -41,12 +41,12 @@ class Log:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """One whose name needs quoting."""
+    """Return a log whose name needs quoting."""
     return Log(tmp_path / "a run's $log")
 
 
-def test_each_line_comes_once_and_whole(log: Log) -> None:
-    """A line that is being written comes when it is done."""
+def test_each_line_is_returned_once_and_complete(log: Log) -> None:
+    """An incomplete line is returned once it ends."""
     assert log.read() == []
     log.write("one\ntwo\nth")
     assert log.read() == ["one", "two"]
@@ -55,8 +55,8 @@ def test_each_line_comes_once_and_whole(log: Log) -> None:
     assert log.read() == ["three"]
 
 
-def test_rotation_loses_nothing(log: Log) -> None:
-    """What was written just before comes from the old file, then the new one's."""
+def test_rotation_loses_no_line(log: Log) -> None:
+    """The last lines come from the old file, then those of the new one."""
     log.write("one\n")
     assert log.read() == ["one"]
     log.write("two\nthree")
@@ -69,8 +69,8 @@ def test_rotation_loses_nothing(log: Log) -> None:
     assert log.read() == ["five"]
 
 
-def test_a_log_that_was_emptied_is_read_from_its_beginning(log: Log) -> None:
-    """As `copytruncate` does it, or an application that is started again."""
+def test_an_emptied_log_is_read_from_its_beginning(log: Log) -> None:
+    """`copytruncate` empties it, or an application that restarts."""
     log.write("one\ntwo\nthree\n")
     log.read()
     log.path.write_text("1\n")
@@ -80,7 +80,7 @@ def test_a_log_that_was_emptied_is_read_from_its_beginning(log: Log) -> None:
 
 
 def test_a_new_log_of_the_same_name_is_read_from_its_beginning(log: Log) -> None:
-    """Where the old one is gone, what was not read of it is gone too."""
+    """Unread lines of a deleted log are lost."""
     log.write("one\ntwo\n")
     log.read()
     keep = log.path.with_name("unrelated")
@@ -89,8 +89,8 @@ def test_a_new_log_of_the_same_name_is_read_from_its_beginning(log: Log) -> None
     assert log.read() == ["1"]
 
 
-def test_a_long_log_comes_in_parts(log: Log) -> None:
-    """None of them larger than what may be read at once."""
+def test_a_long_log_is_read_in_parts(log: Log) -> None:
+    """No part is larger than the limit of a read."""
     lines = [f"{number:08d} {'x' * 90}" for number in range(20_000)]
     log.write("\n".join(lines) + "\n")
     assert log.once().more
@@ -98,14 +98,14 @@ def test_a_long_log_comes_in_parts(log: Log) -> None:
     assert log.read() == lines
 
 
-def test_what_is_no_answer_is_refused() -> None:
-    """A login banner, say."""
+def test_an_invalid_answer_is_refused() -> None:
+    """It may be a login banner."""
     with pytest.raises(ValueError, match="expected an answer"):
         log_probe.read_tail(Position(), b"Welcome to Debian\nsame 1 2\n")
 
 
-def test_a_rotated_log_longer_than_one_read_is_read_to_its_end(log: Log) -> None:
-    """However many commands that takes; the new one follows."""
+def test_a_long_rotated_log_is_read_to_its_end(log: Log) -> None:
+    """It may take many commands; the new log follows."""
     log.write("one\n")
     assert log.read() == ["one"]
     lines = [f"line {number} {'x' * 60}" for number in range(3 * log_probe.MAX_READ_BYTES // 70)]
@@ -116,8 +116,8 @@ def test_a_rotated_log_longer_than_one_read_is_read_to_its_end(log: Log) -> None
 
 
 @pytest.mark.parametrize("rotated", [False, True])
-def test_a_line_longer_than_one_read_holds_up_nothing(log: Log, rotated: bool) -> None:
-    """It is left out; lines after it are read."""
+def test_a_line_longer_than_one_read_delays_no_other(log: Log, rotated: bool) -> None:
+    """It is left out; later lines are read."""
     log.write("one\n")
     assert log.read() == ["one"]
     log.write("x" * (log_probe.MAX_READ_BYTES + 9) + "\ntwo\n")
