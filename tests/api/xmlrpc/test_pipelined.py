@@ -25,7 +25,7 @@ CALLS = 500
 
 
 class Unread(_Transport):  # type: ignore[misc]  # so it is
-    """A connection whose other end reads nothing until it is told to; it pauses as TCP's does."""
+    """A connection whose other end reads only on the test's command; it pauses like TCP's."""
 
     paused = False
 
