@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
@@ -63,6 +64,43 @@ def test_records_that_an_owner_forged_are_not_believed() -> None:
     found = read(server, [7])
     server.answer(text_of(forged))
     assert found.result == {}
+
+
+def history(*records: tuple[int, int, int]) -> str:
+    """A VM with records of these starts, ends and actions."""
+    shown = "".join(
+        f"<HISTORY><SEQ>{seq}</SEQ><HID>3</HID><RSTIME>{begin}</RSTIME><RETIME>{end}</RETIME>"
+        f"<ACTION>{action}</ACTION></HISTORY>"
+        for seq, (begin, end, action) in enumerate(records)
+    )
+    return text_of().replace(REAL, shown)
+
+
+NONE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 20, 23, 35, 50
+
+
+@pytest.mark.parametrize(
+    ("records", "goes_on"),
+    [
+        (((900, 950, ATTACH_NIC), (950, 970, BACKUP), (970, 0, NONE)), [False, True, True]),
+        (((900, 950, POWEROFF_HARD), (950, 0, NONE)), [False, False]),
+        # It was off as its size was changed, and started again within that second.
+        (
+            ((900, 950, RESIZE), (950, 950, POWEROFF_HARD), (950, 0, NONE)),
+            [False, True, False],
+        ),
+        (((900, 940, RESIZE), (950, 950, POWEROFF_HARD), (960, 0, NONE)), [False, False, False]),
+    ],
+)
+def test_a_guest_goes_on_when_its_vm_is_changed(
+    records: tuple[tuple[int, int, int], ...], goes_on: list[bool]
+) -> None:
+    """OpenNebula divides the record, but no guest starts; a guest that was off does."""
+    server = Server()
+    found = read(server, [7])
+    server.answer(history(*records))
+    assert isinstance(found.result, dict)
+    assert [one.goes_on for one in found.result[7]] == goes_on
 
 
 def test_a_glance_sees_the_host_that_opennebula_names() -> None:

@@ -495,6 +495,17 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
         ),
         # A move whose new guest does not run yet.
         ([GuestRecord(0, 900), GuestRecord(1, 0)], 0, 0, False),
+        # A VM that was changed while it ran, before and after it was off.
+        ([GuestRecord(0, 900, 1010), GuestRecord(1, 1010, 0, goes_on=True)], 0, 0, False),
+        (
+            [
+                *(GuestRecord(0, 900, 1010), GuestRecord(1, 1010, 1020, goes_on=True)),
+                *(GuestRecord(2, 1025, 1040), GuestRecord(3, 1040, 0, goes_on=True)),
+            ],
+            20,
+            35,
+            False,
+        ),
     ],
 )
 def test_records_say_which_guests_began_anew(
@@ -556,13 +567,18 @@ def test_short_guests_that_were_seen_are_not_taken_for_long_ones() -> None:
 
 
 def test_starts_are_counted_from_records() -> None:
-    """The first of a VM that waited, each of a VM that was on its host; not one that goes on."""
+    """The first of a VM that waited, each of a VM that was on its host; not one that goes on.
+
+    Nor does a VM start that is changed while it runs.
+    """
     before = looked(
         1_000,
         (1, True, GuestRecord(0, 900)),
         (2, False, NEVER),
         (3, True, GuestRecord(0, 900)),
         (4, False, GuestRecord(3, 800, 900)),
+        (5, True, GuestRecord(0, 900)),
+        (6, False, GuestRecord(0, 800, 900)),
     )
     now = looked(
         1_060,
@@ -570,10 +586,20 @@ def test_starts_are_counted_from_records() -> None:
         (2, True, GuestRecord(0, 1_010)),
         (3, True, GuestRecord(0, 900)),
         (4, False, GuestRecord(4, 1_010, 1_050)),
+        (5, True, GuestRecord(1, 1_010)),
+        (6, True, GuestRecord(2, 1_030)),
     )
-    history = {1: [GuestRecord(0, 900, 1_005), GuestRecord(1, 1_010, 1_030), GuestRecord(2, 1_040)]}
+    history = {
+        1: [GuestRecord(0, 900, 1_005), GuestRecord(1, 1_010, 1_030), GuestRecord(2, 1_040)],
+        5: [GuestRecord(0, 900, 1_010), GuestRecord(1, 1_010, 0, goes_on=True)],
+        6: [
+            *(GuestRecord(0, 800, 900), GuestRecord(1, 1_020, 1_030)),
+            GuestRecord(2, 1_030, 0, goes_on=True),
+        ],
+    }
     assert starts(before, now, history) == {
         0: Starts(20.0, (20.0,)),
         1: Starts(50.0),
         3: Starts(0.0, (40.0,)),
+        5: Starts(40.0),
     }

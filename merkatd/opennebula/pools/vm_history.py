@@ -1,8 +1,9 @@
 """History records of VMs: when they ran, from `one.vm.info`, pools or `one.vmpool.accounting`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
+from operator import itemgetter
 
 from twisted.logger import Logger
 
@@ -39,6 +40,16 @@ by time."""
 
 _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
 _PLACE = ("HID", "DS_ID", "ACTION")
+_USED = (*_OF_A_RECORD, "ACTION")
+_CHANGES = frozenset(
+    {
+        *(21, 22, 23, 24, 46, 47, 51),  # disks, NICs and aliases: attached, detached, updated
+        *(25, 26, 29),  # snapshots of disks, and their sizes
+        35,  # the VM's size
+        50,  # a backup
+    }
+)
+"""The actions that change a VM while its guest runs. OpenNebula divides its record there."""
 
 
 def last_record(records: Element | None) -> Mapping[str, str] | None:
@@ -55,11 +66,20 @@ def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
     """Return when a VM ran, from the parts of a record."""
     if parts is None:
         return NO_RECORD
-    return GuestRecord(*(whole_number(parts.get(name)) or 0 for name in _OF_A_RECORD))
+    seq, ran_from_s, ran_until_s = (whole_number(parts.get(name)) or 0 for name in _OF_A_RECORD)
+    return GuestRecord(seq, ran_from_s, ran_until_s)
 
 
-def _record(element: Element) -> GuestRecord:
-    return record_of(_parts(element, *_OF_A_RECORD))
+def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
+    """Return the records of one VM from their parts, in the order of their numbers."""
+    each = sorted(((record_of(one), one) for one in shown), key=itemgetter(0))
+    found = [record for record, _ in each[:1]]
+    for (before, parts), (record, _) in pairwise(each):
+        # If a guest is off and starts again within a second, its record has another action.
+        divided = before.ran_until_s == record.ran_from_s > 0 and before.seq + 1 == record.seq
+        goes_on = divided and whole_number(parts.get("ACTION")) in _CHANGES
+        found.append(record._replace(goes_on=goes_on))
+    return found
 
 
 def _parts(element: Element, *names: str) -> Mapping[str, str]:
@@ -127,13 +147,13 @@ def _of_one(text: str) -> Sequence[GuestRecord] | None:
     if records is None:
         return []
     last = islice(records.iterchildren("HISTORY", reversed=True), _MOST)
-    return [_record(row) for row in last][::-1]
+    return _records(_parts(row, *_USED) for row in last)
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:
-    found: dict[int, list[GuestRecord]] = {}
+    found: dict[int, list[Mapping[str, str]]] = {}
     for element in rows(text, "HISTORY_RECORDS", "HISTORY"):
         vm = whole_number(element.findtext("OID"))
         if vm in wanted:
-            found.setdefault(vm, []).append(_record(element))
-    return {vm: sorted(records) for vm, records in found.items()}
+            found.setdefault(vm, []).append(_parts(element, *_USED))
+    return {vm: _records(shown) for vm, shown in found.items()}

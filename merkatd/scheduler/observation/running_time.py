@@ -10,7 +10,7 @@ observations. If they don't, the observations are shifted by the smallest amount
 fit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -134,11 +134,11 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounte
         vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
         records = _since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
-        started = [one for one in records if one.ran_from_s > 0]
-        if len(started) < 2:
+        guests = _guests(one for one in records if one.ran_from_s > 0)
+        if len(guests) < 2:
             continue
-        times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in started]
-        gap_s = started[-1].ran_from_s - started[-2].ran_until_s
+        times = [_time_of(one, old, before.at_s, now.at_s) for one in guests]
+        gap_s = guests[-1][0].ran_from_s - guests[-2][-1].ran_until_s
         found.before_s[row], found.since_s[row] = sum(times[:-1]), times[-1]
         found.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
     return found
@@ -174,13 +174,29 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
         if old is None:
             old = NO_RECORD
             records = [one for one in records if one.ran_from_s >= before.at_s - CLOCK_STEP_S]
-        began = [one for one in records if one.ran_from_s > 0 and _began_since(old, one)]
-        times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in began]
-        goes_on = bool(began) and began[-1].ran_until_s <= 0 and vm in runs_now
+        guests = _guests(one for one in records if one.ran_from_s > 0)
+        began = [one for one in guests if not one[0].goes_on and _began_since(old, one[0])]
+        times = [_time_of(one, old, before.at_s, now.at_s) for one in began]
+        goes_on = bool(began) and began[-1][-1].ran_until_s <= 0 and vm in runs_now
         last_s = times.pop() if goes_on else 0.0
         if last_s > 0 or times:
             found[row] = Starts(last_s, tuple(times))
     return found
+
+
+def _guests(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
+    """Return the records of each guest, which has several if its VM was changed while it ran."""
+    found: list[list[GuestRecord]] = []
+    for one in records:
+        if one.goes_on and found:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def _time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:
+    return sum(_overlap(old, one, start_s, end_s, open_counts=True) for one in guest)
 
 
 def was_moving(before: Look, histories: Histories, vm: int) -> bool:
