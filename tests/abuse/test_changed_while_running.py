@@ -1,6 +1,7 @@
-"""A VM that is changed while it runs pays as if it were not: its guest does not start again.
+"""Changes of VMs, for which OpenNebula divides their history records.
 
-OpenNebula divides its history record there, as it does where a VM is off in between.
+A VM that is changed while it runs pays as if it were not: its guest does not start again. A VM that
+is changed while it is off has ever more records, and still pays for the time that it ran.
 """
 
 import pytest
@@ -9,7 +10,9 @@ from merkatd.market.price import PriceRule
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Player
 from tests.abuse.listed import Moves
 
-PERIODS = 5
+PERIODS = 8
+CHANGES = 520
+LEAST = 0.95
 
 
 def paid(strategy: str | None, *, changes: bool) -> float:
@@ -36,3 +39,27 @@ def paid(strategy: str | None, *, changes: bool) -> float:
 def test_a_change_of_a_running_vm_costs_nothing(strategy: str | None) -> None:
     """Neither where shares are charged nor where use is."""
     assert paid(strategy, changes=True) == pytest.approx(paid(strategy, changes=False), rel=0.001)
+
+
+def test_many_changes_of_a_vm_that_is_off_hide_no_time_that_it_ran() -> None:
+    """It runs between the looks alone, and hundreds of records follow each time."""
+
+    def play(me: Player) -> Moves:
+        vm = me.vm(3 * FAIR_BID)
+        yield PERIOD_S - 10
+        while True:
+            me.act(vm, "poweroff-hard")
+            yield 5
+            for _ in range(CHANGES):
+                me.ask("one.vm.resize", vm, "MEMORY=512", False)
+            yield 10
+            me.act(vm, "resume")
+            yield PERIOD_S - 15
+
+    arena = Arena(PriceRule.CLEARING)
+    try:
+        found = arena.play({"eve": play}, PERIODS)["eve"]
+    finally:
+        arena.close()
+    assert found.got_something
+    assert found.part >= LEAST, (found.part, found)

@@ -185,9 +185,9 @@ def test_a_text_that_ends_no_section_is_no_reason_to_doubt(place: str, text: str
 
 def test_histories_are_believed_as_vms_are() -> None:
     """Of one that was forged none is."""
-    assert _of_one(Texts().written()) is not None
+    assert _of_one(Texts().written(), 0) is not None
     for name in ("a history in a comment", "a second history"):
-        assert _of_one(Texts(**CASES[name]).written()) is None
+        assert _of_one(Texts(**CASES[name]).written(), 0) is None
 
 
 class Place(NamedTuple):

@@ -70,12 +70,17 @@ def history(*records: tuple[int, int, int]) -> str:
     """A VM with records of these starts, ends and actions."""
     shown = "".join(
         f"<HISTORY><SEQ>{seq}</SEQ><HID>3</HID><RSTIME>{begin}</RSTIME><RETIME>{end}</RETIME>"
-        f"<ACTION>{action}</ACTION></HISTORY>"
+        f"<ACTION>{action}</ACTION>{REST}</HISTORY>"
         for seq, (begin, end, action) in enumerate(records)
     )
     return text_of().replace(REAL, shown)
 
 
+REST = "".join(
+    f"<{name}>{1_000_000_000}</{name}>"
+    for name in ("STIME", "ETIME", "PSTIME", "PETIME", "ESTIME", "EETIME", "REQUEST_ID")
+)
+"""Some of what else OpenNebula writes into each record."""
 NONE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 20, 23, 35, 50
 
 

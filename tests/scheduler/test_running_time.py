@@ -117,6 +117,26 @@ def test_more_records_are_read_where_more_happened(
     assert seconds_run(before, now, {7: history}).tolist() == [seconds]
 
 
+@pytest.mark.parametrize(
+    ("histories", "seconds"),
+    [
+        ({}, 60),
+        # Its first record since then is missing.
+        ({7: [GuestRecord(2, 1020, 1020), GuestRecord(3, 1030, 1030)]}, 60),
+        ({7: [GuestRecord(n, 1000 + 10 * n, 1000 + 10 * n) for n in (1, 2, 3)]}, 0),
+    ],
+)
+def test_a_vm_that_was_off_and_has_new_records_may_have_run(
+    histories: Histories, seconds: float
+) -> None:
+    """All the time, where not all of them are known; and it started anew."""
+    before = looked(1000, (7, False, GuestRecord(0, 900, 950)))
+    now = looked(1060, (7, False, GuestRecord(3, 1030, 1030)))
+    assert lacking(before, now, np.array([True])) == [7]
+    assert seconds_run(before, now, histories).tolist() == [seconds]
+    assert starts(before, now, histories) == {0: Starts(0.0, (seconds,) if seconds else (0, 0, 0))}
+
+
 def test_a_vm_that_is_gone_ran_until_its_end() -> None:
     """By the page of VMs that ended last, or by its history."""
     before = looked(1000, (7, True, GuestRecord(0, 900)), (8, True, GuestRecord(0, 900)))

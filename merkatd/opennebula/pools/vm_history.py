@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise, takewhile
 from operator import itemgetter
 
 from twisted.logger import Logger
@@ -31,8 +31,8 @@ _AT_ONCE = 4
 """The most texts of single VMs in memory at once: each may be as long as an answer."""
 _PATIENCE_S = 20.0
 """The longest time that a period waits for the histories of single VMs."""
-_MOST = 500
-"""The number of a VM's latest records that are read."""
+_SHORTEST = 200
+"""A length below that of any record as OpenNebula writes it, in characters."""
 _CLOCKS_DIFFER_S = 3600
 """The assumed largest difference of OpenNebula's clock and the daemon's, when records are cut off
 by time."""
@@ -102,6 +102,7 @@ async def read_histories(
             return await executor.run(lambda: _of_many(text, frozenset(vms)))
         except (OneError, BrokenError, UnreadableError, CloudUnreachableError) as error:
             _log.warn("The history records can't be read in a single call: {why}", why=str(error))
+    from_s = int(since_s) - _CLOCKS_DIFFER_S
     until_s = clock.seconds() + _PATIENCE_S
     found: dict[int, Sequence[GuestRecord]] = {}
     wanted = sorted(vms)
@@ -114,13 +115,16 @@ async def read_histories(
                 count=len(wanted) - start,
             )
             break
-        read = await few_at_once((_read(client, executor, vm) for vm in some), _AT_ONCE)
+        reads = (_read(client, executor, vm, from_s) for vm in some)
+        read = await few_at_once(reads, _AT_ONCE)
         found |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
     return found
 
 
-async def _read(client: Client, executor: Executor, vm: int) -> Sequence[GuestRecord] | None:
-    """Read the records of a VM, None if OpenNebula refuses or they can't be read.
+async def _read(
+    client: Client, executor: Executor, vm: int, from_s: int
+) -> Sequence[GuestRecord] | None:
+    """Read the records of a VM since then, None if OpenNebula refuses or they can't be read.
 
     The VM's text may be long: only the records are kept.
     """
@@ -129,11 +133,14 @@ async def _read(client: Client, executor: Executor, vm: int) -> Sequence[GuestRe
     except OneError as error:
         _log.warn("The history of VM {vm} can't be read: {why}", vm=vm, why=str(error))
         return None
-    return await executor.run(partial(_of_one, text))
+    return await executor.run(partial(_of_one, text, from_s))
 
 
-def _of_one(text: str) -> Sequence[GuestRecord] | None:
-    """Return the records, None if they are unreadable or forged (Note [Texts that forge])."""
+def _of_one(text: str, from_s: int) -> Sequence[GuestRecord] | None:
+    """Return the records that had not ended by then.
+
+    None if they are unreadable or forged (Note [Texts that forge]).
+    """
     try:
         vm = only_child(text, "VM")
         check(vm, text.encode("utf-8", "replace"))
@@ -143,11 +150,14 @@ def _of_one(text: str) -> Sequence[GuestRecord] | None:
     if len(there) > 1:
         return None
     records = there[0] if there else None
-    # A period needs only recent records; a VM that was resumed often for years has many more.
     if records is None:
         return []
-    last = islice(records.iterchildren("HISTORY", reversed=True), _MOST)
-    return _records(_parts(row, *_USED) for row in last)
+    if len(records) * _SHORTEST > len(text):
+        return None
+    shown = (_parts(row, *_USED) for row in records.iterchildren("HISTORY", reversed=True))
+    # A VM that was resumed often for years has many more. Their number is no limit: an owner can
+    # add hundreds in a period, for example by changes of a VM that is off.
+    return _records(takewhile(lambda parts: not 0 < record_of(parts).ran_until_s < from_s, shown))
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:

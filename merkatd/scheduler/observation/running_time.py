@@ -77,8 +77,8 @@ def seconds_run(
 ) -> Floats:
     """[vms of `before`]: the running time of each from then until now, as far as it is known.
 
-    A VM without known records counts as running all the time if it ran before, or was `placed`
-    then. So does an unreadable VM, unless it certainly rested.
+    A VM without known records counts as running all the time if it ran before, was `placed` then,
+    or may have started since. So does an unreadable VM, unless it certainly rested.
     """
     could_run = before.runs if placed is None else before.runs | placed
     could_run = could_run | (are_hidden(before, now) & ~rested(before, now))
@@ -97,7 +97,8 @@ def seconds_run(
     for row, records in news.items():
         vm = vms[row]
         if records is None:
-            found[row] = elapsed if could_run[row] else 0.0
+            may_run = could_run[row] or _may_have_started(before, now, row)
+            found[row] = elapsed if may_run else 0.0
             continue
         counts = ran[row] or vm in runs_now
         old = before.records.get(vm, NO_RECORD)
@@ -163,14 +164,15 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     unknown = are_hidden(before, now) & ~before.runs & ~rested(before, now)
     for row in _changed(before, now, histories):
         vm = int(before.vm[row])
-        if unknown[row] and vm not in histories:
+        old, new = before.records.get(vm), now.records.get(vm)
+        records = _since(old, new, histories.get(vm))
+        if records is None and (unknown[row] or _may_have_started(before, now, row)):
             whole_s = max(now.at_s - before.at_s, 0.0)
             found[row] = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
             continue
-        old, new = before.records.get(vm), now.records.get(vm)
         if vm not in histories and (old is None or old == new):
             continue
-        records = _since(old, new, histories.get(vm)) or ()
+        records = records or ()
         if old is None:
             old = NO_RECORD
             records = [one for one in records if one.ran_from_s >= before.at_s - CLOCK_STEP_S]
@@ -210,6 +212,15 @@ def was_moving(before: Look, histories: Histories, vm: int) -> bool:
     )
 
 
+def _may_have_started(before: Look, now: Look, row: int) -> bool:
+    """Return whether a VM that was off has a new record since."""
+    vm = int(before.vm[row])
+    old, new = before.records.get(vm), now.records.get(vm)
+    if before.runs[row] or old is None or new is None:
+        return False
+    return _began_since(old, new)
+
+
 def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
     return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
 
@@ -219,9 +230,11 @@ def _since(
 ) -> Sequence[GuestRecord] | None:
     """Return the records in which the VM may have run since its last record was `old`.
 
-    None if they are not known.
+    None if they are not known, or not all of them.
     """
     if history is not None:
+        if history and old is not None and history[0].seq > old.seq + 1:
+            return None
         return [one for one in history if old is None or _may_count(old, one)]
     if old is None or new is None or not _says_all(old, new):
         return None
