@@ -162,9 +162,10 @@ def test_records_are_kept_of_all_vms_that_could_be_read() -> None:
 
 
 def test_what_no_record_says_counts_as_running() -> None:
-    """If the VM ran before: hiding a VM makes it no cheaper."""
-    before = looked(1000, (7, True, GuestRecord(0, 900)), (8, False, GuestRecord(0, 900, 910)))
-    assert seconds_run(before, looked(1060), {}).tolist() == [60, 0]
+    """If the VM ran before, or may have: hiding a VM makes it no cheaper."""
+    off = GuestRecord(0, 900, 910)
+    before = looked(1000, (7, True, GuestRecord(0, 900)), (8, False, off), (9, False, NEVER))
+    assert seconds_run(before, looked(1060), {}).tolist() == [60, 60, 0]
 
 
 def test_what_was_placed_and_can_never_be_read_counts_as_running() -> None:

@@ -213,12 +213,12 @@ def was_moving(before: Look, histories: Histories, vm: int) -> bool:
 
 
 def _may_have_started(before: Look, now: Look, row: int) -> bool:
-    """Return whether a VM that was off has a new record since."""
+    """Return whether a VM that was off has a new record since, or is gone without a record."""
     vm = int(before.vm[row])
     old, new = before.records.get(vm), now.records.get(vm)
-    if before.runs[row] or old is None or new is None:
+    if before.runs[row] or old is None or old.seq < 0:
         return False
-    return _began_since(old, new)
+    return vm not in now.vm if new is None else _began_since(old, new)
 
 
 def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
