@@ -81,7 +81,7 @@ REST = "".join(
     for name in ("STIME", "ETIME", "PSTIME", "PETIME", "ESTIME", "EETIME", "REQUEST_ID")
 )
 """Some of what else OpenNebula writes into each record."""
-NONE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 20, 23, 35, 50
+NONE, LIVE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 2, 20, 23, 35, 50
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,16 @@ NONE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 20, 23, 35, 50
             ((900, 950, RESIZE), (950, 950, POWEROFF_HARD), (950, 0, NONE)),
             [False, True, False],
         ),
+        # A migration failed, or it did not.
+        (((900, 950, LIVE), (0, 0, NONE), (950, 0, NONE)), [False, False, True]),
+        (((900, 950, LIVE), (950, 960, LIVE), (960, 0, NONE)), [False, False, False]),
         (((900, 940, RESIZE), (950, 950, POWEROFF_HARD), (960, 0, NONE)), [False, False, False]),
     ],
 )
-def test_a_guest_goes_on_when_its_vm_is_changed(
+def test_a_guest_goes_on_where_its_record_is_divided(
     records: tuple[tuple[int, int, int], ...], goes_on: list[bool]
 ) -> None:
-    """OpenNebula divides the record, but no guest starts; a guest that was off does."""
+    """Its VM is changed, or its migration fails; a guest that was off or has moved starts."""
     server = Server()
     found = read(server, [7])
     server.answer(history(*records))

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from operator import itemgetter
 
 from twisted.logger import Logger
@@ -50,6 +50,9 @@ _CHANGES = frozenset(
     }
 )
 """The actions that change a VM while its guest runs. OpenNebula divides its record there."""
+_MIGRATIONS = frozenset({1, 2})
+"""The actions that migrate a guest. If that fails, the guest goes on in the next record but one;
+the record between them has no start."""
 
 
 def last_record(records: Element | None) -> Mapping[str, str] | None:
@@ -72,13 +75,16 @@ def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
 
 def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
     """Return the records of one VM from their parts, in the order of their numbers."""
-    each = sorted(((record_of(one), one) for one in shown), key=itemgetter(0))
-    found = [record for record, _ in each[:1]]
-    for (before, parts), (record, _) in pairwise(each):
+    found: list[GuestRecord] = []
+    last, action = NO_RECORD, None
+    for record, parts in sorted(((record_of(one), one) for one in shown), key=itemgetter(0)):
         # If a guest is off and starts again within a second, its record has another action.
-        divided = before.ran_until_s == record.ran_from_s > 0 and before.seq + 1 == record.seq
-        goes_on = divided and whole_number(parts.get("ACTION")) in _CHANGES
+        later = record.seq - last.seq
+        whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
+        goes_on = whole and last.ran_until_s == record.ran_from_s > 0
         found.append(record._replace(goes_on=goes_on))
+        if record.ran_from_s > 0:
+            last, action = record, whole_number(parts.get("ACTION"))
     return found
 
 
