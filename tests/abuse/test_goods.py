@@ -275,3 +275,32 @@ def test_many_vms_that_start_once_pay_what_they_bid() -> None:
     bids = 3 * (12 + 9 + 6 + 3) + 12 / 6  # ten seconds are the least that a VM is charged for
     assert 0 < paid["network"] <= bids
     assert 0 < paid["disk"] <= bids
+
+
+def _paid_after(changes: bool) -> float:
+    """Credits for both goods of a VM that is off for some periods, changed in each or never."""
+    site = Site()
+    for _ in range(2):
+        site.vm("ann")
+    vm = site.vm("eve")
+    site.run(3)
+    site.act(vm, "poweroff-hard")
+    for _ in range(6):
+        site.run(1)
+        if changes:
+            session = site.sessions["eve"]
+            site.frontend.bench.raw("one.vm.resize", vm, "MEMORY=2048", False, session=session)
+
+    def once(second: int) -> None:
+        if second == 2 and site.frontend.state(vm) == "POWEROFF":
+            site.act(vm, "resume")
+
+    site.run(3, once)
+    paid = sum(site.paid("eve").values())
+    site.frontend.close()
+    return paid
+
+
+def test_changes_of_a_vm_that_is_off_are_no_starts() -> None:
+    """A backup or another disk, for example, though each has a record of its own."""
+    assert _paid_after(changes=True) == _paid_after(changes=False) > 0

@@ -1,5 +1,7 @@
 """An owner in debt has nothing to gain from VMs that it starts again and again."""
 
+from dataclasses import replace
+
 import pytest
 
 from merkatd.cluster import Stop
@@ -8,9 +10,12 @@ from merkatd.database.ledger import charge_store
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.model.vm_states import Lcm
+from merkatd.ledger import Ledger, tenant
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
+from tests.abuse.memory import SIZE_MIB, USE_MIB, Memory
+from tests.scheduler.frontend import PASSWORD
 
 CREDIT_PERIODS = 16
 """After these the player has not paid for ten periods."""
@@ -163,3 +168,28 @@ def test_nothing_is_stopped_between_two_periods_once_an_administrator_forbids_it
     assert arena.state(vm) == "RUNNING"
     assert not stops(arena)
     arena.close()
+
+
+def test_a_vm_that_is_changed_at_each_look_is_stopped_all_the_same() -> None:
+    """No period can suspend it, and its owner would keep its memory for nothing."""
+    memory = Memory(PriceRule.CLEARING)
+    site, owner = memory.site, memory.eve
+    settings = site.cloud.world.settings
+    slow = {**settings.delays.by_state, Lcm.HOTPLUG_RESIZE: 4.0}
+    site.cloud.world.settings = replace(settings, delays=replace(settings.delays, by_state=slow))
+    vm = memory.vm("eve", 0.0, USE_MIB)
+    site.periods(2)
+    ledger = Ledger(site.scheduler.world.database, site.clock.seconds, site.scheduler.world.money)
+    has = site.read(lambda c: tenant(c, owner))
+    site.wait(ledger.grant(owner, has.reserved - has.balance, "root"))
+    for turn in range(13):
+        for _ in range(59):
+            site.clock.advance(1)
+        text = f"MEMORY={SIZE_MIB + 1 + turn % 2}"
+        site.bench.raw("one.vm.resize", vm, text, False, session=f"eve:{PASSWORD}")
+        assert site.state(vm) in {"HOTPLUG_RESIZE", "STOPPED"}
+        site.clock.advance(1)
+        site.period()
+    assert site.state(vm) == "STOPPED"
+    site.agree()
+    memory.close()

@@ -185,9 +185,9 @@ def test_a_text_within_its_section_is_accepted(place: str, text: str) -> None:
 
 def test_histories_are_checked_like_vms() -> None:
     """A forged history is rejected."""
-    assert _of_one(Texts().written()) is not None
+    assert _of_one(Texts().written(), 0) is not None
     for name in ("a history in a comment", "a second history"):
-        assert _of_one(Texts(**CASES[name]).written()) is None
+        assert _of_one(Texts(**CASES[name]).written(), 0) is None
 
 
 class Place(NamedTuple):

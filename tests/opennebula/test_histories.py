@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
@@ -63,6 +64,51 @@ def test_forged_records_are_rejected() -> None:
     found = read(server, [7])
     server.answer(text_of(forged))
     assert found.result == {}
+
+
+def history(*records: tuple[int, int, int]) -> str:
+    """A VM with records of these starts, ends and actions."""
+    shown = "".join(
+        f"<HISTORY><SEQ>{seq}</SEQ><HID>3</HID><RSTIME>{begin}</RSTIME><RETIME>{end}</RETIME>"
+        f"<ACTION>{action}</ACTION>{REST}</HISTORY>"
+        for seq, (begin, end, action) in enumerate(records)
+    )
+    return text_of().replace(REAL, shown)
+
+
+REST = "".join(
+    f"<{name}>{1_000_000_000}</{name}>"
+    for name in ("STIME", "ETIME", "PSTIME", "PETIME", "ESTIME", "EETIME", "REQUEST_ID")
+)
+"""Some of what else OpenNebula writes into each record."""
+NONE, LIVE, POWEROFF_HARD, ATTACH_NIC, RESIZE, BACKUP = 0, 2, 20, 23, 35, 50
+
+
+@pytest.mark.parametrize(
+    ("records", "goes_on"),
+    [
+        (((900, 950, ATTACH_NIC), (950, 970, BACKUP), (970, 0, NONE)), [False, True, True]),
+        (((900, 950, POWEROFF_HARD), (950, 0, NONE)), [False, False]),
+        # It was off as its size was changed, and started again within that second.
+        (
+            ((900, 950, RESIZE), (950, 950, POWEROFF_HARD), (950, 0, NONE)),
+            [False, True, False],
+        ),
+        # A migration failed, or it did not.
+        (((900, 950, LIVE), (0, 0, NONE), (950, 0, NONE)), [False, False, True]),
+        (((900, 950, LIVE), (950, 960, LIVE), (960, 0, NONE)), [False, False, False]),
+        (((900, 940, RESIZE), (950, 950, POWEROFF_HARD), (960, 0, NONE)), [False, False, False]),
+    ],
+)
+def test_a_guest_goes_on_where_its_record_is_divided(
+    records: tuple[tuple[int, int, int], ...], goes_on: list[bool]
+) -> None:
+    """Its VM is changed, or its migration fails; a guest that was off or has moved starts."""
+    server = Server()
+    found = read(server, [7])
+    server.answer(history(*records))
+    assert isinstance(found.result, dict)
+    assert [one.goes_on for one in found.result[7]] == goes_on
 
 
 def test_a_check_reads_the_host_from_opennebulas_record() -> None:

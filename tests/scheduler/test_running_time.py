@@ -117,6 +117,26 @@ def test_further_records_are_read_after_several_starts(
     assert seconds_run(before, now, {7: history}).tolist() == [seconds]
 
 
+@pytest.mark.parametrize(
+    ("histories", "seconds"),
+    [
+        ({}, 60),
+        # Its first record since then is missing.
+        ({7: [GuestRecord(2, 1020, 1020), GuestRecord(3, 1030, 1030)]}, 60),
+        ({7: [GuestRecord(n, 1000 + 10 * n, 1000 + 10 * n) for n in (1, 2, 3)]}, 0),
+    ],
+)
+def test_a_vm_that_was_off_and_has_new_records_may_have_run(
+    histories: Histories, seconds: float
+) -> None:
+    """All the time, where not all of them are known; and it started anew."""
+    before = looked(1000, (7, False, GuestRecord(0, 900, 950)))
+    now = looked(1060, (7, False, GuestRecord(3, 1030, 1030)))
+    assert lacking(before, now, np.array([True])) == [7]
+    assert seconds_run(before, now, histories).tolist() == [seconds]
+    assert starts(before, now, histories) == {0: Starts(0.0, (seconds,) if seconds else (0, 0, 0))}
+
+
 def test_a_vm_that_ended_ran_until_its_end() -> None:
     """The page of recently ended VMs or the VM's history shows the end."""
     before = looked(1000, (7, True, GuestRecord(0, 900)), (8, True, GuestRecord(0, 900)))
@@ -142,9 +162,10 @@ def test_records_are_kept_of_all_readable_vms() -> None:
 
 
 def test_a_running_vm_without_a_record_counts_as_running() -> None:
-    """Hiding a VM makes it no cheaper."""
-    before = looked(1000, (7, True, GuestRecord(0, 900)), (8, False, GuestRecord(0, 900, 910)))
-    assert seconds_run(before, looked(1060), {}).tolist() == [60, 0]
+    """If the VM ran before, or may have: hiding a VM makes it no cheaper."""
+    off = GuestRecord(0, 900, 910)
+    before = looked(1000, (7, True, GuestRecord(0, 900)), (8, False, off), (9, False, NEVER))
+    assert seconds_run(before, looked(1060), {}).tolist() == [60, 60, 0]
 
 
 def test_a_placed_vm_that_can_never_be_read_counts_as_running() -> None:
@@ -495,6 +516,17 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
         ),
         # A migration whose new guest does not run yet.
         ([GuestRecord(0, 900), GuestRecord(1, 0)], 0, 0, False),
+        # A VM that was changed while it ran, before and after it was off.
+        ([GuestRecord(0, 900, 1010), GuestRecord(1, 1010, 0, goes_on=True)], 0, 0, False),
+        (
+            [
+                *(GuestRecord(0, 900, 1010), GuestRecord(1, 1010, 1020, goes_on=True)),
+                *(GuestRecord(2, 1025, 1040), GuestRecord(3, 1040, 0, goes_on=True)),
+            ],
+            20,
+            35,
+            False,
+        ),
     ],
 )
 def test_records_show_which_guests_restarted(
@@ -556,13 +588,18 @@ def test_short_observed_guests_are_not_mistaken_for_long_ones() -> None:
 
 
 def test_starts_are_counted_from_records() -> None:
-    """They are the first of a waiting VM and each of a VM on its host, not a running one's."""
+    """The first of a VM that waited, each of a VM that was on its host; not one that goes on.
+
+    Nor does a VM start that is changed while it runs.
+    """
     before = looked(
         1_000,
         (1, True, GuestRecord(0, 900)),
         (2, False, NEVER),
         (3, True, GuestRecord(0, 900)),
         (4, False, GuestRecord(3, 800, 900)),
+        (5, True, GuestRecord(0, 900)),
+        (6, False, GuestRecord(0, 800, 900)),
     )
     now = looked(
         1_060,
@@ -570,10 +607,20 @@ def test_starts_are_counted_from_records() -> None:
         (2, True, GuestRecord(0, 1_010)),
         (3, True, GuestRecord(0, 900)),
         (4, False, GuestRecord(4, 1_010, 1_050)),
+        (5, True, GuestRecord(1, 1_010)),
+        (6, True, GuestRecord(2, 1_030)),
     )
-    history = {1: [GuestRecord(0, 900, 1_005), GuestRecord(1, 1_010, 1_030), GuestRecord(2, 1_040)]}
+    history = {
+        1: [GuestRecord(0, 900, 1_005), GuestRecord(1, 1_010, 1_030), GuestRecord(2, 1_040)],
+        5: [GuestRecord(0, 900, 1_010), GuestRecord(1, 1_010, 0, goes_on=True)],
+        6: [
+            *(GuestRecord(0, 800, 900), GuestRecord(1, 1_020, 1_030)),
+            GuestRecord(2, 1_030, 0, goes_on=True),
+        ],
+    }
     assert starts(before, now, history) == {
         0: Starts(20.0, (20.0,)),
         1: Starts(50.0),
         3: Starts(0.0, (40.0,)),
+        5: Starts(40.0),
     }

@@ -58,7 +58,7 @@ def _host(text: str) -> None:
 
 
 def _history(text: str) -> None:
-    _of_one(f"<VM><HISTORY_RECORDS>{text}</HISTORY_RECORDS></VM>")
+    _of_one(f"<VM><HISTORY_RECORDS>{text}</HISTORY_RECORDS></VM>", 0)
 
 
 DEVICES = Parser(

@@ -1,8 +1,9 @@
 """History records of VMs: when they ran, from `one.vm.info`, pools or `one.vmpool.accounting`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import takewhile
+from operator import itemgetter
 
 from twisted.logger import Logger
 
@@ -30,8 +31,8 @@ _AT_ONCE = 4
 """The most texts of single VMs in memory at once: each may be as long as an answer."""
 _PATIENCE_S = 20.0
 """The longest time that a period waits for the histories of single VMs."""
-_MOST = 500
-"""The number of a VM's latest records that are read."""
+_SHORTEST = 200
+"""A length below that of any record as OpenNebula writes it, in characters."""
 _CLOCKS_DIFFER_S = 3600
 """The assumed largest difference of OpenNebula's clock and the daemon's, when records are cut off
 by time."""
@@ -39,6 +40,19 @@ by time."""
 
 _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
 _PLACE = ("HID", "DS_ID", "ACTION")
+_USED = (*_OF_A_RECORD, "ACTION")
+_CHANGES = frozenset(
+    {
+        *(21, 22, 23, 24, 46, 47, 51),  # disks, NICs and aliases: attached, detached, updated
+        *(25, 26, 29),  # snapshots of disks, and their sizes
+        35,  # the VM's size
+        50,  # a backup
+    }
+)
+"""The actions that change a VM while its guest runs. OpenNebula divides its record there."""
+_MIGRATIONS = frozenset({1, 2})
+"""The actions that migrate a guest. If that fails, the guest goes on in the next record but one;
+the record between them has no start."""
 
 
 def last_record(records: Element | None) -> Mapping[str, str] | None:
@@ -55,11 +69,23 @@ def record_of(parts: Mapping[str, str] | None) -> GuestRecord:
     """Return when a VM ran, from the parts of a record."""
     if parts is None:
         return NO_RECORD
-    return GuestRecord(*(whole_number(parts.get(name)) or 0 for name in _OF_A_RECORD))
+    seq, ran_from_s, ran_until_s = (whole_number(parts.get(name)) or 0 for name in _OF_A_RECORD)
+    return GuestRecord(seq, ran_from_s, ran_until_s)
 
 
-def _record(element: Element) -> GuestRecord:
-    return record_of(_parts(element, *_OF_A_RECORD))
+def _records(shown: Iterable[Mapping[str, str]]) -> list[GuestRecord]:
+    """Return the records of one VM from their parts, in the order of their numbers."""
+    found: list[GuestRecord] = []
+    last, action = NO_RECORD, None
+    for record, parts in sorted(((record_of(one), one) for one in shown), key=itemgetter(0)):
+        # If a guest is off and starts again within a second, its record has another action.
+        later = record.seq - last.seq
+        whole = (later == 1 and action in _CHANGES) or (later == 2 and action in _MIGRATIONS)
+        goes_on = whole and last.ran_until_s == record.ran_from_s > 0
+        found.append(record._replace(goes_on=goes_on))
+        if record.ran_from_s > 0:
+            last, action = record, whole_number(parts.get("ACTION"))
+    return found
 
 
 def _parts(element: Element, *names: str) -> Mapping[str, str]:
@@ -82,6 +108,7 @@ async def read_histories(
             return await executor.run(lambda: _of_many(text, frozenset(vms)))
         except (OneError, BrokenError, UnreadableError, CloudUnreachableError) as error:
             _log.warn("The history records can't be read in a single call: {why}", why=str(error))
+    from_s = int(since_s) - _CLOCKS_DIFFER_S
     until_s = clock.seconds() + _PATIENCE_S
     found: dict[int, Sequence[GuestRecord]] = {}
     wanted = sorted(vms)
@@ -94,13 +121,16 @@ async def read_histories(
                 count=len(wanted) - start,
             )
             break
-        read = await few_at_once((_read(client, executor, vm) for vm in some), _AT_ONCE)
+        reads = (_read(client, executor, vm, from_s) for vm in some)
+        read = await few_at_once(reads, _AT_ONCE)
         found |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
     return found
 
 
-async def _read(client: Client, executor: Executor, vm: int) -> Sequence[GuestRecord] | None:
-    """Read the records of a VM, None if OpenNebula refuses or they can't be read.
+async def _read(
+    client: Client, executor: Executor, vm: int, from_s: int
+) -> Sequence[GuestRecord] | None:
+    """Read the records of a VM since then, None if OpenNebula refuses or they can't be read.
 
     The VM's text may be long: only the records are kept.
     """
@@ -109,11 +139,14 @@ async def _read(client: Client, executor: Executor, vm: int) -> Sequence[GuestRe
     except OneError as error:
         _log.warn("The history of VM {vm} can't be read: {why}", vm=vm, why=str(error))
         return None
-    return await executor.run(partial(_of_one, text))
+    return await executor.run(partial(_of_one, text, from_s))
 
 
-def _of_one(text: str) -> Sequence[GuestRecord] | None:
-    """Return the records, None if they are unreadable or forged (Note [Texts that forge])."""
+def _of_one(text: str, from_s: int) -> Sequence[GuestRecord] | None:
+    """Return the records that had not ended by then.
+
+    None if they are unreadable or forged (Note [Texts that forge]).
+    """
     try:
         vm = only_child(text, "VM")
         check(vm, text.encode("utf-8", "replace"))
@@ -123,17 +156,20 @@ def _of_one(text: str) -> Sequence[GuestRecord] | None:
     if len(there) > 1:
         return None
     records = there[0] if there else None
-    # A period needs only recent records; a VM that was resumed often for years has many more.
     if records is None:
         return []
-    last = islice(records.iterchildren("HISTORY", reversed=True), _MOST)
-    return [_record(row) for row in last][::-1]
+    if len(records) * _SHORTEST > len(text):
+        return None
+    shown = (_parts(row, *_USED) for row in records.iterchildren("HISTORY", reversed=True))
+    # A VM that was resumed often for years has many more. Their number is no limit: an owner can
+    # add hundreds in a period, for example by changes of a VM that is off.
+    return _records(takewhile(lambda parts: not 0 < record_of(parts).ran_until_s < from_s, shown))
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:
-    found: dict[int, list[GuestRecord]] = {}
+    found: dict[int, list[Mapping[str, str]]] = {}
     for element in rows(text, "HISTORY_RECORDS", "HISTORY"):
         vm = whole_number(element.findtext("OID"))
         if vm in wanted:
-            found.setdefault(vm, []).append(_record(element))
-    return {vm: sorted(records) for vm, records in found.items()}
+            found.setdefault(vm, []).append(_parts(element, *_USED))
+    return {vm: _records(shown) for vm, shown in found.items()}

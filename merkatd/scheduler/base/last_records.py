@@ -23,7 +23,7 @@ class LastRecords(Mapping[int, GuestRecord]):
     @staticmethod
     def of(records: Mapping[int, GuestRecord]) -> "LastRecords":
         """Return the same records in columns."""
-        columns = np.array(list(records.values()), dtype=np.int64).reshape(-1, 3)
+        columns = np.array([one[:3] for one in records.values()], dtype=np.int64).reshape(-1, 3)
         return LastRecords(np.array(list(records), dtype=np.int64), columns)
 
     def columns_of(self, vms: Ints) -> tuple[Bools, Ints]:
@@ -37,7 +37,7 @@ class LastRecords(Mapping[int, GuestRecord]):
         row = row_of(self._vm, vm)
         if row is None:
             raise KeyError(vm)
-        return GuestRecord._make(self._columns[row].tolist())
+        return GuestRecord(*self._columns[row].tolist())
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._vm.tolist())

@@ -85,6 +85,8 @@ class GuestRecord(NamedTuple):
     """The start (RSTIME), 0 until the guest has started."""
     ran_until_s: int = 0
     """The end (RETIME), 0 while the guest runs."""
+    goes_on: bool = False
+    """Whether the guest of the record before went on without a restart; known in histories only."""
 
 
 NO_RECORD = GuestRecord(-1)

@@ -189,7 +189,7 @@ def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[in
         if new is None:
             continue
         ran = new.seq != record.seq or new.seq == UNKNOWN
-        if ran if vm in hidden else new.ran_from_s > 0 and new[:2] != record[:2]:
+        if ran if vm in hidden else _has_run(record, new):
             for _ in range(_count(record.seq, new.seq)):
                 yield owner, vm, False
     for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
@@ -197,6 +197,15 @@ def _started(seen: Observed, before: _Guests, now: _Guests) -> Iterator[tuple[in
         if seq >= 0 and last.ran_from_s > 0:
             for _ in range(last.seq - seq):
                 yield owner, vm, False
+
+
+def _has_run(before: GuestRecord, now: GuestRecord) -> bool:
+    """Return whether a VM without a guest has run since, by its last records.
+
+    A change of a VM that is off, such as a backup, adds a record that ends as it begins.
+    """
+    changed = now.seq == before.seq + 1 and now.ran_until_s == now.ran_from_s
+    return now.ran_from_s > 0 and now[:2] != before[:2] and not changed
 
 
 def _count(before: int, now: int) -> int:

@@ -10,7 +10,7 @@ observations. If they don't, the observations are shifted by the smallest amount
 fit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,8 +77,8 @@ def seconds_run(
 ) -> Floats:
     """[vms of `before`]: the running time of each from then until now, as far as it is known.
 
-    A VM without known records counts as running all the time if it ran before, or was `placed`
-    then. So does an unreadable VM, unless it certainly rested.
+    A VM without known records counts as running all the time if it ran before, was `placed` then,
+    or may have started since. So does an unreadable VM, unless it certainly rested.
     """
     could_run = before.runs if placed is None else before.runs | placed
     could_run = could_run | (are_hidden(before, now) & ~rested(before, now))
@@ -97,7 +97,8 @@ def seconds_run(
     for row, records in news.items():
         vm = vms[row]
         if records is None:
-            found[row] = elapsed if could_run[row] else 0.0
+            may_run = could_run[row] or _may_have_started(before, now, row)
+            found[row] = elapsed if may_run else 0.0
             continue
         counts = ran[row] or vm in runs_now
         old = before.records.get(vm, NO_RECORD)
@@ -134,11 +135,11 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> RestartedCounte
         vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
         records = _since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
-        started = [one for one in records if one.ran_from_s > 0]
-        if len(started) < 2:
+        guests = _guests(one for one in records if one.ran_from_s > 0)
+        if len(guests) < 2:
             continue
-        times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in started]
-        gap_s = started[-1].ran_from_s - started[-2].ran_until_s
+        times = [_time_of(one, old, before.at_s, now.at_s) for one in guests]
+        gap_s = guests[-1][0].ran_from_s - guests[-2][-1].ran_until_s
         found.before_s[row], found.since_s[row] = sum(times[:-1]), times[-1]
         found.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
     return found
@@ -163,24 +164,41 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     unknown = are_hidden(before, now) & ~before.runs & ~rested(before, now)
     for row in _changed(before, now, histories):
         vm = int(before.vm[row])
-        if unknown[row] and vm not in histories:
+        old, new = before.records.get(vm), now.records.get(vm)
+        records = _since(old, new, histories.get(vm))
+        if records is None and (unknown[row] or _may_have_started(before, now, row)):
             whole_s = max(now.at_s - before.at_s, 0.0)
             found[row] = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
             continue
-        old, new = before.records.get(vm), now.records.get(vm)
         if vm not in histories and (old is None or old == new):
             continue
-        records = _since(old, new, histories.get(vm)) or ()
+        records = records or ()
         if old is None:
             old = NO_RECORD
             records = [one for one in records if one.ran_from_s >= before.at_s - CLOCK_STEP_S]
-        began = [one for one in records if one.ran_from_s > 0 and _began_since(old, one)]
-        times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in began]
-        goes_on = bool(began) and began[-1].ran_until_s <= 0 and vm in runs_now
+        guests = _guests(one for one in records if one.ran_from_s > 0)
+        began = [one for one in guests if not one[0].goes_on and _began_since(old, one[0])]
+        times = [_time_of(one, old, before.at_s, now.at_s) for one in began]
+        goes_on = bool(began) and began[-1][-1].ran_until_s <= 0 and vm in runs_now
         last_s = times.pop() if goes_on else 0.0
         if last_s > 0 or times:
             found[row] = Starts(last_s, tuple(times))
     return found
+
+
+def _guests(records: Iterable[GuestRecord]) -> list[list[GuestRecord]]:
+    """Return the records of each guest, which has several if its VM was changed while it ran."""
+    found: list[list[GuestRecord]] = []
+    for one in records:
+        if one.goes_on and found:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def _time_of(guest: Sequence[GuestRecord], old: GuestRecord, start_s: float, end_s: float) -> float:
+    return sum(_overlap(old, one, start_s, end_s, open_counts=True) for one in guest)
 
 
 def was_moving(before: Look, histories: Histories, vm: int) -> bool:
@@ -194,6 +212,15 @@ def was_moving(before: Look, histories: Histories, vm: int) -> bool:
     )
 
 
+def _may_have_started(before: Look, now: Look, row: int) -> bool:
+    """Return whether a VM that was off has a new record since, or is gone without a record."""
+    vm = int(before.vm[row])
+    old, new = before.records.get(vm), now.records.get(vm)
+    if before.runs[row] or old is None or old.seq < 0:
+        return False
+    return vm not in now.vm if new is None else _began_since(old, new)
+
+
 def _began_since(old: GuestRecord, one: GuestRecord) -> bool:
     return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
 
@@ -203,9 +230,11 @@ def _since(
 ) -> Sequence[GuestRecord] | None:
     """Return the records in which the VM may have run since its last record was `old`.
 
-    None if they are not known.
+    None if they are not known, or not all of them.
     """
     if history is not None:
+        if history and old is not None and history[0].seq > old.seq + 1:
+            return None
         return [one for one in history if old is None or _may_count(old, one)]
     if old is None or new is None or not _says_all(old, new):
         return None

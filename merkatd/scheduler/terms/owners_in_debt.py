@@ -11,13 +11,13 @@ New VMs of an owner in debt are not placed, and restarting an old VM must not be
 So once an owner has not paid for `unpaid_periods`, each VM that it starts is stopped, or undeployed
 if it is off by then. Its VMs that are suspended or off are undeployed too, because they keep memory
 on their hosts from paying VMs. Such a VM is placed again once the debt is paid. VMs that keep
-running are left alone.
+running are left alone, or suspended if they have floors (`affordability.py`).
 
-OpenNebula can't stop a VM while it boots or shuts down. A VM that does so at every observation
-would never be stopped. So the daemon tries again until the next period, at random intervals of one
-to three seconds, which no owner can predict. If OpenNebula still did not accept the stop, the step
-is withdrawn. Otherwise it would count as under way, and the VM would be neither limited nor
-stopped.
+OpenNebula can't stop a VM while it boots, shuts down or is changed (a disk, a network card, its
+size). A VM for which that is so at every observation would never be stopped or suspended. So the
+daemon tries again until the next period, at random intervals of one to three seconds, which no
+owner can predict. If OpenNebula still did not accept the stop, the step is withdrawn. Otherwise it
+would count as under way, and the VM would be neither limited nor stopped.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,7 +29,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import ON_HOST, RESTING, Stop
+from merkatd.cluster import ON_HOST, RESTING, Stop, VmState
 from merkatd.cluster.columns import NO_MARKET
 from merkatd.currency import credits_of
 from merkatd.currency.solvency import due_for_suspension, why_stopped
@@ -48,7 +48,7 @@ _log = Logger()
 
 
 class BarredVms:
-    """VMs of late owners that rest or were started, until they are off their hosts or paid."""
+    """VMs of late owners to stop, until they are off their hosts or paid."""
 
     def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
         """`may`: returns whether stopping VMs is allowed now."""
@@ -70,8 +70,12 @@ class BarredVms:
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, ON_HOST)
         rows = np.flatnonzero(there & (vms.market != NO_MARKET))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
-        rests = vms.id[np.isin(vms.state, RESTING)].tolist()
-        kept = self._owners.keys() | frozenset(started) | frozenset(rests)
+        rests = np.isin(vms.state, RESTING)
+        # An owner can change a running VM at each observation, so that no period could suspend it.
+        changes = (vms.state == VmState.BUSY) & vms.stays & (vms.floor > 0).any(axis=1)
+        changes &= np.isin(vms.owner, list(purse.unpaid))
+        off = frozenset(vms.id[rests | changes].tolist())
+        kept = self._owners.keys() | frozenset(started) | off
         self._owners = {vm: owner for vm, owner in owners.items() if vm in kept}
         return {
             vm: why_stopped(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()
