@@ -236,9 +236,8 @@ def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | 
     )
     left = [
         one.id
-        for one in platform_store.living(connection)
-        if one.owner == owner
-        and PlatformState(record_transition(connection, one, event, at_s, "OpenNebula").state)
+        for one in platform_store.living(connection, owner, lock=True)
+        if PlatformState(record_transition(connection, one, event, at_s, "OpenNebula").state)
         not in ENDS
     ]
     return f"its platforms ({', '.join(map(str, left))}) have ended" if left else None
