@@ -89,7 +89,7 @@ def create(
     if before is not None:
         return before
     ledger.open_tenant(connection, given.owner, money, at_s)
-    own = [one for one in group_store.living(connection) if one.owner == given.owner]
+    own = _groups_of(connection, given.owner)
     _check_number(own)
     _room_for(given.nvm, own)
     stored = group_store.add(
@@ -110,6 +110,11 @@ def create(
     if given.name is None:
         group_store.change(connection, stored.id, name=f"group-{stored.id}")
     return require_group(connection, stored.id)
+
+
+def _groups_of(connection: sa.Connection, owner: int) -> Sequence[GroupRow]:
+    """Return a user's groups, locked: those that another order changed meanwhile are current."""
+    return group_store.living(connection, owner, lock=True)
 
 
 def _check_number(others: Sequence[GroupRow]) -> None:
@@ -145,7 +150,7 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
     nvm = _number(connection, one, new)
     if nvm is not None:
         if nvm > one.nvm:
-            others = (group for group in group_store.living(connection) if group.owner == one.owner)
+            others = _groups_of(connection, one.owner)
             _room_for(nvm, [group for group in others if group.id != one.id])
         values |= {"nvm": nvm, "why": ""}
     if not values:
@@ -189,7 +194,7 @@ def delete(connection: sa.Connection, group: int) -> GroupRow:
 
 def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
     """Delete all groups of a removed user; return what must still end, None if nothing must."""
-    theirs = [one for one in group_store.living(connection, lock=True) if one.owner == owner]
+    theirs = _groups_of(connection, owner)
     for one in theirs:
         if not one.ending:
             group_store.change(
@@ -207,7 +212,7 @@ def change(connection: sa.Connection, group: int, **values: int | str) -> GroupR
     one = _alive(connection, group)
     owner = values.get("owner", one.owner)
     if owner != one.owner:
-        theirs = [other for other in group_store.living(connection) if other.owner == owner]
+        theirs = _groups_of(connection, int(owner))
         _check_number(theirs)
         _room_for(one.nvm, theirs)
     group_store.change(connection, group, **values)

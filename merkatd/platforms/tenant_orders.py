@@ -84,7 +84,8 @@ def submit(
         return before
     template = given.template
     ledger.open_tenant(connection, given.owner, money, at_s)
-    living = platform_store.living(connection, given.owner)
+    # Locked rows are current: a platform that was submitted at the same moment counts too.
+    living = platform_store.living(connection, given.owner, lock=True)
     if len(living) >= MOST_LIVING:
         raise OrderError(
             f"a tenant can have at most {MOST_LIVING} platforms that have not ended: stop a"

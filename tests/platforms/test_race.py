@@ -1,6 +1,8 @@
 """A tenant's order in the middle of a period's review, on a real MariaDB: neither is lost."""
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import Any
 
@@ -10,8 +12,13 @@ import sqlalchemy as sa
 from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction
 from merkatd.platforms import tenant_orders
+from merkatd.database.base.transactions import is_transient
+from merkatd.database.fleets import platform_store
+from merkatd.database.ledger import account_store
 from merkatd.platforms.lifecycle import period_review
-from tests.platforms.site import Site
+from merkatd.platforms.lifecycle.template_reader import read_template
+from merkatd.platforms.tenant_orders import OrderError, Submission
+from tests.platforms.site import VM, Site, template
 from tests.servers import MariaDb
 
 DATABASE = "platformrace"
@@ -77,3 +84,40 @@ def test_a_platform_that_is_stopped_as_it_starts_does_not_start(
     assert site.platform(platform).state == "cancelled"
     assert site.alive() == []
     assert site.balances()[site.ann] == pytest.approx(before, abs=100.0)
+
+
+def test_submissions_at_once_count_each_other(site: Site) -> None:
+    """A tenant that may have one more process sends two platforms at the same moment."""
+    text = template()
+
+    def submit(token: str) -> bool:
+        given = Submission(
+            token=token,
+            owner=site.ann,
+            text=text,
+            template=read_template(text),
+            vm_templates={"nodes": VM},
+            who="ann",
+            most_processes=1,
+        )
+        while True:
+            try:
+                transaction(
+                    site.engine,
+                    lambda c: tenant_orders.submit(c, given, site.scheduler.world.money, 0.0),
+                )
+            except OrderError:
+                return False
+            except sa.exc.DBAPIError as error:
+                if not is_transient(error):
+                    raise
+            else:
+                return True
+
+    with ThreadPoolExecutor(2) as pool, site.engine.connect() as busy:
+        with busy.begin():
+            account_store.lock_books(busy)
+            sent = [pool.submit(submit, token) for token in ("first", "second")]
+            time.sleep(SHORT_S)  # both wait for the books now
+        assert sorted(one.result() for one in sent) == [False, True]
+    assert len(site.read(platform_store.living)) == 1
