@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.base.engine import make_engine
-from merkatd.database.database import transaction
-from merkatd.platforms import tenant_orders
 from merkatd.database.base.transactions import is_transient
+from merkatd.database.database import transaction
 from merkatd.database.fleets import platform_store
 from merkatd.database.ledger import account_store
+from merkatd.platforms import tenant_orders
 from merkatd.platforms.lifecycle import period_review
 from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError, Submission
