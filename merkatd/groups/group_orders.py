@@ -130,9 +130,13 @@ def _room_for(nvm: int, others: Sequence[GroupRow]) -> None:
         )
 
 
-def require_group(connection: sa.Connection, group: int) -> GroupRow:
-    """Lock and return the group of this id. Raise NotFoundError."""
-    one = group_store.locked(connection, group)
+def require_group(connection: sa.Connection, group: int, *, lock: bool = True) -> GroupRow:
+    """Return the group of this id, locked by default. Raise NotFoundError.
+
+    Views must not lock it: they would make the period's review wait, and wait for it.
+    """
+    find = group_store.locked if lock else group_store.get
+    one = find(connection, group)
     if one is None or one.ended_s is not None:
         raise NotFoundError(f"there is no group {group}")
     return one

@@ -126,9 +126,13 @@ def submit(
     return require_platform(connection, stored.id)
 
 
-def require_platform(connection: sa.Connection, platform: int) -> PlatformRow:
-    """Return the platform with this id, locked. Raise NotFoundError if it does not exist."""
-    one = platform_store.locked(connection, platform)
+def require_platform(connection: sa.Connection, platform: int, *, lock: bool = True) -> PlatformRow:
+    """Return the platform with this id, locked by default. Raise NotFoundError if none has it.
+
+    Views must not lock it: they would make the period's review wait, and wait for it.
+    """
+    find = platform_store.locked if lock else platform_store.get
+    one = find(connection, platform)
     if one is None:
         raise NotFoundError(f"platform {platform} does not exist")
     return one

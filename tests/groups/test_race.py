@@ -18,8 +18,9 @@ from merkatd.database.fleets import group_store
 from merkatd.database.ledger import account_store
 from merkatd.groups import group_orders
 from merkatd.groups.group_orders import MOST_VMS, Creation, Edit, GroupError
-from tests.groups.site import Site, template
-from tests.servers import MariaDb
+from merkatd.service.base.callers import LOCAL
+from tests.groups.site import Site, groups_at, template
+from tests.servers import MariaDb, locking
 
 DATABASE = "grouprace"
 VMS = 12
@@ -155,6 +156,15 @@ def test_edits_at_once_count_each_other(site: Site) -> None:
         assert sorted(pool.map(grow, groups)) == [False, True]
     for one in groups:
         site.delete(one)
+
+
+def test_a_view_takes_no_lock(site: Site) -> None:
+    """A user that reads its groups again and again must not make periods wait."""
+    group = site.create(60.0, 1, template=template(1, memory=128))
+    with locking(site.engine) as said:
+        site.wait(groups_at(site).group(LOCAL, group))
+    assert said == []
+    site.delete(group)
 
 
 def carried_out(site: Site, work: Callable[[sa.Connection], object]) -> bool:

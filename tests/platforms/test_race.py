@@ -18,8 +18,9 @@ from merkatd.platforms import tenant_orders
 from merkatd.platforms.lifecycle import period_review
 from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError, Submission
-from tests.platforms.site import VM, Site, template
-from tests.servers import MariaDb
+from merkatd.service.base.callers import LOCAL
+from tests.platforms.site import VM, Site, platforms_at, template
+from tests.servers import MariaDb, locking
 
 DATABASE = "platformrace"
 LONG_S = 30.0
@@ -121,3 +122,11 @@ def test_submissions_at_once_count_each_other(site: Site) -> None:
             time.sleep(SHORT_S)  # both wait for the books now
         assert sorted(one.result() for one in sent) == [False, True]
     assert len(site.read(platform_store.living)) == 1
+
+
+def test_a_view_takes_no_lock(site: Site) -> None:
+    """A tenant that reads its platforms again and again must not make periods wait."""
+    platform = site.submit()
+    with locking(site.engine) as said:
+        site.wait(platforms_at(site).platform(LOCAL, platform))
+    assert said == []
