@@ -133,6 +133,11 @@ class Hub:
         """Return when a process last sent a message, or None before its first `Hello`."""
         return self._sessions.heard_s(platform, role)
 
+    def is_failing(self, platform: int) -> bool:
+        """Return whether the daemon failed to carry out the platform's latest request."""
+        desk = self._desks.get(platform)
+        return desk is not None and desk.failing
+
     def announce(self, markets: Iterable[MarketNow], standings: Iterable[PlatformStatus]) -> None:
         """Publish the prices of each market, then the news of each platform.
 
@@ -280,7 +285,10 @@ class Hub:
             key = await desk.waiting.get()
             try:
                 answer = await self._done(desk, desk.asked[key][1])
-            except Exception:  # noqa: BLE001 - the process gets `Refused` and retries
+                desk.failing = False
+            except Exception as error:  # noqa: BLE001 - the process gets `Refused` and retries
+                # `remember` raises ValueError for a memory that no retry would store.
+                desk.failing = not isinstance(error, ValueError)
                 _log.failure(
                     "A request of platform {platform} failed",
                     platform=desk.assignment.platform,

@@ -110,12 +110,19 @@ class Supervisor:
         rng: np.random.Generator,
         backoff: Backoff,
         ended: Callable[[UnexpectedEnd], None],
+        excused: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`ended` is called after each unexpected end.
+
+        `excused` returns whether the daemon is the reason why a process fails: such a process is
+        not given up.
+        """
         self._home = str(home.resolve())
         self._clock = clock
         self._rng = rng
         self._backoff = backoff
         self._ended = ended
+        self._excused = excused
         self._kept: dict[str, _KeptProcess] = {}
         self._warden: WardenLink | None = None
         self._pace = StartPacer(clock, self._begin)
@@ -268,7 +275,8 @@ class Supervisor:
         kept.failures = self._backoff.failures_after(kept.failures, lived_s)
         wait_s: float | None = self._backoff.wait_s(kept.failures, float(self._rng.random()))
         if self._backoff.is_over(kept.failures):
-            goes_on = kept.program is not None and not kept.program.given_up
+            given_up = kept.program is None or kept.program.given_up
+            goes_on = not given_up or self._excused(kept.name)
             wait_s = self._backoff.longest_s if goes_on else None
         _log.warn(
             "Process {name} {why}; {wait}",
