@@ -229,7 +229,7 @@ class Supervisor:
 
     def _not_begun(self, kept: _KeptProcess, why: str) -> None:
         kept.call, kept.started_s = None, self._clock.seconds()
-        self._parted(kept, why)
+        self._parted(kept, why, began=False)
 
     def _told(self, said: Mapping[str, Any]) -> None:
         name = said.get("started") or said.get("ended") or said.get("failed")
@@ -241,7 +241,7 @@ class Supervisor:
         elif "ended" in said:
             self._parted(kept, _words(said["code"]))
         else:
-            self._parted(kept, f"could not be started: {said['why']}")
+            self._parted(kept, f"could not be started: {said['why']}", began=False)
 
     def _lost(self) -> None:
         """Kill and restart all processes after the warden's end, as they are unsupervised now."""
@@ -257,7 +257,7 @@ class Supervisor:
             _log.error("The warden of the controllers does not respond; killing it")
             self._warden.kill()
 
-    def _parted(self, kept: _KeptProcess, why: str) -> None:
+    def _parted(self, kept: _KeptProcess, why: str, *, began: bool = True) -> None:
         self._pace.settled(kept.name)
         lived_s = self._clock.seconds() - kept.started_s
         kept.running, kept.pid = False, None
@@ -267,16 +267,21 @@ class Supervisor:
         elif waiting:  # a new program was to follow
             self._launch(kept)
         else:
-            self._later(kept, why, lived_s)
+            self._later(kept, why, lived_s, excused=not began or self._excused(kept.name))
         for one in waiting:
             one.callback(None)
 
-    def _later(self, kept: _KeptProcess, why: str, lived_s: float) -> None:
+    def _later(self, kept: _KeptProcess, why: str, lived_s: float, *, excused: bool) -> None:
+        """Restart a process after a wait, or give it up.
+
+        A process that the system could not start, or that fails because of the daemon (`excused`),
+        is not given up: a disk that is full for an hour must not end all platforms.
+        """
         kept.failures = self._backoff.failures_after(kept.failures, lived_s)
         wait_s: float | None = self._backoff.wait_s(kept.failures, float(self._rng.random()))
         if self._backoff.is_over(kept.failures):
             given_up = kept.program is None or kept.program.given_up
-            goes_on = not given_up or self._excused(kept.name)
+            goes_on = excused or not given_up
             wait_s = self._backoff.longest_s if goes_on else None
         _log.warn(
             "Process {name} {why}; {wait}",
