@@ -74,15 +74,6 @@ class CrewTerms:
         return found
 
 
-def has_market(head: ClusterTerms, news: News) -> bool:
-    """Return whether the market has hosts; while none is in sight, all stays as it is.
-
-    No bid buys anything then, so every worker would count as too expensive.
-    """
-    capacity = news.market.capacity
-    return all(capacity.get(name, 0.0) > 0 for name, size in head.ceiling.items() if size > 0)
-
-
 def head_bids(
     head: ClusterTerms, count: int, market: Prices, news: News, spending: float
 ) -> Amounts:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from controllers.applications.crew import Crew, CrewTerms, has_market, head_bids
+from controllers.applications.crew import Crew, CrewTerms, head_bids
 from controllers.applications.joining import Joining
 from controllers.applications.market_position import (
     available_credits,
     bidding,
+    has_market,
     market_without,
     most,
 )
