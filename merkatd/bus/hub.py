@@ -34,6 +34,7 @@ from merkatd.protocol.bus_messages import (
     Stored,
     Welcome,
 )
+from merkatd.protocol.controller_kinds import CONTROLLER
 from merkatd.protocol.curve_keys import KeyPair, Passport, fresh
 from merkatd.protocol.platform_messages import ActionReceiver, Assignment, MarketNow, PlatformStatus
 from merkatd.protocol.wire_format import (
@@ -234,6 +235,8 @@ class Hub:
             token = secrets.token_hex(_TOKEN_BYTES)
             session = BusSession(token, heard.platform, hello.role, heard.route, self._now())
             self._sessions.open(session)
+            if hello.role == CONTROLLER:
+                desk.failing = False  # of this process nothing has failed yet
         # A second `Hello` on the same connection is a retry: the open session stays valid.
         session.heard_s = self._now()
         welcome = pack_fields(
