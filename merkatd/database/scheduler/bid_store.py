@@ -167,8 +167,11 @@ def _overtaken(
     if began is None:
         return frozenset()
     vms = {word.vm for word in words if word.source is BidSource.TEMPLATE}
-    since = connection.scalars(sa.select(WORDS.c.vm).where(WORDS.c.id > began))
-    return frozenset(vms.intersection(since))
+    if not vms:
+        return frozenset()
+    # Locked rows are current: this transaction may have read long before the newest bid was stored.
+    since = sa.select(WORDS.c.vm).where(WORDS.c.id > began).with_for_update()
+    return frozenset(vms.intersection(connection.scalars(since)))
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
