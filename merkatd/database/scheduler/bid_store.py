@@ -136,6 +136,12 @@ def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> 
     return found
 
 
+def locked_bid(connection: sa.Connection, vm: int) -> Bid | None:
+    """Return the bid of a VM in force, if any, and lock it until the transaction ends."""
+    query = sa.select(BIDS).where(BIDS.c.vm == vm).with_for_update()
+    return next((_bid(row) for row in connection.execute(query)), None)
+
+
 def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
     """Return only the amounts of the bids in force, by VM."""
     by_text: dict[str, Mapping[str, float]] = {}
