@@ -148,6 +148,22 @@ def mariadb() -> Iterator[MariaDb]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def locking(engine: sa.Engine) -> Iterator[list[str]]:
+    """The statements that lock rows until the end of their transaction."""
+    found: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.rstrip().endswith("FOR UPDATE"):
+            found.append(statement)
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)
+
+
 def _is_stopped(task: Path) -> bool:
     """Whether a thread of a process is stopped, or has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -13,6 +13,7 @@ from controllers.applications.market_position import (
     LEAST_BID,
     available_credits,
     bidding,
+    has_market,
     market_without,
     most,
     traces_of,
@@ -105,6 +106,8 @@ class BestEffort(Controller):
         market, names = market_without(news), tuple(news.prices)
         whole = sum(one.most for one in self.assignment.clusters)
         for terms in self.assignment.clusters:
+            if not has_market(terms, news):
+                continue
             mine = [one for one in news.vms if one.cluster == terms.name]
             traces = traces_of(self.memory.get(terms.name, {}))
             wished = wish(terms, mine, names, market, spending * terms.most / whole, traces)

@@ -1,13 +1,17 @@
-"""The workers of a batch system, and the terms in its template."""
+"""The head and the workers of a batch system, and the terms in its template."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 
+from controllers.applications.market_position import most
 from merkatd.base.parameter_bounds import number, whole
 from merkatd.policies.batch_queue import QueueAim
 from merkatd.policies.batch_terms import aim_of, head_of, missing, workers_of
-from merkatd.protocol.platform_messages import Assignment
+from merkatd.policies.horizontal import Prices, bids_for, dear_bids
+from merkatd.policies.vertical import Amounts
+from merkatd.protocol.platform_messages import Assignment, ClusterTerms, News
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +72,18 @@ class CrewTerms:
         for problem in missing(said, [one.name for one in assignment.clusters]):
             raise ValueError(problem)
         return found
+
+
+def head_bids(
+    head: ClusterTerms, count: int, market: Prices, news: News, spending: float
+) -> Amounts:
+    """Return the bids for the full size of `count` heads together.
+
+    A head as large as its market can't buy its full size with any finite bid: it bids all that the
+    platform may spend.
+    """
+    sizes = most(head, news.prices)
+    whole = bids_for(count, sizes, market)
+    if isfinite(sum(whole)):
+        return whole
+    return dear_bids(sizes, replace(market, others=tuple(news.prices.values())), spending)

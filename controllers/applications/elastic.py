@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from controllers.applications.crew import Crew, CrewTerms
+from controllers.applications.crew import Crew, CrewTerms, head_bids
 from controllers.applications.joining import Joining
 from controllers.applications.market_position import (
     available_credits,
     bidding,
+    has_market,
     market_without,
     most,
 )
@@ -33,7 +34,7 @@ from merkatd.policies.batch_queue import (
     workers_to_release,
 )
 from merkatd.policies.deadline import bid_max
-from merkatd.policies.horizontal import Fleet, ScalingDecision, bids_for, scale
+from merkatd.policies.horizontal import Fleet, ScalingDecision, scale
 from merkatd.protocol.bus_messages import Measured
 from merkatd.protocol.monitor_terms import WORKER
 from merkatd.protocol.platform_messages import ClusterTerms, News
@@ -81,6 +82,8 @@ class Elastic(Controller):
 
     async def on_price(self, news: News) -> None:
         """Bid for all VMs, and change the number of workers."""
+        if not has_market(self._terms(self.wants.head), news):
+            return
         seen = self.memory.get(_SEEN)
         if seen is None:
             await self._bid_unseen(news)
@@ -172,7 +175,7 @@ class Elastic(Controller):
             1,
         )
         heads = bidding(news.vms, self.wants.head)
-        head = bids_for(max(len(heads), 1), most(self._terms(self.wants.head), names), market)
+        head = head_bids(self._terms(self.wants.head), max(len(heads), 1), market, news, spending)
         left = max(spending - sum(head), 0.0)
         waiting = int(seen["waiting"])
         jobs = _told(seen, JOBS)

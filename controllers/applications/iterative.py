@@ -21,6 +21,7 @@ from controllers.applications.market_position import (
     available_credits,
     bidding,
     cost_of,
+    has_market,
     held_part,
     market_without,
     progress_text,
@@ -109,6 +110,8 @@ class Iterative(Controller):
         if await self._ended(self._counting(parts, news)):
             return
         if news.state == _SUSPENDING:  # its VMs no longer bid
+            return
+        if not all(has_market(terms, news) for terms in self.assignment.clusters):
             return
         await self._replace(news)
         vms = bidding(news.vms)

@@ -8,7 +8,8 @@ Its parameters:
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from controllers.controller import Hand
 from controllers.measurements import CLOSED, JOBS
@@ -18,6 +19,10 @@ from controllers.monitors.monitor import Monitor
 from controllers.monitors.queues.systems import batch_of
 from controllers.monitors.ssh_pool import CommandResult
 from merkatd.protocol.monitor_terms import WORKER, WorkerNames
+
+MOST_MORE: Final = 1_000
+"""The workers that a look reports beyond the platform's VMs, such as released ones. A head is the
+tenant's own machine: it may name any number, and the daemon forwards and stores all of them."""
 
 
 class ClusterHead:
@@ -69,23 +74,30 @@ class QueueMonitor(Monitor):
             return None
         try:
             queue = self._batch.read(said.out.decode("utf-8", "replace"))
-            return self._now(), queue_values(queue, self._names)
+            most = self.assignment.most_vms + MOST_MORE
+            return self._now(), queue_values(queue, self._names, most)
         except (ValueError, ArithmeticError):
             return None  # the head is the tenant's own machine, and may answer anything
 
 
-def queue_values(queue: Queue, names: WorkerNames) -> dict[str, float]:
-    """Return the measurements of a queue for the controller, without lost workers."""
+def queue_values(queue: Queue, names: WorkerNames, most: int = MOST_MORE) -> dict[str, float]:
+    """Return the measurements of a queue for the controller, without lost workers.
+
+    If the head names more than `most` workers of VMs, those of the newest VMs count.
+    """
     values = {
         "waiting": float(queue.waiting),
         "wanted": float(queue.wanted),
         "longest_s": queue.longest_s,
         "running": float(queue.running),
     }
-    for one in queue.workers.values():
-        vm = names.vm_of(one.name)
-        if vm is not None and not one.lost:
-            values[f"{JOBS}{vm}"] = float(one.jobs)
-            if one.drained:
-                values[f"{CLOSED}{vm}"] = 1.0
+    workers = [
+        (vm, one)
+        for one in queue.workers.values()
+        if (vm := names.vm_of(one.name)) is not None and not one.lost
+    ]
+    for vm, one in sorted(workers, key=itemgetter(0))[-most:]:
+        values[f"{JOBS}{vm}"] = float(one.jobs)
+        if one.drained:
+            values[f"{CLOSED}{vm}"] = 1.0
     return values

@@ -34,6 +34,7 @@ from merkatd.protocol.bus_messages import (
     Stored,
     Welcome,
 )
+from merkatd.protocol.controller_kinds import CONTROLLER
 from merkatd.protocol.curve_keys import KeyPair, Passport, fresh
 from merkatd.protocol.platform_messages import ActionReceiver, Assignment, MarketNow, PlatformStatus
 from merkatd.protocol.wire_format import (
@@ -133,6 +134,11 @@ class Hub:
         """Return when a process last sent a message, or None before its first `Hello`."""
         return self._sessions.heard_s(platform, role)
 
+    def is_failing(self, platform: int) -> bool:
+        """Return whether the daemon failed to carry out the platform's latest request."""
+        desk = self._desks.get(platform)
+        return desk is not None and desk.failing
+
     def announce(self, markets: Iterable[MarketNow], standings: Iterable[PlatformStatus]) -> None:
         """Publish the prices of each market, then the news of each platform.
 
@@ -229,6 +235,8 @@ class Hub:
             token = secrets.token_hex(_TOKEN_BYTES)
             session = BusSession(token, heard.platform, hello.role, heard.route, self._now())
             self._sessions.open(session)
+            if hello.role == CONTROLLER:
+                desk.failing = False  # of this process nothing has failed yet
         # A second `Hello` on the same connection is a retry: the open session stays valid.
         session.heard_s = self._now()
         welcome = pack_fields(
@@ -280,7 +288,10 @@ class Hub:
             key = await desk.waiting.get()
             try:
                 answer = await self._done(desk, desk.asked[key][1])
-            except Exception:  # noqa: BLE001 - the process gets `Refused` and retries
+                desk.failing = False
+            except Exception as error:  # noqa: BLE001 - the process gets `Refused` and retries
+                # `remember` raises ValueError for a memory that no retry would store.
+                desk.failing = not isinstance(error, ValueError)
                 _log.failure(
                     "A request of platform {platform} failed",
                     platform=desk.assignment.platform,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,13 @@ class PlatformProcesses:
         self._settings = settings
         self._attendant: ActionReceiver | None = None
         self._hub: Hub | None = None
-        self._programs: dict[int, Mapping[str, str]] = {}
+        self._programs: dict[int, Mapping[str, Program]] = {}
         backoff = Backoff(
             first_s=settings.restart_least_s,
             longest_s=settings.restart_most_s,
             retries=settings.restart_tries,
         )
-        self._supervisor = Supervisor(home, clock, rng, backoff, self._ended)
+        self._supervisor = Supervisor(home, clock, rng, backoff, self._ended, self._excused)
         self._look: Any = None
 
     @property
@@ -117,20 +118,19 @@ class PlatformProcesses:
         }
         kinds = {CONTROLLER: assignment.controller} | monitored
         self._opened.admit(assignment, frozenset(kinds))
-        names = {_name(assignment.platform, role): role for role in kinds}
         programs = {
-            name: self._program(assignment.platform, role, kinds[role])
-            for name, role in names.items()
+            _name(assignment.platform, role): self._program(assignment.platform, role, kind)
+            for role, kind in kinds.items()
         }
         for name, program in programs.items():
             self._supervisor.start(name, program)
         # Last, so that the whole start is retried if any part of it fails.
-        self._programs[assignment.platform] = names
+        self._programs[assignment.platform] = programs
 
     async def stop(self, platform: int, grace_s: float) -> None:
         """Stop the platform's processes, by force once the grace time is over."""
-        names = self._programs.pop(platform, {})
-        await self._supervisor.stop(list(names), grace_s)
+        programs = self._programs.pop(platform, {})
+        await self._supervisor.stop(list(programs), grace_s)
         # The platform may have been started again meanwhile.
         if self._hub is not None and platform not in self._programs:
             self._hub.dismiss(platform)
@@ -205,11 +205,18 @@ class PlatformProcesses:
             told = self._attendant.ended(platform, why, final=ended.wait_s is None)
         else:
             told = self._attendant.monitor_ended(platform, int(role.removeprefix(_MONITOR)), why)
-        ensureDeferred(told).addErrback(
-            lambda failure: _log.failure(
-                "Could not record the end of process {name}", failure, name=ended.name
-            )
-        )
+        ensureDeferred(told).addErrback(partial(self._not_recorded, ended))
+
+    def _not_recorded(self, ended: UnexpectedEnd, failure: Any) -> None:
+        """Log the failure; start a process again that was given up, as its platform goes on."""
+        _log.failure("Could not record the end of process {name}", failure, name=ended.name)
+        program = self._programs.get(_parts(ended.name)[0], {}).get(ended.name)
+        if ended.wait_s is None and program is not None:
+            self._supervisor.start(ended.name, program)
+
+    def _excused(self, name: str) -> bool:
+        """Return whether the daemon failed to carry out the latest request of the platform."""
+        return self._hub is not None and self._hub.is_failing(_parts(name)[0])
 
     def _find_silent(self) -> None:
         """Restart processes that run but send nothing: they hang."""

@@ -105,6 +105,8 @@ class PlatformChannel:
     """The number of publications so far."""
     asked: dict[str, tuple[BusSession, Envelope]] = field(default_factory=dict)
     """Requests that wait or are being carried out, by key, each with its latest session."""
+    failing: bool = False
+    """Whether the daemon failed to carry out the latest request, through no fault of it."""
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     _standing_once: PackedOnce = field(default_factory=PackedOnce, repr=False)

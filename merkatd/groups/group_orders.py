@@ -89,7 +89,7 @@ def create(
     if before is not None:
         return before
     ledger.open_tenant(connection, given.owner, money, at_s)
-    own = [one for one in group_store.living(connection) if one.owner == given.owner]
+    own = _groups_of(connection, given.owner)
     _check_number(own)
     _room_for(given.nvm, own)
     stored = group_store.add(
@@ -112,6 +112,11 @@ def create(
     return require_group(connection, stored.id)
 
 
+def _groups_of(connection: sa.Connection, owner: int) -> Sequence[GroupRow]:
+    """Return a user's groups, locked: those that another order changed meanwhile are current."""
+    return group_store.living(connection, owner, lock=True)
+
+
 def _check_number(others: Sequence[GroupRow]) -> None:
     if len(others) >= MOST_LIVING:
         raise GroupError(f"a user may have at most {MOST_LIVING} groups (has {len(others)})")
@@ -125,9 +130,13 @@ def _room_for(nvm: int, others: Sequence[GroupRow]) -> None:
         )
 
 
-def require_group(connection: sa.Connection, group: int) -> GroupRow:
-    """Lock and return the group of this id. Raise NotFoundError."""
-    one = group_store.locked(connection, group)
+def require_group(connection: sa.Connection, group: int, *, lock: bool = True) -> GroupRow:
+    """Return the group of this id, locked by default. Raise NotFoundError.
+
+    Views must not lock it: they would make the period's review wait, and wait for it.
+    """
+    find = group_store.locked if lock else group_store.get
+    one = find(connection, group)
     if one is None or one.ended_s is not None:
         raise NotFoundError(f"there is no group {group}")
     return one
@@ -145,7 +154,7 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> GroupRow:
     nvm = _number(connection, one, new)
     if nvm is not None:
         if nvm > one.nvm:
-            others = (group for group in group_store.living(connection) if group.owner == one.owner)
+            others = _groups_of(connection, one.owner)
             _room_for(nvm, [group for group in others if group.id != one.id])
         values |= {"nvm": nvm, "why": ""}
     if not values:
@@ -189,7 +198,7 @@ def delete(connection: sa.Connection, group: int) -> GroupRow:
 
 def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
     """Delete all groups of a removed user; return what must still end, None if nothing must."""
-    theirs = [one for one in group_store.living(connection, lock=True) if one.owner == owner]
+    theirs = _groups_of(connection, owner)
     for one in theirs:
         if not one.ending:
             group_store.change(
@@ -207,7 +216,7 @@ def change(connection: sa.Connection, group: int, **values: int | str) -> GroupR
     one = _alive(connection, group)
     owner = values.get("owner", one.owner)
     if owner != one.owner:
-        theirs = [other for other in group_store.living(connection) if other.owner == owner]
+        theirs = _groups_of(connection, int(owner))
         _check_number(theirs)
         _room_for(one.nvm, theirs)
     group_store.change(connection, group, **values)

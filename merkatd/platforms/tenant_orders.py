@@ -84,7 +84,8 @@ def submit(
         return before
     template = given.template
     ledger.open_tenant(connection, given.owner, money, at_s)
-    living = platform_store.living(connection, given.owner)
+    # Locked rows are current: a platform that was submitted at the same moment counts too.
+    living = platform_store.living(connection, given.owner, lock=True)
     if len(living) >= MOST_LIVING:
         raise OrderError(
             f"a tenant can have at most {MOST_LIVING} platforms that have not ended: stop a"
@@ -125,9 +126,13 @@ def submit(
     return require_platform(connection, stored.id)
 
 
-def require_platform(connection: sa.Connection, platform: int) -> PlatformRow:
-    """Return the platform with this id, locked. Raise NotFoundError if it does not exist."""
-    one = platform_store.locked(connection, platform)
+def require_platform(connection: sa.Connection, platform: int, *, lock: bool = True) -> PlatformRow:
+    """Return the platform with this id, locked by default. Raise NotFoundError if none has it.
+
+    Views must not lock it: they would make the period's review wait, and wait for it.
+    """
+    find = platform_store.locked if lock else platform_store.get
+    one = find(connection, platform)
     if one is None:
         raise NotFoundError(f"platform {platform} does not exist")
     return one
@@ -236,9 +241,8 @@ def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | 
     )
     left = [
         one.id
-        for one in platform_store.living(connection)
-        if one.owner == owner
-        and PlatformState(record_transition(connection, one, event, at_s, "OpenNebula").state)
+        for one in platform_store.living(connection, owner, lock=True)
+        if PlatformState(record_transition(connection, one, event, at_s, "OpenNebula").state)
         not in ENDS
     ]
     return f"its platforms ({', '.join(map(str, left))}) have ended" if left else None

@@ -152,8 +152,13 @@ def _bid_of_one(
     whole = bound.bid if allowed == bound.vms else bids_for(allowed, size, prices)
     if sum(whole) <= bid_max:
         return tuple(part / bidding for part in whole)
+    return tuple(part / bidding for part in dear_bids(size, prices, bid_max))
+
+
+def dear_bids(size: Amounts, prices: Prices, bid_max: float) -> Amounts:
+    """Return a limit as bids in proportion to the costs of a full size that it can't pay."""
     parts = [price * one for price, one in zip(prices.others, size, strict=True)]
     known = sum(parts)
-    if known == 0:
-        return (bid_max / len(size) / bidding,) * len(size)
-    return tuple(bid_max * part / known / bidding for part in parts)
+    if not 0 < known < inf:
+        return (bid_max / len(size),) * len(size)
+    return tuple(bid_max * part / known for part in parts)

@@ -157,7 +157,9 @@ class GroupService:
     async def _permitted(self, caller: Caller, group: int, right: GroupRight) -> GroupRow:
         """Return the stored group if the caller has this right to it."""
         try:
-            found = await self._scheduler.world.database.read(lambda c: require_group(c, group))
+            found = await self._scheduler.world.database.read(
+                lambda c: require_group(c, group, lock=False)
+            )
         except NotFoundError:
             raise UnknownObjectError(f"Error getting group [{group}].", group) from None
         if not caller.is_admin and not permits(found, caller.uid, caller.identity.groups, right):
@@ -168,7 +170,7 @@ class GroupService:
         latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
         with ledger_errors_translated():
             found = await self._scheduler.world.database.read(
-                lambda c: group_views.group_view(c, require_group(c, group), latest)
+                lambda c: group_views.group_view(c, require_group(c, group, lock=False), latest)
             )
         why = troubles.why(TroubleKind.GROUP, group)
         if why is None:

@@ -54,7 +54,7 @@ class PlatformService:
         """Raise NotPermittedError or UnknownObjectError if the caller may not manage it."""
         with ledger_errors_translated():
             owner = await self._scheduler.world.database.read(
-                lambda connection: require_platform(connection, platform).owner
+                lambda connection: require_platform(connection, platform, lock=False).owner
             )
         if not caller.is_admin and caller.uid != owner:
             raise NotPermittedError(
@@ -157,7 +157,7 @@ class PlatformService:
         world, at = self._scheduler.world, latest or self._scheduler.latest
 
         def read(connection: sa.Connection) -> PlatformDetails:
-            one = require_platform(connection, platform)
+            one = require_platform(connection, platform, lock=False)
             apart = SeparateWork(connection)
             found = apart.look(
                 platform, lambda: platform_views.platform_view(connection, one, world, at), None

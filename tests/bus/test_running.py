@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
@@ -34,6 +35,15 @@ from controllers.controller import Controller
 class Failing(Controller):
     async def on_start(self):
         raise RuntimeError("a bug of mine")
+"""
+
+
+ASKING = """
+from controllers.controller import Controller
+
+class Asking(Controller):
+    async def on_start(self):
+        await self.set_size("workers", 2)
 """
 
 
@@ -120,6 +130,53 @@ def test_a_controller_that_always_fails_is_given_up(tmp_path: Path) -> None:
         assert {why for _, why, _ in house.notes.ends} == {wanted}
         said = log.read_text()
         assert said.count("RuntimeError: a bug of mine") == 3
+
+    in_house(tmp_path, story, failing=FAILING)
+
+
+def away(*_: object) -> None:
+    """What a database says that can't be reached."""
+    raise sa.exc.OperationalError("INSERT", {}, OSError("no server"))
+
+
+def test_a_controller_is_not_given_up_for_a_failure_of_the_daemon(tmp_path: Path) -> None:
+    """The database does not answer for longer than all its tries take."""
+
+    async def story(house: House) -> None:
+        async def before(_: int) -> None:
+            away()
+
+        house.notes.before = before
+        await house.do(house.processes.start(assignment(1, "asking")))
+        for number in range(1, 6):
+            await until(lambda: len(house.notes.ends) == number, "an end")  # noqa: B023
+            if number == 5:
+                house.notes.before = None
+            house.clock.advance(400.0)
+        assert [final for *_, final in house.notes.ends] == [False] * 5
+        await until(lambda: house.notes.actions, "an action")
+
+    in_house(tmp_path, story, asking=ASKING)
+
+
+def test_a_controller_whose_last_end_is_not_stored_is_started_again(tmp_path: Path) -> None:
+    """Its platform would go on without one for ever."""
+
+    async def story(house: House) -> None:
+        ended, times = house.notes.ended, [0]
+
+        async def told(platform: int, why: str, *, final: bool) -> None:
+            times[0] += 1
+            if final and times[0] == 3:
+                away()
+            await ended(platform, why, final=final)
+
+        house.notes.ended = told  # type: ignore[method-assign]
+        await house.do(house.processes.start(assignment(1, "failing")))
+        for number in range(1, 7):
+            await until(lambda: times[0] == number, "an end")  # noqa: B023
+            house.clock.advance(2.0)
+        assert [final for *_, final in house.notes.ends] == [False, False, False, False, True]
 
     in_house(tmp_path, story, failing=FAILING)
 

@@ -21,6 +21,23 @@ FULL = {"cpu": 100.0, "memory": 512.0}
 NAMES = tuple(PRICES)
 
 
+def test_a_market_without_a_host_takes_no_vm_away() -> None:
+    """All hosts may be out of OpenNebula's sight for a moment, while their guests run on."""
+    asked: list[Any] = []
+
+    class Hand:
+        async def ask(self, body: Any, _: str = "") -> Any:
+            asked.append(body)
+            return Stored() if isinstance(body, Remember) else ActionOutcome(accepted=True)
+
+    one = news()
+    vms = tuple(replace(one.vms[0], vm=vm) for vm in range(1, 4))
+    away = replace(one.market, capacity=dict.fromkeys(PRICES, 0.0))
+    told = replace(one, vms=vms, sizes={"workers": 3}, market=away)
+    asyncio.run(BestEffort(assignment(), Hand()).take(told))
+    assert asked == []
+
+
 class Market:
     """A cloud with ample room and no other bids, at its reserve price."""
 

@@ -43,6 +43,27 @@ def test_an_outdated_template_bid_is_only_recorded(connection: sa.Connection) ->
     assert [one.bid["cpu"] for one in bid_store.history(connection, 1)] == [9.0, 2.0, 1.0]
 
 
+def test_a_template_s_word_is_overtaken_while_it_is_being_stored(
+    made_on_mariadb: sa.Engine,
+) -> None:
+    """A period's transaction reads long before it stores; a tenant's bid came in between."""
+    with made_on_mariadb.begin() as tenant:
+        bid_store.record_bids(tenant, [word(1, 1.0, 0.0)])
+        began = bid_store.newest(tenant)
+    try:
+        with made_on_mariadb.begin() as period:
+            assert bid_store.amounts(period) == {1: {"cpu": 1.0}}
+            with made_on_mariadb.begin() as tenant:
+                bid_store.record_bids(tenant, [word(1, 2.0, 10.0)])
+            assert bid_store.record_bids(period, [read(1, 9.0, 20.0, "a")], began) == frozenset()
+        with made_on_mariadb.begin() as tenant:
+            assert bid_store.amounts(tenant) == {1: {"cpu": 2.0}}
+    finally:
+        with made_on_mariadb.begin() as tenant:
+            tenant.execute(sa.delete(bid_store.BIDS))
+            tenant.execute(sa.delete(bid_store.WORDS))
+
+
 def test_only_template_bids_can_be_outdated(connection: sa.Connection) -> None:
     """All other bids apply in the order of their arrival."""
     bid_store.record_bids(connection, [make_bid(1, 2.0, 10.0)])

@@ -1,8 +1,10 @@
 """Two users edit a group at the same time, on a real MariaDB, while periods continue."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Barrier
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,17 @@ import sqlalchemy as sa
 from merkatd.database.base.engine import make_engine
 from merkatd.database.base.transactions import is_transient
 from merkatd.database.database import transaction
+from merkatd.database.fleets import group_store
+from merkatd.database.ledger import account_store
 from merkatd.groups import group_orders
-from merkatd.groups.group_orders import Edit
-from tests.groups.site import Site, template
-from tests.servers import MariaDb
+from merkatd.groups.group_orders import MOST_VMS, Creation, Edit, GroupError
+from merkatd.service.base.callers import LOCAL
+from tests.groups.site import Site, groups_at, template
+from tests.servers import MariaDb, locking
 
 DATABASE = "grouprace"
 VMS = 12
+LONG_S, SHORT_S = 30.0, 0.5
 
 
 @pytest.fixture
@@ -99,3 +105,77 @@ def test_the_last_edit_applies_completely(site: Site) -> None:
     assert found is not None
     assert found.spending_rate == 10.0 * (found.nvm + 1), "parts of two edits are mixed"
     assert len(site.running()) == len(site.alive()) == found.nvm
+
+
+def test_creations_at_once_count_each_other(site: Site) -> None:
+    """Two groups, each of more than half of all VMs that a user may have."""
+    known = site.group(site.create(60.0, 0, template=template(1, memory=128)))
+    assert known is not None
+
+    def create(token: str) -> bool:
+        given = Creation(
+            token=token,
+            owner=known.owner,
+            user_group=known.user_group,
+            name=token,
+            market=known.market,
+            template=known.template,
+            spending_rate=1.0,
+            nvm=MOST_VMS // 2 + 1,
+        )
+        money = site.scheduler.world.money
+        return carried_out(site, lambda c: group_orders.create(c, given, money, 0.0))
+
+    with ThreadPoolExecutor(2) as pool, site.engine.connect() as busy:
+        with busy.begin():
+            account_store.lock_books(busy)
+            sent = [pool.submit(create, token) for token in ("first", "second")]
+            time.sleep(SHORT_S)  # both wait for the books now
+        assert sorted(one.result() for one in sent) == [False, True]
+    for one in site.read(group_store.living):
+        site.delete(one.id)
+
+
+def test_edits_at_once_count_each_other(site: Site) -> None:
+    """Two groups that grow at the same moment to more than half of all VMs of a user."""
+    groups = [site.create(60.0, 0, template=template(1, memory=128)) for _ in range(2)]
+    real, ready = group_store.locked, Barrier(2, timeout=LONG_S)
+
+    def at_once_(connection: sa.Connection, group: int) -> Any:
+        found = real(connection, group)
+        with suppress(BrokenBarrierError):
+            ready.wait(SHORT_S)
+        return found
+
+    def grow(group: int) -> bool:
+        new = Edit(nvm=MOST_VMS // 2 + 1)
+        return carried_out(site, lambda c: group_orders.edit(c, group, new))
+
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(2) as pool:
+        patched.setattr(group_store, "locked", at_once_)
+        assert sorted(pool.map(grow, groups)) == [False, True]
+    for one in groups:
+        site.delete(one)
+
+
+def test_a_view_takes_no_lock(site: Site) -> None:
+    """A user that reads its groups again and again must not make periods wait."""
+    group = site.create(60.0, 1, template=template(1, memory=128))
+    with locking(site.engine) as said:
+        site.wait(groups_at(site).group(LOCAL, group))
+    assert said == []
+    site.delete(group)
+
+
+def carried_out(site: Site, work: Callable[[sa.Connection], object]) -> bool:
+    """Whether an order is accepted; it is given again where the database says that it may pass."""
+    while True:
+        try:
+            transaction(site.engine, work)
+        except GroupError:
+            return False
+        except sa.exc.DBAPIError as error:
+            if not is_transient(error):
+                raise
+        else:
+            return True

@@ -214,10 +214,12 @@ def locked(connection: sa.Connection, platform: int) -> PlatformRow | None:
     return next((_loaded(row) for row in connection.execute(query)), None)
 
 
-def living(connection: sa.Connection, owner: int | None = None) -> tuple[PlatformRow, ...]:
-    """Return all platforms that have not ended, or an owner's, oldest first."""
+def living(
+    connection: sa.Connection, owner: int | None = None, *, lock: bool = False
+) -> tuple[PlatformRow, ...]:
+    """Return all platforms that have not ended, or an owner's, oldest first; lock them if asked."""
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
-    return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
+    return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine], lock=lock)
 
 
 def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
@@ -267,10 +269,11 @@ def listed(
 
 
 def _selected(
-    connection: sa.Connection, conditions: list[sa.ColumnElement[bool]]
+    connection: sa.Connection, conditions: list[sa.ColumnElement[bool]], *, lock: bool = False
 ) -> tuple[PlatformRow, ...]:
     query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id)
-    return tuple(_loaded(row) for row in connection.execute(query))
+    rows = connection.execute(query.with_for_update() if lock else query)
+    return tuple(_loaded(row) for row in rows)
 
 
 def _stored(name: str, value: Any) -> Any:

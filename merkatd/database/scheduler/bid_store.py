@@ -136,6 +136,12 @@ def newest_bids(connection: sa.Connection, vms: Iterable[int] | None = None) -> 
     return found
 
 
+def locked_bid(connection: sa.Connection, vm: int) -> Bid | None:
+    """Return the bid of a VM in force, if any, and lock it until the transaction ends."""
+    query = sa.select(BIDS).where(BIDS.c.vm == vm).with_for_update()
+    return next((_bid(row) for row in connection.execute(query)), None)
+
+
 def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
     """Return only the amounts of the bids in force, by VM."""
     by_text: dict[str, Mapping[str, float]] = {}
@@ -167,8 +173,11 @@ def _overtaken(
     if began is None:
         return frozenset()
     vms = {word.vm for word in words if word.source is BidSource.TEMPLATE}
-    since = connection.scalars(sa.select(WORDS.c.vm).where(WORDS.c.id > began))
-    return frozenset(vms.intersection(since))
+    if not vms:
+        return frozenset()
+    # Locked rows are current: this transaction may have read long before the newest bid was stored.
+    since = sa.select(WORDS.c.vm).where(WORDS.c.id > began).with_for_update()
+    return frozenset(vms.intersection(connection.scalars(since)))
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:

@@ -114,8 +114,10 @@ def review_platforms(connection: sa.Connection, seen: Observed, now: ReviewInput
     period finds the same creation keys, and creates no VM twice. A platform whose review fails
     stays unchanged, and the others go on.
     """
+    # Lock the platforms before reading anything else: otherwise the review would overwrite an order
+    # that is stored meanwhile, such as the end of a platform and of its account.
+    living = {one.id: one for one in platform_store.living(connection, lock=True)}
     present = PLATFORM_VMS.living(connection)
-    living = {one.id: one for one in platform_store.living(connection)}
     late = {one.platform for one in present} - living.keys()
     if late:
         living |= {one.id: one for one in platform_store.of_ids(connection, late)}

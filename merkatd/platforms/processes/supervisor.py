@@ -110,12 +110,19 @@ class Supervisor:
         rng: np.random.Generator,
         backoff: Backoff,
         ended: Callable[[UnexpectedEnd], None],
+        excused: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`ended` is called after each unexpected end.
+
+        `excused` returns whether the daemon is the reason why a process fails: such a process is
+        not given up.
+        """
         self._home = str(home.resolve())
         self._clock = clock
         self._rng = rng
         self._backoff = backoff
         self._ended = ended
+        self._excused = excused
         self._kept: dict[str, _KeptProcess] = {}
         self._warden: WardenLink | None = None
         self._pace = StartPacer(clock, self._begin)
@@ -222,7 +229,7 @@ class Supervisor:
 
     def _not_begun(self, kept: _KeptProcess, why: str) -> None:
         kept.call, kept.started_s = None, self._clock.seconds()
-        self._parted(kept, why)
+        self._parted(kept, why, began=False)
 
     def _told(self, said: Mapping[str, Any]) -> None:
         name = said.get("started") or said.get("ended") or said.get("failed")
@@ -234,7 +241,7 @@ class Supervisor:
         elif "ended" in said:
             self._parted(kept, _words(said["code"]))
         else:
-            self._parted(kept, f"could not be started: {said['why']}")
+            self._parted(kept, f"could not be started: {said['why']}", began=False)
 
     def _lost(self) -> None:
         """Kill and restart all processes after the warden's end, as they are unsupervised now."""
@@ -250,7 +257,7 @@ class Supervisor:
             _log.error("The warden of the controllers does not respond; killing it")
             self._warden.kill()
 
-    def _parted(self, kept: _KeptProcess, why: str) -> None:
+    def _parted(self, kept: _KeptProcess, why: str, *, began: bool = True) -> None:
         self._pace.settled(kept.name)
         lived_s = self._clock.seconds() - kept.started_s
         kept.running, kept.pid = False, None
@@ -260,15 +267,21 @@ class Supervisor:
         elif waiting:  # a new program was to follow
             self._launch(kept)
         else:
-            self._later(kept, why, lived_s)
+            self._later(kept, why, lived_s, excused=not began or self._excused(kept.name))
         for one in waiting:
             one.callback(None)
 
-    def _later(self, kept: _KeptProcess, why: str, lived_s: float) -> None:
+    def _later(self, kept: _KeptProcess, why: str, lived_s: float, *, excused: bool) -> None:
+        """Restart a process after a wait, or give it up.
+
+        A process that the system could not start, or that fails because of the daemon (`excused`),
+        is not given up: a disk that is full for an hour must not end all platforms.
+        """
         kept.failures = self._backoff.failures_after(kept.failures, lived_s)
         wait_s: float | None = self._backoff.wait_s(kept.failures, float(self._rng.random()))
         if self._backoff.is_over(kept.failures):
-            goes_on = kept.program is not None and not kept.program.given_up
+            given_up = kept.program is None or kept.program.given_up
+            goes_on = excused or not given_up
             wait_s = self._backoff.longest_s if goes_on else None
         _log.warn(
             "Process {name} {why}; {wait}",

@@ -57,7 +57,8 @@ class BidService:
         row = await permitted_vm_row(self._rights, caller, view.now, vm, USE)
 
         def read(connection: sa.Connection) -> _BidChange:
-            return _bid_change(view.now, row, {}, _newest_bid(connection, vm))
+            newest_bid = bid_store.newest_bids(connection, [vm]).get(vm)
+            return _bid_change(view.now, row, {}, newest_bid)
 
         change = await self._scheduler.world.database.read(read)
         return _outcome(view, row, change)
@@ -68,7 +69,7 @@ class BidService:
         world = self._scheduler.world
 
         def write(connection: sa.Connection) -> _BidChange:
-            change = _bid_change(view.now, row, bids, _newest_bid(connection, vm))
+            change = _bid_change(view.now, row, bids, bid_store.locked_bid(connection, vm))
             if change.changes:
                 bid = Bid(vm=vm, bid=change.new, source=BidSource.XMLRPC, at_s=world.now())
                 bid_store.record_bids(connection, [bid])
@@ -87,10 +88,6 @@ class _BidChange:
     """The new bid; a resource that was not given keeps its old bid."""
     changes: bool
     """Whether any resource was given."""
-
-
-def _newest_bid(connection: sa.Connection, vm: int) -> Bid | None:
-    return bid_store.newest_bids(connection, [vm]).get(vm)
 
 
 def _bid_change(now: PeriodView, row: int, bids: Amounts, newest_bid: Bid | None) -> _BidChange:

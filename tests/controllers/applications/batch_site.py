@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from controllers.applications.elastic import Elastic
@@ -43,6 +44,8 @@ class Site:
     """Jobs of one core that last several periods; the head and the daemon in one."""
 
     price: float = 0.01
+    capacity: float = 1e6
+    """How much the market has of each good."""
     balance: float = 1e6
     every_s: float = 20.0
     """The monitor's interval between two looks."""
@@ -123,6 +126,7 @@ class Site:
             self.kept = json.loads(json.dumps(body.memory))
             return Stored()
         if isinstance(body, SetBids):
+            assert all(isfinite(one) for bid in body.bids.values() for one in bid.values())
             self.bids = dict(body.bids)
         if isinstance(body, SetSize):
             count = len(self.workers) - len(body.victims) if body.count is None else body.count
@@ -239,6 +243,7 @@ class Site:
             vms=vms,
             balance=self.balance,
             prices={"cpu": self.price, "memory": self.price / 10},
+            capacity=dict.fromkeys(FULL, self.capacity),
             sizes={"head": 1, "workers": len(self.workers) - len(self.leaving)},
         )
         latest = replace(latest, at_s=latest.at_s + self.clock_off_s)

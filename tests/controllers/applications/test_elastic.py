@@ -49,6 +49,31 @@ def test_a_waiting_limit_delays_growth_until_jobs_wait_too_long() -> None:
     assert len(eager.workers) > 1
 
 
+def test_a_market_without_a_host_takes_no_worker_away() -> None:
+    """All hosts may be out of OpenNebula's sight for an hour, while the jobs run on."""
+    site = Site(waiting=[200] * 6)
+    for _ in range(20):
+        before = site.pass_a_period()
+    bids, site.capacity = dict(site.bids), 0.0
+    assert [site.pass_a_period() for _ in range(60)] == [before] * 60
+    assert site.bids == bids
+    site.capacity = 1e6
+    for _ in range(200):
+        site.pass_a_period()
+    assert site.waiting == []
+    assert site.lost == 0
+
+
+def test_a_head_as_large_as_its_market_bids_what_it_may_spend() -> None:
+    """No finite bid buys its full size: on the only host it has all cores."""
+    site = Site(balance=1_440.0, capacity=100.0)
+    for _ in range(3):
+        site.pass_a_period()
+    (bid,) = site.bids.values()
+    assert 0 < sum(bid.values()) <= 1.0 + 1e-6
+    assert min(bid.values()) > 0
+
+
 def test_an_invalid_template_is_given_up_at_once() -> None:
     """The reason names the accepted values."""
     for parameters, why in (

@@ -13,7 +13,7 @@ from tests.platforms.site import BOB
 from tests.scheduler.frontend import PAPER_MARKET
 
 PERIODS, IDEAL_S = 45, 1_200.0
-TIMES = {"deadline": 4.0, "partial_deadline": 10.0, "full_performance": 10.0}
+TIMES = {"deadline": 4.0, "patient": 4.0, "partial_deadline": 10.0, "full_performance": 10.0}
 """The time until the deadline in ideal run times."""
 APART = 10
 """The periods in which there is at most one change."""
@@ -71,6 +71,28 @@ def test_constant_prices_cause_at_most_one_change_in_ten_periods(
         site.close()
     assert all(later - before >= APART for before, later in pairwise(when)), when
     assert suspended
+
+
+OFFLINE, ENABLED = 2, 0
+
+
+@pytest.mark.parametrize("kind", ["deadline", "full_performance", "patient"])
+def test_a_market_without_a_host_in_sight_suspends_nobody(kind: str) -> None:
+    """OpenNebula sees no host for some periods, after a failure of its monitoring."""
+    site = Live(hosts=1)
+    try:
+        platform = submitted(site, kind, 5_000.0, "")
+        site.until(platform, "running")
+        site.periods(4)
+        (host,) = site.cloud.world.hosts.rows
+        site.bench.ok("one.host.status", host, OFFLINE)
+        site.periods(6)
+        site.bench.ok("one.host.status", host, ENABLED)
+        site.periods(3)
+        assert site.said(platform, SuspendPlatform) == []
+        assert site.platform(platform).state == "running"
+    finally:
+        site.close()
 
 
 @pytest.mark.parametrize("rule", list(PriceRule))

@@ -285,3 +285,15 @@ def test_other_names_are_no_workers(name: str) -> None:
     """Other machines may be in the same batch system."""
     assert ONE.vm_of(name) is None
     assert ONE.vm_of(f"one-{'9' * 5_000}") is None
+
+
+def test_a_head_that_names_any_number_of_workers_fills_no_message() -> None:
+    """The daemon forwards and stores what a monitor reports, each second if the tenant likes."""
+    rows = "".join(
+        f"<Queue-List><name>all.q@one-{vm}</name><state>d</state></Queue-List>"
+        for vm in range(20_000)
+    )
+    document = f"<job_info><queue_info>{rows}</queue_info></job_info>"
+    _, values = looked("gridengine", f"{document}\n--later--\n--now--\n")
+    assert len(values) <= 4 + 2 * (assignment().most_vms + 1_000)
+    assert {"jobs/19999", "closed/19999"} <= values.keys()

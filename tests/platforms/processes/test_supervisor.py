@@ -23,7 +23,8 @@ from merkatd.platforms.processes.supervisor import Supervisor, UnexpectedEnd
 from merkatd.protocol.controller_kinds import SECRET_FD
 from tests.bus.rig import until
 
-BACKOFF = Backoff(first_s=1.0, longest_s=8.0, retries=3)
+BACKOFF_TRIES = 3
+BACKOFF = Backoff(first_s=1.0, longest_s=8.0, retries=BACKOFF_TRIES)
 FEW = 3
 SLEEPS = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
@@ -127,6 +128,23 @@ def test_a_process_that_is_never_given_up_is_retried_at_the_longest_wait(tmp_pat
                 wait_s = nursery.ends[-1].wait_s
                 assert wait_s is not None
                 nursery.clock.advance(wait_s)
+
+    in_nursery(tmp_path, story)
+
+
+def test_one_that_the_system_cannot_start_is_never_given_up(tmp_path: Path) -> None:
+    """Its log can't be opened for longer than all its tries take: it is not to blame."""
+
+    async def story(nursery: Nursery) -> None:
+        (nursery.home / "one.log").mkdir()
+        nursery.supervisor.start("one", nursery.program(SLEEPS))
+        with capturedLogs():
+            for number in range(1, BACKOFF_TRIES + 3):
+                await until(lambda: len(nursery.ends) == number, "an end")  # noqa: B023
+                last = nursery.ends[-1]
+                assert last.why.startswith("could not be started")
+                assert last.wait_s is not None
+                nursery.clock.advance(last.wait_s)
 
     in_nursery(tmp_path, story)
 
