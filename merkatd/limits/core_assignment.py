@@ -1,10 +1,10 @@
 """The assignment of virtual CPUs to cores: on separate cores, near each other, evenly loaded.
 
 A VM stays inside one NUMA cell if a cell is large enough, and no two of its virtual CPUs share a
-core. A VM with more virtual CPUs than the host has cores takes the least loaded core for each. Load
-is the CPU share of a VM, divided evenly among its virtual CPUs; each can use at most a core.
-Existing pins stay unless they break a rule, or a change relieves a core by at least
-`least_gain_units`.
+core. A VM with more virtual CPUs than the host has cores takes the least loaded core for each; with
+more than `MOST_PER_CORE` for each core it has no pins. Load is the CPU share of a VM, divided
+evenly among its virtual CPUs; each can use at most a core. Existing pins stay unless they break a
+rule, or a change relieves a core by at least `least_gain_units`.
 
 If spending rates buy cores, VMs choose by falling rate, and take the cheapest instead of the least
 loaded cores, as in phase 2 of the group scheduler. The price of a core is the sum of the rates of
@@ -19,6 +19,10 @@ from dataclasses import dataclass, field
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.limits.enforced_limits import Pinned, Topology
 
+MOST_PER_CORE = 8
+"""The most virtual CPUs of a pinned VM for each core of its host. Tenants choose the number, and
+OpenNebula accepts millions. A VM with more loads all cores alike, which changes no choice."""
+
 
 def assign_cores(
     topology: Topology, vms: Iterable[Pinned], least_gain_units: float
@@ -31,10 +35,11 @@ def assign_cores(
     if not board.cores:
         return {}
     ours: list[Pinned] = []
+    most = MOST_PER_CORE * len(board.cores)
     for vm in vms:
         if vm.fixed:
             board.burden(vm)
-        elif vm.vcpus > 0:
+        elif 0 < vm.vcpus <= most:
             ours.append(vm)
     fresh = []
     for vm in ours:
@@ -226,9 +231,9 @@ def _least(cores: Iterable[int], tally: Mapping[int, int]) -> tuple[int, ...]:
 
 def _one_by_one(vcpus: int, tally: dict[int, int], part: int) -> tuple[int, ...]:
     """Return a core for each virtual CPU, each time the core with the least tally; may repeat."""
-    chosen: list[int] = []
+    chosen = dict.fromkeys(tally, 0)
     for _ in range(vcpus):
-        core = min(tally, key=lambda core: (tally[core], chosen.count(core), core))
+        core = min(tally, key=lambda core: (tally[core], chosen[core], core))
         tally[core] += part
-        chosen.append(core)
-    return tuple(sorted(chosen))
+        chosen[core] += 1
+    return tuple(core for core in sorted(chosen) for _ in range(chosen[core]))

@@ -39,6 +39,8 @@ class LimitPlan:
     """By VM id: the memory of VMs that hold more than their share or can't change their memory."""
     hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """By id of postponed VMs without room in later periods: the ids of the hosts without room."""
+    coming: Mapping[int, int] = field(default_factory=dict)
+    """By id of VMs that the plan does not bring yet: the hosts that make room for them."""
 
 
 def plan_limits(
@@ -91,7 +93,7 @@ def plan_limits(
         ]
     throttles = throttle_steps(snapshot, scene, decision.allocations, in_force)
     plan = Plan.ordered([*balloons, *steps, *limited, *throttles])
-    return LimitPlan(plan, room.postponed, overfull, holding, room.hopeless)
+    return LimitPlan(plan, room.postponed, overfull, holding, room.hopeless, coming)
 
 
 def _balloons(

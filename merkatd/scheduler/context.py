@@ -124,6 +124,8 @@ class PeriodContext:
     troubles: Troubles = field(default_factory=Troubles)
     believed: BelievedTime = field(default_factory=BelievedTime)
     """The time that decides deadlines."""
+    in_flight: set[str] = field(default_factory=set)
+    """The ids of steps whose requests have not ended, of earlier periods too."""
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError if another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason

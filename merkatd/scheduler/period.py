@@ -171,7 +171,8 @@ class Scheduler:
                 self._following.expect(world, coming)
                 if leave.mode is Mode.ON:
                     self._taking_part.barred.begin(world, seen.period)
-                if self._taking_part.note(seen, done.acted.unplaced):
+                coming_later = done.decided.limits.coming
+                if self._taking_part.note(seen, done.acted.unplaced, coming_later):
                     self._beat.wake()  # the room that neighbours made is unused
         except Exception as error:
             await give_up(world, seen, error)

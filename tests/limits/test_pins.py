@@ -86,6 +86,13 @@ def test_more_virtual_cpus_than_cores_share_them() -> None:
     assert Counter(chosen[2])[chosen[1][0]] < 3
 
 
+def test_a_vm_with_far_too_many_vcpus_is_not_pinned() -> None:
+    """Its number of virtual CPUs is the tenant's choice, and must not cost the period its time."""
+    chosen = assign_cores(flat(4), [Pinned(1, 2**31, 100.0), Pinned(2, 32, 100.0)], GAIN)
+    assert chosen.keys() == {2}
+    assert Counter(chosen[2]) == dict.fromkeys(range(4), 8)
+
+
 def test_idle_vms_spread_too() -> None:
     """VMs with shares of zero get different cores."""
     chosen = assign_cores(flat(4), [Pinned(vm, 1, 0.0) for vm in range(4)], GAIN)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from merkatd.base.deferreds import in_parallel
 from merkatd.cluster import VmState
 from merkatd.opennebula.pools.unread_vms import TEXT_BACKOFF
 from merkatd.opennebula.pools.vm_pool import LONG, MOST_TAGS
@@ -101,6 +102,17 @@ def test_a_text_that_became_short_is_read_like_all_others(world: World) -> None:
     seen = world.run(one.observe())
     assert 3 not in seen.vm_id
     assert 3 not in seen.by_record
+
+
+def test_one_that_ends_between_two_observations_at_once_disturbs_neither(world: World) -> None:
+    """An administrator's command observes the cloud during a period, and is done first."""
+    one = adapter(world, LONG // 2)
+    world.run(one.observe())
+    world.call("one.vm.recover", 3, 3)
+    world.wait()
+    world.fault("delay", "one.vmpool.infoextended", seconds=2.0, count=1)
+    for seen in world.run(in_parallel([one.observe(), one.observe()])):
+        assert seen.vm_id.tolist() == [0, 1, 2, 4, 5]
 
 
 def test_an_unread_pending_vm_is_not_placed(world: World) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from merkatd.base.deferreds import wait_seconds
 from merkatd.cluster import Step, Suspend
+from merkatd.database.scheduler import journal
 from merkatd.embedded.machines.faults import Fault, FaultKind
 from merkatd.embedded.model.settings import HostSize
 from merkatd.scheduler.base.settings import Rhythm
@@ -75,6 +77,29 @@ def test_hanging_deploys_delay_no_other_deploy(frontend: tuple[Frontend, Counted
     assert running(site, vms) == HOSTS - 8
     site.result(period)
     site.result(period)
+
+
+def test_a_deploy_that_is_still_checked_is_not_decided_again(
+    frontend: tuple[Frontend, Counted],
+) -> None:
+    """Its check takes longer than a period: until it ends, the VM has its place on that host."""
+    site, _ = frontend
+    vm = site.vm()
+
+    async def slow(_host: int, _known: object, _since_s: float) -> None:
+        await wait_seconds(site.clock, 70.0)
+
+    world = site.scheduler.world
+    site.scheduler.world = replace(world, why_not_on=slow)
+    site.period()
+    site.scheduler.world = world
+    site.clock.advance(30.0)
+    site.period()
+    assert site.state(vm) == "PENDING"
+    site.clock.advance(60.0)
+    site.periods(2)
+    steps = site.read(lambda c: journal.recent(c, journal.StepFilter(vm=vm, kind="deploy")))
+    assert [(one.state, one.step.host) for one in steps] == [("confirmed", site.host_of(vm))]
 
 
 def test_as_many_calls_are_in_flight_as_configured(

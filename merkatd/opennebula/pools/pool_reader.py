@@ -79,16 +79,17 @@ class VmReader:
                 return await self._own_words(await self._pages(state), state)
             except (LongAnswerError, GarbledError):
                 pass  # a single VM may be the cause: find it below
-        resting = self._resting.at(self._clock.seconds())
+        # Another reading may forget a VM before the pages are read.
+        resting = {vm: self._resting.why(vm) for vm in self._resting.at(self._clock.seconds())}
         pages = [
             page
-            for one in _around(self._known, resting, self._rows)
+            for one in _around(self._known, list(resting), self._rows)
             for page in await self.range(*one, state)
         ]
         merged = Page()
         for page in pages:
             _add(merged, page)
-        merged.ailing |= {vm: self._resting.why(vm) for vm in resting}
+        merged.ailing |= resting
         return await self._own_words(merged, state)
 
     async def _pages(self, state: int) -> Page:

@@ -20,6 +20,16 @@ set for that. It pays for that period even if its guest did not start, or failed
 (`charged_time.py`). A failure may be the cloud's fault, but an owner can cause one too. With an
 image that can't be copied, and a new VM in each period, the owner would otherwise block a host for
 free.
+
+# Note [Claims without a guest]
+
+The claim to memory of a VM without a guest holds while its disks are copied, and while the daemon
+starts it again after a failed boot. Otherwise its host could be full when it starts. A claim beyond
+the memory that the VM needs must be paid like the claim of a running VM: the bid pays for it, or it
+does not hold, and it costs price times amount, at most the bid. At the reserve price a VM whose
+boot failed once could claim a whole host from VMs that bid, for as long as its claim does not fit.
+Example: three VMs bid 20 each for 16 GiB. A failed VM claimed 16,000 MiB without a bid and paid 1.6
+in each period, and the three paid 60 for 576 MiB.
 """
 
 from collections.abc import Mapping
@@ -30,6 +40,9 @@ import numpy as np
 from merkatd.cluster import RESTING, Bools, Floats, Snapshot, Vms, VmState
 from merkatd.limits import LimitPlan
 from merkatd.scheduler.observation.snapshot_builder import MEMORY
+
+CLOSE = 1e-9
+"""The part by which amounts may differ because of rounding."""
 
 
 def held_memory(snapshot: Snapshot, limits: LimitPlan) -> Mapping[str, Any]:
@@ -58,12 +71,13 @@ def with_held(amounts: Floats, held_mib: Floats) -> Floats:
     return found
 
 
-def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
+def resumable(snapshot: Snapshot, prices: Floats, kept: Floats | None = None) -> Mapping[str, Any]:
     """Return the columns for VMs that are off or failed, if there are any.
 
     `rests` marks them. `reserved`, [vms, resources], is the floor of failed VMs, which have no
     allocation. `resumed`, [vms, resources], is the amount that the VM could buy: its bid at the
-    period's price, limited to its cap; 0 for all others.
+    period's price, limited to its cap; 0 for all others. `claims` marks those with more memory than
+    `kept`, the amounts that VMs have regardless of their bids.
     """
     vms = snapshot.vms
     off = has_floor_at_rest(vms)
@@ -76,6 +90,10 @@ def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
         "rests": off,
         "resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0),
     }
+    if kept is not None:
+        claims = off & (vms.floor[:, MEMORY] > kept[:, MEMORY] * (1 + CLOSE))
+        if claims.any():
+            found["claims"] = claims
     if failed.any():
         found["reserved"] = np.where(failed[:, np.newaxis], vms.floor, 0.0)
     return found

@@ -119,6 +119,8 @@ def resting(arrays: Arrays, markets: Sequence[MarketRules]) -> Ints:
 def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[MarketRules]) -> Floats:
     """[rows, resources]: credits for one whole period off, in which each VM has its floor."""
     bid = np.zeros_like(arrays["bid"][rows])
+    if "claims" in arrays:
+        bid = np.where(arrays["claims"][rows, np.newaxis], arrays["bid"][rows], bid)
     return _costs(arrays, rows, markets, bid, held_memory.kept_at_rest(arrays)[rows])
 
 

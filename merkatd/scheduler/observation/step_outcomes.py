@@ -16,6 +16,7 @@ too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -70,11 +71,13 @@ def judge_steps(
     rhythm: Rhythm,
     *,
     handing: bool = False,
+    in_flight: AbstractSet[str] = frozenset(),
 ) -> Verdicts:
     """Judge each outstanding step by an observation of the cloud.
 
     If OpenNebula carries out deployments itself (`handing`), a waiting VM may still have its turn,
-    because OpenNebula deploys one VM per host at a time.
+    because OpenNebula deploys one VM per host at a time. Steps whose requests are still `in_flight`
+    are not given up, because they may still be sent.
     """
     confirmed, created, expired, waiting = set(), {}, {}, []
     for stored in outstanding:
@@ -93,14 +96,15 @@ def judge_steps(
             outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
         else:  # hosts answer their steps at once, so a crash interrupted this one
             outcome = "the daemon ended before the host answered"
-        unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
+        asked = stored.id in in_flight
+        unseen = asked or age_s < rhythm.settle_s or stored.step.vm in seen.ailing
         if unseen and stored.id not in created:
             outcome = None
         if outcome is True:
             confirmed.add(stored.id)
         elif isinstance(outcome, str):
             expired[stored.id] = outcome
-        elif age_s > _limit_s(stored.step, rhythm):
+        elif not asked and age_s > _limit_s(stored.step, rhythm):
             expired[stored.id] = f"not seen to happen within {_limit_s(stored.step, rhythm):g} s"
         else:
             waiting.append(stored)

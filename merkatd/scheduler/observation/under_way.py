@@ -84,16 +84,15 @@ def kept_from(whole: Floats, left: Floats) -> Floats:
 def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:
     """Return the capacity of hosts without the floors of VMs that leave them, or failed there.
 
-    A migrating VM keeps its paid floor on the source host, but no claim beyond that.
+    A migrating or failed VM keeps its paid floor there, but no claim beyond that.
     """
     vms = snapshot.vms
-    leaving = on_sources(vms.source)
+    reserved = [*on_sources(vms.source), *failed_on_hosts(vms.state, vms.host)]
     found = snapshot.hosts.capacity
-    if not leaving:
+    if not reserved:
         return found
     outside = (vms.market == NO_MARKET)[:, np.newaxis]
     amount = np.where(outside, vms.cap, floor)[:, : len(RESOURCES)]
-    reserved = [*leaving, *failed_on_hosts(vms.state, vms.host)]
     found = found.copy()
     found[:, : len(RESOURCES)] = less(seen.host_capacity, reserved, amount)
     return found

@@ -117,7 +117,9 @@ def _columns_for_charge(
         **looks.records_column(seen.observation),
         **columns_for_charge(seen, world.markets, last),
         **held_memory.held_memory(seen.snapshot, limits),
-        **held_memory.resumable(seen.snapshot, decision.prices),
+        **held_memory.resumable(
+            seen.snapshot, decision.prices, None if seen.claims is None else seen.claims.kept
+        ),
         **_goods(world.goods),
         **terms_of(world.markets, seen.snapshot.resources),
         **guest_starts.start_columns(seen),

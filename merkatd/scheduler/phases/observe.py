@@ -97,9 +97,13 @@ async def observe(world: PeriodContext) -> Observed:
     """Read everything and store the observation, which gives the period its number."""
     # Read first: bids that arrive during the observation are newer than those of templates.
     began = await world.database.read(bid_store.newest)
+    # A request that ends while the cloud is read may have an effect that the reading missed.
+    in_flight = frozenset(world.in_flight)
     looked = await read_cloud(world)
     await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
-    stored = await world.database.run(lambda connection: _store(connection, world, looked, began))
+    stored = await world.database.run(
+        lambda connection: _store(connection, world, looked, began, in_flight)
+    )
     _report(looked.observation, stored.verdicts)
     seen = await world.executor.run(
         lambda: observed_from(
@@ -134,7 +138,11 @@ class _Stored:
 
 
 def _store(
-    connection: sa.Connection, world: PeriodContext, looked: CloudReading, began: int
+    connection: sa.Connection,
+    world: PeriodContext,
+    looked: CloudReading,
+    began: int,
+    in_flight: AbstractSet[str],
 ) -> _Stored:
     """Store step outcomes, new bids of templates, and the period's number, in one transaction.
 
@@ -143,7 +151,9 @@ def _store(
     observation = looked.observation
     number = period_store.begun_by(connection, looked.started_s, observation.at_s)
     outstanding = journal.outstanding(connection, None if number is None else observation.at_s)
-    verdicts = judge_steps(outstanding, observation, world.rhythm, handing=world.handing)
+    verdicts = judge_steps(
+        outstanding, observation, world.rhythm, handing=world.handing, in_flight=in_flight
+    )
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)

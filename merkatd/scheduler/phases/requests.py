@@ -3,7 +3,8 @@
 One transaction marks all steps as sent, instead of hundreds of transactions. So a step whose turn
 does not come within the time limit is known to be unsent, and is given up. An answer after that
 time is still handled: a refusal ends its step, and any other outcome is judged by a later
-observation.
+observation. A request takes several calls, so it may go on in later periods. Until it ends, its
+step is not given up: otherwise OpenNebula could get the same request twice, and create two VMs.
 """
 
 from collections import defaultdict
@@ -191,10 +192,14 @@ async def _one(world: PeriodContext, step: Step, send: _Checked, turns: _Turns) 
     if turns.over:
         return
     turns.begun.add(step.id)
-    why = await _send(step, send, turns)
-    turns.ended.add(step.id)
-    if why is not None:
-        await _refused(world, step, why, turns)
+    world.in_flight.add(step.id)
+    try:
+        why = await _send(step, send, turns)
+        turns.ended.add(step.id)
+        if why is not None:
+            await _refused(world, step, why, turns)
+    finally:
+        world.in_flight.discard(step.id)
 
 
 async def _refused(world: PeriodContext, step: Step, why: str, turns: _Turns) -> None:

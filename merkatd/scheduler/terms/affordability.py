@@ -24,10 +24,11 @@ from merkatd.currency.solvency import (
 )
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.charging.charge import PayerFunds
-from merkatd.scheduler.charging.held_memory import has_floor_at_rest
+from merkatd.scheduler.charging.held_memory import CLOSE, has_floor_at_rest
 from merkatd.scheduler.charging.used_cpu import CPU, full_rates, is_charged_by_use
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
+from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +105,21 @@ def _most(world: PeriodContext, seen: Observed) -> Floats:
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
     # A VM that is off or failed bids nothing; it pays the price of a floor for what it keeps.
     off = has_floor_at_rest(vms)
-    most[off] = 0.0
+    most[off & ~_claims_at_rest(world, seen)] = 0.0
     used &= ~off
     most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]
     return most
+
+
+def _claims_at_rest(world: PeriodContext, seen: Observed) -> Bools:
+    """[vms]: whether the VM claims more memory than it needs; its bid must pay for that.
+
+    See Note [Claims without a guest] in `held_memory.py`.
+    """
+    vms = seen.snapshot.vms
+    needed = needed_memory(seen.observation, seen.use, world.markets, vms.market)
+    claims: Bools = vms.floor[:, MEMORY] > needed * (1 + CLOSE)
+    return claims
 
 
 def _part(affordable: Floats, most: Floats) -> Floats:

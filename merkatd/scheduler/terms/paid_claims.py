@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import ACTIVE, Bools, Floats, HostState, Snapshot, VmState
+from merkatd.cluster import ACTIVE, RESTING, Bools, Floats, HostState, Snapshot, VmState
 from merkatd.cluster.columns import NO_HOST, NO_MARKET, NO_ROW, rows_of
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
@@ -76,9 +76,13 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
     their full size, because OpenNebula reserves it itself. A market that charges for use sells no
     floors.
     """
-    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    vms = seen.snapshot.vms
     needed = np.zeros_like(vms.floor)
     needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
+    failed = (vms.state == VmState.ABSENT)[:, np.newaxis]
+    # A claim of a failed VM, valid or not, must not raise the price that limits other claims.
+    least_room = np.where(failed, np.minimum(vms.floor, needed), vms.floor)
+    snapshot = _with_room(seen, seen.snapshot, least_room)
     least = reserve_prices(world, snapshot)
     asked = present_prices(world, snapshot)
     paid = paid_floors(vms.floor, vms.bid, asked, least)
@@ -102,15 +106,18 @@ def with_paid_floors(world: PeriodContext, seen: Observed, purse: PayerFunds) ->
     waiting = replace(snapshot, vms=replace(vms, floor=floor))
     kinds = np.array([one.bids_bound for one in world.markets])
     snapshot = claims_of_waiting_vms(waiting, claims.kept, kinds)
-    vms, floor = snapshot.vms, snapshot.vms.floor
-    capacity = reserved_again(seen.observation, snapshot, floor)
-    hosts = snapshot.hosts
-    if capacity is not hosts.capacity:
-        whole = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
-        reserved = kept_from(whole, capacity)
-        hosts = replace(hosts, capacity=capacity, reserved=reserved)
-    kept = replace(snapshot, vms=replace(vms, floor=floor), hosts=hosts)
+    kept = _with_room(seen, snapshot, snapshot.vms.floor)
     return replace(seen, snapshot=kept, in_use=uses, claims=claims)
+
+
+def _with_room(seen: Observed, snapshot: Snapshot, floor: Floats) -> Snapshot:
+    """Return the cloud whose hosts reserve these floors of VMs that leave them, or failed there."""
+    capacity, hosts = reserved_again(seen.observation, snapshot, floor), snapshot.hosts
+    if capacity is hosts.capacity:
+        return snapshot
+    whole = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
+    reserved = kept_from(whole, capacity)
+    return replace(snapshot, hosts=replace(hosts, capacity=capacity, reserved=reserved))
 
 
 def _claims(
@@ -141,13 +148,8 @@ def _claimed(world: PeriodContext, seen: Observed) -> Bools:
     """[vms]: whether a bid must pay for the floor, except for the memory that the VM needs."""
     vms = seen.snapshot.vms
     pinned = np.isin(vms.id, list(seen.observation.pin_policy))
-    # The room of a failed VM is reserved already, and charged at the reserve price.
-    failed = vms.state == VmState.ABSENT
     sold: Bools = (
-        (vms.market != NO_MARKET)
-        & ~pinned
-        & ~failed
-        & ~is_charged_by_use(world.markets, vms.market)
+        (vms.market != NO_MARKET) & ~pinned & ~is_charged_by_use(world.markets, vms.market)
     )
     return sold
 
@@ -172,7 +174,27 @@ def present_prices(world: PeriodContext, snapshot: Snapshot) -> Floats:
             in_market = np.where(waits, largest, view.place)
             asked = price(view.price_level(PriceRule.PAPER, in_market), view.reserve)
             found[view.vms[waits]] = np.maximum(found[view.vms], asked)[waits]
+        _raise_at_rest(snapshot, row, view, found)
     return found
+
+
+def _raise_at_rest(snapshot: Snapshot, market: int, view: MarketView, found: Floats) -> None:
+    """Raise the prices, [vms, resources], for VMs without a guest: other bids leave them out.
+
+    With its own bid beside the others a VM would buy bid / (price + bid / capacity).
+    """
+    vms = snapshot.vms
+    rests = np.isin(vms.state, RESTING) | (vms.state == VmState.ABSENT)
+    rows = np.flatnonzero(rests & (vms.market == market))
+    rows = rows[np.isin(vms.host[rows], view.hosts)]
+    if not len(rows):
+        return
+    of_market = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)
+    hosts = price(view.host_levels(view.place), view.reserve)
+    at = np.searchsorted(view.hosts, vms.host[rows])
+    capacity, bid = view.capacity[at], vms.bid[rows]
+    own = np.divide(bid, capacity, out=np.zeros_like(bid), where=capacity > 0)
+    found[rows] = np.maximum(found[rows], np.maximum(of_market, hosts[at]) + own)
 
 
 def _prices(view: MarketView) -> Floats:

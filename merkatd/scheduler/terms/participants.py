@@ -41,6 +41,10 @@ class Participants:
             found, messages={**found.messages, **messages_after_reasons(found.messages, said)}
         )
 
-    def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
-        """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
+    def note(self, seen: Observed, refused: Mapping[int, str], coming: Mapping[int, int]) -> bool:
+        """Take note of a period's results; return whether any VM was refused.
+
+        By VM id: why VMs were not deployed, and the hosts that make room for VMs.
+        """
+        self._unplaced.expect(seen, coming)
         return self._unplaced.note(seen, refused)

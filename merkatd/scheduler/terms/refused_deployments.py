@@ -19,15 +19,26 @@ each attempt and retry the others all the time.
 
 If more than three different VMs of an owner were refused within an hour, the owner's other VMs wait
 as well. Otherwise a new VM in each period could do the same harm.
+
+# Note [Room that nobody takes]
+
+The balloons of a host shrink for a VM that waits for memory there. The VM pays nothing until it
+comes. If its owner withdraws it before, its neighbours have lost memory that they pay for. Example:
+in every second period an owner creates a VM that claims half of a host, and ends it while it waits.
+The neighbours had 37 % less memory in each of these periods, for nothing. So a VM that is withdrawn
+counts like one that was refused: it is gone, held or locked, its bid is less than half, its claim
+differs, or its requirements exclude the host that made room. Controllers may change bids a little.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from merkatd.base.backoff import Backoff
-from merkatd.cluster import VmState
+from merkatd.cluster import HostState, VmState
+from merkatd.cluster.columns import NO_HOST, NO_ROW, row_of
 from merkatd.scheduler.charging.charge import PayerFunds
 from merkatd.scheduler.context import PeriodContext
 from merkatd.scheduler.observation.observed import Observed
@@ -39,6 +50,20 @@ LONGEST_REST_S = 600.0
 REMEMBERED_S = 3600.0
 FREE = 3
 """The number of an owner's VMs that can be refused in that time before its other VMs wait."""
+
+
+_MUCH_LESS = 0.5
+_REFUSED = "OpenNebula did not deploy it; "
+_WITHDRAWN = "its owner withdrew it while its host made room for it"
+
+
+class _Expected(NamedTuple):
+    """A waiting VM for which a host makes room."""
+
+    owner: int
+    host: int
+    bid: tuple[float, ...]
+    claim: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -65,13 +90,35 @@ class RefusedDeployments:
     def __init__(self) -> None:
         self._vms: dict[int, _Vm] = {}
         self._owners: dict[int, _Owner] = {}
+        self._expected: Mapping[int, _Expected] = {}
 
     def note(self, seen: Observed, refused: Mapping[int, str]) -> bool:
         """Take note of why VMs were not deployed, by VM id; return whether any was refused."""
-        at_s = seen.observation.at_s
+        owners = {vm: int(seen.snapshot.vms.owner[seen.snapshot.vm_row(vm)]) for vm in refused}
+        self._count(seen.observation.at_s, owners, {vm: _REFUSED + refused[vm] for vm in refused})
+        return bool(refused)
+
+    def expect(self, seen: Observed, coming: Mapping[int, int]) -> None:
+        """Take note of the hosts that make room for waiting VMs, by VM id."""
+        vms, expected = seen.snapshot.vms, {}
+        for vm, host in coming.items():
+            row = seen.snapshot.vm_row(vm)
+            if vms.state[row] == VmState.PENDING:
+                bid = tuple(vms.bid[row].tolist())
+                expected[vm] = _Expected(int(vms.owner[row]), host, bid, _claim(seen, vm))
+        self._expected = expected
+
+    def _note_withdrawn(self, seen: Observed) -> None:
+        """Count the VMs that their owners have withdrawn since hosts began to make room."""
+        expected, self._expected = self._expected, {}
+        owners = {vm: one.owner for vm, one in expected.items() if _is_withdrawn(seen, vm, one)}
+        self._count(seen.observation.at_s, owners, dict.fromkeys(owners, _WITHDRAWN))
+
+    def _count(self, at_s: float, owners: Mapping[int, int], whys: Mapping[int, str]) -> None:
+        """Count one more attempt of these VMs; owners and reasons are by VM id."""
         self._forget(at_s)
-        for vm, why in refused.items():
-            owner = int(seen.snapshot.vms.owner[seen.snapshot.vm_row(vm)])
+        for vm, why in whys.items():
+            owner = owners[vm]
             mine = self._owners.setdefault(owner, _Owner())
             mine.periods += mine.tried_s != at_s
             mine.tried_s = at_s
@@ -79,11 +126,11 @@ class RefusedDeployments:
                 mine.new_s.append(at_s)
             before = self._vms.get(vm)
             self._vms[vm] = _Vm(owner, 1 if before is None else before.attempts + 1, at_s, why)
-        return bool(refused)
 
     def affordable(self, world: PeriodContext, seen: Observed, purse: PayerFunds) -> Afforded:
         """Return the cloud to decide about, without the VMs that must wait now."""
         affordable = affordable_cloud(world, seen, purse)
+        self._note_withdrawn(seen)
         self._take_in_starts(seen)
         if not self._vms:
             return affordable
@@ -110,11 +157,12 @@ class RefusedDeployments:
                 due_s = before.last_s + _rest_s(before.attempts, interval_s)
                 turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
                 if at_s < max(due_s, turn_s):
-                    found[vm] = f"OpenNebula did not deploy it; {before.why}; it is retried later"
+                    found[vm] = f"{before.why}; it is retried later"
             elif mine is not None and at_s < _others_due_s(mine, interval_s):
                 found[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
-                    " hour; the others are retried later"
+                    " hour, or the owner withdrew them while hosts made room for them; the others"
+                    " are retried later"
                 )
         return found
 
@@ -142,6 +190,29 @@ class RefusedDeployments:
             mine.new_s = [one for one in mine.new_s if abs(at_s - one) <= REMEMBERED_S]
             if abs(at_s - mine.tried_s) > REMEMBERED_S:
                 del self._owners[owner]
+
+
+def _claim(seen: Observed, vm: int) -> Mapping[str, float]:
+    wish = seen.wishes.get(vm)
+    return {} if wish is None else wish.least
+
+
+def _is_withdrawn(seen: Observed, vm: int, before: _Expected) -> bool:
+    """Return whether the VM no longer waits for the host as it did."""
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    row, host = row_of(vms.id, vm), row_of(snapshot.hosts.id, before.host)
+    if row is None:
+        return True
+    if vms.state[row] != VmState.PENDING:
+        return bool(vms.host[row] == NO_HOST)
+    bids = zip(vms.bid[row].tolist(), before.bid, strict=False)
+    lower = any(now < then * _MUCH_LESS for now, then in bids)
+    if lower or _claim(seen, vm) != before.claim:
+        return True
+    required = int(vms.requirement[row])
+    if host is None or required == NO_ROW or snapshot.hosts.state[host] != HostState.ON:
+        return False
+    return not snapshot.requirements.allowed[required, host]
 
 
 def _kind_of(why: str) -> str:

@@ -266,7 +266,13 @@ async def dry_run(world: PeriodContext, leave: Permission = EVERYTHING_PERMITTED
     own = replace(world, rng=copy.deepcopy(world.rng))  # so the real period draws the same numbers
 
     def could() -> Afforded:
-        verdicts = judge_steps(outstanding, looked.observation, own.rhythm, handing=own.handing)
+        verdicts = judge_steps(
+            outstanding,
+            looked.observation,
+            own.rhythm,
+            handing=own.handing,
+            in_flight=frozenset(own.in_flight),
+        )
         look_from = observed_from(
             own, number, looked, verdicts, present, applications, rates, known_moves, lost
         )
