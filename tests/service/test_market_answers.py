@@ -1,5 +1,6 @@
 """The three interfaces answer questions about the market alike: the values, and the rights."""
 
+import re
 from collections.abc import Iterator
 from html import unescape
 from typing import Any
@@ -52,6 +53,19 @@ def test_an_explanation(asked: Interfaces, login: str) -> None:
     page = text_of(asked, login, "/vms/0")
     assert found["sentence"] in page
     assert all(one["why_not_more"] in page for one in found["resources"])
+
+
+def test_a_vms_balance_is_its_owners(asked: Interfaces) -> None:
+    """VM 1 of Ann's may be used by all: its explanation tells others nothing of her credits."""
+    theirs, code = asked.call(BOB, "merkat.vm.explain", 1)
+    assert (code, "balance" in theirs) == (0, False)
+    assert "Balance" not in text_of(asked, BOB, "/vms/1")
+    for login in (ANN, SESSION):
+        own, _ = asked.call(login, "merkat.vm.explain", 1)
+        assert own == {**theirs, "balance": asked.control("explain", vm="1")["balance"]}
+        assert f"Balance {credits_text(own['balance'])} credits" in re.sub(
+            "<[^>]*>+", " ", text_of(asked, login, "/vms/1")
+        ).replace("  ", " ")
 
 
 def test_a_quote(asked: Interfaces) -> None:

@@ -118,9 +118,14 @@ def _may_manage(identity: Identity, vm: Mapping[str, Element]) -> bool:
     return bool(by_group or whole(bits, "OTHER_M"))
 
 
+def permits_tenant(caller: Caller, tenant: int) -> bool:
+    """Return whether the caller may see this tenant's account."""
+    return caller.is_admin or caller.uid == tenant
+
+
 def require_tenant(caller: Caller, tenant: int) -> None:
     """Raise NotPermittedError if the caller may not see this tenant's account."""
-    if not caller.is_admin and caller.uid != tenant:
+    if not permits_tenant(caller, tenant):
         raise NotPermittedError(
             f"User [{caller.uid}] : Not authorized to perform USE USER [{tenant}].", tenant
         )
