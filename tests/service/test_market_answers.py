@@ -210,3 +210,49 @@ def test_services_keep_it_from_every_interface(asked: Interfaces) -> None:
             result(ensureDeferred(refused))
     gone = result(ensureDeferred(services.steps.steps_of_vm(ann, now.snapshot, 77, last_owner=2)))
     assert gone == []
+
+
+class FailingCloud:
+    """A cloud that answers all calls of users like OpenNebula while it elects a leader."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.fails = True
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of the cloud, or the failure."""
+        if self.fails:
+            return [False, "Cannot process request, no leader found", 2048, -1, -1]
+        return await self._real.call(method, *arguments)
+
+
+@pytest.fixture
+def failing() -> Iterator[tuple[Interfaces, FailingCloud]]:
+    """Interfaces whose logins and rights are asked of a cloud that can fail."""
+    frontend = Frontend(hosts=1)
+    cloud: Any = FailingCloud(frontend.transport)
+    frontend.transport = cloud
+    for asked in contended(frontend):
+        yield asked, cloud
+
+
+def test_a_failing_opennebula_ends_no_session(failing: tuple[Interfaces, FailingCloud]) -> None:
+    """It can't say who the visitor is; that is no word about the visitor's password."""
+    asked, cloud = failing
+    assert asked.page(ANN, "/vms/1").status == 503
+    assert len(asked._sessions._kept) == 1
+    assert asked.call(ANN, "merkat.vm.explain", 1)[1] == Code.INTERNAL
+    cloud.fails = False
+    assert asked.page(ANN, "/vms/1").status == 200
+
+
+def test_a_failing_opennebula_takes_no_right(failing: tuple[Interfaces, FailingCloud]) -> None:
+    """All may use VM 1: Bob learns that his right can't be checked, not that he has none."""
+    asked, cloud = failing
+    cloud.fails = False
+    assert asked.call(BOB, "merkat.price.info")[1] == 0
+    cloud.fails = True
+    assert asked.call(BOB, "merkat.vm.explain", 1)[1] == Code.INTERNAL
+    assert asked.page(BOB, "/vms/1").status == 503
+    cloud.fails = False
+    assert asked.call(BOB, "merkat.vm.explain", 1)[1] == 0

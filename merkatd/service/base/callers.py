@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from merkatd.fleets.vm_template_text import Ask
-from merkatd.opennebula.rpc.errors import OneError, OneForbiddenError, OneMissingError
+from merkatd.opennebula.rpc.errors import (
+    LongAnswerError,
+    OneAuthenticationError,
+    OneError,
+    OneForbiddenError,
+    OneMissingError,
+)
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
@@ -18,6 +24,7 @@ from merkatd.opennebula.rpc.xml_elements import (
     only_child,
     whole,
 )
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.errors import NotPermittedError, RequestError, UnknownObjectError
 from merkatd.service.base.identity import ADMINISTRATOR, Identity, Logins
 
@@ -98,12 +105,16 @@ class CallerRights:
             permitted = right == USE or _may_manage(
                 identity, children(only_child(str(shown), "VM"))
             )
-        except OneForbiddenError:
-            raise denied from None
         except OneMissingError:
             raise no_vm(vm) from None
-        except (OneError, BrokenError, UnreadableError):
+        except (OneAuthenticationError, OneForbiddenError):
             raise denied from None
+        except (LongAnswerError, BrokenError, UnreadableError):
+            raise denied from None
+        except OneError as error:
+            raise CloudUnreachableError(
+                f"OpenNebula can't check permissions now: {error.text}"
+            ) from None
         if not permitted:
             raise denied
 

@@ -17,6 +17,7 @@ from merkatd.api.http.forwarded_addresses import TrustedProxies, counted_address
 from merkatd.api.http.settings import ApiSettings
 from merkatd.api.xmlrpc.dispatch import refusal_of
 from merkatd.api.xmlrpc.errors import Code
+from merkatd.scheduler.base.ports import CloudUnreachableError
 from merkatd.service.base.callers import Caller
 from merkatd.service.base.errors import RequestError, TooManyRequestsError
 from merkatd.service.base.identity import Logins
@@ -28,10 +29,11 @@ _USER = "<USER><ID>{}</ID><GID>1</GID><NAME>{}</NAME></USER>"
 
 
 class OpenNebula:
-    """Knows two users; it can hang."""
+    """Knows two users; it can hang, or fail as while it elects a leader."""
 
     def __init__(self) -> None:
         self.hangs = False
+        self.fails = False
         self.asked: list[str] = []
         self.waiting: list[Deferred[list[Any]]] = []
 
@@ -43,6 +45,8 @@ class OpenNebula:
             never: Deferred[list[Any]] = Deferred()
             self.waiting.append(never)
             return await never
+        if self.fails:
+            return [False, "Cannot process request, no leader found", 2048, -1, -1]
         if session in GOOD:
             return [True, _USER.format(GOOD[session], session[:3]), 0]
         return [False, "[one.user.info] wrong", 256, -1, -1]
@@ -154,6 +158,20 @@ class TestWrongPasswords:
         monkeypatch.delitem(GOOD, "ann:right")
         assert scene.come("ann:right", HOME, after_s=0.5) is Code.AUTHENTICATION
         assert not scene.admission.knows("ann:right")
+
+    def test_a_failing_opennebula_makes_no_password_wrong(self) -> None:
+        """Users learn that it fails; as soon as it is back, all of them come in."""
+        scene = Scene()
+        assert scene.come("ann:right", HOME) == "ann"
+        scene.clock.advance(11.0)
+        scene.one.fails = True
+        for session in ("ann:right", "bob:right") * 20:
+            said = scene.come(session, HOME, after_s=0.5)
+            assert isinstance(said, CloudUnreachableError)
+            assert "no leader found" in str(said)
+        scene.one.fails = False
+        assert scene.come("ann:right", HOME) == "ann"
+        assert scene.come("bob:right", HOME) == "bob"
 
     @pytest.mark.parametrize("took_s", [0.0, 0.01, 0.3, 0.49])
     def test_the_time_of_a_refusal_does_not_tell_whether_the_user_exists(
