@@ -15,7 +15,7 @@ from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.market.explanation import Explanation, LimitedBy, explain
 from merkatd.scheduler.period import Scheduler
 from merkatd.service.base.callers import USE, Caller, CallerRights, permits_tenant
-from merkatd.service.base.payer_balances import payer_balances
+from merkatd.service.base.payer_balances import payer_credits
 from merkatd.service.base.period_view import PeriodView
 from merkatd.service.base.read_runner import ReadRunner, run_at_once
 from merkatd.service.market.explanation_text import sentence, why_not_more
@@ -128,7 +128,7 @@ class ExplanationService:
             lambda connection: (
                 bid_store.newest_bids(connection, [vm]).get(vm),
                 journal.history(connection, vm),
-                payer_balances(connection).credits(owner, application) if sees_money else None,
+                payer_credits(connection, owner, application) if sees_money else None,
             )
         )
         return await world.executor.run(partial(explained_vm, now, row, newest_bid, steps, balance))
