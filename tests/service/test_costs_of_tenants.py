@@ -8,6 +8,8 @@ import pytest
 
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store, budget_store, tenant_store
+from merkatd.service.base.turns import FairTurns
+from merkatd.service.market.past_periods import PastShares
 from tests.scheduler.frontend import PASSWORD, SESSION, Frontend
 from tests.service.interfaces import Interfaces, contended
 
@@ -70,3 +72,26 @@ def test_an_administrator_reads_all(asked: Interfaces, read_whole: list[str]) ->
     rows, code = asked.call(SESSION, "merkat.tenant.list")
     assert (len(rows), code) == (2, 0)
     assert read_whole
+
+
+def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
+    """The daemon keeps the reads of 256 pages: of a period, a tenant's page reads its own VMs."""
+    for login, vms in ((ANN, [0, 1]), (SESSION, [0, 1, 2, 3])):
+        assert asked.page(login, "/periods/3").status == 200
+        kept = [one.value for one in asked._site._recall._kept.values()]
+        (shares,) = [one for one in kept if isinstance(one, PastShares)][-1:]
+        assert shares.vm.tolist() == vms
+
+
+def test_a_period_is_read_for_one_page_of_a_user_at_a_time(asked: Interfaces) -> None:
+    """It has a row of each VM of the cloud, so windows of one user take turns."""
+    turns: list[Any] = []
+
+    class Turns(FairTurns):
+        async def run(self, key: Any, work: Any) -> Any:
+            turns.append(key)
+            return await super().run(key, work)
+
+    object.__setattr__(asked.services, "long_reads", Turns(2, per_key=1))
+    assert asked.page(ANN, "/periods/3").status == 200
+    assert turns == [2]
