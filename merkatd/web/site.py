@@ -40,6 +40,8 @@ MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 256
 """The largest sign-in form, in bytes: a character of the name and password has up to four bytes,
 and the form encodes each byte with three."""
 
+_DONE = HTTPStatus.SEE_OTHER
+"""The status of the answer to an order that was carried out."""
 _log = Logger()
 _HOLD_ROUTES = pages
 
@@ -171,8 +173,8 @@ class WebSite:
             answer = await found.function(here)
         except NotStoredError as error:
             return await not_now(here, str(error))
-        if found.changes:
-            self._listeners.changed()
+        if found.changes and isinstance(answer, PageResponse) and answer.status == _DONE:
+            self._listeners.changed(caller.uid, admin=caller.is_admin)
         return answer
 
     async def _prepared(self, reading: PageRead) -> QuotedView | None:
@@ -193,7 +195,9 @@ class WebSite:
             )
 
         def begin(listener: Listener) -> None:
-            self._listeners.add(listener, user, lambda: self._sessions.alive(session))
+            self._listeners.add(
+                listener, user, lambda: self._sessions.alive(session), admin=caller.is_admin
+            )
 
         return LiveResponse(begin)
 

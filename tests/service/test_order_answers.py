@@ -16,6 +16,7 @@ from merkatd.service.base.errors import NotPermittedError
 from merkatd.service.base.identity import Identity
 from merkatd.service.groups import Edit
 from merkatd.service.platforms import Update
+from merkatd.web.base.live_updates import Listener
 from tests.groups.site import GROUPS
 from tests.groups.site import template as group_template
 from tests.platforms.site import BOB, Site, template
@@ -195,3 +196,24 @@ def test_pauses_and_drained_hosts(asked: Orders) -> None:
     assert asked.page(SESSION, "/hosts/0/drain", plan="").status == 303
     assert asked.control("status")["drained_hosts"] == [0]
     assert asked.control("undrain", host="0")["changed"] is True
+
+
+def test_an_order_renews_the_pages_that_show_it(asked: Orders) -> None:
+    """Those of its tenant and of administrators; a refused one renews none, however often."""
+    listeners = asked._site._listeners
+    told: dict[str, list[bytes]] = {}
+    for name, user in (("ann", asked.site.ann), ("bob", asked.site.bob), ("root", 0)):
+        told[name] = []
+        page = Listener(told[name].append, lambda: None, lambda: None)
+        listeners.add(page, user, lambda: True, admin=user == 0)
+        told[name].clear()
+    at = f"/platforms/{asked.platform}"
+    for _ in range(5):
+        assert asked.page(ANN, f"{at}/change", performance="-3").status == 422
+        assert asked.page(ANN, f"{at}/resume", deadline="").status == 422
+        assert asked.page(f"bob:{PASSWORD}", f"{at}/stop", deadline="").status == 404
+    assert told == {"ann": [], "bob": [], "root": []}
+    assert asked.page(ANN, f"{at}/change", performance="3").status == 303
+    assert [len(told[name]) for name in ("ann", "bob", "root")] == [1, 0, 1]
+    assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
+    assert [len(told[name]) for name in ("ann", "bob", "root")] == [2, 1, 2]
