@@ -109,6 +109,24 @@ class TestWrongPasswords:
             scene.clock.advance(1.0)
         assert 50 < len(scene.one.asked) < 90
 
+    def test_who_tries_many_at_once_gains_nothing(self) -> None:
+        """Sixty tries that arrive together are as few questions as sixty one after another."""
+        scene = Scene()
+        scene.one.hangs = True
+        asked = []
+        for minute in range(5):
+            before = len(scene.one.asked)
+            for number in range(60):
+                scene.come(f"ann:{minute}-{number}", EVIL)
+            while scene.one.waiting:
+                waiting, scene.one.waiting = scene.one.waiting, []
+                for one in waiting:
+                    one.callback([False, "[one.user.info] wrong", 256, -1, -1])
+            asked.append(len(scene.one.asked) - before)
+            scene.clock.advance(61.0)
+        assert asked[0] <= 12
+        assert all(number <= 4 for number in asked[1:])
+
     def test_the_right_user_comes_in_from_elsewhere_at_once(self) -> None:
         """However many addresses try, and however often."""
         scene = Scene()
