@@ -212,6 +212,27 @@ def test_services_keep_it_from_every_interface(asked: Interfaces) -> None:
     assert gone == []
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_the_reason_of_a_move_tells_nothing_of_anothers_vm(same: bool) -> None:
+    """Ann's VM gets all that it can use; it moves so that another, on its host, gets more."""
+    frontend = Frontend(hosts=2)
+    ann, bob = frontend.user("ann"), frontend.user("bob")
+    moved = frontend.vm(50.0, owner=ann, VCPU=1)
+    gains = frontend.vm(4.0, owner=ann if same else bob, VCPU=4)
+    beside = frontend.vm(50.0, owner=bob, VCPU=3)
+    for vm, host in ((moved, 0), (gains, 0), (beside, 1)):
+        frontend.bench.ok("one.vm.deploy", vm, host)
+    frontend.clock.advance(30)
+    asked = Interfaces(frontend)
+    asked.periods(3)
+    found, _ = asked.call(ANN, "merkat.vm.explain", moved)
+    reason = found["why_here"]["reason"]
+    own = f"makes room on host000: VM {gains} gets 400 cpu instead of 300"
+    assert reason == (own if same else "makes room on host000 for a VM of another owner")
+    assert unescape(reason) in text_of(asked, ANN, "/decisions")
+    frontend.close()
+
+
 class FailingCloud:
     """A cloud that answers all calls of users like OpenNebula while it elects a leader."""
 
