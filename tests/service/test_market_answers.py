@@ -233,6 +233,17 @@ def test_the_reason_of_a_move_tells_nothing_of_anothers_vm(same: bool) -> None:
     frontend.close()
 
 
+def test_no_name_of_a_vm_hides_a_host(asked: Interfaces) -> None:
+    """Ann names a VM like the host, and another like the host's id: its limits are still shown."""
+    every = [row["id"] for row in asked.control("limits")]
+    for vm, name in ((0, "host000"), (1, "0")):
+        asked.frontend.bench.ok("one.vm.rename", vm, name)
+    asked.periods(1)
+    assert [row["id"] for row in asked.control("limits", of="host000")] == every
+    assert [row["id"] for row in asked.control("limits", of="0")] == [0]
+    assert [row["id"] for row in asked.control("limits", of="vm-2")] == [2]
+
+
 class FailingCloud:
     """A cloud that answers all calls of users like OpenNebula while it elects a leader."""
 
