@@ -74,7 +74,9 @@ class WebSite:
         """Return the answer to any request; a form is parsed only after its sender is admitted."""
         if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
-        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
+        # Scripts ask for live updates, and again if they are refused; browsers add no header there.
+        by_hand = asked.by_hand and asked.path != LIVE
+        session = self._sessions.of(asked.cookie, by_hand=by_hand)
         wait_s = self._admission.wait_s(asked.address, asked.size)
         try:
             known = session is not None
