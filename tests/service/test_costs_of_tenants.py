@@ -8,7 +8,6 @@ import pytest
 
 from merkatd.currency.settings import MoneySettings
 from merkatd.database.ledger import account_store, budget_store, tenant_store
-from merkatd.service.base.turns import FairTurns
 from merkatd.service.market import listings
 from merkatd.service.market.past_periods import PastShares
 from tests.scheduler.frontend import PASSWORD, SESSION, Frontend
@@ -86,16 +85,9 @@ def test_a_page_keeps_no_vms_of_others(asked: Interfaces) -> None:
 
 def test_a_period_is_read_for_one_page_of_a_user_at_a_time(asked: Interfaces) -> None:
     """It has a row of each VM of the cloud, so windows of one user take turns."""
-    turns: list[Any] = []
-
-    class Turns(FairTurns):
-        async def run(self, key: Any, work: Any) -> Any:
-            turns.append(key)
-            return await super().run(key, work)
-
-    object.__setattr__(asked.services, "long_reads", Turns(2, per_key=1))
+    turns = asked.noted_turns()
     assert asked.page(ANN, "/periods/3").status == 200
-    assert turns == [2]
+    assert turns.taken == [2]
 
 
 def test_a_tenant_lists_no_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,3 +217,13 @@ def test_an_order_renews_the_pages_that_show_it(asked: Orders) -> None:
     assert [len(told[name]) for name in ("ann", "bob", "root")] == [1, 0, 1]
     assert asked.page(SESSION, "/orders/mode", mode="ask").status == 303
     assert [len(told[name]) for name in ("ann", "bob", "root")] == [2, 1, 2]
+
+
+@pytest.mark.parametrize("path", ["/platforms", "/", "/tenants/2"])
+def test_a_tenants_platforms_are_read_for_one_page_at_a_time(asked: Orders, path: str) -> None:
+    """Their charges of a year are added up: windows of one user take turns, as its calls do."""
+    turns = asked.noted_turns()
+    assert asked.call(ANN, "merkat.platform.list")[1] == 0
+    assert turns.taken == [2]
+    assert asked.page(ANN, path).status == 200
+    assert turns.taken.count(2) > (1 if path != "/tenants/2" else 3)
