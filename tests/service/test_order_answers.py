@@ -9,6 +9,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.xmlrpc.errors import Code
+from merkatd.database.fleets import platform_store
 from merkatd.groups.group_keeper import Keeper
 from merkatd.scheduler.context import all_of
 from merkatd.service.base.callers import Caller
@@ -227,3 +228,20 @@ def test_a_tenants_platforms_are_read_for_one_page_at_a_time(asked: Orders, path
     assert turns.taken == [2]
     assert asked.page(ANN, path).status == 200
     assert turns.taken.count(2) > (1 if path != "/tenants/2" else 3)
+
+
+@pytest.mark.parametrize("way", ["control", "xmlrpc", "own"])
+def test_variables_are_the_tenants_whoever_submits(asked: Orders, way: str) -> None:
+    """Ann reads the context of her VMs: it tells nothing of the administrator's account."""
+    for user, secret in ((0, "roots"), (asked.site.ann, "anns")):
+        asked.site.bench.ok("one.user.update", user, f'SECRET="{secret}"', 1)
+    text = template().replace("MEMORY", 'CONTEXT=[KEY="$USER[SECRET]",WHO="$UNAME"]\nMEMORY', 1)
+    if way == "control":
+        new = asked.control("platform_submit", tenant="ann", template=text, who="root")
+    else:
+        login = SESSION if way == "xmlrpc" else ANN
+        new, _ = asked.call(login, "merkat.platform.submit", text, asked.site.ann)
+    stored = asked.site.read(lambda c: platform_store.locked(c, new["id"]))
+    (lines,) = stored.vm_templates.values()
+    assert 'KEY="anns"' in lines
+    assert 'WHO="ann"' in lines
